@@ -1,0 +1,26 @@
+//! Arithmetic of erasure codes: GF(2^8) over whole buffers, as fast as the memory allows.
+//!
+//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Every byte that a repair produces is computed here, and nowhere else.
+//!
+//! The tour, in reading order:
+//! * [`field`] is the definition: GF(2^8) modulo 0x11d, one byte at a time. It is the oracle of all
+//!   that follows.
+//! * [`kernel`] does the same to buffers: one file per instruction set, chosen once at run time.
+//!   Its operations stand at the root of this crate: [`dot`], [`dot_add`], [`mul_add`], [`xor`].
+//! * [`matrix`] holds dense matrices over the field, for generators and decoding.
+//! * [`bits`] holds GF(2) maps between values of 1 to 8 bits per symbol, for trace repair.
+//!
+//! Invariants: every kernel gives the same bytes as `field`; lengths are asserted, nothing else can
+//! fail; no dependencies; `unsafe` stays inside `kernel`, for vector loads and stores.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod bits;
+pub mod field;
+pub mod kernel;
+pub mod matrix;
+
+pub use bits::BitMatrix;
+pub use kernel::{Coefficients, Kernel, dot, dot_add, mul_add, xor};
+pub use matrix::Matrix;
