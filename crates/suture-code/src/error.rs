@@ -1,0 +1,282 @@
+//! Everything that this crate refuses, with the numbers that let the reader see why.
+//!
+//! Place: at the edges of planning (names, helper sets) and of execution (buffer lengths).
+//! Invariant: a variant per cause, never a free text; the message names what was expected and what
+//! was found.
+
+use crate::code::ChunkIndex;
+use crate::dag::{Source, ValueId};
+use std::error::Error;
+use std::fmt;
+
+/// Why a code, a helper set, a DAG or a set of buffers was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CodeError {
+    /// The text is not of the form `family(number,...)`.
+    MalformedName {
+        /// What was given.
+        name: String,
+    },
+    /// No such family of codes.
+    UnknownFamily {
+        /// What was given.
+        family: String,
+        /// The known family that is spelled most like it.
+        nearest: &'static str,
+    },
+    /// The family is known by name, but this version cannot compute it.
+    NotBuiltYet {
+        /// The family.
+        family: &'static str,
+    },
+    /// The family takes another number of parameters.
+    ParameterCount {
+        /// How the family is written.
+        form: &'static str,
+        /// How many were given.
+        found: usize,
+    },
+    /// No such code over GF(2^8): the sizes are zero or too large.
+    ImpossibleParameters {
+        /// The family.
+        family: &'static str,
+        /// Data chunks asked for.
+        data_chunks: usize,
+        /// Parity chunks asked for.
+        parity_chunks: usize,
+        /// The most chunks that a stripe of the family can have.
+        chunk_count_max: usize,
+    },
+    /// A chunk index past the end of the stripe.
+    NoSuchChunk {
+        /// The index.
+        chunk: ChunkIndex,
+        /// Chunks of a stripe.
+        chunk_count: usize,
+    },
+    /// The same chunk was named twice in one list.
+    DuplicateChunk {
+        /// The chunk.
+        chunk: ChunkIndex,
+    },
+    /// A chunk was named both as lost and as a survivor.
+    HelperIsLost {
+        /// The chunk.
+        chunk: ChunkIndex,
+    },
+    /// A repair of no chunks.
+    NothingLost,
+    /// Too few survivors to repair from.
+    NotEnoughChunks {
+        /// How many the code needs.
+        needed: usize,
+        /// How many there are.
+        available: usize,
+    },
+    /// More helpers than the repair uses; the planner meant to read less.
+    TooManyHelpers {
+        /// How many the code uses.
+        needed: usize,
+        /// How many were given.
+        given: usize,
+    },
+    /// Not as many buffers as the program has sources or outputs.
+    BufferCount {
+        /// Which of them.
+        side: Side,
+        /// How many the program has.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// A buffer of another length than the window asks for.
+    LengthMismatch {
+        /// Whether it is a source or an output.
+        side: Side,
+        /// Its place in the list.
+        index: usize,
+        /// The bytes it should have.
+        expected: usize,
+        /// The bytes it has.
+        found: usize,
+    },
+    /// A repair DAG that contradicts itself: a defect of the code that built it.
+    InvalidDag(DagFault),
+}
+
+/// The two sides of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// What it reads.
+    Source,
+    /// What it writes.
+    Output,
+}
+
+/// How a repair DAG contradicts itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DagFault {
+    /// A value wider than a byte, or of no bits.
+    Width {
+        /// The value.
+        value: ValueId,
+        /// Its bits per symbol.
+        width: usize,
+    },
+    /// A sum of nothing.
+    EmptySum {
+        /// The value.
+        value: ValueId,
+    },
+    /// A term that is not defined before the sum that uses it, or not at all.
+    ForwardReference {
+        /// The sum.
+        value: ValueId,
+        /// The term's value.
+        term: ValueId,
+    },
+    /// A map that does not take the term's symbols to the sum's.
+    MapShape {
+        /// The sum.
+        value: ValueId,
+        /// The term's value.
+        term: ValueId,
+        /// Bits per symbol that the map should give and take.
+        expected: (usize, usize),
+        /// Bits per symbol that it gives and takes.
+        found: (usize, usize),
+    },
+    /// The same sub-chunk is a source twice.
+    DuplicateSource {
+        /// The source.
+        source: Source,
+    },
+    /// The same sub-chunk is an output twice.
+    DuplicateOutput {
+        /// Chunk of the output.
+        chunk: ChunkIndex,
+        /// Sub-chunk of the output.
+        sub_chunk: u32,
+    },
+    /// A sub-chunk past the end of a chunk.
+    NoSuchSubChunk {
+        /// The chunk.
+        chunk: ChunkIndex,
+        /// The sub-chunk.
+        sub_chunk: u32,
+        /// Sub-chunks of a chunk.
+        sub_chunk_count: u32,
+    },
+    /// An output of a value that does not exist.
+    NoSuchValue {
+        /// The value.
+        value: ValueId,
+    },
+    /// Nothing is asked of the DAG.
+    NoOutputs,
+}
+
+impl fmt::Display for CodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CodeError::MalformedName { name } => {
+                write!(f, "{name:?} is not a code; codes are written like rs(6,3)")
+            }
+            CodeError::UnknownFamily { family, nearest } => {
+                write!(f, "there is no code {family:?}; did you mean {nearest}?")
+            }
+            CodeError::NotBuiltYet { family } => {
+                write!(f, "the code {family} is not built yet in this version")
+            }
+            CodeError::ParameterCount { form, found } => {
+                write!(f, "the code is written {form}, but {found} parameters were given")
+            }
+            CodeError::ImpossibleParameters {
+                family,
+                data_chunks,
+                parity_chunks,
+                chunk_count_max,
+            } => write!(
+                f,
+                "{family}({data_chunks},{parity_chunks}) is impossible: \
+                 it needs at least 1 data chunk, at least 1 parity chunk, and at most {chunk_count_max} together, \
+                 but has {data_chunks} data and {parity_chunks} parity"
+            ),
+            CodeError::NoSuchChunk { chunk, chunk_count } => {
+                write!(f, "there is no chunk {chunk}: a stripe has {chunk_count}, counted from 0")
+            }
+            CodeError::DuplicateChunk { chunk } => write!(f, "chunk {chunk} is named twice"),
+            CodeError::HelperIsLost { chunk } => write!(f, "chunk {chunk} is lost and cannot help"),
+            CodeError::NothingLost => {
+                write!(f, "no lost chunk was named, so there is nothing to repair")
+            }
+            CodeError::NotEnoughChunks { needed, available } => {
+                write!(f, "the repair needs {needed} surviving chunks, but has {available}")
+            }
+            CodeError::TooManyHelpers { needed, given } => {
+                write!(f, "the repair uses {needed} helpers, but {given} were given")
+            }
+            CodeError::BufferCount { side, expected, found } => {
+                write!(f, "the program has {expected} {side}s, but {found} buffers were given")
+            }
+            CodeError::LengthMismatch { side, index, expected, found } => {
+                write!(
+                    f,
+                    "{side} buffer {index} has {found} bytes, but the window needs {expected}"
+                )
+            }
+            CodeError::InvalidDag(fault) => write!(f, "invalid repair DAG: {fault}"),
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Source => "source",
+            Side::Output => "output",
+        })
+    }
+}
+
+impl fmt::Display for DagFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DagFault::Width { value, width } => {
+                write!(f, "value {value} is {width} bits wide, not 1 to 8")
+            }
+            DagFault::EmptySum { value } => write!(f, "value {value} is a sum without terms"),
+            DagFault::ForwardReference { value, term } => {
+                write!(f, "value {value} uses value {term}, which is not defined before it")
+            }
+            DagFault::MapShape { value, term, expected, found } => write!(
+                f,
+                "the map from value {term} into value {value} is {}x{} bits, not {}x{}",
+                found.0, found.1, expected.0, expected.1
+            ),
+            DagFault::DuplicateSource { source } => write!(f, "{source} is a source twice"),
+            DagFault::DuplicateOutput { chunk, sub_chunk } => {
+                write!(f, "sub-chunk {sub_chunk} of chunk {chunk} is an output twice")
+            }
+            DagFault::NoSuchSubChunk { chunk, sub_chunk, sub_chunk_count } => {
+                write!(
+                    f,
+                    "chunk {chunk} has no sub-chunk {sub_chunk}: it has {sub_chunk_count}, counted from 0"
+                )
+            }
+            DagFault::NoSuchValue { value } => {
+                write!(f, "an output asks for value {value}, which does not exist")
+            }
+            DagFault::NoOutputs => write!(f, "it has no outputs"),
+        }
+    }
+}
+
+impl From<DagFault> for CodeError {
+    fn from(fault: DagFault) -> CodeError {
+        CodeError::InvalidDag(fault)
+    }
+}
+
+impl Error for CodeError {}
+impl Error for DagFault {}

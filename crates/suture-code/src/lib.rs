@@ -1,0 +1,49 @@
+//! Erasure codes as data: a code *describes* how to encode and how to repair, and one executor does
+//! it.
+//!
+//! Place: `failure -> stripes -> [plan] -> dispatch -> [slices] -> durable -> commit`.
+//!
+//! The tour, in reading order:
+//! * [`code`] is the front page: [`Code`] from a name such as `rs(6,3)`, its sizes, whom to ask for
+//!   help, and the two questions that matter: how to encode ([`Code::encode_dag`]) and how to
+//!   repair ([`Code::repair_dag`]).
+//! * [`dag`] is the answer's form: what to combine, with no word about where. Planners place it on
+//!   nodes.
+//! * [`rs`] is a code: Reed-Solomon as HDFS and ISA-L write it. Each code is one file of
+//!   mathematics and no loops over data.
+//! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
+//!   is right.
+//! * [`error`] lists everything that can be refused, with the numbers.
+//!
+//! ```
+//! use suture_code::{ChunkIndex, Code, Program};
+//!
+//! let code: Code = "rs(2,1)".parse()?;
+//! let (a, b, mut parity) = (*b"Suture", *b"mends.", [0; 6]);
+//! Program::compile(&code.encode_dag())?.run(&[&a, &b], &mut [&mut parity])?;
+//!
+//! let lost = [ChunkIndex(0)];
+//! let helpers = code.helpers_for(&lost, &[ChunkIndex(1), ChunkIndex(2)])?;
+//! let mut rebuilt = [0; 6];
+//! Program::compile(&code.repair_dag(&lost, &helpers)?)?.run(&[&b, &parity], &mut [&mut rebuilt])?;
+//! assert_eq!(rebuilt, a);
+//! # Ok::<(), suture_code::CodeError>(())
+//! ```
+//!
+//! Invariants: no code knows nodes, networks or files; no code touches data except through the
+//! executor; the same question always gets the same answer, so answers can be cached by (code,
+//! lost, helpers).
+
+#![forbid(unsafe_code)]
+
+pub mod code;
+pub mod dag;
+pub mod error;
+pub mod execute;
+pub mod rs;
+
+pub use code::{ChunkIndex, Code};
+pub use dag::{Dag, Join, Map, Output, Source, Term, Value, ValueId};
+pub use error::{CodeError, DagFault};
+pub use execute::Program;
+pub use rs::Rs;
