@@ -1,0 +1,103 @@
+//! The cluster as planners see it: nodes, racks and what their links and disks can carry.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! Names belong to the edges; inside, a node is its index. Rates are payload bytes per second.
+
+use crate::id::{NodeId, RackId};
+
+/// Bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Rate(pub f64);
+
+/// One node: its links, its disk and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The name in the cluster file and in JSON.
+    pub name: String,
+    /// Its rack, if racks are modelled.
+    pub rack: Option<RackId>,
+    /// What it can send.
+    pub uplink: Rate,
+    /// What it can receive.
+    pub downlink: Rate,
+    /// What its disk reads; `None` when disks are not modelled.
+    pub disk_read: Option<Rate>,
+    /// What its disk writes; `None` when disks are not modelled.
+    pub disk_write: Option<Rate>,
+    /// Already taken of the uplink by applications.
+    pub foreground_uplink: Rate,
+    /// Already taken of the downlink by applications.
+    pub foreground_downlink: Rate,
+}
+
+impl Node {
+    /// A node with symmetric links and nothing else modelled.
+    pub fn new(name: impl Into<String>, link: Rate) -> Node {
+        Node {
+            name: name.into(),
+            rack: None,
+            uplink: link,
+            downlink: link,
+            disk_read: None,
+            disk_write: None,
+            foreground_uplink: Rate(0.0),
+            foreground_downlink: Rate(0.0),
+        }
+    }
+
+    /// The uplink that is left for repair.
+    pub fn uplink_free(&self) -> Rate {
+        Rate(self.uplink.0 - self.foreground_uplink.0)
+    }
+
+    /// The downlink that is left for repair.
+    pub fn downlink_free(&self) -> Rate {
+        Rate(self.downlink.0 - self.foreground_downlink.0)
+    }
+}
+
+/// Links between racks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Core {
+    /// What one rack can send to the others.
+    pub rack_uplink: Rate,
+    /// What one rack can receive from the others.
+    pub rack_downlink: Rate,
+}
+
+/// All nodes, all racks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cluster {
+    /// Nodes; a `NodeId` is an index into this list.
+    pub nodes: Vec<Node>,
+    /// Names of racks; a `RackId` is an index into this list.
+    pub racks: Vec<String>,
+    /// Rack links, when modelled.
+    pub core: Option<Core>,
+}
+
+impl Cluster {
+    /// `count` equal nodes named `n0`, `n1`, ... without racks.
+    pub fn uniform(count: usize, link: Rate) -> Cluster {
+        Cluster {
+            nodes: (0..count).map(|i| Node::new(format!("n{i}"), link)).collect(),
+            racks: Vec::new(),
+            core: None,
+        }
+    }
+
+    /// The node with this id; ids come from this cluster, so it exists.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The node of this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
+    }
+
+    /// All ids in order.
+    pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len() as u32).map(NodeId)
+    }
+}

@@ -1,0 +1,22 @@
+//! Everything that decides about a repair, and nothing that performs it.
+//!
+//! Read the modules in the order of the life of a repair: a node fails (`health`), its stripes
+//! are looked up (`stripe`), queued by risk (`queue`), planned (`planner`, giving a `plan`),
+//! admitted (`budget`) and dispatched (`coordinator`); agents take their `role`, move slices
+//! (`agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator commits its
+//! location.
+//!
+//! No clock, no IO, no threads, no log, no ambient randomness: time and seeds are parameters,
+//! effects are values. The same code runs in the simulator and in production.
+#![forbid(unsafe_code)]
+
+pub mod bound;
+pub mod cluster;
+pub mod id;
+pub mod oracle;
+pub mod plan;
+pub mod planner;
+pub mod policy;
+pub mod random;
+pub mod stripe;
+pub mod time;

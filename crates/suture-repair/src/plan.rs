@@ -1,0 +1,308 @@
+//! The repair plan: a repair DAG placed on nodes, in the one format of every algorithm.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! A plan repairs one or more lost chunks of one stripe. It says who sends how much of what to
+//! whom; *what exactly* an edge carries follows from (code, lost, helper set, scheme), so a plan
+//! holds no coefficients. A lane is one range of bytes with its own tree; CR, PPR, RP, PPT,
+//! PivotRepair, CAR and ChameleonEC are one-lane plans.
+//!
+//! Invariants are those of `validate.rs`; `json.rs` reads and writes `suture-plan-1`.
+//! A plan knows nothing of time: when it runs is the schedule's business.
+
+pub mod arbitrary;
+mod fault;
+pub mod json;
+pub mod load;
+pub mod validate;
+
+pub use fault::{LaneFault, PlanFault};
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use suture_code::Code;
+
+use crate::id::{ChunkIndex, NodeId, StripeId};
+
+/// What to do about the lost chunks of one stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The stripe.
+    pub stripe: StripeId,
+    /// The chunks that it rebuilds, ascending.
+    pub lost: Vec<ChunkIndex>,
+    /// Who keeps (or, for a degraded read, receives) each of them.
+    pub destinations: BTreeMap<ChunkIndex, NodeId>,
+    /// When it may start, relative to the other plans of its batch.
+    pub start: Start,
+    /// The bytes of the chunk that it covers; a chunk shorter than that reads as zeros past its end.
+    pub range: Range,
+    /// With a period, lane bounds lie in `[0, period)`, count from the range's first byte and
+    /// repeat over the range, so that the bytes of a degraded read finish in order.
+    pub period: Option<u64>,
+    /// One tree for each part of the range.
+    pub lanes: Vec<Lane>,
+}
+
+/// The stripe as it stands: what a plan is made for, judged against and executed on.
+#[derive(Clone, Copy, Debug)]
+pub struct StripeFacts<'a> {
+    /// The stripe.
+    pub stripe: StripeId,
+    /// Its code.
+    pub code: Code,
+    /// The length of its chunks.
+    pub chunk_bytes: u64,
+    /// The chunks that can be read and who holds them, ascending by chunk.
+    pub survivors: &'a [(ChunkIndex, NodeId)],
+}
+
+impl StripeFacts<'_> {
+    /// The surviving chunk that `node` holds. At most one: a stripe uses each node once.
+    pub fn chunk_on(&self, node: NodeId) -> Option<ChunkIndex> {
+        self.survivors.iter().find(|(_, holder)| *holder == node).map(|(chunk, _)| *chunk)
+    }
+
+    /// Whether `chunk` can be read somewhere.
+    pub fn survives(&self, chunk: ChunkIndex) -> bool {
+        self.survivors.iter().any(|(survivor, _)| *survivor == chunk)
+    }
+}
+
+/// When a plan may start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// As soon as it is admitted.
+    Now,
+    /// After the plans with these indices in the batch.
+    After(Vec<usize>),
+    /// In this slot of a slotted schedule.
+    Slot(u32),
+    /// In this wave of a wave schedule.
+    Wave(u32),
+}
+
+/// Bytes `[from, to)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Range {
+    /// The first byte.
+    pub from: u64,
+    /// One past the last byte.
+    pub to: u64,
+}
+
+impl Range {
+    /// How many bytes it holds.
+    pub fn bytes(self) -> u64 {
+        self.to.saturating_sub(self.from)
+    }
+
+    /// What both ranges hold; empty (`from == to`) when they are apart.
+    pub fn intersect(self, other: Range) -> Range {
+        let from = self.from.max(other.from);
+        Range { from, to: self.to.min(other.to).max(from) }
+    }
+}
+
+/// One range of a plan with its own tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The bytes (of one period, where the plan has one) that it carries.
+    pub range: Range,
+    /// The subset of the plan's lost chunks that it rebuilds, ascending.
+    pub lost: Vec<ChunkIndex>,
+    /// Whether relays pass slices on as they come.
+    pub mode: Mode,
+    /// The node that turns traces or combinations into finished bytes; none when only sums flow.
+    pub decoder: Option<NodeId>,
+    /// The trace scheme, where one is used.
+    pub scheme: Option<SchemeId>,
+    /// Who sends to whom; children need not precede parents.
+    pub edges: Vec<Edge>,
+}
+
+/// Names a trace repair scheme of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SchemeId(pub u32);
+
+/// How a relay treats what passes through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Downstream starts with the first slice.
+    Streamed,
+    /// Downstream starts when all of it is there.
+    Stored,
+}
+
+/// One transfer of a lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Who sends.
+    pub child: NodeId,
+    /// Who receives.
+    pub parent: NodeId,
+    /// How much in all (over all periods).
+    pub bytes: u64,
+    /// What kind of content.
+    pub carries: Carries,
+}
+
+/// What an edge carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Carries {
+    /// A full-width sum over GF(2^8).
+    Partial,
+    /// Linear combinations of the child's sub-chunks; plain selection is the special case.
+    Combined,
+    /// Bit planes of trace repair.
+    Traces,
+    /// Rebuilt bytes from a decoder on their way to the destination.
+    Finished,
+}
+
+/// A piece of a lane small enough to move at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Its first byte within the chunk.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u32,
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {})", self.from, self.to)
+    }
+}
+
+impl Carries {
+    /// Every kind, in the order of the documentation.
+    pub const ALL: [Carries; 4] =
+        [Carries::Partial, Carries::Combined, Carries::Traces, Carries::Finished];
+
+    /// The word in JSON and in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Carries::Partial => "partial",
+            Carries::Combined => "combined",
+            Carries::Traces => "traces",
+            Carries::Finished => "finished",
+        }
+    }
+}
+
+impl fmt::Display for Carries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Plan {
+    /// The bytes of the chunk that `lane` covers, as ascending disjoint ranges: one, or one for
+    /// each period.
+    pub fn pieces(&self, lane: &Lane) -> impl Iterator<Item = Range> + use<> {
+        let (range, lane) = (self.range, lane.range);
+        let (base, count, step) = match self.period {
+            None => (0, 1, 0),
+            Some(period) => (range.from, range.bytes().div_ceil(period), period),
+        };
+        (0..count)
+            .map(move |i| base + i * step)
+            .map(move |at| Range { from: lane.from + at, to: lane.to + at }.intersect(range))
+            .filter(|piece| piece.bytes() > 0)
+    }
+
+    /// How many bytes of the chunk `lane` covers in all.
+    pub fn lane_bytes(&self, lane: &Lane) -> u64 {
+        self.pieces(lane).map(Range::bytes).sum()
+    }
+
+    /// The slices of `lane`: its pieces cut at multiples of `slice_bytes` from each piece's start.
+    /// Every participant derives the same list, so a slice's index names it on the wire.
+    pub fn windows(&self, lane: &Lane, slice_bytes: u32) -> Windows {
+        assert!(slice_bytes > 0, "a slice has at least one byte");
+        let mut pieces = self.pieces(lane);
+        let Some(first) = pieces.next() else {
+            return Windows {
+                first: Range { from: 0, to: 0 },
+                step: 0,
+                end: 0,
+                slice_bytes,
+                count: 0,
+            };
+        };
+        let (more, last) = pieces.fold((0, first), |(n, _), piece| (n + 1, piece));
+        let per_piece = first.bytes().div_ceil(u64::from(slice_bytes));
+        let in_last = last.bytes().div_ceil(u64::from(slice_bytes));
+        let count = if more == 0 { per_piece } else { more * per_piece + in_last };
+        let count = u32::try_from(count).expect("validated: fewer than 2^32 slices a lane");
+        Windows { first, step: self.period.unwrap_or(0), end: last.to, slice_bytes, count }
+    }
+
+    /// Every node that sends or receives, ascending.
+    pub fn participants(&self) -> Vec<NodeId> {
+        let edges = self.lanes.iter().flat_map(|l| &l.edges);
+        let mut nodes: Vec<NodeId> = edges.flat_map(|e| [e.child, e.parent]).collect();
+        nodes.extend(self.destinations.values());
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
+/// The slices of one lane, by arithmetic rather than as a list: a lane may have millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    first: Range,
+    step: u64,
+    end: u64,
+    slice_bytes: u32,
+    count: u32,
+}
+
+impl Windows {
+    /// How many slices there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The `slice`-th of them.
+    pub fn get(&self, slice: u32) -> Window {
+        assert!(slice < self.count, "slice {slice} of {}", self.count);
+        let slice_bytes = u64::from(self.slice_bytes);
+        let per_piece = self.first.bytes().div_ceil(slice_bytes);
+        let (piece, within) = (u64::from(slice) / per_piece, u64::from(slice) % per_piece);
+        let start = self.first.from + piece * self.step;
+        let offset = start + within * slice_bytes;
+        let to = (start + self.first.bytes()).min(self.end).min(offset + slice_bytes);
+        Window { offset, bytes: (to - offset) as u32 }
+    }
+
+    /// All of them in order.
+    pub fn iter(&self) -> impl Iterator<Item = Window> + use<> {
+        let windows = *self;
+        (0..self.count).map(move |slice| windows.get(slice))
+    }
+}
+
+impl Lane {
+    /// The helper set, ascending: every child that holds a surviving chunk, and the decoder if it
+    /// holds one. What the edges carry follows from it.
+    pub fn helpers(&self, facts: &StripeFacts<'_>) -> Vec<ChunkIndex> {
+        let nodes = self.edges.iter().map(|edge| edge.child).chain(self.decoder);
+        let mut helpers: Vec<ChunkIndex> = nodes.filter_map(|node| facts.chunk_on(node)).collect();
+        helpers.sort_unstable();
+        helpers.dedup();
+        helpers
+    }
+
+    /// The nodes that send to `node`, in the order of the edges.
+    pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        self.edges.iter().filter(move |e| e.parent == node).map(|e| e.child)
+    }
+
+    /// The edge on which `node` sends what it summed, if it sends.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        self.edges.iter().find(|e| e.child == node).map(|e| e.parent)
+    }
+}

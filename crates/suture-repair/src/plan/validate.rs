@@ -1,0 +1,345 @@
+//! What makes a plan a plan: every rule of `suture-plan-1`, checked one by one.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! Planners are many and will be more; executors, simulator and agents rely on this one file
+//! instead of on each of them. Plans also come from outside, as JSON.
+//!
+//! The rules, in the order of the checks: the lost chunks exist and cannot be read; each has a
+//! destination of its own that holds no surviving chunk; the lanes tile the range (or the period)
+//! for each lost chunk, at bounds that every code can be cut at; each lane is a tree of sums into
+//! its destination, or a gather at one decoder that sends finished bytes on; the code takes the
+//! helper set; and the bytes of each edge are those that follow from its content.
+//!
+//! A node without a surviving chunk may relay sums. It says nothing about speed or balance.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use suture_code::Dag;
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::plan::{Carries, Edge, Lane, LaneFault, Plan, PlanFault, Range, Start, StripeFacts};
+
+/// Checks `plan` against its stripe and a cluster of `node_count` nodes.
+///
+/// # Errors
+/// The first fault found, in the order of the file head.
+pub fn validate(plan: &Plan, facts: &StripeFacts<'_>, node_count: usize) -> Result<(), PlanFault> {
+    validate_lost(plan, facts)?;
+    validate_destinations(plan, facts, node_count)?;
+    validate_range(plan, facts)?;
+    each_lane(plan, |lane| validate_bounds(plan, facts, lane))?;
+    plan.lost.iter().try_for_each(|&lost| validate_tiling(plan, lost))?;
+    each_lane(plan, |lane| LaneCheck { plan, facts, lane }.run(node_count))
+}
+
+/// Checks that every `start` of a batch names other plans of it, and that none waits for itself.
+///
+/// # Errors
+/// The first fault found.
+pub fn validate_starts(plans: &[Plan]) -> Result<(), PlanFault> {
+    let after = |plan: usize| match &plans[plan].start {
+        Start::After(others) => &others[..],
+        Start::Now | Start::Slot(_) | Start::Wave(_) => &[],
+    };
+    let mut waits_for = vec![0usize; plans.len()];
+    let mut followers = vec![Vec::new(); plans.len()];
+    for (plan, waits) in waits_for.iter_mut().enumerate() {
+        *waits = after(plan).len();
+        for &other in after(plan) {
+            let plan_count = plans.len();
+            let known = followers.get_mut(other);
+            known.ok_or(PlanFault::StartUnknown { plan, after: other, plan_count })?.push(plan);
+        }
+    }
+    // Start whatever waits for nothing, until nothing more can start.
+    let mut ready: Vec<usize> = (0..plans.len()).filter(|&plan| waits_for[plan] == 0).collect();
+    while let Some(done) = ready.pop() {
+        for &follower in &followers[done] {
+            waits_for[follower] -= 1;
+            if waits_for[follower] == 0 {
+                ready.push(follower);
+            }
+        }
+    }
+    match waits_for.iter().position(|&waits| waits > 0) {
+        Some(plan) => Err(PlanFault::StartCycle { plan }),
+        None => Ok(()),
+    }
+}
+
+fn each_lane(plan: &Plan, check: impl Fn(&Lane) -> Result<(), LaneFault>) -> Result<(), PlanFault> {
+    for (lane, content) in plan.lanes.iter().enumerate() {
+        check(content).map_err(|fault| PlanFault::Lane { lane, fault })?;
+    }
+    Ok(())
+}
+
+fn validate_lost(plan: &Plan, facts: &StripeFacts<'_>) -> Result<(), PlanFault> {
+    if plan.lost.is_empty() {
+        return Err(PlanFault::NothingLost);
+    }
+    if let Some(pair) = plan.lost.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return Err(PlanFault::LostOrder { first: pair[0], second: pair[1] });
+    }
+    let chunk_count = facts.code.chunk_count();
+    for &chunk in &plan.lost {
+        if usize::from(chunk.0) >= chunk_count {
+            return Err(PlanFault::NoSuchChunk { chunk, chunk_count });
+        }
+        if facts.survives(chunk) {
+            return Err(PlanFault::LostSurvives { chunk });
+        }
+    }
+    Ok(())
+}
+
+fn validate_destinations(
+    plan: &Plan,
+    facts: &StripeFacts<'_>,
+    node_count: usize,
+) -> Result<(), PlanFault> {
+    if let Some(&chunk) = plan.lost.iter().find(|chunk| !plan.destinations.contains_key(chunk)) {
+        return Err(PlanFault::DestinationMissing { chunk });
+    }
+    let mut taken: BTreeMap<NodeId, ChunkIndex> = BTreeMap::new();
+    for (&chunk, &node) in &plan.destinations {
+        if !plan.lost.contains(&chunk) {
+            return Err(PlanFault::DestinationOfNothing { chunk, node });
+        }
+        if node.index() >= node_count {
+            return Err(PlanFault::NoSuchNode { node, node_count });
+        }
+        if let Some(held) = facts.chunk_on(node) {
+            return Err(PlanFault::DestinationHoldsChunk { chunk, node, held });
+        }
+        if let Some(first) = taken.insert(node, chunk) {
+            return Err(PlanFault::DestinationShared { node, first, second: chunk });
+        }
+    }
+    Ok(())
+}
+
+fn validate_range(plan: &Plan, facts: &StripeFacts<'_>) -> Result<(), PlanFault> {
+    let Range { from, to } = plan.range;
+    let (chunk_bytes, sub_chunk_count) = (facts.chunk_bytes, facts.code.sub_chunk_count());
+    if from >= to || to > chunk_bytes {
+        return Err(PlanFault::BadRange { range: plan.range, chunk_bytes });
+    }
+    if !to.is_multiple_of(u64::from(sub_chunk_count)) {
+        return Err(PlanFault::CutsSubChunks { to, sub_chunk_count });
+    }
+    if plan.period == Some(0) {
+        return Err(PlanFault::ZeroPeriod);
+    }
+    let alignment = facts.code.alignment() as u64;
+    let bounds = [Some(from), plan.period].into_iter().flatten();
+    match bounds.into_iter().find(|at| !at.is_multiple_of(alignment)) {
+        Some(at) => Err(PlanFault::Misaligned { at, alignment }),
+        None => Ok(()),
+    }
+}
+
+fn validate_bounds(plan: &Plan, facts: &StripeFacts<'_>, lane: &Lane) -> Result<(), LaneFault> {
+    let within = tiled(plan);
+    let Range { from, to } = lane.range;
+    if from >= to || from < within.from || to > within.to || plan.lane_bytes(lane) == 0 {
+        return Err(LaneFault::BadRange { range: lane.range, within });
+    }
+    let alignment = facts.code.alignment() as u64;
+    let is_misaligned = |at: &u64| !at.is_multiple_of(alignment) && *at != within.to;
+    if let Some(at) = [from, to].into_iter().find(is_misaligned) {
+        return Err(LaneFault::Misaligned { at, alignment });
+    }
+    if lane.lost.is_empty() || lane.lost.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err(LaneFault::LostOrder);
+    }
+    match lane.lost.iter().find(|chunk| !plan.lost.contains(chunk)) {
+        Some(&chunk) => Err(LaneFault::LostForeign { chunk }),
+        None => Ok(()),
+    }
+}
+
+/// The lanes that rebuild `lost`, in order of their first byte, must follow on each other.
+fn validate_tiling(plan: &Plan, lost: ChunkIndex) -> Result<(), PlanFault> {
+    let lanes = plan.lanes.iter().filter(|lane| lane.lost.contains(&lost));
+    let mut ranges: Vec<Range> = lanes.map(|lane| lane.range).collect();
+    ranges.sort_unstable();
+    let within = tiled(plan);
+    let mut at = within.from;
+    for Range { from, to } in ranges {
+        if from > at {
+            return Err(PlanFault::Gap { chunk: lost, range: Range { from: at, to: from } });
+        }
+        if from < at {
+            return Err(PlanFault::Overlap { chunk: lost, range: Range { from, to: at.min(to) } });
+        }
+        at = to;
+    }
+    if at < within.to {
+        return Err(PlanFault::Gap { chunk: lost, range: Range { from: at, to: within.to } });
+    }
+    Ok(())
+}
+
+/// What the lanes tile: one period where there is one, otherwise the range.
+fn tiled(plan: &Plan) -> Range {
+    plan.period.map_or(plan.range, |period| Range { from: 0, to: period })
+}
+
+/// One lane under examination.
+struct LaneCheck<'a> {
+    plan: &'a Plan,
+    facts: &'a StripeFacts<'a>,
+    lane: &'a Lane,
+}
+
+impl LaneCheck<'_> {
+    fn run(&self, node_count: usize) -> Result<(), LaneFault> {
+        let nodes = self.lane.edges.iter().flat_map(|edge| [edge.child, edge.parent]);
+        let mut nodes = nodes.chain(self.lane.decoder);
+        if let Some(node) = nodes.find(|node| node.index() >= node_count) {
+            return Err(LaneFault::NoSuchNode { node, node_count });
+        }
+        self.no_traces()?;
+        match self.lane.decoder {
+            None => self.sums_reach_destination()?,
+            Some(decoder) => self.decoder_gathers_and_delivers(decoder)?,
+        }
+        let dag = self.dag()?;
+        if self.lane.decoder.is_none() && dag.partial_coefficients(self.lane.lost[0]).is_none() {
+            return Err(LaneFault::NotASum { code: self.facts.code });
+        }
+        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &dag))
+    }
+
+    /// No code of this version has a trace scheme.
+    fn no_traces(&self) -> Result<(), LaneFault> {
+        let code = self.facts.code;
+        if let Some(scheme) = self.lane.scheme {
+            return Err(LaneFault::NoScheme { scheme, code });
+        }
+        match self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
+            Some(edge) => Err(LaneFault::NoTraces { child: edge.child, code }),
+            None => Ok(()),
+        }
+    }
+
+    /// A tree of partial sums: one parent for each child, every path ends at the destination.
+    fn sums_reach_destination(&self) -> Result<(), LaneFault> {
+        let [lost] = self.lane.lost[..] else {
+            return Err(LaneFault::SumOfSeveral { lost_count: self.lane.lost.len() });
+        };
+        let root = self.plan.destinations[&lost];
+        let mut parents: BTreeMap<NodeId, NodeId> = BTreeMap::new();
+        for &Edge { child, parent, carries, .. } in &self.lane.edges {
+            if carries != Carries::Partial {
+                return Err(LaneFault::NeedsDecoder { child, carries });
+            }
+            if child == root {
+                return Err(LaneFault::RootSends { root, parent });
+            }
+            if let Some(first) = parents.insert(child, parent) {
+                return Err(LaneFault::TwoParents { child, first, second: parent });
+            }
+        }
+        let receivers: BTreeSet<NodeId> = parents.values().copied().collect();
+        for &child in parents.keys() {
+            if !receivers.contains(&child) && self.facts.chunk_on(child).is_none() {
+                return Err(LaneFault::NothingToSend { node: child });
+            }
+            self.climb(&parents, child, root)?;
+        }
+        Ok(())
+    }
+
+    fn climb(
+        &self,
+        parents: &BTreeMap<NodeId, NodeId>,
+        child: NodeId,
+        root: NodeId,
+    ) -> Result<(), LaneFault> {
+        let mut node = child;
+        for _ in 0..=parents.len() {
+            node = *parents.get(&node).ok_or(LaneFault::DeadEnd { node, root })?;
+            if node == root {
+                return Ok(());
+            }
+        }
+        Err(LaneFault::Cycle { node: child })
+    }
+
+    /// A gather: combinations go straight to the decoder, finished bytes straight from it.
+    fn decoder_gathers_and_delivers(&self, decoder: NodeId) -> Result<(), LaneFault> {
+        let mut senders = BTreeSet::new();
+        let mut served = BTreeSet::new();
+        for &Edge { child, parent, carries, .. } in &self.lane.edges {
+            match carries {
+                Carries::Partial | Carries::Traces => {
+                    return Err(LaneFault::SumIntoDecoder { child });
+                }
+                Carries::Combined => {
+                    if parent != decoder || child == decoder {
+                        return Err(LaneFault::CombinedDetour { child, parent, decoder });
+                    }
+                    if self.facts.chunk_on(child).is_none() {
+                        return Err(LaneFault::NothingToSend { node: child });
+                    }
+                    if !senders.insert(child) {
+                        return Err(LaneFault::TwoParents { child, first: parent, second: parent });
+                    }
+                }
+                Carries::Finished => {
+                    let wanted = |lost: &&ChunkIndex| self.plan.destinations[lost] == parent;
+                    let is_wanted = self.lane.lost.iter().any(|lost| wanted(&lost));
+                    if child != decoder || parent == decoder || !is_wanted || !served.insert(parent)
+                    {
+                        return Err(LaneFault::FinishedDetour { child, parent, decoder });
+                    }
+                }
+            }
+        }
+        let destination = |lost: &ChunkIndex| self.plan.destinations[lost];
+        let arrives = |node: NodeId| node == decoder || served.contains(&node);
+        match self.lane.lost.iter().find(|lost| !arrives(destination(lost))) {
+            Some(&chunk) => {
+                Err(LaneFault::NotDelivered { chunk, destination: destination(&chunk) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn dag(&self) -> Result<Dag, LaneFault> {
+        let helpers = self.lane.helpers(self.facts);
+        self.facts.code.repair_dag(&self.lane.lost, &helpers).map_err(LaneFault::Helpers)
+    }
+
+    fn bytes(&self, edge: &Edge, dag: &Dag) -> Result<(), LaneFault> {
+        let expected = edge_bytes(self.plan.lane_bytes(self.lane), edge, self.facts, dag);
+        if edge.bytes == expected {
+            return Ok(());
+        }
+        let Edge { child, parent, bytes: found, .. } = *edge;
+        Err(LaneFault::Bytes { child, parent, expected, found })
+    }
+}
+
+/// The bytes that an edge moves for `lane_bytes` of the chunk, all periods together.
+fn edge_bytes(lane_bytes: u64, edge: &Edge, facts: &StripeFacts<'_>, dag: &Dag) -> u64 {
+    match edge.carries {
+        Carries::Partial | Carries::Finished => lane_bytes,
+        Carries::Combined => {
+            let chunk = facts.chunk_on(edge.child);
+            let rows = chunk.map_or(0, |chunk| sub_chunks_sent(dag, chunk));
+            rows * lane_bytes / u64::from(dag.sub_chunk_count())
+        }
+        // A trace of rank r takes r bits for each symbol, 64 symbols at a time; no DAG that gets
+        // here has one.
+        Carries::Traces => 0,
+    }
+}
+
+/// How many sub-chunks the holder of `chunk` sends to the decoder.
+pub(crate) fn sub_chunks_sent(dag: &Dag, chunk: ChunkIndex) -> u64 {
+    let read = dag.reads().into_iter().find(|(reader, _)| *reader == chunk);
+    read.map_or(0, |(_, sub_chunks)| sub_chunks.len() as u64)
+}

@@ -1,0 +1,58 @@
+//! Random balance: helpers and destinations drawn uniformly from those that may serve.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! What CR, PPR and RP do in their papers, and the yardstick of all balancing: over a batch some
+//! ports get far more than their share by mere chance. It knows no loads and no capacities.
+
+use crate::id::NodeId;
+use crate::planner::View;
+use crate::planner::task::{Placement, Task, may_receive};
+use crate::random::Random;
+
+/// How often to draw a destination before listing all that qualify: with a stripe on a small part
+/// of the cluster the first draws succeed, and the list is long.
+const DRAWS_MAX: usize = 64;
+
+/// Nodes for each task.
+pub(super) fn place(tasks: &[Task<'_>], view: &View<'_>, seed: u64) -> Vec<Placement> {
+    let mut random = Random::new(seed);
+    let accepting: Vec<NodeId> =
+        view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
+    let place = |task: &Task<'_>| {
+        let mut candidates = task.candidates.clone();
+        random.shuffle(&mut candidates);
+        let helpers = task.choose_helpers(&candidates);
+        let destinations = destinations(&mut random, task, &accepting, view);
+        Placement { helpers, destinations }
+    };
+    tasks.iter().map(place).collect()
+}
+
+fn destinations(
+    random: &mut Random,
+    task: &Task<'_>,
+    accepting: &[NodeId],
+    view: &View<'_>,
+) -> Vec<NodeId> {
+    let wanted = task.lost.len();
+    let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
+    for _ in 0..DRAWS_MAX {
+        if chosen.len() == wanted {
+            break;
+        }
+        let node = *random.choose(accepting);
+        let is_new = !chosen.contains(&node) && !task.job.avoid.contains(&node);
+        if is_new && may_receive(task.job, node, view) {
+            chosen.push(node);
+        }
+    }
+    if chosen.len() < wanted {
+        let qualifies =
+            |node: &&NodeId| !chosen.contains(node) && may_receive(task.job, **node, view);
+        let mut rest: Vec<NodeId> = accepting.iter().filter(qualifies).copied().collect();
+        random.shuffle(&mut rest);
+        rest.sort_by_key(|node| task.job.avoid.contains(node));
+        chosen.extend(rest.into_iter().take(wanted - chosen.len()));
+    }
+    chosen
+}

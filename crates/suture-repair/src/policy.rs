@@ -1,0 +1,460 @@
+//! A policy by name: shape / balance / schedule, as closed sets, and the presets that people type.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! The shape says how helpers are joined to a tree, the balance who helps and who receives, the
+//! schedule what runs when. Every published algorithm is one triple, so that they can be crossed.
+//!
+//! Every name that Suture will ever understand parses today; what this version cannot plan is
+//! refused by `Policy::built`, so a script learns "not built yet" and never "no such thing".
+//! To add one: a variant, a row of its table, an arm in `planner.rs`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use suture_code::code::edit_distance;
+
+/// How a batch of repairs is planned and run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How helpers are joined to a tree.
+    pub shape: Shape,
+    /// Who helps and who receives.
+    pub balance: Balance,
+    /// What runs when.
+    pub schedule: Schedule,
+}
+
+/// How helpers are joined to a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// All helpers send to the destination: conventional repair (CR).
+    Star,
+    /// Pairwise aggregation in rounds: PPR.
+    Ppr,
+    /// One after the other: repair pipelining (RP, ECPipe).
+    Chain,
+    /// PPT's tree.
+    Ppt,
+    /// PivotRepair's tree.
+    Pivot,
+    /// CAR: sums within racks, then across.
+    Rack,
+    /// ChameleonEC's tunable plans.
+    Tunable,
+    /// Several trees for ranges of one chunk.
+    Split,
+    /// Trace repair.
+    Trace,
+    /// The best of what the agents can execute.
+    Mix,
+}
+
+/// Who helps and who receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// Anyone, uniformly.
+    Random,
+    /// Whoever helped least recently.
+    Lru,
+    /// RepairBoost's Algorithm 1.
+    RepairBoost,
+    /// CAR's minimal racks.
+    Car,
+    /// ChameleonEC's dispatch rule.
+    Chameleon,
+    /// ChameleonEC as its published code does it, with a partial sort.
+    ChameleonArtifact,
+    /// ChameleonEC with disks in the account.
+    ChameleonIo,
+    /// Exact balancing by augmenting paths.
+    Flow,
+    /// Least loaded first, repeated until nothing improves.
+    Greedy,
+}
+
+/// What runs when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Everything at once.
+    All,
+    /// At most so many repairs at a time; `None` is the number of surviving nodes.
+    Window(Option<u32>),
+    /// RepairBoost's slots by maximum flow.
+    Slots,
+    /// PivotRepair's adaptive admission.
+    Adaptive,
+    /// ChameleonEC's phases of so many seconds.
+    Phases(u32),
+    /// Waves that are balanced in themselves.
+    Waves,
+}
+
+/// The name of each shape, and whether this version plans it.
+const SHAPES: &[(&str, Shape, Built)] = &[
+    ("star", Shape::Star, Built::Yes),
+    ("ppr", Shape::Ppr, Built::Yes),
+    ("chain", Shape::Chain, Built::Yes),
+    ("ppt", Shape::Ppt, Built::NotYet),
+    ("pivot", Shape::Pivot, Built::NotYet),
+    ("rack", Shape::Rack, Built::NotYet),
+    ("tunable", Shape::Tunable, Built::NotYet),
+    ("split", Shape::Split, Built::NotYet),
+    ("trace", Shape::Trace, Built::NotYet),
+    ("mix", Shape::Mix, Built::Yes),
+];
+
+/// The name of each balance, and whether this version plans it.
+const BALANCES: &[(&str, Balance, Built)] = &[
+    ("random", Balance::Random, Built::Yes),
+    ("lru", Balance::Lru, Built::NotYet),
+    ("repairboost", Balance::RepairBoost, Built::NotYet),
+    ("car", Balance::Car, Built::NotYet),
+    ("chameleon", Balance::Chameleon, Built::NotYet),
+    ("chameleon:artifact", Balance::ChameleonArtifact, Built::NotYet),
+    ("chameleon:io", Balance::ChameleonIo, Built::NotYet),
+    ("flow", Balance::Flow, Built::NotYet),
+    ("greedy", Balance::Greedy, Built::Yes),
+];
+
+/// The names of schedules; `window` and `phases` may be followed by `:number`.
+const SCHEDULES: &[(&str, Schedule, Built)] = &[
+    ("all", Schedule::All, Built::Yes),
+    ("window", Schedule::Window(None), Built::Yes),
+    ("slots", Schedule::Slots, Built::NotYet),
+    ("adaptive", Schedule::Adaptive, Built::NotYet),
+    ("phases", Schedule::Phases(PHASE_SECONDS), Built::NotYet),
+    ("waves", Schedule::Waves, Built::NotYet),
+];
+
+/// The length of ChameleonEC's phases when none is given: the paper's default.
+const PHASE_SECONDS: u32 = 20;
+
+/// The presets, in the order in which they are shown: published ones first, ours last.
+const PRESETS: &[(&str, Policy)] = &[
+    ("cr", policy(Shape::Star, Balance::Random, Schedule::Window(None))),
+    ("ppr", policy(Shape::Ppr, Balance::Random, Schedule::Window(None))),
+    ("rp", policy(Shape::Chain, Balance::Random, Schedule::Window(None))),
+    ("ppt", policy(Shape::Ppt, Balance::Random, Schedule::Window(None))),
+    ("pivot", policy(Shape::Pivot, Balance::Random, Schedule::Adaptive)),
+    ("car", policy(Shape::Rack, Balance::Car, Schedule::Window(None))),
+    ("chameleon", policy(Shape::Tunable, Balance::Chameleon, Schedule::Phases(PHASE_SECONDS))),
+    ("repairboost+cr", policy(Shape::Star, Balance::RepairBoost, Schedule::Slots)),
+    ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, Schedule::Slots)),
+    ("repairboost+rp", policy(Shape::Chain, Balance::RepairBoost, Schedule::Slots)),
+    ("flow", policy(Shape::Split, Balance::Flow, Schedule::Waves)),
+    // Becomes mix/flow/waves when those are built.
+    ("suture", policy(Shape::Mix, Balance::Greedy, Schedule::All)),
+];
+
+const fn policy(shape: Shape, balance: Balance, schedule: Schedule) -> Policy {
+    Policy { shape, balance, schedule }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Built {
+    Yes,
+    NotYet,
+}
+
+/// One of the three parts of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The first.
+    Shape,
+    /// The second.
+    Balance,
+    /// The third.
+    Schedule,
+}
+
+/// This version knows the name and cannot plan with it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotBuilt {
+    /// Which part of the policy.
+    pub part: Part,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// Why a text is not a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyError {
+    /// Neither a preset nor a triple.
+    UnknownPreset {
+        /// What was given.
+        name: String,
+        /// The preset that is spelled most like it.
+        nearest: &'static str,
+    },
+    /// A triple has three parts.
+    PartCount {
+        /// What was given.
+        text: String,
+        /// How many parts it has.
+        found: usize,
+    },
+    /// No such shape, balance or schedule.
+    UnknownName {
+        /// Which part.
+        part: Part,
+        /// What was given.
+        name: String,
+        /// The name that is spelled most like it.
+        nearest: &'static str,
+    },
+    /// The number after the colon is missing, zero or no number, or the schedule takes none.
+    Parameter {
+        /// The schedule.
+        name: &'static str,
+        /// What stood after the colon.
+        found: String,
+    },
+}
+
+impl Policy {
+    /// All presets with their names, published algorithms first.
+    pub fn presets() -> impl Iterator<Item = (&'static str, Policy)> {
+        PRESETS.iter().copied()
+    }
+
+    /// Whether this version can plan with it.
+    ///
+    /// # Errors
+    /// The first part that is not built yet.
+    pub fn built(self) -> Result<(), NotBuilt> {
+        let missing = |part, (name, built)| match built {
+            Built::Yes => Ok(()),
+            Built::NotYet => Err(NotBuilt { part, name }),
+        };
+        missing(Part::Shape, entry(SHAPES, self.shape))?;
+        missing(Part::Balance, entry(BALANCES, self.balance))?;
+        missing(Part::Schedule, entry(SCHEDULES, self.schedule.without_parameter()))
+    }
+}
+
+impl Schedule {
+    fn without_parameter(self) -> Schedule {
+        match self {
+            Schedule::Window(_) => Schedule::Window(None),
+            Schedule::Phases(_) => Schedule::Phases(PHASE_SECONDS),
+            other => other,
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Policy, PolicyError> {
+        let text = text.trim();
+        if !text.contains('/') {
+            let preset = PRESETS.iter().find(|(name, _)| *name == text);
+            let names = PRESETS.iter().map(|(name, _)| *name);
+            return preset.map(|(_, policy)| *policy).ok_or_else(|| PolicyError::UnknownPreset {
+                name: text.to_string(),
+                nearest: nearest(text, names),
+            });
+        }
+        let parts: Vec<&str> = text.split('/').map(str::trim).collect();
+        let [shape, balance, schedule] = parts[..] else {
+            return Err(PolicyError::PartCount { text: text.to_string(), found: parts.len() });
+        };
+        Ok(Policy {
+            shape: lookup(SHAPES, Part::Shape, shape)?.1,
+            balance: lookup(BALANCES, Part::Balance, balance)?.1,
+            schedule: parse_schedule(schedule)?,
+        })
+    }
+}
+
+fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
+    let Some((name, number)) = text.split_once(':') else {
+        return Ok(lookup(SCHEDULES, Part::Schedule, text)?.1);
+    };
+    let (name, schedule) = lookup(SCHEDULES, Part::Schedule, name)?;
+    let parameter = || PolicyError::Parameter { name, found: number.to_string() };
+    let value = number.parse().ok().filter(|&value| value > 0).ok_or_else(parameter)?;
+    match schedule {
+        Schedule::Window(_) => Ok(Schedule::Window(Some(value))),
+        Schedule::Phases(_) => Ok(Schedule::Phases(value)),
+        _ => Err(parameter()),
+    }
+}
+
+fn lookup<T: Copy>(
+    table: &[(&'static str, T, Built)],
+    part: Part,
+    name: &str,
+) -> Result<(&'static str, T), PolicyError> {
+    let found = table.iter().find(|(known, ..)| *known == name);
+    found.map(|&(known, value, _)| (known, value)).ok_or_else(|| PolicyError::UnknownName {
+        part,
+        name: name.to_string(),
+        nearest: nearest(name, table.iter().map(|(known, ..)| *known)),
+    })
+}
+
+/// The row of a value; every value of the closed sets has one.
+fn entry<T: Copy + PartialEq>(
+    table: &[(&'static str, T, Built)],
+    value: T,
+) -> (&'static str, Built) {
+    let found = table.iter().find(|(_, known, _)| *known == value);
+    let &(name, _, built) = found.expect("each value has a row in its table");
+    (name, built)
+}
+
+fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
+    known.min_by_key(|known| edit_distance(known, name)).expect("tables are not empty")
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(entry(SHAPES, *self).0)
+    }
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(entry(BALANCES, *self).0)
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _) = entry(SCHEDULES, self.without_parameter());
+        match self {
+            Schedule::Window(Some(number)) | Schedule::Phases(number) => {
+                write!(f, "{name}:{number}")
+            }
+            _ => f.write_str(name),
+        }
+    }
+}
+
+/// The preset's name where it is one, otherwise the triple; `{:#}` is always the triple.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match PRESETS.iter().find(|(_, policy)| policy == self) {
+            Some((name, _)) if !f.alternate() => f.write_str(name),
+            _ => write!(f, "{}/{}/{}", self.shape, self.balance, self.schedule),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Shape => "shape",
+            Part::Balance => "balance",
+            Part::Schedule => "schedule",
+        })
+    }
+}
+
+impl fmt::Display for NotBuilt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} '{}' is not built yet in this version", self.part, self.name)
+    }
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyError::UnknownPreset { name, nearest } => write!(
+                f,
+                "there is no policy '{name}'; did you mean '{nearest}'? \
+                 (a preset, or shape/balance/schedule such as chain/greedy/all)"
+            ),
+            PolicyError::PartCount { text, found } => {
+                write!(f, "'{text}' has {found} parts; a policy is written shape/balance/schedule")
+            }
+            PolicyError::UnknownName { part, name, nearest } => {
+                write!(f, "there is no {part} '{name}'; did you mean '{nearest}'?")
+            }
+            PolicyError::Parameter { name, found } => match *name {
+                "window" | "phases" => {
+                    write!(f, "'{name}:{found}' needs a whole number above zero, like {name}:20")
+                }
+                _ => write!(f, "the schedule '{name}' takes no number, but ':{found}' was given"),
+            },
+        }
+    }
+}
+
+impl std::error::Error for NotBuilt {}
+impl std::error::Error for PolicyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_the_triples_of_the_contract() {
+        for (preset, triple) in [
+            ("cr", "star/random/window"),
+            ("ppr", "ppr/random/window"),
+            ("rp", "chain/random/window"),
+            ("ppt", "ppt/random/window"),
+            ("pivot", "pivot/random/adaptive"),
+            ("car", "rack/car/window"),
+            ("chameleon", "tunable/chameleon/phases:20"),
+            ("repairboost+cr", "star/repairboost/slots"),
+            ("repairboost+ppr", "ppr/repairboost/slots"),
+            ("repairboost+rp", "chain/repairboost/slots"),
+            ("flow", "split/flow/waves"),
+            ("suture", "mix/greedy/all"),
+        ] {
+            let policy: Policy = preset.parse().unwrap();
+            assert_eq!(policy, triple.parse().unwrap(), "{preset}");
+            assert_eq!((policy.to_string(), format!("{policy:#}")), (preset.into(), triple.into()));
+        }
+    }
+
+    #[test]
+    fn every_triple_survives_a_round_trip_through_text() {
+        let schedules = ["all", "window", "window:7", "slots", "adaptive", "phases:9", "waves"];
+        for (shape, ..) in SHAPES {
+            for (balance, ..) in BALANCES {
+                for schedule in schedules {
+                    let text = format!("{shape}/{balance}/{schedule}");
+                    let policy: Policy = text.parse().unwrap();
+                    assert_eq!(format!("{policy:#}"), text);
+                    assert_eq!(policy.to_string().parse(), Ok(policy));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        for (text, answer) in [
+            ("sutur", "did you mean 'suture'?"),
+            ("repairboost+ec", "did you mean 'repairboost+cr'?"),
+            ("chian/random/all", "no shape 'chian'; did you mean 'chain'?"),
+            ("star/rnd/all", "no balance 'rnd'; did you mean 'random'?"),
+            ("star/random/windwo", "no schedule 'windwo'; did you mean 'window'?"),
+            ("star/random", "has 2 parts"),
+            ("star/random/window:0", "above zero"),
+            ("star/random/window:", "above zero"),
+            ("star/random/all:3", "takes no number"),
+        ] {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(answer), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_says_so_and_names_the_part() {
+        let refused = |text: &str| text.parse::<Policy>().unwrap().built().unwrap_err().to_string();
+        assert_eq!(refused("pivot"), "the shape 'pivot' is not built yet in this version");
+        assert_eq!(refused("star/lru/all"), "the balance 'lru' is not built yet in this version");
+        assert_eq!(
+            refused("star/random/slots"),
+            "the schedule 'slots' is not built yet in this version"
+        );
+        for text in ["suture", "cr", "ppr", "rp", "chain/greedy/window:3"] {
+            assert_eq!(text.parse::<Policy>().unwrap().built(), Ok(()), "{text}");
+        }
+    }
+}
