@@ -10,13 +10,23 @@
 //! effects are values. The same code runs in the simulator and in production.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod bound;
+pub mod budget;
 pub mod cluster;
+pub mod coordinator;
+pub mod event;
+pub mod health;
 pub mod id;
+pub mod message;
 pub mod oracle;
 pub mod plan;
 pub mod planner;
 pub mod policy;
+pub mod pump;
+pub mod queue;
 pub mod random;
+pub mod role;
 pub mod stripe;
 pub mod time;
+pub mod wire;

@@ -1,0 +1,486 @@
+//! The agent: the life of each task on one node, from dispatch to a proven, durable chunk.
+//!
+//! Place: ... admit -> dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! Four kinds of methods, as in a driver's loop: `handle` takes one event, `poll` gives effects
+//! until there are none, `next_deadline` says when to call `handle(now, Tick)` at the latest,
+//! `status` and `wants` only look. `now` never goes backwards. Every effect is answered:
+//!
+//! | output    | answered by                      | output    | answered by |
+//! |-----------|----------------------------------|-----------|-------------|
+//! | `Prepare` | `Prepared`                       | `Publish` | `Published` |
+//! | `Read`    | `SliceRead`                      | `Check`   | `Checked`   |
+//! | `Forward` | `SliceLeft` (or `PeerLost`)      | `List`    | `Listed`    |
+//! | `Write`   | `SliceLeft` (or `WriteFailed`)   | the rest  | nothing     |
+//!
+//! A task is `Preparing -> Flowing -> Publishing -> gone`; a helper's is gone when its last slice
+//! has left. Outcomes are repeated with every heartbeat until the coordinator says `Forget`.
+//! A restart loses all tasks and nothing else: copies are listed anew, temporaries discarded.
+//!
+//! Invariant: the slices in memory fit `reserved_bytes`, and that fits `pool_bytes`; a task that
+//! does not fit is refused at once, never queued, so agents cannot wait for each other.
+//! Deliberately absent: bytes, addresses, retries (the coordinator re-plans), clocks.
+
+mod contract;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
+use crate::message::{CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
+use crate::plan::Range;
+use crate::plan::validate::validate;
+use crate::pump::{Pump, Step, WINDOW_MAX};
+use crate::role::{Role, Sink};
+use crate::time::Time;
+use crate::wire::PAYLOAD_BYTES_MAX;
+
+pub use contract::{Config, Input, Output, SliceId, Status};
+
+/// Slices of a chunk: their indices have 32 bits, and a periodic plan cuts some in two.
+const SLICES_MAX: u64 = 1 << 31;
+
+/// Grants that may come before the dispatch that they belong to; more are forgotten, oldest first.
+const EARLY_GRANTS_MAX: usize = 4096;
+
+/// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
+/// so everything below the oldest remembered one counts as ended too.
+const ENDED_MAX: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Preparing,
+    Flowing,
+    Publishing,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: Box<Task>,
+    /// Ascending by lane.
+    lanes: Vec<(u16, Pump)>,
+    /// What this agent is to publish, if it is the destination.
+    publishes: Option<ChunkCopy>,
+    phase: Phase,
+    reserved: u64,
+    progress: u64,
+    progressed_at: Time,
+}
+
+/// The state machine of one agent.
+#[derive(Debug)]
+pub struct Agent {
+    config: Config,
+    epoch: u32,
+    connected: bool,
+    tasks: BTreeMap<RepairId, Running>,
+    outcomes: BTreeMap<RepairId, FromAgent>,
+    early: BTreeMap<(RepairId, u16), (NodeId, u32)>,
+    ended: BTreeSet<RepairId>,
+    ended_below: RepairId,
+    reserved: u64,
+    free_bytes: u64,
+    next_beat: Time,
+    next_inventory: Time,
+    outputs: VecDeque<Output>,
+}
+
+impl Agent {
+    /// An agent that holds no tasks.
+    pub fn new(config: Config) -> Agent {
+        Agent {
+            config,
+            epoch: 0,
+            connected: false,
+            tasks: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            early: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            ended_below: RepairId(0),
+            reserved: 0,
+            free_bytes: 0,
+            next_beat: Time::ZERO,
+            next_inventory: Time::ZERO,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// One event.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Connected { epoch } => self.connected(now, epoch),
+            Input::Disconnected => self.connected = false,
+            Input::Message(message) => self.message(now, message),
+            Input::Granted { from, repair, lane, upto } => {
+                self.granted(now, from, (repair, lane), upto)
+            }
+            Input::SliceArrived { from, id } => {
+                self.pump(now, id, |pump| pump.on_arrived(from, id.slice))
+            }
+            Input::SliceRead { id, result: Ok(()) } => {
+                self.pump(now, id, |pump| pump.on_read(id.slice))
+            }
+            Input::SliceRead { id, result: Err(fault) } => self.read_failed(id, fault),
+            Input::SliceLeft(id) => self.pump(now, id, |pump| pump.on_left(id.slice)),
+            Input::WriteFailed { repair, why } => self.fail(repair, why),
+            Input::Prepared { repair, result } => self.prepared(now, repair, result),
+            Input::Published { repair, result } => self.published(repair, result),
+            Input::PeerLost(peer) => self.peer_lost(peer),
+            Input::Listed { copies, free_bytes } => {
+                self.free_bytes = free_bytes;
+                self.send(FromAgent::Inventory(copies));
+                // The coordinator gives no chunk to a node whose room it does not know.
+                self.next_beat = now;
+            }
+            Input::Checked { check, result: Ok(()) } => self.send(FromAgent::Verified(check)),
+            Input::Checked { check, result: Err(fault) } => {
+                self.send(FromAgent::Bad { copy: check.copy, fault });
+            }
+            Input::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
+            Input::Tick => {}
+        }
+        self.beat(now);
+    }
+
+    /// The next effect.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call `handle(now, Tick)` at the latest.
+    pub fn next_deadline(&self) -> Option<Time> {
+        Some(self.next_beat)
+    }
+
+    /// What runs and what it may use.
+    pub fn status(&self) -> Status {
+        let running = self.tasks.iter().map(|(id, t)| (*id, t.bytes_done())).collect();
+        Status { reserved_bytes: self.reserved, running }
+    }
+
+    /// Whether a slice from `from` has a place here; one that has none is dropped unread.
+    pub fn wants(&self, from: NodeId, id: SliceId) -> bool {
+        let pump = self.tasks.get(&id.repair).and_then(|task| task.pump(id.lane));
+        pump.is_some_and(|pump| pump.wants(from, id.slice))
+    }
+
+    fn send(&mut self, message: FromAgent) {
+        if self.connected {
+            self.outputs.push_back(Output::Send(message));
+        }
+    }
+
+    fn connected(&mut self, now: Time, epoch: u32) {
+        self.epoch = self.epoch.max(epoch);
+        self.connected = true;
+        self.send(FromAgent::Hello(Hello {
+            incarnation: self.config.incarnation,
+            abilities: self.config.abilities,
+            pool_bytes: self.config.pool_bytes,
+            free_bytes: self.free_bytes,
+        }));
+        self.next_beat = now;
+        self.next_inventory = now;
+    }
+
+    fn message(&mut self, now: Time, message: ToAgent) {
+        match message {
+            ToAgent::Dispatch(task) => self.dispatch(now, task),
+            ToAgent::Cancel(repair) => self.cancel(repair),
+            ToAgent::Forget(repair) => drop(self.outcomes.remove(&repair)),
+            ToAgent::Check(check) => self.outputs.push_back(Output::Check(check)),
+            ToAgent::Delete { epoch, copy } if epoch >= self.epoch => {
+                self.outputs.push_back(Output::Delete(copy));
+            }
+            ToAgent::Delete { .. } => {}
+            ToAgent::List => self.outputs.push_back(Output::List),
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, task: Box<Task>) {
+        let repair = task.repair;
+        let known = self.tasks.contains_key(&repair) || self.is_ended(repair);
+        if known || repair.epoch() < self.epoch {
+            return;
+        }
+        match self.begin(now, task) {
+            Ok(running) => {
+                self.reserved += running.reserved;
+                let prepare = running.publishes.map(|_| running.task.stripe.chunk_bytes);
+                self.tasks.insert(repair, running);
+                match prepare {
+                    Some(bytes) => self.outputs.push_back(Output::Prepare { repair, bytes }),
+                    None => self.open(now, repair),
+                }
+            }
+            Err(why) => self.conclude(repair, FromAgent::Failed { repair, why }),
+        }
+    }
+
+    fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
+        let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
+            && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
+        if task.window == 0 || task.window > WINDOW_MAX || !slices_fit {
+            return Err(Failure::Refused(Refusal::InvalidPlan));
+        }
+        let survivors = task.survivors();
+        validate(&task.plan, &task.facts(&survivors), usize::MAX)
+            .map_err(|_| Failure::Refused(Refusal::InvalidPlan))?;
+        if task.plan.range != (Range { from: 0, to: task.stripe.chunk_bytes }) {
+            // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
+            return Err(Failure::Refused(Refusal::Ability));
+        }
+        let roles = Role::of(&task, self.config.me).map_err(Failure::Refused)?;
+        if roles.is_empty() {
+            return Err(Failure::Refused(Refusal::NotAParticipant));
+        }
+        let needed =
+            roles.iter().map(|(_, r)| r.reserved_bytes(task.slice_bytes, task.window)).sum();
+        let free = self.config.pool_bytes - self.reserved;
+        if needed > free {
+            return Err(Failure::NoBuffers { needed, free });
+        }
+        let mine = task.plan.destinations.iter().find(|(_, node)| **node == self.config.me);
+        let stamp = Stamp::from(task.repair);
+        let publishes = mine.map(|(&chunk, _)| ChunkCopy { stripe: task.stripe.id, chunk, stamp });
+        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, task.window))).collect();
+        let phase = if publishes.is_some() { Phase::Preparing } else { Phase::Flowing };
+        Ok(Running {
+            task,
+            lanes,
+            publishes,
+            phase,
+            reserved: needed,
+            progress: 0,
+            progressed_at: now,
+        })
+    }
+
+    fn prepared(&mut self, now: Time, repair: RepairId, result: Result<(), Failure>) {
+        match (self.tasks.get_mut(&repair), result) {
+            (Some(task), Ok(())) if task.phase == Phase::Preparing => {
+                task.phase = Phase::Flowing;
+                self.open(now, repair);
+            }
+            (Some(_), Err(why)) => self.fail(repair, why),
+            // Cancelled meanwhile: the temporary may have come after the discard.
+            (None, Ok(())) => self.outputs.push_back(Output::Discard(repair)),
+            _ => {}
+        }
+    }
+
+    /// Lets the slices of a task flow, with the grants that came early.
+    fn open(&mut self, now: Time, repair: RepairId) {
+        let task = self.tasks.get_mut(&repair).expect("opened tasks run");
+        for (lane, pump) in &mut task.lanes {
+            if let Some((from, upto)) = self.early.remove(&(repair, *lane))
+                && pump.feeds(from)
+            {
+                pump.on_granted(upto);
+            }
+            pump.open();
+        }
+        self.collect(now, repair);
+    }
+
+    fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), upto: u32) {
+        let may_come = repair.epoch() >= self.epoch && !self.is_ended(repair);
+        match self.tasks.get_mut(&repair) {
+            Some(task) => {
+                let Some(pump) = task.pump_mut(lane).filter(|pump| pump.feeds(from)) else {
+                    return;
+                };
+                pump.on_granted(upto);
+                self.collect(now, repair);
+            }
+            None if may_come => {
+                let early = self.early.entry((repair, lane)).or_insert((from, 0));
+                early.1 = early.1.max(upto);
+                if self.early.len() > EARLY_GRANTS_MAX {
+                    self.early.pop_first();
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Tells a pump what happened, if its task still runs.
+    fn pump(&mut self, now: Time, id: SliceId, event: impl FnOnce(&mut Pump)) {
+        let Some(task) = self.tasks.get_mut(&id.repair) else { return };
+        let Some(pump) = task.pump_mut(id.lane) else { return };
+        event(pump);
+        self.collect(now, id.repair);
+    }
+
+    /// Turns what the pumps want into effects, and moves the task on when they are done.
+    fn collect(&mut self, now: Time, repair: RepairId) {
+        let task = self.tasks.get_mut(&repair).expect("collected tasks run");
+        for (lane, pump) in &mut task.lanes {
+            while let Some(step) = pump.poll() {
+                let role = pump.role();
+                let id = |slice| SliceId { repair, lane: *lane, slice };
+                self.outputs.push_back(effect(step, id, role, repair, *lane));
+            }
+        }
+        let progress = task.lanes.iter().map(|(_, pump)| pump.progress()).sum();
+        if progress != task.progress {
+            (task.progress, task.progressed_at) = (progress, now);
+        }
+        if task.phase == Phase::Flowing && task.lanes.iter().all(|(_, pump)| pump.is_done()) {
+            self.flowed(now, repair);
+        }
+    }
+
+    fn flowed(&mut self, now: Time, repair: RepairId) {
+        let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
+        let Some(copy) = task.publishes else { return self.release(repair) };
+        task.phase = Phase::Publishing;
+        task.progressed_at = now;
+        let stripe = &task.task.stripe;
+        let crc = stripe.chunks[usize::from(copy.chunk.0)].crc;
+        self.outputs.push_back(Output::Publish { repair, copy, bytes: stripe.chunk_bytes, crc });
+    }
+
+    fn published(&mut self, repair: RepairId, result: Result<(), Failure>) {
+        let copy = self.tasks.get(&repair).and_then(|task| task.publishes);
+        match (copy, result) {
+            (Some(copy), Ok(())) => self.conclude(repair, FromAgent::Stored { repair, copy }),
+            (Some(_), Err(why)) => self.fail(repair, why),
+            // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
+            // who knows whether the chunk still lacks a home, adopts or deletes it.
+            (None, Ok(())) => self.outputs.push_back(Output::List),
+            (None, Err(_)) => {}
+        }
+    }
+
+    fn read_failed(&mut self, id: SliceId, fault: CopyFault) {
+        let Some(task) = self.tasks.get(&id.repair) else { return };
+        let own = task.pump(id.lane).and_then(|pump| pump.role().own);
+        let why = match own {
+            Some(own) => Failure::Source { copy: own.copy, fault },
+            None => Failure::Disk("the spool cannot be read back".into()),
+        };
+        self.fail(id.repair, why);
+    }
+
+    fn peer_lost(&mut self, peer: NodeId) {
+        let hit = |task: &Running| {
+            task.lanes.iter().any(|(_, pump)| pump.awaits(peer) || pump.feeds(peer))
+        };
+        let lost: Vec<RepairId> =
+            self.tasks.iter().filter(|(_, t)| hit(t)).map(|(id, _)| *id).collect();
+        for repair in lost {
+            self.fail(repair, Failure::PeerLost(peer));
+        }
+    }
+
+    fn cancel(&mut self, repair: RepairId) {
+        self.outcomes.remove(&repair);
+        self.early.retain(|(early, _), _| *early != repair);
+        self.release(repair);
+        // The dispatch may still be on its way.
+        self.end(repair);
+    }
+
+    fn fail(&mut self, repair: RepairId, why: Failure) {
+        if self.tasks.contains_key(&repair) {
+            self.conclude(repair, FromAgent::Failed { repair, why });
+        }
+    }
+
+    /// The task is over: says so, and goes on saying so until it is heard.
+    fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
+        self.release(repair);
+        self.end(repair);
+        self.outcomes.insert(repair, outcome.clone());
+        self.send(outcome);
+    }
+
+    fn release(&mut self, repair: RepairId) {
+        if let Some(task) = self.tasks.remove(&repair) {
+            self.reserved -= task.reserved;
+            self.end(repair);
+            self.outputs.push_back(Output::Discard(repair));
+        }
+    }
+
+    fn end(&mut self, repair: RepairId) {
+        self.ended.insert(repair);
+        if self.ended.len() > ENDED_MAX
+            && let Some(oldest) = self.ended.pop_first()
+        {
+            self.ended_below = oldest;
+        }
+    }
+
+    fn is_ended(&self, repair: RepairId) -> bool {
+        repair <= self.ended_below || self.ended.contains(&repair)
+    }
+
+    fn beat(&mut self, now: Time) {
+        if now < self.next_beat {
+            return;
+        }
+        self.next_beat = now + self.config.heartbeat_every;
+        let limit = self.config.stall_after;
+        let is_stalled =
+            |t: &Running| t.phase != Phase::Publishing && now.since(t.progressed_at) > limit;
+        let stalled: Vec<RepairId> =
+            self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
+        stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));
+        if !self.connected {
+            return;
+        }
+        let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
+        let running = self.status().running;
+        self.send(FromAgent::Heartbeat(Heartbeat { incarnation, free_bytes, running }));
+        let outcomes: Vec<FromAgent> = self.outcomes.values().cloned().collect();
+        outcomes.into_iter().for_each(|outcome| self.send(outcome));
+        if now >= self.next_inventory {
+            self.next_inventory = now + self.config.inventory_every;
+            self.outputs.push_back(Output::List);
+        }
+    }
+}
+
+impl Running {
+    fn pump(&self, lane: u16) -> Option<&Pump> {
+        self.lanes.iter().find(|(index, _)| *index == lane).map(|(_, pump)| pump)
+    }
+
+    fn pump_mut(&mut self, lane: u16) -> Option<&mut Pump> {
+        self.lanes.iter_mut().find(|(index, _)| *index == lane).map(|(_, pump)| pump)
+    }
+
+    fn bytes_done(&self) -> u64 {
+        let slices: u64 = self.lanes.iter().map(|(_, pump)| u64::from(pump.slices_done())).sum();
+        slices * u64::from(self.task.slice_bytes)
+    }
+}
+
+fn effect(
+    step: Step,
+    id: impl Fn(u32) -> SliceId,
+    role: &Arc<Role>,
+    repair: RepairId,
+    lane: u16,
+) -> Output {
+    let window = |slice| role.windows.get(slice);
+    let own = role.own.map(|own| own.copy);
+    let write = |slice, spool| Output::Write {
+        id: id(slice),
+        window: window(slice),
+        role: role.clone(),
+        spool,
+    };
+    match step {
+        Step::ReadOwn(slice) => Output::Read { id: id(slice), window: window(slice), copy: own },
+        Step::ReadSpool(slice) => Output::Read { id: id(slice), window: window(slice), copy: None },
+        Step::Forward(slice) => {
+            let Sink::Forward(to) = role.sink else { unreachable!("only a sender forwards") };
+            Output::Forward { id: id(slice), to, role: role.clone(), spooled: role.stored }
+        }
+        Step::Store(slice) => write(slice, false),
+        Step::Spool(slice) => write(slice, true),
+        Step::Grant(to, upto) => Output::Grant { to, repair, lane, upto },
+    }
+}

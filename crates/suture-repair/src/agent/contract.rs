@@ -1,0 +1,214 @@
+//! What goes into an agent, what comes out of it, and what one may ask it.
+//!
+//! Place: the frame of `agent.rs`: dispatch -> [slices flow -> chunk proven and durable] -> commit.
+//! The table in `agent.rs` says which input answers which output.
+
+use std::sync::Arc;
+
+use crate::id::{ChunkCopy, NodeId, RepairId};
+use crate::message::{Check, CopyFault, Failure, FromAgent, ToAgent};
+use crate::plan::Window;
+use crate::planner::Abilities;
+use crate::role::Role;
+use crate::time::Span;
+
+/// What an agent is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which node it is.
+    pub me: NodeId,
+    /// Different for each start.
+    pub incarnation: u64,
+    /// What its driver can execute.
+    pub abilities: Abilities,
+    /// Memory for slices.
+    pub pool_bytes: u64,
+    /// How often it reports.
+    pub heartbeat_every: Span,
+    /// A task in which nothing moves for so long is given up.
+    pub stall_after: Span,
+    /// How often it lists its copies unasked, so that a lost message costs only delay.
+    pub inventory_every: Span,
+}
+
+/// Names one slice in memory or on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceId {
+    /// The repair.
+    pub repair: RepairId,
+    /// The lane's index in the plan.
+    pub lane: u16,
+    /// The slice's index in the lane.
+    pub slice: u32,
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A session with the coordinator of this epoch began.
+    Connected {
+        /// The coordinator's epoch.
+        epoch: u32,
+    },
+    /// The session ended.
+    Disconnected,
+    /// The coordinator said something.
+    Message(ToAgent),
+    /// `from` takes all slices of the lane below `upto`.
+    Granted {
+        /// The parent.
+        from: NodeId,
+        /// The repair.
+        repair: RepairId,
+        /// The lane.
+        lane: u16,
+        /// One past the last granted slice.
+        upto: u32,
+    },
+    /// A wanted slice from a child is in memory.
+    SliceArrived {
+        /// The child.
+        from: NodeId,
+        /// Which slice.
+        id: SliceId,
+    },
+    /// An own or spooled slice is in memory, checked, or cannot be had.
+    SliceRead {
+        /// Which slice.
+        id: SliceId,
+        /// The trouble, if any.
+        result: Result<(), CopyFault>,
+    },
+    /// A forwarded or written slice has left memory.
+    SliceLeft(SliceId),
+    /// A write did not succeed.
+    WriteFailed {
+        /// The repair.
+        repair: RepairId,
+        /// Why.
+        why: Failure,
+    },
+    /// The temporary file for the chunk exists, or not.
+    Prepared {
+        /// The repair.
+        repair: RepairId,
+        /// The trouble, if any.
+        result: Result<(), Failure>,
+    },
+    /// The chunk is proven and durable under its name, or not.
+    Published {
+        /// The repair.
+        repair: RepairId,
+        /// The trouble, if any.
+        result: Result<(), Failure>,
+    },
+    /// A peer is out of reach.
+    PeerLost(NodeId),
+    /// All copies on disk, and the room left.
+    Listed {
+        /// The copies.
+        copies: Vec<ChunkCopy>,
+        /// Free bytes.
+        free_bytes: u64,
+    },
+    /// A copy was read in full.
+    Checked {
+        /// What was asked.
+        check: Check,
+        /// What is wrong with it, if anything.
+        result: Result<(), CopyFault>,
+    },
+    /// Someone who reads chunks found a copy to be of no use.
+    Found {
+        /// Which copy.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+    /// Time passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Tell the coordinator.
+    Send(FromAgent),
+    /// Tell a child that slices below `upto` may come.
+    Grant {
+        /// The child.
+        to: NodeId,
+        /// The repair.
+        repair: RepairId,
+        /// The lane.
+        lane: u16,
+        /// One past the last granted slice.
+        upto: u32,
+    },
+    /// Make room on disk for the chunk to be rebuilt.
+    Prepare {
+        /// The repair.
+        repair: RepairId,
+        /// The chunk's length.
+        bytes: u64,
+    },
+    /// Read a slice, of the own copy or of the spool, and check it.
+    Read {
+        /// Which slice.
+        id: SliceId,
+        /// Its bytes.
+        window: Window,
+        /// The copy to read; `None` for the spool.
+        copy: Option<ChunkCopy>,
+    },
+    /// Sum the sources of the slice that are in memory and send it on.
+    Forward {
+        /// Which slice.
+        id: SliceId,
+        /// The receiver.
+        to: NodeId,
+        /// What to sum.
+        role: Arc<Role>,
+        /// Whether the spool is the only source.
+        spooled: bool,
+    },
+    /// Sum the sources of the slice that are in memory and write it.
+    Write {
+        /// Which slice.
+        id: SliceId,
+        /// Its place in the chunk.
+        window: Window,
+        /// What to sum.
+        role: Arc<Role>,
+        /// Into the spool rather than the chunk.
+        spool: bool,
+    },
+    /// Prove the chunk by reading it back, make it durable, give it its name.
+    Publish {
+        /// The repair.
+        repair: RepairId,
+        /// The name.
+        copy: ChunkCopy,
+        /// The length.
+        bytes: u64,
+        /// What it must sum to.
+        crc: u32,
+    },
+    /// Drop every slice and temporary of the repair.
+    Discard(RepairId),
+    /// List all copies.
+    List,
+    /// Read a copy in full.
+    Check(Check),
+    /// Remove a copy.
+    Delete(ChunkCopy),
+}
+
+/// What a curious driver or checker may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Memory that running tasks may use.
+    pub reserved_bytes: u64,
+    /// Running tasks and their bytes done.
+    pub running: Vec<(RepairId, u64)>,
+}

@@ -1,0 +1,259 @@
+//! Admission: how much slice memory running repairs may hold at each agent, and how many run.
+//!
+//! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
+//! A repair's memory is reserved at every participant before anyone is told of it. Agents never
+//! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
+//! Slices shrink until a repair takes at most a fair share of the smallest pool involved, so that
+//! many run side by side; a repair that fits nowhere even with the smallest slices is told apart
+//! from one that only has to wait.
+//! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
+
+use std::collections::BTreeMap;
+
+use crate::id::{NodeId, RepairId};
+use crate::plan::Plan;
+
+/// Below this a slice costs more in handling than in bytes; also the block of the checksums.
+pub const SLICE_BYTES_MIN: u32 = 4 << 10;
+
+/// Above this a slice no longer saves anything.
+pub const SLICE_BYTES_MAX: u32 = 256 << 10;
+
+/// The pipeline fills in (depth x slice) and drains in the chunk's length: with this many slices a
+/// chunk the filling of a tree of depth 4 costs about 6 %.
+const SLICES_A_CHUNK: u64 = 64;
+
+/// Slices under way on one edge: one on the wire, one being summed, one being sent, one of slack.
+const WINDOW: u32 = 4;
+
+/// Repairs that should fit into a pool side by side before slices stop shrinking.
+const SHARES: u64 = 16;
+
+/// Repairs in which one agent takes part at a time. A few hundred flows keep a link busy and
+/// balanced (theory: all at once is optimal, and a window of several per port comes close); beyond
+/// that, tiny chunks would only flood agents with tasks that wait.
+pub const TASKS_MAX: usize = 256;
+
+/// How a repair moves its bytes, and what that takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// The transport unit.
+    pub slice_bytes: u32,
+    /// Slices under way on one edge.
+    pub window: u32,
+    /// Memory at each participant.
+    pub needs: Vec<(NodeId, u64)>,
+}
+
+/// Whether a repair may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may, like this; the memory is reserved.
+    Admitted(Fit),
+    /// Not before another one ends.
+    Later,
+    /// Never with these pools.
+    TooLarge {
+        /// The node whose pool is too small.
+        node: NodeId,
+        /// What it would need at least.
+        needed: u64,
+        /// What it has.
+        pool: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pool {
+    bytes: u64,
+    reserved: u64,
+    tasks: usize,
+}
+
+/// Reservations of all running repairs.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    pools: BTreeMap<NodeId, Pool>,
+    held: BTreeMap<RepairId, Vec<(NodeId, u64)>>,
+}
+
+impl Budget {
+    /// The node's pool holds this much.
+    pub fn set_pool(&mut self, node: NodeId, bytes: u64) {
+        self.pools.entry(node).or_default().bytes = bytes;
+    }
+
+    /// Reserves what `plan` needs at every participant, or nothing.
+    pub fn admit(&mut self, repair: RepairId, plan: &Plan) -> Admission {
+        let streams = streams(plan);
+        let fit = match self.fit(plan, &streams) {
+            Ok(fit) => fit,
+            Err(refusal) => return refusal,
+        };
+        let has_room = |(node, need): &(NodeId, u64)| {
+            self.free(*node) >= *need && self.tasks(*node) < TASKS_MAX
+        };
+        if !fit.needs.iter().all(has_room) {
+            return Admission::Later;
+        }
+        for (node, need) in &fit.needs {
+            let pool = self.pools.entry(*node).or_default();
+            pool.reserved += need;
+            pool.tasks += 1;
+        }
+        self.held.insert(repair, fit.needs.clone());
+        Admission::Admitted(fit)
+    }
+
+    /// Gives back what the repair held. Harmless when it held nothing.
+    pub fn release(&mut self, repair: RepairId) {
+        for (node, need) in self.held.remove(&repair).unwrap_or_default() {
+            let pool = self.pools.get_mut(&node).expect("reserved there");
+            pool.reserved -= need;
+            pool.tasks -= 1;
+        }
+    }
+
+    /// Reserved and total bytes of a node's pool.
+    pub fn pool(&self, node: NodeId) -> (u64, u64) {
+        let pool = self.pools.get(&node).copied().unwrap_or_default();
+        (pool.reserved, pool.bytes)
+    }
+
+    /// Repairs in which a node takes part.
+    fn tasks(&self, node: NodeId) -> usize {
+        self.pools.get(&node).map_or(0, |pool| pool.tasks)
+    }
+
+    fn free(&self, node: NodeId) -> u64 {
+        let (reserved, bytes) = self.pool(node);
+        bytes.saturating_sub(reserved)
+    }
+
+    /// The largest slice, then the widest window, with which the plan takes its share of each pool;
+    /// failing that, the smallest of both if only that fits at all.
+    fn fit(&self, plan: &Plan, streams: &[(NodeId, u64)]) -> Result<Fit, Admission> {
+        let needs = |slice: u32, window: u32| {
+            streams.iter().map(move |(n, s)| (*n, s * u64::from(slice) * u64::from(window)))
+        };
+        let fits = |slice: u32, window: u32, shares: u64| {
+            needs(slice, window).all(|(node, need)| need <= self.pool(node).1 / shares)
+        };
+        let mut slice = preferred_slice(plan.range.bytes());
+        while slice > SLICE_BYTES_MIN && !fits(slice, WINDOW, SHARES) {
+            slice /= 2;
+        }
+        let mut window = WINDOW;
+        while window > 1 && !fits(slice, window, 1) {
+            window -= 1;
+        }
+        let needs: Vec<(NodeId, u64)> = needs(slice, window).collect();
+        match needs.iter().find(|(node, need)| *need > self.pool(*node).1) {
+            None => Ok(Fit { slice_bytes: slice, window, needs }),
+            Some(&(node, needed)) => {
+                Err(Admission::TooLarge { node, needed, pool: self.pool(node).1 })
+            }
+        }
+    }
+}
+
+/// A power of two between the limits, about a `SLICES_A_CHUNK`-th of the chunk.
+pub fn preferred_slice(chunk_bytes: u64) -> u32 {
+    let wanted = (chunk_bytes / SLICES_A_CHUNK).max(1).next_power_of_two();
+    wanted.clamp(u64::from(SLICE_BYTES_MIN), u64::from(SLICE_BYTES_MAX)) as u32
+}
+
+/// For each participant, the slice streams that flow into it over all lanes: its children, and its
+/// own chunk wherever it sends (a pure relay is counted for one stream too much).
+fn streams(plan: &Plan) -> Vec<(NodeId, u64)> {
+    let mut count: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
+        *count.entry(edge.parent).or_default() += 1;
+        *count.entry(edge.child).or_default() += 1;
+    }
+    count.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkIndex, StripeId};
+    use crate::plan::{Carries, Edge, Lane, Mode, Range, Start};
+
+    fn star(helpers: u32, bytes: u64) -> Plan {
+        let destination = NodeId(helpers);
+        let edge =
+            |n| Edge { child: NodeId(n), parent: destination, bytes, carries: Carries::Partial };
+        let range = Range { from: 0, to: bytes };
+        let lane = Lane {
+            range,
+            lost: vec![ChunkIndex(0)],
+            mode: Mode::Streamed,
+            decoder: None,
+            scheme: None,
+            edges: (0..helpers).map(edge).collect(),
+        };
+        Plan {
+            stripe: StripeId(0),
+            lost: vec![ChunkIndex(0)],
+            destinations: [(ChunkIndex(0), destination)].into(),
+            start: Start::Now,
+            range,
+            period: None,
+            lanes: vec![lane],
+        }
+    }
+
+    fn budget(nodes: u32, pool: u64) -> Budget {
+        let mut budget = Budget::default();
+        (0..nodes).for_each(|n| budget.set_pool(NodeId(n), pool));
+        budget
+    }
+
+    #[test]
+    fn reservations_never_exceed_a_pool_and_come_back() {
+        let mut budget = budget(7, 10 << 20);
+        let plan = star(6, 64 << 20);
+        let mut admitted = 0;
+        while let Admission::Admitted(_) = budget.admit(RepairId(admitted), &plan) {
+            admitted += 1;
+        }
+        assert!(admitted >= SHARES, "{admitted} side by side");
+        assert!((0..7).all(|n| budget.pool(NodeId(n)).0 <= 10 << 20));
+        (0..admitted).for_each(|id| budget.release(RepairId(id)));
+        budget.release(RepairId(99));
+        assert!((0..7).all(|n| budget.pool(NodeId(n)).0 == 0));
+    }
+
+    #[test]
+    fn the_smallest_pool_that_admits_one_repair_admits_one() {
+        let smallest = 6 * u64::from(SLICE_BYTES_MIN);
+        let plan = star(6, 64 << 20);
+        let Admission::Admitted(fit) = budget(7, smallest).admit(RepairId(0), &plan) else {
+            panic!("it fits exactly");
+        };
+        assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_MIN, 1));
+        let refused = budget(7, smallest - 1).admit(RepairId(0), &plan);
+        let node = NodeId(6);
+        assert_eq!(refused, Admission::TooLarge { node, needed: smallest, pool: smallest - 1 });
+    }
+
+    #[test]
+    fn tiny_chunks_do_not_flood_an_agent_with_tasks() {
+        let mut budget = budget(7, 1 << 30);
+        let plan = star(6, 64);
+        let admitted = (0..1000)
+            .filter(|id| matches!(budget.admit(RepairId(*id), &plan), Admission::Admitted(_)))
+            .count();
+        assert_eq!(admitted, TASKS_MAX);
+        budget.release(RepairId(0));
+        assert!(matches!(budget.admit(RepairId(2000), &plan), Admission::Admitted(_)));
+    }
+
+    #[test]
+    fn slices_follow_the_chunk() {
+        assert_eq!(preferred_slice(2 << 20), 32 << 10);
+        assert_eq!(preferred_slice(1 << 30), SLICE_BYTES_MAX);
+        assert_eq!(preferred_slice(64), SLICE_BYTES_MIN);
+    }
+}

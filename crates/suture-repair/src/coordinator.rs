@@ -1,0 +1,593 @@
+//! The coordinator: the life of every repair, from the failure to the healthy stripe.
+//!
+//! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
+//! commit location -> stripe healthy]; the agents do what lies between.
+//! `handle` takes one event and only records facts; then maintenance runs: expire, wake, plan,
+//! admit. `poll` gives the effects, `next_deadline` says when to call `handle(now, Tick)` at the
+//! latest, `status` only looks. `now` never goes backwards. A repair's states:
+//!
+//! `queued -> planned -> Running -> Committing -> gone`
+//! - `Running` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
+//!   participant or a stall; then the stripe is queued again under a fresh repair id.
+//! - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides.
+//! - a stripe that is well again, removed, or whose chunk came back leaves any state.
+//!
+//! Invariants: at most one repair of a stripe at a time; a location changes only by a
+//! compare-and-set that the truth acknowledged; a copy is ordered away only after the copy that
+//! replaces it was read in full, and never by a coordinator that has been superseded.
+//! Deliberately absent: metadata (the driver's, behind `Commit`), addresses, bytes, clocks. A
+//! restart loses nothing that matters: stripes are reloaded, agents say what they hold.
+
+mod copies;
+mod dispatch;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::budget::Budget;
+use crate::cluster::{Cluster, Node};
+use crate::event::{
+    Blocked, Command, Commit, Health, Input, Output, Report, RunningRepair, Status, Timers,
+};
+use crate::health::HealthTable;
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
+use crate::plan::Plan;
+use crate::plan::load::Load;
+use crate::planner::Job;
+use crate::policy::Policy;
+use crate::queue::Queue;
+use crate::stripe::{Stripe, StripeMap};
+use crate::time::Time;
+
+/// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
+const ATTEMPTS_SHOWN: u32 = 5;
+
+/// After so many attempts all nodes that disappointed get another chance.
+const AVOID_RESET: u32 = 4;
+
+/// Writing a finished chunk to disk may take this many times the stall limit.
+const PUBLISH_PATIENCE: u64 = 8;
+
+/// What a coordinator is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// One more than the last coordinator's; durable before anything is dispatched.
+    pub epoch: u32,
+    /// How silence and failure are timed.
+    pub timers: Timers,
+    /// How repairs are planned and run.
+    pub policy: Policy,
+    /// Seeds every random choice.
+    pub seed: u64,
+    /// The operator paused repairs.
+    pub paused: bool,
+    /// The operator declared these nodes failed.
+    pub failed: Vec<NodeId>,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Coordinator {
+    config: Config,
+    cluster: Cluster,
+    stripes: StripeMap,
+    health: HealthTable,
+    /// Chunks that are of no use where the truth says they are.
+    lost: BTreeMap<StripeId, BTreeSet<ChunkIndex>>,
+    /// Copies known to be corrupt or missing, though a listing may show them.
+    bad: BTreeSet<(NodeId, ChunkCopy)>,
+    /// Copies ordered away: never to be adopted.
+    deleting: BTreeSet<(NodeId, ChunkCopy)>,
+    reserved_below: StripeId,
+    writing: BTreeSet<StripeId>,
+    queue: Queue,
+    trouble: BTreeMap<StripeId, Trouble>,
+    planned: BTreeMap<StripeId, Planned>,
+    /// The planned stripes in the order in which they asked.
+    planned_order: VecDeque<StripeId>,
+    running: BTreeMap<RepairId, Repair>,
+    repairing: BTreeMap<StripeId, RepairId>,
+    budget: Budget,
+    load: Load,
+    next_sequence: u32,
+    sweep_at: Time,
+    repaired_chunks: u64,
+    repaired_bytes: u64,
+    outputs: VecDeque<Output>,
+}
+
+/// A plan that waits for admission.
+#[derive(Clone, Debug)]
+struct Planned {
+    job: Job,
+    plan: Plan,
+}
+
+/// One attempt.
+#[derive(Clone, Debug)]
+struct Repair {
+    stripe: StripeId,
+    chunk: ChunkIndex,
+    destination: NodeId,
+    bytes: u64,
+    /// What was dispatched; nothing when a copy that was found is adopted.
+    work: Option<Planned>,
+    state: State,
+    bytes_done: u64,
+    progressed_at: Time,
+    since: Time,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// Slices flow.
+    Running,
+    /// The copy is durable; its location is asked for.
+    Committing { commit: Commit, asked_at: Time },
+}
+
+/// What went wrong with a stripe so far.
+#[derive(Clone, Debug, Default)]
+struct Trouble {
+    attempts: u32,
+    avoid: BTreeSet<NodeId>,
+    blocked: Option<Blocked>,
+}
+
+impl Coordinator {
+    /// A coordinator that knows the truth and has heard from no agent.
+    pub fn new(now: Time, config: Config, cluster: Cluster, stripes: StripeMap) -> Coordinator {
+        let mut health = HealthTable::new(config.timers);
+        cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
+        let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
+        let mut coordinator = Coordinator {
+            load: Load::new(&cluster),
+            config,
+            cluster,
+            stripes: StripeMap::default(),
+            health,
+            lost: BTreeMap::new(),
+            bad: BTreeSet::new(),
+            deleting: BTreeSet::new(),
+            reserved_below,
+            writing: BTreeSet::new(),
+            queue: Queue::default(),
+            trouble: BTreeMap::new(),
+            planned: BTreeMap::new(),
+            planned_order: VecDeque::new(),
+            running: BTreeMap::new(),
+            repairing: BTreeMap::new(),
+            budget: Budget::default(),
+            next_sequence: 0,
+            sweep_at: now,
+            repaired_chunks: 0,
+            repaired_bytes: 0,
+            outputs: VecDeque::new(),
+        };
+        stripes.iter().for_each(|stripe| coordinator.learn(stripe.clone()));
+        coordinator
+    }
+
+    /// One event.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::NodeAdded(id, node) => self.add_node(now, id, node),
+            Input::Agent { node, message } => self.hear(now, node, message),
+            Input::AgentLost(node) => {
+                if self.health.session_lost(node) {
+                    self.health_changed(now, node);
+                }
+            }
+            Input::StripesReserved { below, writing } => {
+                self.reserved_below = below;
+                self.writing = writing.into_iter().collect();
+            }
+            Input::StripeAdded(stripe) => self.learn(stripe),
+            Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
+            Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
+            Input::Committed { repair, stripe } => self.committed(repair, stripe),
+            Input::CommitRefused { repair, stripe } => self.commit_refused(repair, stripe),
+            Input::Operator(command) => self.obey(now, command),
+            Input::Tick => {}
+        }
+        self.maintain(now);
+    }
+
+    /// The next effect.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call `handle(now, Tick)` at the latest.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let sweep = (!self.running.is_empty()).then_some(self.sweep_at);
+        [sweep, self.health.next_deadline(), self.queue.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The nodes.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The stripes as last learnt from the truth.
+    pub fn stripes(&self) -> &StripeMap {
+        &self.stripes
+    }
+
+    /// How a node is.
+    pub fn health(&self, node: NodeId) -> Health {
+        self.health.get(node).health
+    }
+
+    /// The stripes under repair, once for each repair.
+    pub fn running(&self) -> impl Iterator<Item = StripeId> {
+        self.running.values().map(|repair| repair.stripe)
+    }
+
+    /// What is at risk, what runs, what waits and why.
+    pub fn status(&self) -> Status {
+        let mut status = Status {
+            paused: self.config.paused,
+            queued: (self.queue.len() + self.planned.len()) as u64,
+            repaired_chunks: self.repaired_chunks,
+            repaired_bytes: self.repaired_bytes,
+            ..Status::default()
+        };
+        for (id, node) in self.health.iter() {
+            let chunks = self.stripes.count_on(id) as u64;
+            status.nodes.push((id, node.health, node.free_bytes, chunks));
+        }
+        for (stripe, lost) in &self.lost {
+            let Some(stripe) = self.stripes.get(*stripe) else { continue };
+            let margin = margin(stripe, lost.len()) as usize;
+            status.at_risk.resize(status.at_risk.len().max(margin + 1), 0);
+            status.at_risk[margin] += 1;
+            let unrepairable = self.trouble.get(&stripe.id).and_then(|t| t.blocked.as_ref());
+            if !unrepairable.is_some_and(Blocked::is_unrepairable) {
+                status.lost_chunks += lost.len() as u64;
+                status.lost_bytes += lost.len() as u64 * stripe.chunk_bytes;
+            }
+        }
+        let blocked = self.trouble.iter();
+        status.blocked = blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect();
+        status.running = self.running.iter().map(|(id, repair)| repair.line(*id)).collect();
+        status
+    }
+
+    fn report(&mut self, report: Report) {
+        self.outputs.push_back(Output::Report(report));
+    }
+
+    fn send(&mut self, to: NodeId, message: ToAgent) {
+        self.outputs.push_back(Output::Send { to, message });
+    }
+
+    fn add_node(&mut self, now: Time, id: NodeId, node: Node) {
+        if id.index() == self.cluster.nodes.len() {
+            self.cluster.nodes.push(node);
+            self.health.add(now, false);
+        } else {
+            self.cluster.nodes[id.index()] = node;
+        }
+        let mut load = Load::new(&self.cluster);
+        load.add_load(&self.load);
+        self.load = load;
+    }
+
+    fn hear(&mut self, now: Time, node: NodeId, message: FromAgent) {
+        if let FromAgent::Hello(hello) = &message {
+            self.greet(now, node, *hello);
+        }
+        let left = self.health.heard(now, node);
+        if left.is_some() {
+            self.health_changed(now, node);
+        }
+        if left == Some(Health::Failed) {
+            // Its copies count again once it has listed them.
+            self.send(node, ToAgent::List);
+        }
+        match message {
+            FromAgent::Hello(_) => {}
+            FromAgent::Inventory(copies) => self.inventory(node, &copies),
+            FromAgent::Heartbeat(beat) => self.beat(now, node, &beat),
+            FromAgent::Stored { repair, copy } => self.stored(now, node, repair, copy),
+            FromAgent::Failed { repair, why } => self.failed(now, node, repair, why),
+            FromAgent::Verified(check) => self.verified(now, node, check),
+            FromAgent::Bad { copy, fault } => self.bad_copy(node, copy, fault),
+        }
+    }
+
+    fn greet(&mut self, now: Time, node: NodeId, hello: Hello) {
+        self.budget.set_pool(node, hello.pool_bytes);
+        if self.health.greeted(node, hello) {
+            // A new incarnation has forgotten its tasks.
+            self.end_repairs_with(now, node);
+        }
+    }
+
+    fn beat(&mut self, now: Time, node: NodeId, beat: &Heartbeat) {
+        if self.health.get(node).hello.is_none_or(|hello| hello.incarnation != beat.incarnation) {
+            return;
+        }
+        self.health.free_bytes(node, beat.free_bytes);
+        for &(id, bytes_done) in &beat.running {
+            match self.running.get_mut(&id) {
+                None => self.send(node, ToAgent::Cancel(id)),
+                Some(repair) if repair.destination == node && bytes_done > repair.bytes_done => {
+                    (repair.bytes_done, repair.progressed_at) = (bytes_done, now);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
+        let generation = self.stripes.get(copy.stripe).map(|s| s.generation);
+        match (self.running.get_mut(&id), generation) {
+            (Some(repair), Some(generation))
+                if repair.destination == node && copy.stamp == Stamp::from(id) =>
+            {
+                if repair.state == State::Running {
+                    let commit = Commit { repair: id, copy, node, generation };
+                    repair.state = State::Committing { commit, asked_at: now };
+                    repair.bytes_done = repair.bytes;
+                    self.budget.release(id);
+                    self.outputs.push_back(Output::Commit(commit));
+                }
+            }
+            _ => {
+                self.send(node, ToAgent::Forget(id));
+                self.consider(node, copy);
+            }
+        }
+    }
+
+    fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
+        self.send(node, ToAgent::Forget(id));
+        if self.running.get(&id).is_some_and(|r| r.state == State::Running) {
+            self.attempt_failed(now, id, Some(node), why);
+        }
+    }
+
+    /// Ends an attempt and queues the stripe again, wiser by what went wrong.
+    fn attempt_failed(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: Failure) {
+        let Some(repair) = self.end(id) else { return };
+        self.report(Report::Failed { repair: id, node, why: why.clone() });
+        let trouble = self.trouble.entry(repair.stripe).or_default();
+        trouble.attempts += 1;
+        if trouble.attempts.is_multiple_of(AVOID_RESET) {
+            trouble.avoid.clear();
+        }
+        match &why {
+            Failure::PeerLost(peer) => trouble.avoid.extend([*peer]),
+            Failure::ProofFailed { .. } => {
+                // Some source lied past its checksums, or memory did: try other helpers.
+                let work = repair.work.as_ref();
+                trouble.avoid.extend(work.into_iter().flat_map(|w| w.plan.participants()));
+            }
+            Failure::Source { .. } => {}
+            _ => trouble.avoid.extend(node),
+        }
+        if trouble.attempts >= ATTEMPTS_SHOWN {
+            trouble.blocked =
+                Some(Blocked::Failing { attempts: trouble.attempts, why: why.clone() });
+        }
+        let doublings = (trouble.attempts - 1).min(16);
+        let timers = self.config.timers;
+        let wait = timers.retry_first.times(1 << doublings).min(timers.retry_max);
+        let not_before = match &why {
+            Failure::Source { .. } => None,
+            _ => Some(now + wait),
+        };
+        if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
+            self.bad_copy(node, copy, fault);
+        }
+        self.enqueue(repair.stripe, not_before);
+    }
+
+    /// Takes a repair out of the books and tells its participants to drop it.
+    fn end(&mut self, id: RepairId) -> Option<Repair> {
+        let repair = self.running.remove(&id)?;
+        self.repairing.remove(&repair.stripe);
+        self.budget.release(id);
+        if let Some(work) = &repair.work {
+            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+            if repair.state == State::Running {
+                for node in work.plan.participants() {
+                    self.outputs.push_back(Output::Send { to: node, message: ToAgent::Cancel(id) });
+                }
+            }
+        }
+        Some(repair)
+    }
+
+    /// Ends the running repair of a stripe, if it can still be ended without harm.
+    fn end_repair_of(&mut self, stripe: StripeId) {
+        if let Some(&id) = self.repairing.get(&stripe)
+            && self.running[&id].state == State::Running
+        {
+            self.end(id);
+        }
+    }
+
+    fn end_repairs_with(&mut self, now: Time, node: NodeId) {
+        let takes_part = |repair: &Repair| {
+            repair.state == State::Running
+                && repair.work.as_ref().is_some_and(|w| w.plan.participants().contains(&node))
+        };
+        let hit: Vec<RepairId> =
+            self.running.iter().filter(|(_, r)| takes_part(r)).map(|(id, _)| *id).collect();
+        for id in hit {
+            self.attempt_failed(now, id, None, Failure::PeerLost(node));
+        }
+    }
+
+    fn committed(&mut self, id: RepairId, stripe: Stripe) {
+        let Some(commit) = self.end_commit(id) else { return };
+        let Some(before) = self.stripes.get(stripe.id) else {
+            // Removed meanwhile: the copy has become an orphan.
+            return self.consider(commit.node, commit.copy);
+        };
+        let before = before.copy(commit.copy.chunk);
+        self.repaired_chunks += 1;
+        self.repaired_bytes += stripe.chunk_bytes;
+        let (copy, node, bytes) = (commit.copy, commit.node, stripe.chunk_bytes);
+        self.report(Report::Committed { repair: id, copy, node, bytes });
+        self.trouble.remove(&stripe.id);
+        self.learn(stripe);
+        if !self.lost.contains_key(&copy.stripe) {
+            self.report(Report::Healthy(copy.stripe));
+        }
+        if let Some((node, copy)) = before
+            && self.health.is_up(node)
+        {
+            self.consider(node, copy);
+        }
+    }
+
+    fn commit_refused(&mut self, id: RepairId, truth: Option<Stripe>) {
+        let Some(commit) = self.running.get(&id).and_then(Repair::commit) else { return };
+        if let Some(stripe) = &truth
+            && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
+        {
+            // The first answer was lost on its way.
+            return self.committed(id, stripe.clone());
+        }
+        self.end_commit(id);
+        match truth {
+            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
+            Some(_) => {}
+            None => self.remove_stripe(commit.copy.stripe),
+        }
+        self.consider(commit.node, commit.copy);
+    }
+
+    /// Takes a repair whose commit was answered out of the books.
+    fn end_commit(&mut self, id: RepairId) -> Option<Commit> {
+        let commit = self.running.get(&id).and_then(Repair::commit)?;
+        self.end(id);
+        self.send(commit.node, ToAgent::Forget(id));
+        Some(commit)
+    }
+
+    fn obey(&mut self, now: Time, command: Command) {
+        match command {
+            Command::FailNode(node) => {
+                if self.health.declare(node) {
+                    self.health_changed(now, node);
+                }
+            }
+            Command::ReturnNode(node) => {
+                if self.health.undeclare(now, node) {
+                    self.send(node, ToAgent::List);
+                }
+            }
+            Command::Pause => self.config.paused = true,
+            Command::Resume => {
+                self.config.paused = false;
+                self.look_again();
+            }
+            Command::Cancel => {
+                self.config.paused = true;
+                let running: Vec<StripeId> = self.repairing.keys().copied().collect();
+                for stripe in running {
+                    self.end_repair_of(stripe);
+                    self.enqueue(stripe, None);
+                }
+            }
+        }
+    }
+
+    fn health_changed(&mut self, now: Time, node: NodeId) {
+        let health = self.health(node);
+        let mut chunks = 0;
+        if health == Health::Failed {
+            let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
+            chunks = stripes.len() as u64;
+            for stripe in stripes {
+                let chunk = self.stripes.get(stripe).and_then(|s| s.chunk_on(node));
+                self.lose(stripe, chunk.expect("it is on the node"));
+            }
+            self.end_repairs_with(now, node);
+        }
+        self.report(Report::Node { node, health, chunks });
+        // Plans were made for another world, and what was blocked may now be possible.
+        self.unplan();
+        self.look_again();
+    }
+
+    /// Wakes everything that waits: something changed.
+    fn look_again(&mut self) {
+        self.queue.wake_all();
+    }
+
+    /// The steps after every event: each cheap when there is nothing to do.
+    fn maintain(&mut self, now: Time) {
+        for (node, _) in self.health.expire(now) {
+            self.health_changed(now, node);
+        }
+        if now >= self.sweep_at {
+            self.sweep_at = now + crate::time::Span { ns: self.config.timers.stall_after.ns / 4 };
+            self.sweep(now);
+        }
+        self.queue.wake(now);
+        if !self.config.paused {
+            self.plan_ready(now);
+            self.admit_planned(now);
+        }
+    }
+
+    /// Looks for repairs that stand still and commits that were not answered.
+    fn sweep(&mut self, now: Time) {
+        let timers = self.config.timers;
+        let mut stalled = Vec::new();
+        let mut asked = Vec::new();
+        for (id, repair) in &mut self.running {
+            match &mut repair.state {
+                State::Running => {
+                    let publishing = repair.bytes_done >= repair.bytes;
+                    let patience = if publishing { PUBLISH_PATIENCE } else { 1 };
+                    if now.since(repair.progressed_at) > timers.stall_after.times(patience) {
+                        stalled.push(*id);
+                    }
+                }
+                State::Committing { commit, asked_at } => {
+                    if now.since(*asked_at) >= timers.commit_retry {
+                        *asked_at = now;
+                        asked.push(*commit);
+                    }
+                }
+            }
+        }
+        self.outputs.extend(asked.into_iter().map(Output::Commit));
+        for id in stalled {
+            self.attempt_failed(now, id, None, Failure::Stalled);
+        }
+    }
+}
+
+impl Repair {
+    fn commit(&self) -> Option<Commit> {
+        match self.state {
+            State::Committing { commit, .. } => Some(commit),
+            State::Running => None,
+        }
+    }
+
+    fn line(&self, repair: RepairId) -> RunningRepair {
+        RunningRepair {
+            repair,
+            stripe: self.stripe,
+            chunk: self.chunk,
+            destination: self.destination,
+            bytes_done: self.bytes_done.min(self.bytes),
+            bytes: self.bytes,
+            since: self.since,
+        }
+    }
+}
+
+/// How many more chunks the stripe can lose.
+fn margin(stripe: &Stripe, lost: usize) -> u32 {
+    stripe.code.loss_tolerance().saturating_sub(lost) as u32
+}

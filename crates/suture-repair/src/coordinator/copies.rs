@@ -1,0 +1,299 @@
+//! Which copies count: what is lost, what came back, what is in excess.
+//!
+//! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
+//! The truth says where each chunk should be, agents say what they hold; this file compares.
+//! A listing shows names, not contents, so nothing is decided by a listing alone: a copy that is
+//! expected and not listed is asked for (`Check`), one that could be adopted is read in full
+//! first, and one in excess goes only after the copy that replaces it was read in full.
+//! Invariant: `lost` holds exactly the chunks of known stripes whose recorded copy is of no use.
+
+use std::collections::BTreeSet;
+
+use super::{Coordinator, Repair, State, margin};
+use crate::event::{Blocked, Commit, Output, Report};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::message::{Check, CopyFault, ToAgent};
+use crate::stripe::{ChunkRecord, Stripe};
+use crate::time::Time;
+
+impl Coordinator {
+    /// The truth has this stripe like this.
+    pub(super) fn learn(&mut self, stripe: Stripe) {
+        let known = self.stripes.get(stripe.id);
+        if known.is_some_and(|known| known.generation > stripe.generation) {
+            return;
+        }
+        let same = |chunk: ChunkIndex, record: &ChunkRecord| {
+            known.is_some_and(|known| known.chunks[usize::from(chunk.0)] == *record)
+        };
+        let before = self.lost.get(&stripe.id);
+        let still_lost = |chunk: ChunkIndex, record: &ChunkRecord| {
+            same(chunk, record) && before.is_some_and(|lost| lost.contains(&chunk))
+        };
+        let mut lost = BTreeSet::new();
+        for (chunk, record) in stripe.indices().zip(&stripe.chunks) {
+            let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: record.stamp };
+            let useless = record
+                .node
+                .is_none_or(|node| self.health.is_failed(node) || self.bad.contains(&(node, copy)));
+            if useless || still_lost(chunk, record) {
+                lost.insert(chunk);
+            }
+        }
+        let id = stripe.id;
+        self.reserved_below = self.reserved_below.max(StripeId(id.0 + 1));
+        self.stripes.put(stripe);
+        self.set_lost(id, lost);
+    }
+
+    /// The truth no longer has this stripe.
+    pub(super) fn remove_stripe(&mut self, id: StripeId) {
+        self.end_repair_of(id);
+        self.set_lost(id, BTreeSet::new());
+        let Some(stripe) = self.stripes.remove(id) else { return };
+        for chunk in stripe.indices() {
+            if let Some((node, copy)) = stripe.copy(chunk) {
+                self.bad.remove(&(node, copy));
+                self.delete(node, copy);
+            }
+        }
+    }
+
+    /// The recorded copy of the chunk is of no use.
+    pub(super) fn lose(&mut self, stripe: StripeId, chunk: ChunkIndex) {
+        let mut lost = self.lost.get(&stripe).cloned().unwrap_or_default();
+        if lost.insert(chunk) {
+            self.set_lost(stripe, lost);
+        }
+    }
+
+    /// The recorded copy of the chunk can be used again.
+    fn regain(&mut self, stripe: StripeId, chunk: ChunkIndex) {
+        let Some(mut lost) = self.lost.get(&stripe).cloned() else { return };
+        if !lost.remove(&chunk) {
+            return;
+        }
+        if let Some(id) = self.repairing.get(&stripe)
+            && self.running[id].chunk == chunk
+        {
+            self.end_repair_of(stripe);
+        }
+        let healthy = lost.is_empty();
+        self.set_lost(stripe, lost);
+        if healthy {
+            self.report(Report::Healthy(stripe));
+        }
+    }
+
+    /// What is lost changed: the stripe takes its new place in the queue, or leaves it.
+    fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
+        self.unplan_stripe(stripe);
+        if lost.is_empty() {
+            self.lost.remove(&stripe);
+            self.queue.take(stripe);
+            self.trouble.remove(&stripe);
+            return;
+        }
+        if self.lost.insert(stripe, lost.clone()) != Some(lost) {
+            if let Some(trouble) = self.trouble.get_mut(&stripe) {
+                trouble.blocked = None;
+            }
+            // A helper that is lost now must not be waited for.
+            self.end_if_useless(stripe);
+        }
+        self.enqueue(stripe, None);
+    }
+
+    /// Ends the running repair of the stripe if a chunk that it reads is lost now.
+    fn end_if_useless(&mut self, stripe: StripeId) {
+        let Some(id) = self.repairing.get(&stripe) else { return };
+        let Some(work) = &self.running[id].work else { return };
+        let lost = &self.lost[&stripe];
+        let facts = work.job.facts();
+        let mut helpers = work.plan.lanes.iter().flat_map(|lane| lane.helpers(&facts));
+        if helpers.any(|helper| lost.contains(&helper)) {
+            self.end_repair_of(stripe);
+        }
+    }
+
+    /// Queues a stripe that needs repair and is not being repaired.
+    pub(super) fn enqueue(&mut self, id: StripeId, not_before: Option<Time>) {
+        if self.repairing.contains_key(&id) || self.planned.contains_key(&id) {
+            return;
+        }
+        let (Some(lost), Some(stripe)) = (self.lost.get(&id), self.stripes.get(id)) else { return };
+        self.queue.put(id, margin(stripe, lost.len()), not_before);
+    }
+
+    /// An agent listed all that it holds.
+    pub(super) fn inventory(&mut self, node: NodeId, copies: &[ChunkCopy]) {
+        if !self.health.is_up(node) {
+            return;
+        }
+        let listed: BTreeSet<ChunkCopy> = copies.iter().copied().collect();
+        // What was ordered away and is gone needs no memory.
+        self.deleting.retain(|(n, copy)| *n != node || listed.contains(copy));
+        self.bad.retain(|(n, copy)| *n != node || listed.contains(copy));
+        let expected: BTreeSet<ChunkCopy> =
+            self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
+        for copy in expected.difference(&listed) {
+            if !self.is_lost(copy.stripe, copy.chunk) {
+                self.send(node, ToAgent::Check(Check { copy: *copy, excess: None }));
+            }
+        }
+        for copy in expected.intersection(&listed) {
+            if !self.bad.contains(&(node, *copy)) {
+                self.regain(copy.stripe, copy.chunk);
+            }
+        }
+        for copy in listed.difference(&expected) {
+            self.consider(node, *copy);
+        }
+    }
+
+    /// A copy that the truth does not point to: an orphan, in excess, or a chunk found again.
+    pub(super) fn consider(&mut self, node: NodeId, copy: ChunkCopy) {
+        let Some(stripe) = self.stripes.get(copy.stripe) else {
+            // Ids that this metadata never gave out belong to someone else: hands off.
+            let ours = copy.stripe < self.reserved_below && !self.writing.contains(&copy.stripe);
+            if ours {
+                self.delete(node, copy);
+            }
+            return;
+        };
+        let Some(location) = stripe.chunks.get(usize::from(copy.chunk.0)) else { return };
+        if self.is_moving(copy.stripe) {
+            return;
+        }
+        if location.node == Some(node) && location.stamp == copy.stamp {
+            return;
+        }
+        if self.is_lost(copy.stripe, copy.chunk) {
+            if self.can_adopt(node, copy) {
+                self.send(node, ToAgent::Check(Check { copy, excess: None }));
+            }
+        } else if let Some((home, current)) = stripe.copy(copy.chunk)
+            && self.health.is_up(home)
+        {
+            let check = Check { copy: current, excess: Some((node, copy)) };
+            self.send(home, ToAgent::Check(check));
+        }
+    }
+
+    /// A copy was read in full and is good: what it was read for may now be done.
+    pub(super) fn verified(&mut self, now: Time, node: NodeId, check: Check) {
+        let Some(stripe) = self.stripes.get(check.copy.stripe) else { return };
+        if self.is_moving(stripe.id) {
+            return;
+        }
+        let location = stripe.copy(check.copy.chunk);
+        let is_location = location == Some((node, check.copy));
+        match check.excess {
+            Some((excess_node, excess)) if is_location => {
+                let same_chunk =
+                    (excess.stripe, excess.chunk) == (check.copy.stripe, check.copy.chunk);
+                let distinct = (excess_node, excess) != (node, check.copy);
+                if same_chunk && distinct && !self.is_lost(excess.stripe, excess.chunk) {
+                    self.delete(excess_node, excess);
+                    self.report(Report::Excess { node: excess_node, copy: excess });
+                }
+            }
+            None if !is_location && self.can_adopt(node, check.copy) => {
+                self.adopt(now, node, check.copy);
+            }
+            _ => {}
+        }
+    }
+
+    /// A copy is missing or corrupt.
+    pub(super) fn bad_copy(&mut self, node: NodeId, copy: ChunkCopy, fault: CopyFault) {
+        let Some(stripe) = self.stripes.get(copy.stripe) else { return };
+        if stripe.copy(copy.chunk) != Some((node, copy)) {
+            return;
+        }
+        self.bad.insert((node, copy));
+        if !self.is_lost(copy.stripe, copy.chunk) {
+            self.report(Report::ChunkLost { node, copy, fault });
+            self.lose(copy.stripe, copy.chunk);
+        }
+    }
+
+    /// Someone had trouble reading a copy: have its holder read it in full.
+    pub(super) fn suspect(&mut self, node: NodeId, copy: ChunkCopy) {
+        let Some(stripe) = self.stripes.get(copy.stripe) else { return };
+        if stripe.copy(copy.chunk) == Some((node, copy)) && self.health.is_up(node) {
+            self.send(node, ToAgent::Check(Check { copy, excess: None }));
+        }
+    }
+
+    /// Whether a commit of the stripe has been asked for and not been answered: what the truth
+    /// says by now is not known, so no copy may be judged. The next inventory asks again.
+    fn is_moving(&self, stripe: StripeId) -> bool {
+        let repair = self.repairing.get(&stripe).map(|id| &self.running[id]);
+        repair.is_some_and(|repair| repair.state != State::Running)
+    }
+
+    pub(super) fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
+        self.lost.get(&stripe).is_some_and(|lost| lost.contains(&chunk))
+    }
+
+    fn delete(&mut self, node: NodeId, copy: ChunkCopy) {
+        if self.health.is_up(node) {
+            self.deleting.insert((node, copy));
+            self.send(node, ToAgent::Delete { epoch: self.config.epoch, copy });
+        }
+    }
+
+    /// Whether a found copy may become the location of its chunk: the chunk needs one, the copy is
+    /// not condemned, and the stripe has nothing else on that node nor a repair past its end.
+    fn can_adopt(&self, node: NodeId, copy: ChunkCopy) -> bool {
+        let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
+        let known = usize::from(copy.chunk.0) < stripe.chunks.len();
+        let elsewhere = stripe.chunk_on(node).is_some_and(|chunk| chunk != copy.chunk);
+        let condemned = self.bad.contains(&(node, copy)) || self.deleting.contains(&(node, copy));
+        let busy = self.repairing.get(&copy.stripe).is_some_and(|id| {
+            let repair = &self.running[id];
+            repair.state != State::Running || repair.chunk != copy.chunk
+        });
+        known
+            && self.health.is_up(node)
+            && self.is_lost(copy.stripe, copy.chunk)
+            && !elsewhere
+            && !condemned
+            && !busy
+    }
+
+    fn adopt(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
+        self.end_repair_of(copy.stripe);
+        self.queue.take(copy.stripe);
+        self.unplan_stripe(copy.stripe);
+        self.queue.take(copy.stripe);
+        let repair: RepairId = self.next_repair();
+        let stripe = self.stripes.get(copy.stripe).expect("adoptable, so known");
+        let commit = Commit { repair, copy, node, generation: stripe.generation };
+        let bytes = stripe.chunk_bytes;
+        let entry = Repair {
+            stripe: copy.stripe,
+            chunk: copy.chunk,
+            destination: node,
+            bytes,
+            work: None,
+            state: State::Committing { commit, asked_at: now },
+            bytes_done: bytes,
+            progressed_at: now,
+            since: now,
+        };
+        self.running.insert(repair, entry);
+        self.repairing.insert(copy.stripe, repair);
+        self.outputs.push_back(Output::Commit(commit));
+    }
+
+    /// Shows why a stripe waits, and reports it when that is news.
+    pub(super) fn block(&mut self, stripe: StripeId, why: Blocked) {
+        let trouble = self.trouble.entry(stripe).or_default();
+        if trouble.blocked.as_ref() != Some(&why) {
+            trouble.blocked = Some(why.clone());
+            self.report(Report::Blocked { stripe, why });
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! What goes into the coordinator, what comes out of it, and what one may ask it.
+//!
+//! Place: the frame of `coordinator.rs`: failure -> ... -> stripe healthy.
+//! A driver performs the outputs in any order, even twice; whatever matters is answered by an
+//! input, and the coordinator asks again when no answer comes.
+
+use std::fmt;
+
+use crate::cluster::Node;
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::message::{CopyFault, Failure, FromAgent, ToAgent};
+use crate::plan::Plan;
+use crate::planner::PlanError;
+use crate::stripe::Stripe;
+use crate::time::{Span, Time};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A node was registered, or its rates changed. Ids are given in order.
+    NodeAdded(NodeId, Node),
+    /// An agent said something.
+    Agent {
+        /// Who.
+        node: NodeId,
+        /// What.
+        message: FromAgent,
+    },
+    /// The session with an agent broke.
+    AgentLost(NodeId),
+    /// Stripe ids below this have been given to puts; the listed ones are still being written.
+    StripesReserved {
+        /// One past the highest id ever given.
+        below: StripeId,
+        /// Those whose put has not ended.
+        writing: Vec<StripeId>,
+    },
+    /// The truth has a new stripe.
+    StripeAdded(Stripe),
+    /// The truth has one stripe less.
+    StripeRemoved(StripeId),
+    /// A reader found a copy to be of no use.
+    ChunkSuspected {
+        /// Where.
+        node: NodeId,
+        /// Which copy.
+        copy: ChunkCopy,
+    },
+    /// The location was committed; this is the stripe as the truth now has it.
+    Committed {
+        /// The repair.
+        repair: RepairId,
+        /// The truth.
+        stripe: Stripe,
+    },
+    /// The stripe's generation was another one; this is the truth (`None`: the stripe is gone).
+    CommitRefused {
+        /// The repair.
+        repair: RepairId,
+        /// The truth.
+        stripe: Option<Stripe>,
+    },
+    /// The operator wants something.
+    Operator(Command),
+    /// Time passed.
+    Tick,
+}
+
+/// What an operator can want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Treat the node as dead until it is returned.
+    FailNode(NodeId),
+    /// Take the node back.
+    ReturnNode(NodeId),
+    /// Begin no more repairs; running ones finish.
+    Pause,
+    /// Begin repairs again, and look again at blocked ones.
+    Resume,
+    /// Stop running repairs too, and pause.
+    Cancel,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Tell an agent. Answered, if at all, by what the message's doc says.
+    Send {
+        /// Whom.
+        to: NodeId,
+        /// What.
+        message: ToAgent,
+    },
+    /// Change the location of a chunk if the stripe still has this generation. Answered by
+    /// `Committed` or `CommitRefused`.
+    Commit(Commit),
+    /// Something worth a log line or a metric.
+    Report(Report),
+}
+
+/// A compare-and-set of one location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The repair on whose behalf.
+    pub repair: RepairId,
+    /// The copy that becomes the location.
+    pub copy: ChunkCopy,
+    /// Where it lies.
+    pub node: NodeId,
+    /// The generation that the stripe must still have.
+    pub generation: crate::id::Generation,
+}
+
+/// The story of repairs, for logs, metrics and progress bars.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// A node's health changed.
+    Node {
+        /// Which.
+        node: NodeId,
+        /// To what.
+        health: Health,
+        /// How many chunks are lost with it, when it failed.
+        chunks: u64,
+    },
+    /// A chunk is of no use where it lies.
+    ChunkLost {
+        /// Where.
+        node: NodeId,
+        /// Which copy.
+        copy: ChunkCopy,
+        /// Why.
+        fault: CopyFault,
+    },
+    /// A batch was planned: the stripes, and the maximum normalised load in seconds.
+    Planned {
+        /// How many chunks.
+        chunks: usize,
+        /// What the fullest link or disk needs for it.
+        max_load_seconds: f64,
+    },
+    /// A repair was dispatched.
+    Started {
+        /// Which.
+        repair: RepairId,
+        /// What it does.
+        plan: Plan,
+    },
+    /// The rebuilt chunk is the stripe's chunk now.
+    Committed {
+        /// The repair.
+        repair: RepairId,
+        /// The copy.
+        copy: ChunkCopy,
+        /// Its home.
+        node: NodeId,
+        /// Its length.
+        bytes: u64,
+    },
+    /// An attempt failed; another will be made.
+    Failed {
+        /// The attempt.
+        repair: RepairId,
+        /// Who said so, if anyone did.
+        node: Option<NodeId>,
+        /// Why.
+        why: Failure,
+    },
+    /// A stripe waits for something to change.
+    Blocked {
+        /// Which.
+        stripe: StripeId,
+        /// For what.
+        why: Blocked,
+    },
+    /// All of a stripe is well again.
+    Healthy(StripeId),
+    /// A copy that no stripe needs was ordered away.
+    Excess {
+        /// Where.
+        node: NodeId,
+        /// Which.
+        copy: ChunkCopy,
+    },
+}
+
+/// Why a stripe is not being repaired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// It has no plan.
+    Plan(PlanError),
+    /// Enough chunks exist, but some of their holders are silent at the moment.
+    Silent {
+        /// How many chunks the code needs.
+        needed: usize,
+        /// How many are on nodes that speak.
+        up: usize,
+    },
+    /// Even the smallest slices do not fit the slice memory of a node.
+    Pool {
+        /// Which node.
+        node: NodeId,
+        /// What one repair needs there at least.
+        needed: u64,
+        /// What it has.
+        pool: u64,
+    },
+    /// So many attempts failed that the next one waits longer; the last failure.
+    Failing {
+        /// How many.
+        attempts: u32,
+        /// The last reason.
+        why: Failure,
+    },
+}
+
+impl Blocked {
+    /// Whether nothing but returning chunks can help.
+    pub fn is_unrepairable(&self) -> bool {
+        matches!(self, Blocked::Plan(PlanError::NotEnoughChunks { .. }))
+    }
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// Registered, not heard of since the coordinator started.
+    Unknown,
+    /// Speaks.
+    Up,
+    /// Silent for a while: not used, but its chunks are not lost yet.
+    Suspect,
+    /// Silent for too long, or declared so: its chunks are lost.
+    Failed,
+}
+
+/// Timers and limits. No defaults here: the driver's configuration knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Silence after which a node is no longer used.
+    pub suspect_after: Span,
+    /// Silence after which its chunks are lost.
+    pub dead_after: Span,
+    /// How long after the coordinator's start a node may stay silent without being declared dead.
+    pub start_grace: Span,
+    /// A repair whose bytes do not grow for so long is tried another way.
+    pub stall_after: Span,
+    /// How long a commit may stay unanswered before it is asked again.
+    pub commit_retry: Span,
+    /// The wait after a stripe's first failed attempt; it doubles with each further one.
+    pub retry_first: Span,
+    /// The longest such wait, and how often blocked stripes are looked at again.
+    pub retry_max: Span,
+}
+
+/// One line of `suture status` about a running repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningRepair {
+    /// The attempt.
+    pub repair: RepairId,
+    /// The stripe.
+    pub stripe: StripeId,
+    /// The chunk.
+    pub chunk: ChunkIndex,
+    /// Its new home.
+    pub destination: NodeId,
+    /// Bytes of the rebuilt chunk so far, as last heard.
+    pub bytes_done: u64,
+    /// Of how many.
+    pub bytes: u64,
+    /// When it was dispatched.
+    pub since: Time,
+}
+
+/// All that `suture status` says of repairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Whether new repairs are begun.
+    pub paused: bool,
+    /// Health of each node, by id, with its free bytes and the chunks it should hold.
+    pub nodes: Vec<(NodeId, Health, u64, u64)>,
+    /// Stripes by how many more chunks they can lose: index 0 is the most at risk.
+    pub at_risk: Vec<u64>,
+    /// Stripes with lost chunks that wait for their turn.
+    pub queued: u64,
+    /// Lost chunks and their bytes, in all stripes that can be repaired.
+    pub lost_chunks: u64,
+    /// Bytes of those.
+    pub lost_bytes: u64,
+    /// Chunks repaired since the coordinator's start.
+    pub repaired_chunks: u64,
+    /// Bytes of those.
+    pub repaired_bytes: u64,
+    /// What runs.
+    pub running: Vec<RunningRepair>,
+    /// What waits for something to change.
+    pub blocked: Vec<(StripeId, Blocked)>,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Health::Unknown => "unknown",
+            Health::Up => "up",
+            Health::Suspect => "suspect",
+            Health::Failed => "failed",
+        })
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blocked::Plan(error) => error.fmt(f),
+            Blocked::Silent { needed, up } => {
+                write!(
+                    f,
+                    "{up} chunks are on nodes that speak, {needed} are needed; waiting for the others"
+                )
+            }
+            Blocked::Pool { node, needed, pool } => {
+                write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
+            }
+            Blocked::Failing { attempts, why } => {
+                write!(f, "{attempts} attempts failed; last: {why}")
+            }
+        }
+    }
+}

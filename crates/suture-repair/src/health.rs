@@ -1,0 +1,174 @@
+//! Which nodes can be used and which are dead: silence measured against timers.
+//!
+//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
+//! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
+//! session makes a node suspect at once, because a killed process is the common case.
+//! Invariant: what the operator declared failed stays failed until the operator returns it.
+
+use crate::event::{Health, Timers};
+use crate::id::NodeId;
+use crate::message::Hello;
+use crate::planner::Abilities;
+use crate::time::Time;
+
+/// What the coordinator knows of one node.
+#[derive(Clone, Debug)]
+pub struct NodeHealth {
+    /// How it is.
+    pub health: Health,
+    /// Its last Hello.
+    pub hello: Option<Hello>,
+    /// Room on its disk, as last heard.
+    pub free_bytes: u64,
+    declared: bool,
+    heard_at: Time,
+}
+
+/// All nodes' health.
+#[derive(Clone, Debug)]
+pub struct HealthTable {
+    timers: Timers,
+    nodes: Vec<NodeHealth>,
+}
+
+impl HealthTable {
+    /// An empty table.
+    pub fn new(timers: Timers) -> HealthTable {
+        HealthTable { timers, nodes: Vec::new() }
+    }
+
+    /// Adds the next node: unknown, or failed if the operator said so before.
+    pub fn add(&mut self, now: Time, declared_failed: bool) {
+        let health = if declared_failed { Health::Failed } else { Health::Unknown };
+        self.nodes.push(NodeHealth {
+            health,
+            hello: None,
+            free_bytes: 0,
+            declared: declared_failed,
+            heard_at: now,
+        });
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The node.
+    pub fn get(&self, node: NodeId) -> &NodeHealth {
+        &self.nodes[node.index()]
+    }
+
+    /// Whether the node can be used.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].health == Health::Up
+    }
+
+    /// Whether the node's chunks are lost.
+    pub fn is_failed(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].health == Health::Failed
+    }
+
+    /// All nodes with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &NodeHealth)> {
+        self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
+    }
+
+    /// The node spoke. Returns the state that it left, if it changed.
+    pub fn heard(&mut self, now: Time, node: NodeId) -> Option<Health> {
+        let entry = &mut self.nodes[node.index()];
+        entry.heard_at = now;
+        if entry.declared || entry.health == Health::Up || entry.hello.is_none() {
+            return None;
+        }
+        Some(std::mem::replace(&mut entry.health, Health::Up))
+    }
+
+    /// The node introduced itself. Returns whether it is another incarnation than before.
+    pub fn greeted(&mut self, node: NodeId, hello: Hello) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        entry.free_bytes = hello.free_bytes;
+        let before = entry.hello.replace(hello);
+        before.is_some_and(|before| before.incarnation != hello.incarnation)
+    }
+
+    /// Room on the node's disk, as just heard.
+    pub fn free_bytes(&mut self, node: NodeId, bytes: u64) {
+        self.nodes[node.index()].free_bytes = bytes;
+    }
+
+    /// The session broke: suspect at once, dead when the timer says so.
+    pub fn session_lost(&mut self, node: NodeId) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        let was_up = entry.health == Health::Up;
+        if was_up {
+            entry.health = Health::Suspect;
+        }
+        was_up
+    }
+
+    /// The operator declares it failed. Returns whether that is news.
+    pub fn declare(&mut self, node: NodeId) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        entry.declared = true;
+        std::mem::replace(&mut entry.health, Health::Failed) != Health::Failed
+    }
+
+    /// The operator takes it back: unknown until it speaks.
+    pub fn undeclare(&mut self, now: Time, node: NodeId) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        if entry.declared {
+            (entry.health, entry.heard_at) = (Health::Unknown, now);
+        }
+        std::mem::replace(&mut entry.declared, false)
+    }
+
+    /// Applies the timers; returns what changed, in order of the nodes.
+    pub fn expire(&mut self, now: Time) -> Vec<(NodeId, Health)> {
+        let timers = self.timers;
+        let mut changed = Vec::new();
+        for (i, entry) in self.nodes.iter_mut().enumerate() {
+            let health = due(&timers, entry, now);
+            if health != entry.health {
+                entry.health = health;
+                changed.push((NodeId(i as u32), health));
+            }
+        }
+        changed
+    }
+
+    /// When `expire` may next change something.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let timers = self.timers;
+        let deadline = |entry: &NodeHealth| match entry.health {
+            Health::Unknown => Some(entry.heard_at + timers.start_grace),
+            Health::Up => Some(entry.heard_at + timers.suspect_after),
+            Health::Suspect => Some(entry.heard_at + timers.dead_after),
+            Health::Failed => None,
+        };
+        self.nodes.iter().filter_map(deadline).min()
+    }
+
+    /// What every usable node can execute; nothing when none is up.
+    pub fn abilities(&self) -> Abilities {
+        let mut up = self.nodes.iter().filter(|n| n.health == Health::Up).filter_map(|n| n.hello);
+        let Some(first) = up.next() else { return Abilities::NONE };
+        up.fold(first.abilities, |all, hello| all.and(hello.abilities))
+    }
+}
+
+fn due(timers: &Timers, entry: &NodeHealth, now: Time) -> Health {
+    let silence = now.since(entry.heard_at);
+    match entry.health {
+        Health::Unknown if silence >= timers.start_grace => Health::Failed,
+        Health::Up | Health::Suspect if silence >= timers.dead_after => Health::Failed,
+        Health::Up if silence >= timers.suspect_after => Health::Suspect,
+        same => same,
+    }
+}

@@ -1,0 +1,234 @@
+//! What coordinator, agents and their drivers say to each other.
+//!
+//! Place: failure -> stripes -> queue -> plan -> admit -> [dispatch -> slices flow] -> commit.
+//! Messages get lost, come twice and come late; so every message is either a fact that stays true
+//! or names the repair or the copy that it is about, and whoever waits for one asks again.
+//! The encoding is the drivers' affair; `wire.rs` frames what agents send each other.
+
+use std::fmt;
+
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
+use crate::plan::{Plan, StripeFacts};
+use crate::planner::Abilities;
+use crate::stripe::Stripe;
+
+/// One repair as every participant is told of it. Each derives its own role from the whole plan
+/// (`role.rs`), so there is one message, not one for each kind of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The attempt.
+    pub repair: RepairId,
+    /// The stripe as the coordinator knows it.
+    pub stripe: Stripe,
+    /// What to do.
+    pub plan: Plan,
+    /// The transport unit.
+    pub slice_bytes: u32,
+    /// How many slices may be under way on one edge.
+    pub window: u32,
+}
+
+impl Task {
+    /// Every chunk that is not being rebuilt, with its home. A node that sends and has one of these
+    /// is a helper, any other sender only relays.
+    pub fn survivors(&self) -> Vec<(ChunkIndex, NodeId)> {
+        let kept = self.stripe.indices().filter(|chunk| !self.plan.lost.contains(chunk));
+        kept.filter_map(|chunk| Some((chunk, self.stripe.copy(chunk)?.0))).collect()
+    }
+
+    /// The stripe as the plan sees it.
+    pub fn facts<'a>(&self, survivors: &'a [(ChunkIndex, NodeId)]) -> StripeFacts<'a> {
+        StripeFacts {
+            stripe: self.stripe.id,
+            code: self.stripe.code,
+            chunk_bytes: self.stripe.chunk_bytes,
+            survivors,
+        }
+    }
+}
+
+/// Coordinator to agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToAgent {
+    /// Take part in this repair. Answered by `Stored` (destination) or `Failed` (anyone).
+    Dispatch(Box<Task>),
+    /// Drop the repair and everything of it.
+    Cancel(RepairId),
+    /// The outcome of this repair has been heard; stop repeating it.
+    Forget(RepairId),
+    /// Read this copy in full against its checksums. Answered by `Verified` or `Bad`.
+    Check(Check),
+    /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile.
+    Delete {
+        /// Who decided it.
+        epoch: u32,
+        /// Which copy.
+        copy: ChunkCopy,
+    },
+    /// Say again what you hold. Answered by `Inventory`.
+    List,
+}
+
+/// A request to verify a copy, with the reason to delete another once it is proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What to verify.
+    pub copy: ChunkCopy,
+    /// A copy elsewhere that is in excess if this one is good.
+    pub excess: Option<(NodeId, ChunkCopy)>,
+}
+
+/// Agent to coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromAgent {
+    /// The first word of every session.
+    Hello(Hello),
+    /// Every copy that the agent holds.
+    Inventory(Vec<ChunkCopy>),
+    /// Alive; what runs here.
+    Heartbeat(Heartbeat),
+    /// The rebuilt chunk is proven and durable here. Repeated until `Forget`.
+    Stored {
+        /// The repair that made it.
+        repair: RepairId,
+        /// The copy.
+        copy: ChunkCopy,
+    },
+    /// This agent cannot do its part. Repeated until `Forget`.
+    Failed {
+        /// The repair.
+        repair: RepairId,
+        /// Why.
+        why: Failure,
+    },
+    /// The copy was read in full and is good.
+    Verified(Check),
+    /// The copy is missing or corrupt.
+    Bad {
+        /// Which copy.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+}
+
+/// Who an agent is and what it can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Different for each start of the agent: a new one means that all its tasks are gone.
+    pub incarnation: u64,
+    /// What it can execute.
+    pub abilities: Abilities,
+    /// Memory for slices.
+    pub pool_bytes: u64,
+    /// Room on its disk.
+    pub free_bytes: u64,
+}
+
+/// What an agent repeats at every beat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Which start of the agent speaks.
+    pub incarnation: u64,
+    /// Room on its disk.
+    pub free_bytes: u64,
+    /// What runs here, with the bytes done so far (summed over the lanes).
+    pub running: Vec<(RepairId, u64)>,
+}
+
+/// What is wrong with a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CopyFault {
+    /// There is no such file.
+    Missing,
+    /// A checksum, a length or a header disagrees.
+    Corrupt,
+}
+
+/// Why an agent cannot do its part of a repair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Its own source chunk is of no use.
+    Source {
+        /// Which copy.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+    /// A node that it exchanges slices with is out of reach.
+    PeerLost(NodeId),
+    /// Its disk is full.
+    NoSpace,
+    /// Its slice memory does not hold this task.
+    NoBuffers {
+        /// What the task needs.
+        needed: u64,
+        /// What is free.
+        free: u64,
+    },
+    /// All slices came, but the chunk does not have its recorded checksum.
+    ProofFailed {
+        /// Recorded when the chunk was first written.
+        expected: u32,
+        /// Of what was rebuilt.
+        found: u32,
+    },
+    /// Nothing moved for too long.
+    Stalled,
+    /// The task makes no sense here: wrong version, not this agent's copy, not executable.
+    Refused(Refusal),
+    /// Its disk failed in another way.
+    Disk(String),
+}
+
+/// Why an agent will not begin a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It cannot execute this kind of edge.
+    Ability,
+    /// The plan breaks a rule of plans.
+    InvalidPlan,
+    /// The plan gives it no part.
+    NotAParticipant,
+    /// A newer coordinator has spoken.
+    StaleEpoch,
+}
+
+impl fmt::Display for CopyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CopyFault::Missing => "missing",
+            CopyFault::Corrupt => "corrupt",
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Source { copy, fault } => write!(f, "source {copy} is {fault}"),
+            Failure::PeerLost(node) => write!(f, "{node} is out of reach"),
+            Failure::NoSpace => write!(f, "the disk is full"),
+            Failure::NoBuffers { needed, free } => {
+                write!(f, "slice memory: {needed} bytes needed, {free} free")
+            }
+            Failure::ProofFailed { expected, found } => {
+                write!(f, "rebuilt chunk has checksum {found:08x}, recorded {expected:08x}")
+            }
+            Failure::Stalled => write!(f, "no slice moved for too long"),
+            Failure::Refused(refusal) => refusal.fmt(f),
+            Failure::Disk(detail) => write!(f, "disk: {detail}"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Ability => "this agent cannot execute the plan's edges",
+            Refusal::InvalidPlan => "the plan is not valid",
+            Refusal::NotAParticipant => "the plan has no part for this agent",
+            Refusal::StaleEpoch => "a newer coordinator has taken over",
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Which stripe is repaired next: the one that can lose least, then the one that waits longest.
+//!
+//! Place: failure -> stripes affected -> [queue] -> plan -> admit -> ...
+//! A stripe that has to wait (after a failed attempt, or until something changes) sleeps aside and
+//! never stands in the way of the others.
+//! Invariant: a stripe is either ready or asleep, once. Does not know why a stripe is here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::StripeId;
+use crate::time::Time;
+
+/// How many more chunks a stripe can lose; less is more urgent.
+pub type Margin = u32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    margin: Margin,
+    ticket: u64,
+}
+
+/// Stripes that need repair.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    ready: BTreeSet<(Place, StripeId)>,
+    asleep: BTreeSet<(Time, StripeId)>,
+    index: BTreeMap<StripeId, (Place, Option<Time>)>,
+    next_ticket: u64,
+}
+
+impl Queue {
+    /// Puts the stripe in its place by `margin`; it keeps its age if it was here already, and
+    /// sleeps until `not_before` if that is given.
+    pub fn put(&mut self, stripe: StripeId, margin: Margin, not_before: Option<Time>) {
+        let ticket = match self.remove(stripe) {
+            Some(place) => place.ticket,
+            None => {
+                self.next_ticket += 1;
+                self.next_ticket
+            }
+        };
+        let place = Place { margin, ticket };
+        self.index.insert(stripe, (place, not_before));
+        match not_before {
+            Some(time) => self.asleep.insert((time, stripe)),
+            None => self.ready.insert((place, stripe)),
+        };
+    }
+
+    /// Takes the stripe out. Returns whether it was here.
+    pub fn take(&mut self, stripe: StripeId) -> bool {
+        self.remove(stripe).is_some()
+    }
+
+    fn remove(&mut self, stripe: StripeId) -> Option<Place> {
+        let (place, not_before) = self.index.remove(&stripe)?;
+        match not_before {
+            Some(time) => self.asleep.remove(&(time, stripe)),
+            None => self.ready.remove(&(place, stripe)),
+        };
+        Some(place)
+    }
+
+    /// Wakes those whose time has come.
+    pub fn wake(&mut self, now: Time) {
+        while let Some(&(time, stripe)) = self.asleep.first()
+            && time <= now
+        {
+            self.wake_one(stripe);
+        }
+    }
+
+    /// Wakes all, whatever their time.
+    pub fn wake_all(&mut self) {
+        while let Some(&(_, stripe)) = self.asleep.first() {
+            self.wake_one(stripe);
+        }
+    }
+
+    fn wake_one(&mut self, stripe: StripeId) {
+        let place = self.remove(stripe).expect("asleep, so indexed");
+        self.index.insert(stripe, (place, None));
+        self.ready.insert((place, stripe));
+    }
+
+    /// The ready stripes, most urgent first.
+    pub fn ready(&self) -> impl Iterator<Item = StripeId> {
+        self.ready.iter().map(|(_, stripe)| *stripe)
+    }
+
+    /// When the next sleeper wakes.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.asleep.first().map(|(time, _)| *time)
+    }
+
+    /// How many stripes are here, ready or asleep.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: fn(u64) -> StripeId = StripeId;
+
+    #[test]
+    fn the_most_endangered_comes_first_then_the_oldest() {
+        let mut queue = Queue::default();
+        queue.put(S(1), 2, None);
+        queue.put(S(2), 0, None);
+        queue.put(S(3), 2, None);
+        queue.put(S(4), 1, None);
+        assert_eq!(queue.ready().collect::<Vec<_>>(), [S(2), S(4), S(1), S(3)]);
+    }
+
+    #[test]
+    fn a_stripe_keeps_its_age_when_its_margin_changes() {
+        let mut queue = Queue::default();
+        queue.put(S(1), 2, None);
+        queue.put(S(2), 2, None);
+        queue.put(S(1), 1, None);
+        queue.put(S(1), 2, None);
+        assert_eq!(queue.ready().collect::<Vec<_>>(), [S(1), S(2)]);
+    }
+
+    #[test]
+    fn sleepers_do_not_stand_in_the_way_and_wake_in_time() {
+        let mut queue = Queue::default();
+        queue.put(S(1), 0, Some(Time { ns: 50 }));
+        queue.put(S(2), 3, None);
+        assert_eq!(queue.ready().collect::<Vec<_>>(), [S(2)]);
+        assert_eq!(queue.next_deadline(), Some(Time { ns: 50 }));
+        queue.wake(Time { ns: 49 });
+        assert_eq!(queue.ready().count(), 1);
+        queue.wake(Time { ns: 50 });
+        assert_eq!(queue.ready().collect::<Vec<_>>(), [S(1), S(2)]);
+        assert!(queue.take(S(1)) && !queue.take(S(1)));
+        assert_eq!(queue.len(), 1);
+    }
+}

@@ -1,0 +1,321 @@
+//! Short stories of the coordinator alone: events in, effects out, by hand.
+
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::event::{Command, Commit, Health, Input, Output, Report, Timers};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::{
+    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
+};
+use suture_repair::planner::Abilities;
+use suture_repair::stripe::{ChunkRecord, Stripe, StripeMap};
+use suture_repair::time::{Span, Time};
+
+const TIMERS: Timers = Timers {
+    suspect_after: Span::from_secs(1),
+    dead_after: Span::from_secs(3),
+    start_grace: Span::from_secs(10),
+    stall_after: Span::from_secs(20),
+    commit_retry: Span::from_secs(5),
+    retry_first: Span::from_millis(100),
+    retry_max: Span::from_secs(10),
+};
+
+/// A coordinator of `rs(2,2)` stripes, and all that it said.
+struct Story {
+    core: Coordinator,
+    now: Time,
+    said: Vec<Output>,
+}
+
+fn stripe(id: u64, nodes: [u32; 4]) -> Stripe {
+    let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: 7 };
+    Stripe {
+        id: StripeId(id),
+        code: "rs(2,2)".parse().expect("a code"),
+        chunk_bytes: 4096,
+        generation: Generation(1),
+        chunks: nodes.into_iter().map(record).collect(),
+    }
+}
+
+fn copy(stripe: u64, chunk: u8, stamp: u64) -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(chunk), stamp: Stamp(stamp) }
+}
+
+impl Story {
+    fn new(nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
+        let config = Config {
+            epoch: 1,
+            timers: TIMERS,
+            policy: "suture".parse().expect("a policy"),
+            seed: 1,
+            paused: false,
+            failed: Vec::new(),
+        };
+        let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
+        let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
+        let mut story = Story { core, now: Time::ZERO, said: Vec::new() };
+        (0..nodes).for_each(|node| story.greet(node));
+        story
+    }
+
+    fn give(&mut self, input: Input) {
+        self.core.handle(self.now, input);
+        self.said.extend(std::iter::from_fn(|| self.core.poll()));
+    }
+
+    fn hear(&mut self, node: u32, message: FromAgent) {
+        self.give(Input::Agent { node: NodeId(node), message });
+    }
+
+    fn greet(&mut self, node: u32) {
+        let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
+        let abilities = Abilities::PARTIAL;
+        self.hear(
+            node,
+            FromAgent::Hello(Hello { incarnation: 1, abilities, pool_bytes, free_bytes }),
+        );
+        let held = self.core.stripes().on_node(NodeId(node));
+        let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1)).collect();
+        self.hear(node, FromAgent::Inventory(held));
+    }
+
+    /// Lets time pass; the given nodes go on speaking.
+    fn wait(&mut self, seconds: u64, speaking: impl IntoIterator<Item = u32> + Clone) {
+        for _ in 0..seconds * 2 {
+            self.now = self.now + Span::from_millis(500);
+            for node in speaking.clone() {
+                let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running: Vec::new() };
+                self.hear(node, FromAgent::Heartbeat(beat));
+            }
+            self.give(Input::Tick);
+        }
+    }
+
+    fn take(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// The repairs dispatched since the last look.
+    fn dispatched(&mut self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = Vec::new();
+        for output in self.take() {
+            if let Output::Send { message: ToAgent::Dispatch(task), .. } = output
+                && tasks.iter().all(|known| known.repair != task.repair)
+            {
+                tasks.push(*task);
+            }
+        }
+        tasks
+    }
+
+    /// The destination reports success; returns the commit that follows.
+    fn store(&mut self, task: &Task) -> Commit {
+        let (chunk, node) = task.plan.destinations.first_key_value().expect("a destination");
+        let copy =
+            ChunkCopy { stripe: task.stripe.id, chunk: *chunk, stamp: Stamp::from(task.repair) };
+        self.hear(node.0, FromAgent::Stored { repair: task.repair, copy });
+        let commit = self.take().into_iter().find_map(|output| match output {
+            Output::Commit(commit) => Some(commit),
+            _ => None,
+        });
+        commit.expect("a stored chunk is committed")
+    }
+
+    /// The truth accepts a commit.
+    fn accept(&mut self, commit: Commit) {
+        let mut stripe = self.core.stripes().get(commit.copy.stripe).expect("known").clone();
+        let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
+        (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
+        stripe.generation.0 += 1;
+        self.give(Input::Committed { repair: commit.repair, stripe });
+    }
+}
+
+fn sent(outputs: &[Output], wanted: impl Fn(NodeId, &ToAgent) -> bool) -> bool {
+    outputs
+        .iter()
+        .any(|output| matches!(output, Output::Send { to, message } if wanted(*to, message)))
+}
+
+#[test]
+fn a_dead_node_is_noticed_and_its_chunk_gets_a_new_home() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.wait(2, 1..5);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    assert!(story.dispatched().is_empty(), "a silent node is not a dead one");
+    story.wait(2, 1..5);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    let tasks = story.dispatched();
+    let [task] = &tasks[..] else { panic!("one repair, not {tasks:?}") };
+    assert_eq!(task.plan.lost, [ChunkIndex(0)]);
+    assert_eq!(task.plan.destinations[&ChunkIndex(0)], NodeId(4), "the only node without a chunk");
+    let commit = story.store(task);
+    assert_eq!(commit.generation, Generation(1));
+    assert_eq!(story.core.status().lost_chunks, 1, "not healthy before the truth says so");
+    story.accept(commit);
+    assert_eq!(story.core.status().lost_chunks, 0);
+    assert!(story.take().contains(&Output::Report(Report::Healthy(StripeId(0)))));
+}
+
+#[test]
+fn a_corrupt_source_is_replaced_and_repaired_itself() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let first = story.dispatched().remove(0);
+    let (chunk, node) = first.facts(&first.survivors()).survivors[0];
+    let helper = first.plan.lanes[0].edges.iter().find(|edge| edge.child == node);
+    let (chunk, node) = match helper {
+        Some(_) => (chunk, node),
+        None => first.survivors()[1],
+    };
+    let bad = copy(0, chunk.0, 0);
+    let why = Failure::Source { copy: bad, fault: CopyFault::Corrupt };
+    story.hear(node.0, FromAgent::Failed { repair: first.repair, why });
+    let second = story.dispatched().remove(0);
+    assert!(second.plan.lanes[0].edges.iter().all(|edge| edge.child != node), "not asked again");
+    assert_eq!(story.core.status().lost_chunks, 2, "the corrupt chunk waits for its own repair");
+    let commit = story.store(&second);
+    story.accept(commit);
+    let third = story.dispatched().remove(0);
+    assert_eq!(third.plan.lost.len(), 1);
+    let commit = story.store(&third);
+    story.accept(commit);
+    assert_eq!(story.core.status().lost_chunks, 0);
+}
+
+#[test]
+fn what_is_beyond_repair_is_reported_and_holds_up_nothing() {
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 4, 5, 6])];
+    let mut story = Story::new(8, stripes);
+    for node in 0..3 {
+        story.give(Input::Operator(Command::FailNode(NodeId(node))));
+    }
+    let tasks = story.dispatched();
+    assert!(tasks.iter().any(|task| task.stripe.id == StripeId(1)), "the other one is repaired");
+    let blocked = story.core.status().blocked;
+    let [(id, why)] = &blocked[..] else { panic!("one is blocked, not {blocked:?}") };
+    assert_eq!((*id, why.is_unrepairable()), (StripeId(0), true), "{why}");
+    story.give(Input::Operator(Command::ReturnNode(NodeId(1))));
+    story.greet(1);
+    assert!(story.dispatched().iter().any(|task| task.stripe.id == StripeId(0)), "now it can be");
+}
+
+#[test]
+fn a_chunk_that_comes_back_ends_its_repair() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    story.greet(0);
+    let said = story.take();
+    let cancelled = |_: NodeId, m: &ToAgent| *m == ToAgent::Cancel(task.repair);
+    assert!(sent(&said, cancelled), "{said:?}");
+    assert_eq!(story.core.status().lost_chunks, 0);
+}
+
+#[test]
+fn a_copy_in_excess_goes_only_after_its_replacement_was_read() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    story.accept(commit);
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    story.take();
+    let old = copy(0, 0, 0);
+    story.hear(0, FromAgent::Inventory(vec![old]));
+    let check = Check { copy: commit.copy, excess: Some((NodeId(0), old)) };
+    let said = story.take();
+    assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::Check(check)), "{said:?}");
+    assert!(!sent(&said, |_, m| matches!(m, ToAgent::Delete { .. })));
+    story.hear(4, FromAgent::Verified(check));
+    let delete = ToAgent::Delete { epoch: 1, copy: old };
+    assert!(sent(&story.take(), |to, m| to == NodeId(0) && *m == delete));
+}
+
+#[test]
+fn copies_of_stripes_that_were_never_given_out_are_left_alone() {
+    let mut story = Story::new(5, [stripe(3, [0, 1, 2, 3])]);
+    let (writing, below) = (vec![StripeId(5)], StripeId(7));
+    story.give(Input::StripesReserved { below, writing });
+    story.take();
+    let held = vec![copy(3, 0, 0), copy(5, 0, 0), copy(6, 0, 0), copy(9, 0, 0)];
+    story.hear(0, FromAgent::Inventory(held));
+    let said = story.take();
+    let deleted: Vec<&ChunkCopy> = said
+        .iter()
+        .filter_map(|output| match output {
+            Output::Send { message: ToAgent::Delete { copy, .. }, .. } => Some(copy),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deleted, [&copy(6, 0, 0)], "an aborted put; 5 is being written, 9 is not ours");
+}
+
+#[test]
+fn a_paused_coordinator_begins_nothing_and_a_cancelled_one_stops() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.preview().plans.len(), 1, "a preview says what would be done");
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().remove(0);
+    story.give(Input::Operator(Command::Cancel));
+    assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
+    assert_eq!(story.core.status().running, []);
+    assert_eq!(story.core.status().queued, 1);
+}
+
+#[test]
+fn a_repair_that_stands_still_is_tried_another_way() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let first = story.dispatched().remove(0);
+    story.wait(30, 1..6);
+    let second = story.dispatched().remove(0);
+    assert!(second.repair > first.repair);
+    assert_eq!(second.stripe.id, first.stripe.id);
+}
+
+#[test]
+fn the_answer_to_a_lost_commit_is_asked_for_again() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    story.wait(12, 1..5);
+    assert!(story.take().contains(&Output::Commit(commit)), "asked again");
+    // The first one had been applied: the truth refuses, and shows our own copy.
+    let mut truth = stripe(0, [4, 1, 2, 3]);
+    (truth.chunks[0].stamp, truth.generation) = (commit.copy.stamp, Generation(2));
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(truth) });
+    assert_eq!(story.core.status().lost_chunks, 0);
+    assert_eq!(story.core.status().repaired_chunks, 1);
+}
+
+#[test]
+fn a_stripe_removed_during_its_repair_leaves_nothing_behind() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    story.give(Input::StripeRemoved(StripeId(0)));
+    let said = story.take();
+    let deletes =
+        |node: u32| sent(&said, |to, m| to == NodeId(node) && matches!(m, ToAgent::Delete { .. }));
+    assert!((1..4).all(deletes), "its chunks go");
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: None });
+    let delete = ToAgent::Delete { epoch: 1, copy: commit.copy };
+    assert!(sent(&story.take(), |to, m| to == commit.node && *m == delete), "the new one too");
+    assert_eq!(story.core.running().count(), 0);
+}
+
+#[test]
+fn ids_grow_over_restarts() {
+    assert!(RepairId::new(2, 0) > RepairId::new(1, u32::MAX));
+    assert_eq!(RepairId::new(7, 9).epoch(), 7);
+}
