@@ -1,0 +1,234 @@
+//! The independent checkers: what must hold at every moment, judged from the bytes and the truth.
+//!
+//! Place: beside the whole life of a repair. They know what the state machines cannot: every
+//! chunk's original bytes. They trust nothing that coordinator or agents say.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use suture_repair::agent::Agent;
+use suture_repair::event::Commit;
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use suture_repair::stripe::Stripe;
+
+use crate::world::World;
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A chunk was published with bytes that are not the lost ones.
+    WrongBytes {
+        /// Where.
+        node: NodeId,
+        /// Which.
+        copy: ChunkCopy,
+    },
+    /// A copy was ordered away although no other copy is the chunk's home.
+    LastCopyDeleted {
+        /// Where.
+        node: NodeId,
+        /// Which.
+        copy: ChunkCopy,
+    },
+    /// A location was changed on a generation that was no longer there.
+    StaleCommit {
+        /// The commit.
+        commit: Commit,
+        /// The generation that the stripe had.
+        generation: u64,
+    },
+    /// A location was changed to a copy that was never published there.
+    PhantomCommit(Commit),
+    /// Slices in memory exceed what was reserved for them, or that exceeds the pool.
+    Memory {
+        /// Where.
+        node: NodeId,
+        /// In memory.
+        held: u64,
+        /// Reserved.
+        reserved: u64,
+        /// The pool.
+        pool: u64,
+    },
+    /// Two repairs of one stripe ran at once.
+    TwoRepairs(StripeId),
+    /// The faults stopped, and this was not healthy in bounded time.
+    NotHealthy {
+        /// The stripe.
+        stripe: StripeId,
+        /// The chunks without a good copy.
+        chunks: Vec<ChunkIndex>,
+        /// What the coordinator says of it.
+        status: String,
+    },
+    /// A stripe beyond repair is not reported as such.
+    NotReported(StripeId),
+    /// A copy that nobody needs was never collected.
+    Orphan {
+        /// Where.
+        node: NodeId,
+        /// Which.
+        copy: ChunkCopy,
+    },
+    /// Nothing runs, and memory is still reserved.
+    Leak {
+        /// Where.
+        node: NodeId,
+        /// How much.
+        reserved: u64,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::WrongBytes { node, copy } => {
+                write!(f, "{node} published wrong bytes as {copy}")
+            }
+            Violation::LastCopyDeleted { node, copy } => {
+                write!(f, "{node} deleted {copy}, and no other copy is the chunk's home")
+            }
+            Violation::StaleCommit { commit, generation } => write!(
+                f,
+                "{} of {} was applied at generation {generation}, it was meant for {}",
+                commit.repair, commit.copy, commit.generation.0
+            ),
+            Violation::PhantomCommit(commit) => {
+                write!(
+                    f,
+                    "{} was committed to {}, which never published it",
+                    commit.copy, commit.node
+                )
+            }
+            Violation::Memory { node, held, reserved, pool } => {
+                write!(f, "{node} holds {held} bytes of slices, reserved {reserved}, pool {pool}")
+            }
+            Violation::TwoRepairs(stripe) => write!(f, "two repairs of {stripe} at once"),
+            Violation::NotHealthy { stripe, chunks, status } => {
+                let chunks: Vec<u8> = chunks.iter().map(|chunk| chunk.0).collect();
+                write!(f, "{stripe} lacks chunks {chunks:?} though it could be repaired: {status}")
+            }
+            Violation::NotReported(stripe) => {
+                write!(f, "{stripe} is beyond repair and not reported as such")
+            }
+            Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
+            Violation::Leak { node, reserved } => {
+                write!(f, "{node} still reserves {reserved} bytes")
+            }
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn check_published(&mut self, node: NodeId, copy: ChunkCopy) {
+        self.published.insert((node, copy));
+        let stored = self.host(node).disk.get(copy).expect("just published");
+        if stored.bytes != self.truth.original(copy.stripe, copy.chunk) {
+            self.fail(Violation::WrongBytes { node, copy });
+        }
+    }
+
+    /// A deletion must leave the chunk a home: another copy that was properly written there.
+    /// Faults may have damaged that one since; that would be their doing.
+    pub(crate) fn check_delete(&mut self, node: NodeId, copy: ChunkCopy) {
+        let visible = self.truth.stripes.get(&copy.stripe);
+        let writing =
+            self.unfinished.contains_key(&copy.stripe) && self.writing.contains(&copy.stripe);
+        let home = visible.and_then(|stripe| stripe.copy(copy.chunk));
+        let is_last = match (visible, home) {
+            (None, _) => writing,
+            (Some(_), None) => true,
+            (Some(_), Some(home)) => home == (node, copy),
+        };
+        if is_last && self.host(node).disk.get(copy).is_some() {
+            self.fail(Violation::LastCopyDeleted { node, copy });
+        }
+    }
+
+    pub(crate) fn check_commit(&mut self, commit: &Commit) {
+        let Some(stripe) = self.truth.stripes.get(&commit.copy.stripe) else { return };
+        if commit.repair.epoch() < self.truth.epoch {
+            return;
+        }
+        let stale = stripe.generation != commit.generation;
+        let generation = stripe.generation.0;
+        let written = commit.copy.stamp.0 == 0;
+        if stale {
+            if !self.options.nets.compare_and_set {
+                self.fail(Violation::StaleCommit { commit: *commit, generation });
+            }
+        } else if !written && !self.published.contains(&(commit.node, commit.copy)) {
+            self.fail(Violation::PhantomCommit(*commit));
+        }
+    }
+
+    pub(crate) fn check_agent(&mut self, node: NodeId) {
+        let status = self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default();
+        let (held, pool) = (self.held_bytes(node), self.options.pool_bytes);
+        if held > status.reserved_bytes || status.reserved_bytes > pool {
+            let reserved = status.reserved_bytes;
+            self.fail(Violation::Memory { node, held, reserved, pool });
+        }
+    }
+
+    pub(crate) fn check_coordinator(&mut self) {
+        let Some(coordinator) = &self.coordinator else { return };
+        let mut stripes = BTreeSet::new();
+        let twice = coordinator.running().find(|stripe| !stripes.insert(*stripe));
+        if let Some(stripe) = twice {
+            self.fail(Violation::TwoRepairs(stripe));
+        }
+    }
+
+    /// What is still wrong when all trouble is over; nothing when the cluster is well.
+    pub fn unwell(&self) -> Option<Violation> {
+        let stripes = self.truth.stripes.values();
+        stripes.filter_map(|stripe| self.unwell_stripe(stripe)).next().or_else(|| self.leftover())
+    }
+
+    fn unwell_stripe(&self, stripe: &Stripe) -> Option<Violation> {
+        let bad: Vec<ChunkIndex> =
+            stripe.indices().filter(|chunk| !self.is_good(stripe, *chunk)).collect();
+        if bad.is_empty() {
+            return None;
+        }
+        let status = self.coordinator.as_ref()?.status();
+        let blocked = status.blocked.iter().find(|(id, _)| *id == stripe.id);
+        if stripe.chunks.len() - bad.len() >= stripe.code.data_chunks() {
+            let running = status.running.iter().any(|running| running.stripe == stripe.id);
+            let status = format!("blocked {blocked:?}, running {running}");
+            return Some(Violation::NotHealthy { stripe: stripe.id, chunks: bad, status });
+        }
+        let reported = blocked.is_some_and(|(_, why)| why.is_unrepairable());
+        (!reported).then_some(Violation::NotReported(stripe.id))
+    }
+
+    fn leftover(&self) -> Option<Violation> {
+        for node in self.nodes() {
+            let Some(agent) = &self.host(node).agent else { continue };
+            let status = agent.status();
+            if status.running.is_empty() && status.reserved_bytes > 0 {
+                return Some(Violation::Leak { node, reserved: status.reserved_bytes });
+            }
+            for copy in self.host(node).disk.list() {
+                let stripe = self.truth.stripes.get(&copy.stripe);
+                // What is left of a stripe beyond repair is never thrown away.
+                let kept = stripe.is_some_and(|stripe| {
+                    stripe.copy(copy.chunk) == Some((node, copy))
+                        || self.unwell_stripe(stripe).is_some()
+                });
+                if !kept && !self.beyond(stripe) {
+                    return Some(Violation::Orphan { node, copy });
+                }
+            }
+        }
+        None
+    }
+
+    fn beyond(&self, stripe: Option<&Stripe>) -> bool {
+        stripe.is_some_and(|stripe| {
+            let good = stripe.indices().filter(|chunk| self.is_good(stripe, *chunk)).count();
+            good < stripe.code.data_chunks()
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! What can go wrong in the simulated cluster, how often, and how often it did.
+//!
+//! Place: beside the whole life of a repair. Everything follows from one seed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use suture_repair::random::Random;
+use suture_repair::time::{Span, Time};
+
+/// One kind of trouble. Each is counted, so that a run can show what it has exercised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A message is lost.
+    Drop,
+    /// A message comes twice.
+    Duplicate,
+    /// A message overtakes another one.
+    Reorder,
+    /// A message takes much longer than usual.
+    Delay,
+    /// Two parties cannot hear each other for a while.
+    Partition,
+    /// A session breaks and is made anew.
+    SessionBreak,
+    /// An agent dies without notice.
+    AgentCrash,
+    /// It comes back with its disk.
+    AgentRestart,
+    /// It comes back after its chunks were declared lost.
+    NodeReturn,
+    /// It comes back with an empty disk.
+    DiskWipe,
+    /// It never comes back.
+    AgentGone,
+    /// The coordinator dies without notice.
+    CoordinatorCrash,
+    /// Another one takes its place.
+    CoordinatorRestart,
+    /// A bit of a chunk changes at rest.
+    CorruptChunk,
+    /// The end of a chunk is lost.
+    TornChunk,
+    /// A disk has no room.
+    FullDisk,
+    /// The operator declares a node failed and takes it back.
+    OperatorFail,
+    /// The operator pauses, cancels and resumes.
+    OperatorPause,
+    /// A stripe is written.
+    Put,
+    /// A stripe is removed.
+    Remove,
+}
+
+impl Kind {
+    /// All kinds, in the order of the table that people read.
+    pub const ALL: [Kind; 20] = [
+        Kind::Drop,
+        Kind::Duplicate,
+        Kind::Reorder,
+        Kind::Delay,
+        Kind::Partition,
+        Kind::SessionBreak,
+        Kind::AgentCrash,
+        Kind::AgentRestart,
+        Kind::NodeReturn,
+        Kind::DiskWipe,
+        Kind::AgentGone,
+        Kind::CoordinatorCrash,
+        Kind::CoordinatorRestart,
+        Kind::CorruptChunk,
+        Kind::TornChunk,
+        Kind::FullDisk,
+        Kind::OperatorFail,
+        Kind::OperatorPause,
+        Kind::Put,
+        Kind::Remove,
+    ];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Drop => "message dropped",
+            Kind::Duplicate => "message duplicated",
+            Kind::Reorder => "message reordered",
+            Kind::Delay => "message delayed",
+            Kind::Partition => "partition",
+            Kind::SessionBreak => "session broken",
+            Kind::AgentCrash => "agent crashed",
+            Kind::AgentRestart => "agent restarted",
+            Kind::NodeReturn => "failed node returned",
+            Kind::DiskWipe => "disk wiped",
+            Kind::AgentGone => "agent gone for good",
+            Kind::CoordinatorCrash => "coordinator crashed",
+            Kind::CoordinatorRestart => "coordinator restarted",
+            Kind::CorruptChunk => "chunk corrupted",
+            Kind::TornChunk => "chunk torn",
+            Kind::FullDisk => "disk full",
+            Kind::OperatorFail => "operator fail/return",
+            Kind::OperatorPause => "operator pause/cancel",
+            Kind::Put => "stripe put",
+            Kind::Remove => "stripe removed",
+        })
+    }
+}
+
+/// How often each kind happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Coverage(BTreeMap<Kind, u64>);
+
+impl Coverage {
+    /// One more.
+    pub fn count(&mut self, kind: Kind) {
+        *self.0.entry(kind).or_default() += 1;
+    }
+
+    /// How many.
+    pub fn of(&self, kind: Kind) -> u64 {
+        self.0.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// All of `other` on top.
+    pub fn add(&mut self, other: &Coverage) {
+        for (kind, count) in &other.0 {
+            *self.0.entry(*kind).or_default() += count;
+        }
+    }
+}
+
+/// How unreliable messages are, per mille.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weather {
+    /// Messages lost.
+    pub drop: u32,
+    /// Messages doubled.
+    pub duplicate: u32,
+    /// Messages delayed by up to `delay_max`.
+    pub delay: u32,
+    /// The longest extra delay.
+    pub delay_max: Span,
+}
+
+impl Weather {
+    /// Nothing goes wrong.
+    pub const CALM: Weather = Weather { drop: 0, duplicate: 0, delay: 0, delay_max: Span::ZERO };
+
+    /// A climate of its own for each seed; some are calm in one respect or in all.
+    pub fn random(random: &mut Random) -> Weather {
+        let mut some =
+            |most: u64| if random.per_mille(500) { random.below(most) as u32 } else { 0 };
+        let (drop, duplicate, delay) = (some(30), some(60), some(100));
+        Weather { drop, duplicate, delay, delay_max: Span::from_millis(random.between(10, 1500)) }
+    }
+}
+
+/// Something that is going to happen. Targets are chosen when it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An agent crashes and comes back after the span, with or without its disk.
+    Crash {
+        /// How long it stays away.
+        back_after: Span,
+        /// Whether its disk is empty then.
+        wipe: bool,
+    },
+    /// An agent is gone for good.
+    Gone,
+    /// The coordinator crashes and is replaced after the span.
+    CoordinatorCrash(Span),
+    /// Two parties cannot hear each other for the span.
+    Partition(Span),
+    /// An agent's session breaks.
+    SessionBreak,
+    /// A bit of a chunk changes.
+    Flip,
+    /// A chunk loses its end.
+    Tear,
+    /// A disk is full for the span.
+    Full(Span),
+    /// The operator declares a node failed for the span.
+    OperatorFail(Span),
+    /// The operator stops repairs for the span.
+    OperatorPause(Span),
+    /// A stripe is written.
+    Put,
+    /// A stripe is removed.
+    Remove,
+}
+
+/// The troubles of one seed, in order of time.
+pub fn schedule(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.between(0, 24);
+    let mut faults: Vec<(Time, Fault)> =
+        (0..count).map(|_| (Time { ns: random.below(until.ns) }, one(random))).collect();
+    faults.sort_by_key(|(time, _)| *time);
+    faults
+}
+
+fn one(random: &mut Random) -> Fault {
+    let span = |random: &mut Random, most| Span::from_millis(random.between(20, most));
+    match random.below(20) {
+        0..4 => Fault::Crash { back_after: span(random, 4000), wipe: random.per_mille(200) },
+        4 => Fault::Gone,
+        5 | 6 => Fault::CoordinatorCrash(span(random, 1500)),
+        7..10 => Fault::Partition(span(random, 2500)),
+        10 => Fault::SessionBreak,
+        11..14 => Fault::Flip,
+        14 => Fault::Tear,
+        15 => Fault::Full(span(random, 4000)),
+        16 => Fault::OperatorFail(span(random, 3000)),
+        17 => Fault::OperatorPause(span(random, 2000)),
+        18 => Fault::Put,
+        _ => Fault::Remove,
+    }
+}

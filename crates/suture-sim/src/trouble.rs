@@ -1,0 +1,342 @@
+//! Makes things go wrong in the simulated cluster, and heals them again.
+//!
+//! Place: beside the whole life of a repair. Whom a fault hits is chosen when it strikes.
+//! Faults that destroy data strike only where enough good chunks of every stripe remain, unless
+//! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
+//! lost by Suture and not by us.
+
+use std::collections::BTreeSet;
+
+use suture_repair::event::{Command, Health, Input};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::stripe::Stripe;
+use suture_repair::time::{Span, Time};
+
+use crate::fault::{Fault, Kind, Weather};
+use crate::world::{Event, Party, World};
+
+/// The end of a trouble that lasts a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// An agent starts again.
+    Agent(NodeId),
+    /// A coordinator starts again.
+    Coordinator,
+    /// Two parties hear each other again.
+    Heal(Party, Party),
+    /// A disk has room again.
+    Room(NodeId),
+    /// The operator takes a node back.
+    Return(NodeId),
+    /// The operator resumes.
+    Resume,
+    /// A put ends: its stripe becomes visible, or it was aborted.
+    PutEnds(StripeId),
+}
+
+impl World {
+    /// Plans the troubles of a run and sets the weather.
+    pub fn brew(&mut self, weather: Weather, faults: &[(Time, Fault)]) {
+        self.weather = weather;
+        for (time, fault) in faults {
+            self.later(time.since(self.now), Event::Trouble(*fault));
+        }
+    }
+
+    /// Ends all trouble that can be ended, at once.
+    pub fn heal(&mut self) {
+        self.weather = Weather::CALM;
+        self.partitions.clear();
+        for node in self.nodes() {
+            self.hosts[node.index()].disk.capacity = self.options.disk_bytes;
+            if self.host(node).agent.is_none() && !self.host(node).gone {
+                self.start_agent(node);
+            }
+        }
+        if self.coordinator.is_none() {
+            self.start_coordinator();
+        }
+        for node in std::mem::take(&mut self.declared) {
+            self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
+        }
+        self.paused = false;
+        self.coordinator_input(Input::Operator(Command::Resume));
+        let writing: Vec<StripeId> = self.writing.iter().copied().collect();
+        writing.into_iter().for_each(|stripe| self.relieve(Relief::PutEnds(stripe)));
+        // Sessions that broke silently are noticed and made anew.
+        self.nodes().for_each(|node| self.connect_soon(node));
+    }
+
+    /// Reads every chunk of every stripe as a client would, and reports what cannot be read.
+    pub fn read_everything(&mut self) {
+        let stripes: Vec<Stripe> = self.truth.stripes.values().cloned().collect();
+        for stripe in stripes {
+            for chunk in stripe.indices() {
+                let Some((node, copy)) = stripe.copy(chunk) else { continue };
+                if self.host(node).disk.check(copy).is_err() {
+                    self.coordinator_input(Input::ChunkSuspected { node, copy });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn inject(&mut self, fault: Fault) {
+        self.note(|| format!("fault {fault:?}"));
+        match fault {
+            Fault::Crash { back_after, wipe } => self.crash(back_after, wipe),
+            Fault::Gone => self.lose_node(),
+            Fault::CoordinatorCrash(span) => {
+                if self.coordinator.take().is_some() {
+                    self.coverage.count(Kind::CoordinatorCrash);
+                    self.later(span, Event::Relief(Relief::Coordinator));
+                }
+            }
+            Fault::Partition(span) => self.partition(span),
+            Fault::SessionBreak => self.break_session(),
+            Fault::Flip | Fault::Tear => self.damage(fault == Fault::Tear),
+            Fault::Full(span) => {
+                let node = self.any_node();
+                self.coverage.count(Kind::FullDisk);
+                self.hosts[node.index()].disk.capacity = 0;
+                self.later(span, Event::Relief(Relief::Room(node)));
+            }
+            Fault::OperatorFail(span) => {
+                let node = self.any_node();
+                self.coverage.count(Kind::OperatorFail);
+                self.declared.insert(node);
+                self.coordinator_input(Input::Operator(Command::FailNode(node)));
+                self.later(span, Event::Relief(Relief::Return(node)));
+            }
+            Fault::OperatorPause(span) => {
+                self.coverage.count(Kind::OperatorPause);
+                let cancel = self.random.per_mille(500);
+                self.paused = true;
+                let command = if cancel { Command::Cancel } else { Command::Pause };
+                self.coordinator_input(Input::Operator(command));
+                self.later(span, Event::Relief(Relief::Resume));
+            }
+            Fault::Put => self.put(),
+            Fault::Remove => self.remove(),
+        }
+    }
+
+    pub(crate) fn relieve(&mut self, relief: Relief) {
+        self.note(|| format!("relief {relief:?}"));
+        match relief {
+            Relief::Agent(node) => {
+                if self.host(node).agent.is_none() && !self.host(node).gone {
+                    self.coverage.count(Kind::AgentRestart);
+                    if self.coordinator.as_ref().is_some_and(|c| c.health(node) == Health::Failed) {
+                        self.coverage.count(Kind::NodeReturn);
+                    }
+                    self.start_agent(node);
+                }
+            }
+            Relief::Coordinator => {
+                if self.coordinator.is_none() {
+                    self.coverage.count(Kind::CoordinatorRestart);
+                    self.start_coordinator();
+                }
+            }
+            Relief::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
+            Relief::Room(node) => {
+                self.hosts[node.index()].disk.capacity = self.options.disk_bytes;
+            }
+            Relief::Return(node) => {
+                if self.declared.remove(&node) {
+                    self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
+                }
+            }
+            Relief::Resume => {
+                self.paused = false;
+                self.coordinator_input(Input::Operator(Command::Resume));
+            }
+            Relief::PutEnds(stripe) => self.end_put(stripe),
+        }
+    }
+
+    fn any_node(&mut self) -> NodeId {
+        NodeId(self.random.index(self.hosts.len()) as u32)
+    }
+
+    fn crash(&mut self, back_after: Span, wipe: bool) {
+        let node = self.any_node();
+        if self.host(node).agent.is_none() {
+            return;
+        }
+        self.coverage.count(Kind::AgentCrash);
+        self.stop_agent(node);
+        if wipe && self.can_spare(|at, _| at == node) {
+            self.coverage.count(Kind::DiskWipe);
+            self.hosts[node.index()].disk.wipe();
+        }
+        self.later(back_after, Event::Relief(Relief::Agent(node)));
+    }
+
+    fn lose_node(&mut self) {
+        let node = self.any_node();
+        let left = self.hosts.iter().filter(|host| !host.gone).count();
+        // Every chunk of a stripe needs a node of its own.
+        if left <= self.options.code.chunk_count() || !self.can_spare(|at, _| at == node) {
+            return;
+        }
+        self.coverage.count(Kind::AgentGone);
+        self.stop_agent(node);
+        let host = &mut self.hosts[node.index()];
+        host.gone = true;
+        host.disk.wipe();
+    }
+
+    fn stop_agent(&mut self, node: NodeId) {
+        let epoch = self.truth.epoch;
+        if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
+            let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
+            self.later(after, Event::Lost { node, epoch });
+        }
+    }
+
+    fn partition(&mut self, span: Span) {
+        let a = Party::Agent(self.any_node());
+        let b = match self.random.per_mille(400) {
+            true => Party::Coordinator,
+            false => Party::Agent(self.any_node()),
+        };
+        if a != b {
+            self.coverage.count(Kind::Partition);
+            let (a, b) = (a.min(b), a.max(b));
+            self.partitions.insert((a, b));
+            self.later(span, Event::Relief(Relief::Heal(a, b)));
+        }
+    }
+
+    fn break_session(&mut self) {
+        let node = self.any_node();
+        self.coverage.count(Kind::SessionBreak);
+        self.agent_input(node, suture_repair::agent::Input::Disconnected);
+        self.coordinator_input(Input::AgentLost(node));
+        self.connect_soon(node);
+    }
+
+    fn damage(&mut self, tear: bool) {
+        let node = self.any_node();
+        let copies = self.host(node).disk.list();
+        if copies.is_empty() {
+            return;
+        }
+        let copy = *self.random.choose(&copies);
+        if !self.can_spare(|at, held| (at, held) == (node, copy)) {
+            return;
+        }
+        let place = self.random.next_u64();
+        let disk = &mut self.hosts[node.index()].disk;
+        if tear {
+            self.coverage.count(Kind::TornChunk);
+            disk.tear(copy, place);
+        } else {
+            self.coverage.count(Kind::CorruptChunk);
+            disk.flip(copy, place);
+        }
+    }
+
+    /// Whether every stripe keeps enough good chunks where the truth points when the named copies
+    /// are gone. A seed may allow the worst.
+    fn can_spare(&self, gone: impl Fn(NodeId, ChunkCopy) -> bool) -> bool {
+        let spared = |stripe: &Stripe| {
+            let kept = stripe.indices().filter(|&chunk| {
+                self.is_good(stripe, chunk)
+                    && stripe.copy(chunk).is_some_and(|(node, copy)| !gone(node, copy))
+            });
+            let before = stripe.indices().filter(|&chunk| self.is_good(stripe, chunk)).count();
+            let kept = kept.count();
+            kept == before || kept >= stripe.code.data_chunks()
+        };
+        self.options.losses || self.truth.stripes.values().all(spared)
+    }
+
+    /// Whether the truth's copy of a chunk is whole, on a node that is not gone.
+    pub(crate) fn is_good(&self, stripe: &Stripe, chunk: ChunkIndex) -> bool {
+        stripe.copy(chunk).is_some_and(|(node, copy)| {
+            let host = self.host(node);
+            !host.gone
+                && host.disk.get(copy).is_some_and(|stored| {
+                    stored.is_good() && stored.bytes == self.truth.original(stripe.id, chunk)
+                })
+        })
+    }
+
+    /// Writes a stripe as a put does: chunks first, visible later, or never.
+    fn put(&mut self) {
+        let code = self.options.code;
+        let mut on: Vec<NodeId> =
+            self.nodes().filter(|node| self.host(*node).agent.is_some()).collect();
+        if on.len() < code.chunk_count() || self.coordinator.is_none() {
+            return;
+        }
+        self.coverage.count(Kind::Put);
+        self.random.shuffle(&mut on);
+        on.truncate(code.chunk_count());
+        let bytes = 64 * self.random.between(1, 256);
+        let stripe = self.truth.write(&mut self.random, code, bytes, &on);
+        self.writing.insert(stripe.id);
+        self.announce_reserved();
+        self.store(&stripe);
+        let stripe_id = stripe.id;
+        self.unfinished.insert(stripe_id, stripe);
+        let after = Span::from_millis(self.random.between(5, 400));
+        self.later(after, Event::Relief(Relief::PutEnds(stripe_id)));
+    }
+
+    /// Puts the chunks of a stripe on the disks where it says they are.
+    pub(crate) fn store(&mut self, stripe: &Stripe) {
+        stripe.indices().for_each(|chunk| self.write_copy(stripe, chunk));
+    }
+
+    /// Puts one chunk on its node's disk.
+    pub fn write_copy(&mut self, stripe: &Stripe, chunk: ChunkIndex) {
+        if let Some((node, copy)) = stripe.copy(chunk) {
+            let bytes = self.truth.original(stripe.id, chunk).to_vec();
+            self.hosts[node.index()].disk.put(copy, bytes);
+        }
+    }
+
+    fn end_put(&mut self, id: StripeId) {
+        let Some(mut stripe) = self.unfinished.remove(&id) else { return };
+        let alive = self.writing.remove(&id) && self.coordinator.is_some();
+        if alive && self.random.per_mille(800) {
+            // One chunk may have failed to reach its node; k+1 others did.
+            let spare = stripe.code.parity_chunks() > 1;
+            if spare && self.random.per_mille(200) {
+                let chunk = self.random.index(stripe.chunks.len());
+                let copy =
+                    ChunkCopy { stripe: id, chunk: ChunkIndex(chunk as u8), stamp: Stamp(0) };
+                if let Some(node) = stripe.chunks[chunk].node.take() {
+                    self.hosts[node.index()].disk.delete(copy);
+                }
+            }
+            self.truth.stripes.insert(id, stripe.clone());
+            self.coordinator_input(Input::StripeAdded(stripe));
+        }
+        self.announce_reserved();
+    }
+
+    fn remove(&mut self) {
+        let ids: Vec<StripeId> = self.truth.stripes.keys().copied().collect();
+        if ids.len() < 2 {
+            return;
+        }
+        let repaired: BTreeSet<StripeId> = self
+            .coordinator
+            .iter()
+            .flat_map(|c| c.status().running)
+            .map(|running| running.stripe)
+            .collect();
+        // Preferably one that is being repaired: that is the hard case.
+        let id = match repaired.iter().find(|id| ids.contains(id)) {
+            Some(id) => *id,
+            None => *self.random.choose(&ids),
+        };
+        self.coverage.count(Kind::Remove);
+        self.truth.stripes.remove(&id);
+        self.coordinator_input(Input::StripeRemoved(id));
+    }
+}
