@@ -1,0 +1,112 @@
+//! `suture decode`: a directory of chunks becomes the file again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::offline;
+use crate::offline::decode::decode;
+use crate::offline::manifest::MANIFEST_NAME;
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, LINES_MAX, counted, line};
+use crate::progress::Progress;
+use crate::units::{format_rate, format_seconds, format_size};
+
+/// Get the file back from an encoded directory, also when chunks are missing or corrupt.
+///
+/// Every block is checked before it is used; lost chunks are computed from others. The directory is only read, and the
+/// output appears when it is complete.
+///
+/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 too many chunks of a stripe are lost (nothing is written).
+#[derive(clap::Args)]
+pub struct Args {
+    /// The encoded directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The file to write; replaced if it exists
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let started = Instant::now();
+    let manifest = offline::open(&args.directory)?;
+    let output = resolve_output(&args.directory, &args.output)?;
+    let file_bytes = manifest.geometry.file_bytes;
+    let progress = Progress::bytes(Format::Text, "decoding", file_bytes);
+    let decoded = decode(&args.directory, &manifest, &output, &progress)?;
+    drop(progress);
+    let shown = args.output.display();
+    if !decoded.unrepairable.is_empty() {
+        for stripe in &decoded.unrepairable {
+            eprintln!("suture: {stripe}");
+        }
+        let (bad, all) = (decoded.unrepairable.len(), manifest.geometry.stripe_count());
+        eprintln!(
+            "suture: {bad} of {} cannot be decoded, so {shown} was not written",
+            counted(all, "stripe")
+        );
+        return Ok(Outcome::Unrepairable);
+    }
+    for (stripe, chunk, fault) in decoded.faults.iter().take(LINES_MAX) {
+        eprintln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");
+    }
+    if decoded.faults.len() > LINES_MAX {
+        eprintln!("suture: and {} chunks more", decoded.faults.len() - LINES_MAX);
+    }
+    if !decoded.faults.is_empty() {
+        eprintln!("suture: to mend the directory: suture rebuild {}", args.directory.display());
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let (size, rate) = (format_size(file_bytes), format_rate(file_bytes as f64 / seconds));
+    line(format_args!(
+        "{shown} ({size}) is complete and every byte is checked; {}, {rate}",
+        format_seconds(seconds)
+    ));
+    Ok(Outcome::Done)
+}
+
+/// Where the output really goes; refused when that would harm.
+fn resolve_output(directory: &Path, output: &Path) -> Result<PathBuf> {
+    let shown = output.display();
+    let resolved = match fs::metadata(output) {
+        Ok(metadata) if metadata.is_dir() => {
+            return Err(bad_input(format!("{shown} is a directory; name a file in it")));
+        }
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(bad_input(format!("{shown} is not a regular file")));
+        }
+        // A link stays a link: what it points to is replaced.
+        Ok(_) => fs::canonicalize(output).with_context(|| format!("cannot write {shown}"))?,
+        Err(_) => {
+            let folder = output
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
+            let name =
+                output.file_name().ok_or_else(|| bad_input(format!("{shown} names no file")))?;
+            let folder = fs::canonicalize(folder).map_err(|_| {
+                bad_input(format!(
+                    "cannot write {shown}: there is no directory {}",
+                    folder.display()
+                ))
+            })?;
+            folder.join(name)
+        }
+    };
+    let inside = fs::canonicalize(directory)
+        .ok()
+        .and_then(|directory| resolved.strip_prefix(directory).ok());
+    let first = inside.and_then(|inside| inside.iter().next()).map(|name| name.to_string_lossy());
+    if first.is_some_and(|name| {
+        name == MANIFEST_NAME || name.starts_with("chunk.") || name.starts_with("stripe.")
+    }) {
+        return Err(bad_input(format!(
+            "{shown} belongs to the encoded directory; write the file elsewhere"
+        )));
+    }
+    Ok(resolved)
+}

@@ -1,0 +1,78 @@
+//! `suture encode`: a file becomes a directory of chunks.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+use suture_code::Code;
+
+use crate::offline::encode::{Encode, Source};
+use crate::offline::geometry::Geometry;
+use crate::offline::manifest::{MANIFEST_BYTES_MAX, estimated_bytes};
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, counted, line};
+use crate::progress::Progress;
+use crate::units::{
+    format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
+};
+
+/// Encode a file into a directory of data and parity chunks.
+///
+/// The directory gets manifest.json (written last: with it, the directory is complete), chunk.NN (data first, then
+/// parity) and chunk.NN.crc; a file longer than one stripe gets a folder stripe.NNNNN for each.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The file to encode
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The code, for instance 'rs(6,3)': 6 data chunks, 3 parity chunks, any 3 may be lost
+    #[arg(long, value_name = "CODE")]
+    code: Code,
+    /// Bytes of a chunk, for instance 64MiB. The last stripe is padded with zeros to full chunks
+    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size)]
+    chunk_size: u64,
+    /// Bytes of one codeword's piece of a chunk [default: the whole chunk]
+    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size)]
+    unit: Option<u64>,
+    /// The directory to write: new or empty
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let started = Instant::now();
+    let source = Source::open(&args.file)?;
+    let geometry = Geometry {
+        code: args.code,
+        file_bytes: source.bytes(),
+        chunk_bytes: args.chunk_size,
+        unit_bytes: args.unit.unwrap_or(args.chunk_size),
+    };
+    let geometry = geometry.check().map_err(bad_input)?;
+    let stripes = geometry.stripe_count();
+    if estimated_bytes(&geometry) > MANIFEST_BYTES_MAX {
+        let size = format_exact_size(args.chunk_size);
+        return Err(bad_input(format!(
+            "{stripes} stripes are too many for one manifest; take chunks larger than {size}"
+        )));
+    }
+    let progress = Progress::bytes(Format::Text, "encoding", geometry.file_bytes);
+    Encode { source: &source, geometry, directory: &args.output, progress: &progress }.run()?;
+    drop(progress);
+    let seconds = started.elapsed().as_secs_f64();
+    line(format_args!(
+        "{} ({}) is in {} as {}: {} of {} chunks of {}, {} in all; {}, {}",
+        args.file.display(),
+        format_size(geometry.file_bytes),
+        args.output.display(),
+        geometry.code,
+        counted(stripes, "stripe"),
+        geometry.code.chunk_count(),
+        format_size(geometry.chunk_bytes),
+        format_size(geometry.stored_bytes()),
+        format_seconds(seconds),
+        format_rate(geometry.file_bytes as f64 / seconds),
+    ));
+    Ok(Outcome::Done)
+}

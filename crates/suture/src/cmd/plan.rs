@@ -1,0 +1,242 @@
+//! `suture plan`: what a failure costs to repair, under one policy or side by side under all.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> ...`; nothing is moved. The plans are those that
+//! the coordinator would make, and the bound beside them says how much better any plan could be.
+
+mod text;
+
+use std::io::Write;
+
+use anyhow::Result;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use suture_repair::bound::bound_seconds;
+use suture_repair::id::StripeId;
+use suture_repair::plan::Plan;
+use suture_repair::plan::json::{Document, FORMAT, load_rows, plan_json};
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Abilities, Batch, Job, PlanError, View, plan};
+use suture_repair::policy::Policy;
+
+use crate::input::{Damage, Input, InputArgs};
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, print_json};
+
+/// The `format` of a comparison.
+const COMPARE_FORMAT: &str = "suture-compare-1";
+
+/// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
+/// far that is from the best possible.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    /// A preset (suture, cr, ppr, rp, ...) or SHAPE/BALANCE/SCHEDULE, such as chain/greedy/all
+    #[arg(long, value_name = "POLICY", default_value = "suture")]
+    policy: Policy,
+    /// Show every preset side by side (and POLICY, if it is none)
+    #[arg(long)]
+    compare: bool,
+    /// Leave the plans themselves out of the JSON
+    #[arg(long)]
+    no_plans: bool,
+    /// What to print: text for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One policy's answer to the input.
+struct Evaluation {
+    policy: Policy,
+    batch: Batch,
+    load: Load,
+    bound_seconds: f64,
+    max_load_seconds: f64,
+    planning_seconds: f64,
+    /// Stripes that cannot be repaired, ascending, and why.
+    unrepairable: Vec<(StripeId, String)>,
+}
+
+/// Why a policy cannot serve the input at all.
+struct Refusal(String);
+
+/// The output of `--compare`.
+#[derive(Serialize)]
+struct Comparison {
+    format: &'static str,
+    results: Vec<Compared>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Compared {
+    Served(Box<Document>),
+    Refused { policy: String, refused: String },
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let input = Input::read(&args.input)?;
+    let started_ns = cpu_ns();
+    let damage = input.damage();
+    let damage_ns = cpu_ns() - started_ns;
+    if args.compare {
+        return compare(&input, &damage, args.policy, damage_ns, args.format);
+    }
+    let evaluation = evaluate(args.policy, &input, &damage, damage_ns);
+    let evaluation = evaluation.map_err(|Refusal(reason)| {
+        bad_input(format!(
+            "--policy {}: {reason}; --compare shows which policies serve this input",
+            args.policy
+        ))
+    })?;
+    match args.format {
+        Format::Text => text::print(&input, &damage, &evaluation)?,
+        Format::Json if args.no_plans => print_json(&document(&input, &damage, &evaluation))?,
+        Format::Json => print_with_plans(&input, &damage, &evaluation)?,
+    }
+    Ok(outcome(&evaluation.unrepairable))
+}
+
+fn compare(
+    input: &Input,
+    damage: &Damage,
+    asked: Policy,
+    damage_ns: u64,
+    format: Format,
+) -> Result<Outcome> {
+    let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
+    let is_preset = presets.contains(&asked);
+    let policies = presets.into_iter().chain((!is_preset).then_some(asked));
+    let results: Vec<(Policy, Result<Evaluation, Refusal>)> =
+        policies.map(|policy| (policy, evaluate(policy, input, damage, damage_ns))).collect();
+    let served = results.iter().filter_map(|(_, result)| result.as_ref().ok());
+    let unrepairable = served
+        .map(|evaluation| outcome(&evaluation.unrepairable))
+        .max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
+    match format {
+        Format::Text => text::print_comparison(input, damage, &results)?,
+        Format::Json => {
+            let row = |(policy, result): &(Policy, Result<Evaluation, Refusal>)| match result {
+                Ok(evaluation) => Compared::Served(Box::new(document(input, damage, evaluation))),
+                Err(Refusal(reason)) => {
+                    Compared::Refused { policy: policy.to_string(), refused: reason.clone() }
+                }
+            };
+            let results = results.iter().map(row).collect();
+            print_json(&Comparison { format: COMPARE_FORMAT, results })?;
+        }
+    }
+    Ok(unrepairable.unwrap_or(Outcome::Done))
+}
+
+/// Plans, and weighs the plans. `damage_ns` is what finding the jobs took.
+fn evaluate(
+    policy: Policy,
+    input: &Input,
+    damage: &Damage,
+    damage_ns: u64,
+) -> Result<Evaluation, Refusal> {
+    policy.built().map_err(|missing| Refusal(missing.to_string()))?;
+    let (accepts, idle) = (input.accepts(), Load::new(&input.cluster));
+    let view =
+        View { cluster: &input.cluster, accepts: &accepts, load: &idle, abilities: Abilities::ALL };
+    let started_ns = cpu_ns();
+    let batch = plan(policy, &damage.jobs, &view, input.seed);
+    let planning_seconds = (damage_ns + cpu_ns() - started_ns) as f64 / 1e9;
+
+    let mut unrepairable: Vec<(StripeId, String)> = Vec::new();
+    for (index, error) in &batch.refused {
+        match error {
+            PlanError::NotEnoughChunks { .. } | PlanError::NoDestination => {
+                unrepairable.push((damage.jobs[*index].stripe, error.to_string()));
+            }
+            PlanError::NoSums { .. }
+            | PlanError::Inability { .. }
+            | PlanError::NotBuilt(_)
+            | PlanError::Code(_) => return Err(Refusal(error.to_string())),
+        }
+    }
+    for (job, plan) in batch.planned(&damage.jobs) {
+        let homeless = job.lost.len() - plan.lost.len();
+        if homeless > 0 {
+            let reason = format!("no node is free to take {homeless} of its lost chunks");
+            unrepairable.push((job.stripe, reason));
+        }
+    }
+    let tolerance = input.code.loss_tolerance();
+    unrepairable.extend(damage.unrepairable.iter().map(|&(stripe, lost)| {
+        let reason = format!("{lost} chunks are lost, and {} survives {tolerance}", input.code);
+        (stripe, reason)
+    }));
+    unrepairable.sort();
+
+    let planned: Vec<_> = batch.planned(&damage.jobs).collect();
+    let load = Load::of(&input.cluster, planned.iter().map(|(job, plan)| (*plan, job.facts())));
+    let bound_seconds = bound_seconds(&jobs_as_planned(&planned), &view);
+    let max_load_seconds = load.max_seconds(&input.cluster);
+    Ok(Evaluation {
+        policy,
+        batch,
+        load,
+        bound_seconds,
+        max_load_seconds,
+        planning_seconds,
+        unrepairable,
+    })
+}
+
+/// The jobs that have plans, with only the losses that the plans rebuild.
+fn jobs_as_planned(planned: &[(&Job, &Plan)]) -> Vec<Job> {
+    let job = |(job, plan): &(&Job, &Plan)| Job { lost: plan.lost.clone(), ..(*job).clone() };
+    planned.iter().map(job).collect()
+}
+
+impl Evaluation {
+    /// The peak over the bound; `None` when there is nothing to do.
+    fn ratio(&self) -> Option<f64> {
+        (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)
+    }
+}
+
+/// The document, without its plans.
+fn document(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Document {
+    Document {
+        format: FORMAT,
+        policy: evaluation.policy.to_string(),
+        code: input.code.to_string(),
+        chunk_bytes: input.chunk_bytes,
+        lost_chunks: damage.lost_chunks,
+        bound_seconds: evaluation.bound_seconds,
+        own_bound_seconds: None,
+        max_load_seconds: evaluation.max_load_seconds,
+        ratio: evaluation.ratio(),
+        planning_seconds: evaluation.planning_seconds,
+        cross_rack_bytes: evaluation.load.cross_rack_bytes(),
+        moved_bytes: evaluation.load.moved_bytes(),
+        load: load_rows(&evaluation.load, &input.cluster),
+        unrepairable: evaluation.unrepairable.iter().map(|(stripe, _)| stripe.0).collect(),
+        plans: None,
+    }
+}
+
+/// Without line breaks: an edge a line would be millions of lines.
+fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Result<()> {
+    let plans = evaluation.batch.plans.iter();
+    let plans = plans.map(|plan| plan_json(plan, &input.cluster)).collect();
+    let document = Document { plans: Some(plans), ..document(input, damage, evaluation) };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    serde_json::to_writer(&mut out, &document)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
+    if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable }
+}
+
+/// CPU time of this thread, which is the one that plans.
+fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

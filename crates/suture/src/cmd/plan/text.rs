@@ -1,0 +1,314 @@
+//! `suture plan` for people: what is lost, how long it takes, where it is tight, what would help.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> ...`
+//! Times here are loads: what the busiest port needs if it is never idle. Advice is given only
+//! where it follows from the numbers of this very input.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::plan::load::{Port, PortLoad};
+use suture_repair::policy::{Balance, Policy, Shape};
+
+use super::{Damage, Evaluation, Input, Refusal, evaluate};
+use crate::output::counted;
+use crate::units::{format_exact_size, format_link_rate, format_rate, format_seconds, format_size};
+
+/// Rows of the table of busiest ports: enough to see whether one stands out.
+const PORTS_SHOWN: usize = 5;
+
+/// Stripes that are named for one reason; the rest are counted.
+const STRIPES_SHOWN: usize = 10;
+
+/// A port within this part of the peak is as good as the busiest.
+const NEAR_PEAK: f64 = 0.95;
+
+/// So many ports near the peak are more than a few that could be mended one by one.
+const NEAR_PEAK_FEW: usize = 4;
+
+/// Above this ratio a plan leaves something worth looking for.
+const WORTH_IMPROVING: f64 = 1.05;
+
+/// The most jobs for which advice may plan again: well under a second.
+const ADVICE_JOBS_MAX: usize = 20_000;
+
+pub(super) fn print(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Result<()> {
+    let mut out = String::new();
+    writeln!(out, "{}", what_is_lost(input, damage))?;
+    if evaluation.batch.plans.is_empty() {
+        writeln!(out, "{}", nothing_to_do(damage))?;
+    } else {
+        writeln!(out, "{}", who_helps(evaluation.policy))?;
+        writeln!(out, "\n{}", figures(input, evaluation))?;
+        writeln!(out, "\n{}", busiest_ports(input, evaluation))?;
+        writeln!(out, "\n{}", advice(input, damage, evaluation))?;
+    }
+    out += &unrepairable(&evaluation.unrepairable)?;
+    std::io::stdout().write_all(out.as_bytes())?;
+    Ok(())
+}
+
+pub(super) fn print_comparison(
+    input: &Input,
+    damage: &Damage,
+    results: &[(Policy, Result<Evaluation, Refusal>)],
+) -> Result<()> {
+    let mut out = String::new();
+    writeln!(out, "{}\n", what_is_lost(input, damage))?;
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["policy", "busiest port", "x bound", "moved", "across racks", "planned in"]);
+    for (policy, result) in results {
+        if let Ok(evaluation) = result {
+            table.add_row([
+                policy.to_string(),
+                format_seconds(evaluation.max_load_seconds),
+                evaluation.ratio().map_or_else(|| "-".into(), |ratio| format!("{ratio:.3}")),
+                format_size(evaluation.load.moved_bytes()),
+                format_size(evaluation.load.cross_rack_bytes()),
+                format_seconds(evaluation.planning_seconds),
+            ]);
+        }
+    }
+    align_right(&mut table, 1);
+    if input.cluster.racks.is_empty() {
+        table.column_mut(4).expect("there are six").set_constraint(ColumnConstraint::Hidden);
+    }
+    writeln!(out, "{}", trimmed(&table))?;
+    let served: Vec<&Evaluation> = results.iter().filter_map(|(_, r)| r.as_ref().ok()).collect();
+    if let Some(evaluation) = served.first() {
+        let bound = format_seconds(evaluation.bound_seconds);
+        writeln!(out, "\nThe bound is {bound}: no plan that reads whole chunks is faster.")?;
+    }
+    let refused = results.iter().filter_map(|(policy, r)| Some((policy, r.as_ref().err()?)));
+    let refused: Vec<String> =
+        refused.map(|(policy, Refusal(reason))| format!("  {policy}: {reason}")).collect();
+    if !refused.is_empty() {
+        writeln!(out, "\nRefused:\n{}", refused.join("\n"))?;
+    }
+    if let Some(evaluation) = served.first() {
+        out += &unrepairable(&evaluation.unrepairable)?;
+    }
+    std::io::stdout().write_all(out.as_bytes())?;
+    Ok(())
+}
+
+fn what_is_lost(input: &Input, damage: &Damage) -> String {
+    let failed: Vec<&str> =
+        input.failed.iter().map(|node| input.cluster.node(*node).name.as_str()).collect();
+    let left = (input.cluster.nodes.len() - failed.len()) as u64;
+    let lost_bytes = damage.lost_chunks as u64 * input.chunk_bytes;
+    format!(
+        "Lost with {}: {} of {}, {} ({}, chunks of {}); {} left.",
+        failed.join(", "),
+        counted(damage.lost_chunks as u64, "chunk"),
+        counted((damage.jobs.len() + damage.unrepairable.len()) as u64, "stripe"),
+        format_size(lost_bytes),
+        input.code,
+        format_exact_size(input.chunk_bytes),
+        counted(left, "node"),
+    )
+}
+
+fn nothing_to_do(damage: &Damage) -> &'static str {
+    if damage.lost_chunks == 0 { "There is nothing to repair." } else { "Nothing can be repaired." }
+}
+
+/// Why these helpers, in a sentence.
+fn who_helps(policy: Policy) -> String {
+    let shape = match policy.shape {
+        Shape::Star => "helpers send straight to the destination",
+        Shape::Ppr => "helpers add up in pairs, round by round",
+        Shape::Chain => "each helper adds to what the one before it sent",
+        Shape::Mix => "the best of star, ppr and chain",
+        _ => "",
+    };
+    let balance = match policy.balance {
+        Balance::Random => "helpers and destinations are drawn at random",
+        Balance::Greedy => {
+            "the least loaded nodes help and receive, chosen again until the peak stops falling"
+        }
+        _ => "",
+    };
+    let name = policy.to_string();
+    let triple = format!("{policy:#}");
+    let triple = if triple == name { String::new() } else { format!(" = {triple}") };
+    format!("Policy {name}{triple}: {shape}; {balance}.")
+}
+
+fn figures(input: &Input, evaluation: &Evaluation) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
+        ratio if ratio < 1.0005 => "on the bound".to_string(),
+        ratio if ratio < 2.0 => format!("{:.1} % above the bound", (ratio - 1.0) * 100.0),
+        ratio => format!("{ratio:.1} times the bound"),
+    });
+    let bound = format_seconds(evaluation.bound_seconds);
+    let meaning = match input.cluster.core {
+        None => "no plan that reads whole chunks is faster",
+        Some(_) => "no plan that reads whole chunks is faster, even if racks were one",
+    };
+    table.add_row(["bound", &bound, meaning]);
+    let peak = format_seconds(evaluation.max_load_seconds);
+    table.add_row(["busiest port", &peak, &distance]);
+    let moved = evaluation.load.moved_bytes();
+    let repaired: u64 = evaluation.batch.plans.iter().map(|plan| plan.lost.len() as u64).sum();
+    let each = moved as f64 / (repaired * input.chunk_bytes) as f64;
+    let each = format!("{each:.2} chunks for each lost one");
+    table.add_row(["moved", &format_size(moved), &each]);
+    if !input.cluster.racks.is_empty() {
+        let crossing = evaluation.load.cross_rack_bytes();
+        let share = format!("{:.0} % of it", 100.0 * crossing as f64 / moved as f64);
+        table.add_row(["across racks", &format_size(crossing), &share]);
+    }
+    let planning = format_seconds(evaluation.planning_seconds);
+    let plans = counted(evaluation.batch.plans.len() as u64, "plan");
+    table.add_row(["planned in", &planning, &plans]);
+    trimmed(&table)
+}
+
+fn busiest_ports(input: &Input, evaluation: &Evaluation) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["busiest ports", "", "to move", "at", "takes"]);
+    for port in ports_by_time(input, evaluation).iter().take(PORTS_SHOWN) {
+        let (name, kind, _) = describe(input, port.port);
+        table.add_row([
+            name,
+            kind.to_string(),
+            format_size(port.bytes),
+            rate(input, port.port),
+            format_seconds(port.seconds),
+        ]);
+    }
+    align_right(&mut table, 2);
+    trimmed(&table)
+}
+
+fn ports_by_time(input: &Input, evaluation: &Evaluation) -> Vec<PortLoad> {
+    let mut ports: Vec<PortLoad> = evaluation.load.ports(&input.cluster).collect();
+    ports.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    ports
+}
+
+/// What would make the repair faster: another policy, more of everything, or one port.
+fn advice(input: &Input, damage: &Damage, evaluation: &Evaluation) -> String {
+    let suture: Policy = "suture".parse().expect("suture is a preset");
+    let is_far = evaluation.ratio().is_some_and(|ratio| ratio >= WORTH_IMPROVING);
+    if is_far && evaluation.policy != suture && damage.jobs.len() <= ADVICE_JOBS_MAX {
+        let better = evaluate(suture, input, damage, 0).ok();
+        let factor = |better: &Evaluation| evaluation.max_load_seconds / better.max_load_seconds;
+        if let Some(better) = better.filter(|better| factor(better) >= WORTH_IMPROVING) {
+            return format!(
+                "What would help: --policy suture. It spreads the same repair so that the \
+                 busiest port needs {}, {:.2} times less.",
+                format_seconds(better.max_load_seconds),
+                factor(&better)
+            );
+        }
+    }
+    let ports = ports_by_time(input, evaluation);
+    let is_near = |port: &&PortLoad| port.seconds >= NEAR_PEAK * evaluation.max_load_seconds;
+    match ports.iter().filter(is_near).count() {
+        1..NEAR_PEAK_FEW => one_tight_port(input, &ports),
+        near => format!(
+            "What would help: more nodes or faster links, or a code whose repair reads less than \
+             {}. Another plan hardly: {near} ports are within 5 % of the busiest.",
+            input.code
+        ),
+    }
+}
+
+fn one_tight_port(input: &Input, ports: &[PortLoad]) -> String {
+    let tightest = ports[0].port;
+    let (name, kind, remedy) = describe(input, tightest);
+    let other = ports.iter().find(|port| !same_kind(port.port, tightest));
+    let otherwise = other.map_or_else(String::new, |port| {
+        let (name, kind, _) = describe(input, port.port);
+        format!(" The {kind} of {name} needs {}.", format_seconds(port.seconds))
+    });
+    format!("What would help: {remedy}; the {kind} of {name} sets the pace.{otherwise}")
+}
+
+fn same_kind(a: Port, b: Port) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}
+
+/// A port's owner, its kind, and what to do when it is the tightest.
+fn describe(input: &Input, port: Port) -> (String, &'static str, &'static str) {
+    let node = |id: NodeId| input.cluster.node(id).name.clone();
+    let racks = &input.cluster.racks;
+    match port {
+        Port::Uplink(id) => {
+            (node(id), "uplink", "a faster uplink or less foreground traffic there")
+        }
+        Port::Downlink(id) => {
+            (node(id), "downlink", "a faster downlink or less foreground traffic there")
+        }
+        Port::DiskRead(id) => (node(id), "disk read", "disks that read faster"),
+        Port::DiskWrite(id) => (node(id), "disk write", "disks that write faster"),
+        Port::RackUplink(id) => (
+            racks[id.0 as usize].clone(),
+            "rack uplink",
+            "fewer bytes across racks, or a wider core",
+        ),
+        Port::RackDownlink(id) => (
+            racks[id.0 as usize].clone(),
+            "rack downlink",
+            "fewer bytes across racks, or a wider core",
+        ),
+    }
+}
+
+/// The capacity that repair may use.
+fn rate(input: &Input, port: Port) -> String {
+    let cluster = &input.cluster;
+    let disk = |rate: Option<suture_repair::cluster::Rate>| {
+        rate.map_or_else(String::new, |rate| format_rate(rate.0))
+    };
+    let core = |rate: fn(&suture_repair::cluster::Core) -> f64| {
+        cluster.core.as_ref().map_or_else(String::new, |core| format_link_rate(rate(core)))
+    };
+    match port {
+        Port::Uplink(id) => format_link_rate(cluster.node(id).uplink_free().0),
+        Port::Downlink(id) => format_link_rate(cluster.node(id).downlink_free().0),
+        Port::DiskRead(id) => disk(cluster.node(id).disk_read),
+        Port::DiskWrite(id) => disk(cluster.node(id).disk_write),
+        Port::RackUplink(_) => core(|core| core.rack_uplink.0),
+        Port::RackDownlink(_) => core(|core| core.rack_downlink.0),
+    }
+}
+
+/// A paragraph for each reason.
+fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
+    let mut out = String::new();
+    let mut reasons: Vec<&str> = stripes.iter().map(|(_, reason)| reason.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for reason in reasons {
+        let matching = stripes.iter().filter(|(_, r)| r == reason).map(|(stripe, _)| stripe.0);
+        let matching: Vec<String> = matching.map(|stripe| stripe.to_string()).collect();
+        let shown = matching[..matching.len().min(STRIPES_SHOWN)].join(", ");
+        let more = matching.len().saturating_sub(STRIPES_SHOWN);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let count = counted(matching.len() as u64, "stripe");
+        writeln!(out, "\nCannot be repaired: {count} ({shown}{more}): {reason}.")?;
+    }
+    Ok(out)
+}
+
+fn align_right(table: &mut Table, from_column: usize) {
+    for column in table.column_iter_mut().skip(from_column) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// The table without spaces at the ends of its lines.
+fn trimmed(table: &Table) -> String {
+    let text = table.to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}

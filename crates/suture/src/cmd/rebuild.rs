@@ -1,0 +1,205 @@
+//! `suture rebuild`: lost chunks of an encoded directory are computed anew and put in their place.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use serde::Serialize;
+use suture_code::ChunkIndex;
+
+use crate::offline;
+use crate::offline::directory::DirectoryLock;
+use crate::offline::manifest::Manifest;
+use crate::offline::rebuild::{Rebuild, StripeReport, StripeResult};
+use crate::offline::unrepairable::Unrepairable;
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, LINES_MAX, counted, line, print_json};
+use crate::progress::Progress;
+use crate::units::{format_rate, format_seconds, format_size};
+
+/// Rebuild missing and corrupt chunks of an encoded directory in place.
+///
+/// Without --lost, every chunk is read to find out which are lost. Each rebuilt chunk is proven against the manifest
+/// before it takes its name; stripes that cannot be repaired are listed and left as they are. An interrupted rebuild is
+/// resumed by running it again.
+///
+/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 done but for stripes that cannot be repaired.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The encoded directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Treat these chunks as lost in every stripe. Beside them, only missing chunks and helpers that turn out corrupt
+    /// are rebuilt: what is not needed is not read
+    #[arg(long, value_name = "I[,I..]", value_delimiter = ',', value_parser = parse_chunk)]
+    lost: Vec<u8>,
+    /// How to repair
+    #[arg(long, value_enum, default_value_t)]
+    method: Method,
+    /// What to print: text for people, or one JSON object
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    report: Format,
+}
+
+/// How to repair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Method {
+    /// From whole chunks, as many as there are data chunks
+    Conventional,
+    /// The least traffic that the code offers from whole survivors; for rs that is the same
+    #[default]
+    Optimal,
+    /// From traces, parts of symbols
+    Trace,
+}
+
+/// The JSON report.
+#[derive(Serialize)]
+struct Report {
+    method: &'static str,
+    seconds: f64,
+    read_bytes: u64,
+    sent_bytes: u64,
+    stripes: Vec<StripeReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unrepairable: Vec<UnrepairableReport>,
+}
+
+#[derive(Serialize)]
+struct UnrepairableReport {
+    stripe: u64,
+    lost: Vec<u8>,
+    reason: String,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let started = Instant::now();
+    let manifest = offline::open(&args.directory)?;
+    let code = manifest.geometry.code;
+    let method = match args.method {
+        Method::Conventional => "conventional",
+        Method::Optimal => "optimal",
+        Method::Trace => {
+            let instead = "use --method optimal, which reads whole chunks";
+            return Err(bad_input(format!(
+                "--method trace is not built yet for {code}; {instead}"
+            )));
+        }
+    };
+    let named = named_chunks(&args.lost, &manifest)?;
+    let _lock = DirectoryLock::take(&args.directory)?;
+    let scanned_bytes = if named.is_empty() { manifest.geometry.stored_bytes() } else { 0 };
+    let progress = Progress::bytes(args.report, "rebuilding", scanned_bytes);
+    let rebuild = Rebuild {
+        directory: &args.directory,
+        manifest: &manifest,
+        named: &named,
+        method,
+        progress: &progress,
+    };
+    let results = rebuild.run();
+    drop(progress);
+    let seconds = started.elapsed().as_secs_f64();
+    let unrepairable: Vec<&Unrepairable> =
+        results.iter().filter_map(StripeResult::unrepairable).collect();
+    for stripe in &unrepairable {
+        eprintln!("suture: {stripe}");
+    }
+    let report = Report::of(method, seconds, &results, &unrepairable);
+    match args.report {
+        Format::Json => print_json(&report)?,
+        Format::Text => report.print(&manifest),
+    }
+    let failures: Vec<&anyhow::Error> = results.iter().filter_map(StripeResult::failure).collect();
+    for error in failures.iter().take(LINES_MAX) {
+        eprintln!("suture: {error:#}");
+    }
+    ensure!(
+        failures.is_empty(),
+        "{} not rebuilt; run it again when the cause is removed",
+        counted(failures.len() as u64, "stripe")
+    );
+    Ok(if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable })
+}
+
+fn parse_chunk(text: &str) -> Result<u8, String> {
+    text.trim().parse().map_err(|_| format!("'{text}' is no chunk: write numbers like --lost 0,7"))
+}
+
+fn named_chunks(lost: &[u8], manifest: &Manifest) -> Result<Vec<ChunkIndex>> {
+    let code = manifest.geometry.code;
+    if let Some(chunk) = lost.iter().find(|chunk| usize::from(**chunk) >= code.chunk_count()) {
+        let last = code.chunk_count() - 1;
+        return Err(bad_input(format!(
+            "--lost {chunk}: there is no such chunk; {code} has chunks 0 to {last}"
+        )));
+    }
+    Ok(lost.iter().copied().map(ChunkIndex).collect())
+}
+
+impl Report {
+    fn of(
+        method: &'static str,
+        seconds: f64,
+        results: &[StripeResult],
+        unrepairable: &[&Unrepairable],
+    ) -> Report {
+        let stripes: Vec<StripeReport> =
+            results.iter().filter_map(StripeResult::report).cloned().collect();
+        let helpers = || stripes.iter().flat_map(|stripe| &stripe.helpers);
+        let unrepairable = unrepairable.iter().map(|stripe| UnrepairableReport {
+            stripe: stripe.stripe,
+            lost: stripe.lost.iter().map(|(chunk, _)| chunk.0).collect(),
+            reason: stripe.reason.clone(),
+        });
+        Report {
+            method,
+            seconds,
+            read_bytes: helpers().map(|helper| helper.read_bytes).sum(),
+            sent_bytes: helpers().map(|helper| helper.sent_bytes).sum(),
+            unrepairable: unrepairable.collect(),
+            stripes,
+        }
+    }
+
+    fn print(&self, manifest: &Manifest) {
+        let geometry = manifest.geometry;
+        let all = counted(geometry.stripe_count(), "stripe");
+        for stripe in self.stripes.iter().take(LINES_MAX) {
+            let lost = list(stripe.lost.iter().copied());
+            let helpers = list(stripe.helpers.iter().map(|helper| helper.chunk));
+            let chunks = if stripe.lost.len() == 1 { "chunk" } else { "chunks" };
+            line(format_args!("stripe {}: {chunks} {lost} from chunks {helpers}", stripe.stripe));
+        }
+        if self.stripes.len() > LINES_MAX {
+            line(format_args!(
+                "and {} more",
+                counted((self.stripes.len() - LINES_MAX) as u64, "stripe")
+            ));
+        }
+        let chunks: usize = self.stripes.iter().map(|stripe| stripe.lost.len()).sum();
+        let rebuilt_bytes = chunks as u64 * geometry.chunk_bytes;
+        match chunks {
+            0 if self.unrepairable.is_empty() => {
+                line(format_args!("nothing to rebuild: every chunk of {all} is good"))
+            }
+            0 => line("nothing was rebuilt"),
+            _ => line(format_args!(
+                "rebuilt and proved {} ({}) in {} of {all}; read {} from helpers; {}, {}",
+                counted(chunks as u64, "chunk"),
+                format_size(rebuilt_bytes),
+                self.stripes.len(),
+                format_size(self.read_bytes),
+                format_seconds(self.seconds),
+                format_rate(rebuilt_bytes as f64 / self.seconds),
+            )),
+        }
+    }
+}
+
+/// `0, 3, 8`.
+fn list(chunks: impl Iterator<Item = u8>) -> String {
+    chunks.map(|chunk| chunk.to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,225 @@
+//! `suture swarm`: many simulated clusters under faults; prints what was exercised and what broke.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::Serialize;
+use suture_sim::disk::Nets;
+use suture_sim::fault::{Coverage, Kind};
+use suture_sim::swarm::{self, Verdict};
+
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, print_json, print_table, table};
+use crate::progress::Progress;
+
+/// Seeds tried when neither `--seeds` nor `--minutes` says how many.
+const SEEDS_DEFAULT: u64 = 1000;
+
+/// Failing seeds shown; one is enough to begin with.
+const FAILURES_SHOWN: usize = 10;
+
+/// Run simulated clusters under seeded faults and check that nothing is ever lost.
+///
+/// Each seed is a cluster with its own code, policy, memory and fate. While faults strike,
+/// independent checkers watch every published byte, deletion and commit; then all trouble ends and
+/// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Seeds to run, from A up to but not including B
+    #[arg(long, value_name = "A..B", value_parser = parse_seeds)]
+    seeds: Option<(u64, u64)>,
+    /// Run for so long, from the first seed on
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: Option<u64>,
+    /// Print every message and fault of each seed, for one seed or a few
+    #[arg(long)]
+    trace: bool,
+    /// Cut a safety net to see that the checkers notice: seeds must then fail
+    #[arg(long, value_enum, value_name = "NET")]
+    without: Option<Net>,
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Net {
+    /// Reads and rebuilt chunks are not compared with their checksums
+    Checksums,
+    /// Commits do not compare the stripe's generation
+    CompareAndSet,
+    /// Failed attempts are not tried again
+    Requeue,
+}
+
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    seeds: u64,
+    failed: Vec<Failed>,
+    repaired_chunks: u64,
+    slowest_recovery_seconds: f64,
+    coverage: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    seed: u64,
+    violation: String,
+    replay: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    fault: String,
+    count: u64,
+    seeds: u64,
+}
+
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    repaired: u64,
+    slowest: f64,
+    coverage: Coverage,
+    seeds_with: std::collections::BTreeMap<Kind, u64>,
+    failed: Vec<Verdict>,
+}
+
+/// Runs the seeds and reports.
+pub fn run(args: Args) -> Result<Outcome> {
+    let (from, to) = match (args.seeds, args.minutes) {
+        (Some(seeds), _) => seeds,
+        (None, Some(_)) => (0, u64::MAX),
+        (None, None) => (0, SEEDS_DEFAULT),
+    };
+    let total = run_seeds(&args, from, to);
+    if args.trace {
+        total.failed.iter().flat_map(|verdict| &verdict.trace).for_each(|line| eprintln!("{line}"));
+    }
+    let failed = !total.failed.is_empty();
+    let report = report(&args, total);
+    match args.format {
+        Format::Json => print_json(&report)?,
+        Format::Text => print_text(&report),
+    }
+    anyhow::ensure!(!failed, "the swarm found {} failing seeds", report.failed.len());
+    Ok(Outcome::Done)
+}
+
+fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
+    let nets = nets(args.without);
+    let deadline = args.minutes.map(|m| Instant::now() + Duration::from_secs(60 * m));
+    let next = AtomicU64::new(from);
+    let stop = AtomicBool::new(false);
+    let total = Mutex::new(Total::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let progress = Progress::seeds(args.format, (to != u64::MAX).then_some(to - from));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+                    if seed >= to || late || stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let verdict = swarm::run(seed, nets, args.trace);
+                    progress.add(1);
+                    let mut total = total.lock().expect("no thread panics with it");
+                    if total.take(verdict) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    drop(progress);
+    total.into_inner().expect("all threads have ended")
+}
+
+impl Total {
+    /// Adds a verdict; true when enough seeds have failed.
+    fn take(&mut self, verdict: Verdict) -> bool {
+        self.seeds += 1;
+        self.repaired += verdict.repaired;
+        self.slowest = self.slowest.max(verdict.healed_after.as_secs_f64());
+        self.coverage.add(&verdict.coverage);
+        for kind in Kind::ALL {
+            *self.seeds_with.entry(kind).or_default() += u64::from(verdict.coverage.of(kind) > 0);
+        }
+        if verdict.violation.is_some() {
+            self.failed.push(verdict);
+        }
+        self.failed.len() >= FAILURES_SHOWN
+    }
+}
+
+fn nets(without: Option<Net>) -> Nets {
+    Nets {
+        checksums: without != Some(Net::Checksums),
+        compare_and_set: without != Some(Net::CompareAndSet),
+        requeue: without != Some(Net::Requeue),
+    }
+}
+
+fn report(args: &Args, mut total: Total) -> Report {
+    total.failed.sort_by_key(|verdict| verdict.seed);
+    let without = args.without.and_then(|net| net.to_possible_value());
+    let without = without.map_or(String::new(), |net| format!(" --without {}", net.get_name()));
+    let failed = total.failed.iter().map(|verdict| Failed {
+        seed: verdict.seed,
+        violation: verdict.violation.as_ref().expect("it failed").to_string(),
+        replay: format!(
+            "suture swarm --seeds {}..{} --trace{without}",
+            verdict.seed,
+            verdict.seed + 1
+        ),
+    });
+    let coverage = Kind::ALL.map(|kind| Row {
+        fault: kind.to_string(),
+        count: total.coverage.of(kind),
+        seeds: total.seeds_with.get(&kind).copied().unwrap_or(0),
+    });
+    Report {
+        format: "suture-swarm-1",
+        seeds: total.seeds,
+        failed: failed.collect(),
+        repaired_chunks: total.repaired,
+        slowest_recovery_seconds: total.slowest,
+        coverage: coverage.into(),
+    }
+}
+
+fn print_text(report: &Report) {
+    let mut rows = table(["fault", "times", "seeds"], &[1, 2]);
+    for row in &report.coverage {
+        rows.add_row([&row.fault, &row.count.to_string(), &row.seeds.to_string()]);
+    }
+    print_table(&rows);
+    println!();
+    println!(
+        "{} seeds, {} chunks rebuilt; the slowest cluster was well {:.1} simulated seconds after its last fault",
+        report.seeds, report.repaired_chunks, report.slowest_recovery_seconds
+    );
+    for failed in &report.failed {
+        println!("seed {} FAILED: {}", failed.seed, failed.violation);
+        println!("  replay: {}", failed.replay);
+    }
+    if report.failed.is_empty() {
+        println!("no rule was broken");
+    }
+}
+
+fn parse_seeds(text: &str) -> Result<(u64, u64)> {
+    let wrong = || bad_input(format!("'{text}' is not a range of seeds; write it like 0..1000"));
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+    if from >= to {
+        return Err(bad_input(format!("'{text}' holds no seed; the first number is the smaller")));
+    }
+    Ok((from, to))
+}

@@ -1,0 +1,208 @@
+//! What `plan` and `simulate` work on: a cluster, a placement, failed nodes; read or generated.
+//!
+//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`; here the failure is told
+//! on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a made-up
+//! cluster comes from `generated.rs`; from here on nobody can tell the difference.
+//!
+//! Invariants: every stripe has as many distinct nodes as the code has chunks, every capacity is
+//! above zero, and each refusal names the file, the line and the name, and says what to do.
+
+mod cluster_file;
+mod generated;
+mod placement_file;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use suture_code::Code;
+use suture_code::code::edit_distance;
+use suture_repair::cluster::Cluster;
+use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::planner::Job;
+
+use crate::outcome::bad_input;
+use crate::units::parse_nonzero_size;
+use generated::{Bandwidth, Shape};
+
+/// The cluster, the stripes and the failure.
+#[derive(clap::Args)]
+pub struct InputArgs {
+    /// The nodes and their links (TOML); goes with --placement
+    #[arg(long, value_name = "FILE", requires = "placement", help_heading = "Input from files")]
+    cluster: Option<PathBuf>,
+    /// The node index of each chunk, one stripe a line; goes with --cluster
+    #[arg(long, value_name = "FILE", requires = "cluster", help_heading = "Input from files")]
+    placement: Option<PathBuf>,
+    /// Make up a cluster of so many nodes, n0, n1, ...; goes with --stripes
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "stripes",
+        conflicts_with = "cluster",
+        help_heading = "Generated input"
+    )]
+    nodes: Option<usize>,
+    /// Place so many stripes at random
+    #[arg(long, value_name = "S", requires = "nodes", help_heading = "Generated input")]
+    stripes: Option<usize>,
+    /// Spread the nodes over so many racks, r0, r1, ...
+    #[arg(long, value_name = "R", requires = "nodes", help_heading = "Generated input")]
+    racks: Option<usize>,
+    /// How much more a rack's nodes can send than its uplink carries, for instance 5
+    #[arg(long, value_name = "X", requires = "racks", help_heading = "Generated input")]
+    oversubscription: Option<f64>,
+    /// The links: 1Gbit, or uniform:100Mbit..1Gbit; with :same, uplink and downlink are equal
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1Gbit",
+        conflicts_with = "cluster",
+        help_heading = "Generated input"
+    )]
+    bandwidth: Bandwidth,
+    /// The code of all stripes, for instance 'rs(6,3)'
+    #[arg(long, value_name = "CODE")]
+    code: Code,
+    /// The nodes that fail, by name
+    #[arg(long, value_name = "NODE", value_delimiter = ',', required = true)]
+    failed: Vec<String>,
+    /// Bytes of a chunk
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_nonzero_size)]
+    chunk_size: u64,
+    /// Where everything random begins
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+}
+
+/// The input, checked.
+#[derive(Debug)]
+pub struct Input {
+    /// Nodes, racks and links.
+    pub cluster: Cluster,
+    /// The code of every stripe.
+    pub code: Code,
+    /// The length of every chunk.
+    pub chunk_bytes: u64,
+    /// The node of each chunk, stripe after stripe: there may be many millions.
+    pub placement: Vec<NodeId>,
+    /// Ascending, each once.
+    pub failed: Vec<NodeId>,
+    /// Where everything random begins.
+    pub seed: u64,
+}
+
+/// What the failure did to the stripes.
+#[derive(Debug, Default)]
+pub struct Damage {
+    /// Stripes that can be repaired, in order.
+    pub jobs: Vec<Job>,
+    /// Stripes that lost more than their code survives, in order, with how many.
+    pub unrepairable: Vec<(StripeId, usize)>,
+    /// Lost chunks of both.
+    pub lost_chunks: usize,
+}
+
+impl Input {
+    /// Reads or generates what the arguments name, and checks it.
+    pub fn read(args: &InputArgs) -> Result<Input> {
+        let code = args.code;
+        let (cluster, placement) = match (&args.cluster, &args.placement, args.nodes) {
+            (Some(cluster_path), Some(placement_path), _) => {
+                let cluster = cluster_file::read(cluster_path)?;
+                check_node_count(code, cluster.nodes.len())?;
+                let placement = placement_file::read(placement_path, &cluster, code)?;
+                (cluster, placement)
+            }
+            (_, _, Some(nodes)) => {
+                check_node_count(code, nodes)?;
+                let shape = Shape {
+                    nodes,
+                    stripes: args.stripes.unwrap_or_default(),
+                    racks: args.racks,
+                    oversubscription: args.oversubscription,
+                    bandwidth: args.bandwidth,
+                };
+                generated::generate(&shape, code, args.seed)?
+            }
+            _ => {
+                return Err(bad_input(
+                    "no input: give --cluster and --placement, or --nodes and --stripes",
+                ));
+            }
+        };
+        let sub_chunks = u64::from(code.sub_chunk_count());
+        if !args.chunk_size.is_multiple_of(sub_chunks) {
+            return Err(bad_input(format!(
+                "--chunk-size {} is no multiple of the {sub_chunks} sub-chunks of {code}",
+                args.chunk_size
+            )));
+        }
+        let failed = find_failed(&cluster, &args.failed)?;
+        let chunk_bytes = args.chunk_size;
+        Ok(Input { cluster, code, chunk_bytes, placement, failed, seed: args.seed })
+    }
+
+    /// For each node, whether it may take a rebuilt chunk.
+    pub fn accepts(&self) -> Vec<bool> {
+        self.cluster.ids().map(|node| !self.failed.contains(&node)).collect()
+    }
+
+    /// The stripes that the failure hit.
+    pub fn damage(&self) -> Damage {
+        let accepts = self.accepts();
+        let mut damage = Damage::default();
+        for (stripe, nodes) in self.placement.chunks(self.code.chunk_count()).enumerate() {
+            let stripe = StripeId(stripe as u64);
+            if nodes.iter().all(|node| accepts[node.index()]) {
+                continue;
+            }
+            let chunks = self.code.chunks().zip(nodes.iter().copied());
+            let (survivors, lost): (Vec<_>, Vec<_>) =
+                chunks.partition(|(_, node)| accepts[node.index()]);
+            damage.lost_chunks += lost.len();
+            let readable: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
+            if !self.code.decodable(&readable) {
+                damage.unrepairable.push((stripe, lost.len()));
+                continue;
+            }
+            damage.jobs.push(Job {
+                stripe,
+                code: self.code,
+                chunk_bytes: self.chunk_bytes,
+                lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
+                survivors,
+                excluded: nodes.to_vec(),
+                avoid: Vec::new(),
+            });
+        }
+        damage
+    }
+}
+
+fn check_node_count(code: Code, nodes: usize) -> Result<()> {
+    let needed = code.chunk_count();
+    if nodes >= needed {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "{nodes} nodes are too few for {code}: each of a stripe's {needed} chunks needs a node of \
+         its own; use at least {needed} nodes, and one more to have a place for a rebuilt chunk"
+    )))
+}
+
+fn find_failed(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>> {
+    let find = |name: &String| {
+        let name = name.trim();
+        cluster.find(name).ok_or_else(|| {
+            let known = cluster.nodes.iter().map(|node| node.name.as_str());
+            let nearest = known.min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
+            bad_input(format!(
+                "--failed {name}: the cluster has no such node; did you mean '{nearest}'?"
+            ))
+        })
+    };
+    let mut failed = names.iter().map(find).collect::<Result<Vec<NodeId>>>()?;
+    failed.sort_unstable();
+    failed.dedup();
+    Ok(failed)
+}

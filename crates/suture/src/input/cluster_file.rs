@@ -1,0 +1,155 @@
+//! The cluster file: TOML with defaults, an optional core, and one table a node.
+//!
+//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
+//! Unknown keys are refused, because a misspelt `uplink` would silently be the default. Every
+//! refusal begins with `file:line`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use suture_repair::cluster::{Cluster, Core, Node, Rate};
+use suture_repair::id::RackId;
+use toml::Spanned;
+
+use crate::outcome::bad_input;
+use crate::units::{format_link_rate, parse_rate};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClusterToml {
+    #[serde(default)]
+    defaults: DefaultsToml,
+    core: Option<CoreToml>,
+    #[serde(default)]
+    node: Vec<NodeToml>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DefaultsToml {
+    uplink: Option<RateToml>,
+    downlink: Option<RateToml>,
+    disk_read: Option<RateToml>,
+    disk_write: Option<RateToml>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoreToml {
+    rack_uplink: RateToml,
+    rack_downlink: RateToml,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeToml {
+    name: Spanned<String>,
+    rack: Option<String>,
+    uplink: Option<RateToml>,
+    downlink: Option<RateToml>,
+    disk_read: Option<RateToml>,
+    disk_write: Option<RateToml>,
+    foreground_uplink: Option<RateToml>,
+    foreground_downlink: Option<RateToml>,
+}
+
+/// A rate such as `"200Mbit"`, above zero.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct RateToml(f64);
+
+impl TryFrom<String> for RateToml {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<RateToml, String> {
+        parse_rate(&text).map(RateToml)
+    }
+}
+
+pub fn read(path: &Path) -> Result<Cluster> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    let text = text.map_err(|error| bad_input(format!("{error:#}")))?;
+    parse(&text).map_err(|(at, message)| {
+        let line = text[..at].matches('\n').count() + 1;
+        bad_input(format!("{}:{line}: {message}", path.display()))
+    })
+}
+
+/// The cluster, or where in the text it goes wrong and how.
+fn parse(text: &str) -> Result<Cluster, (usize, String)> {
+    let toml: ClusterToml = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        (at, error.message().to_string())
+    })?;
+    if toml.node.is_empty() {
+        let message = "there is no node; add a table [[node]] with a name for each";
+        return Err((text.len(), message.to_string()));
+    }
+    let mut cluster = Cluster::default();
+    for node in &toml.node {
+        let fault = |message: String| (node.name.span().start, message);
+        let built = build_node(node, &toml.defaults, &mut cluster.racks).map_err(fault)?;
+        if cluster.find(&built.name).is_some() {
+            return Err(fault(format!("there are two nodes '{}'; rename one", built.name)));
+        }
+        if toml.core.is_some() && built.rack.is_none() {
+            let name = built.name;
+            return Err(fault(format!("node '{name}' needs a rack, because there is a [core]")));
+        }
+        cluster.nodes.push(built);
+    }
+    cluster.core = toml.core.map(|core| Core {
+        rack_uplink: Rate(core.rack_uplink.0),
+        rack_downlink: Rate(core.rack_downlink.0),
+    });
+    Ok(cluster)
+}
+
+fn build_node(
+    toml: &NodeToml,
+    defaults: &DefaultsToml,
+    racks: &mut Vec<String>,
+) -> Result<Node, String> {
+    let name = toml.name.get_ref();
+    let link = |own: Option<RateToml>, default: Option<RateToml>, key: &str| {
+        let missing =
+            || format!("node '{name}' has no {key}; give it one, or set one under [defaults]");
+        own.or(default).map(|rate| Rate(rate.0)).ok_or_else(missing)
+    };
+    let disk =
+        |own: Option<RateToml>, default: Option<RateToml>| own.or(default).map(|rate| Rate(rate.0));
+    let uplink = link(toml.uplink, defaults.uplink, "uplink")?;
+    let downlink = link(toml.downlink, defaults.downlink, "downlink")?;
+    let taken = |foreground: Option<RateToml>, of: Rate, key: &str| {
+        let rate = foreground.map_or(0.0, |rate| rate.0);
+        if rate < of.0 {
+            return Ok(Rate(rate));
+        }
+        Err(format!(
+            "node '{name}': foreground_{key} leaves nothing of its {key}, {}; lower it",
+            format_link_rate(of.0)
+        ))
+    };
+    Ok(Node {
+        name: name.clone(),
+        rack: toml.rack.as_ref().map(|rack| rack_id(racks, rack)),
+        foreground_uplink: taken(toml.foreground_uplink, uplink, "uplink")?,
+        foreground_downlink: taken(toml.foreground_downlink, downlink, "downlink")?,
+        uplink,
+        downlink,
+        disk_read: disk(toml.disk_read, defaults.disk_read),
+        disk_write: disk(toml.disk_write, defaults.disk_write),
+    })
+}
+
+/// The id of a rack, new or known; racks are numbered in the order in which nodes name them.
+fn rack_id(racks: &mut Vec<String>, name: &str) -> RackId {
+    let known = racks.iter().position(|rack| rack == name);
+    let index = known.unwrap_or_else(|| {
+        racks.push(name.to_string());
+        racks.len() - 1
+    });
+    RackId(index as u32)
+}

@@ -1,0 +1,187 @@
+//! A made-up cluster: equal or random links, racks of equal size, stripes at random places.
+//!
+//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
+//! With racks, no rack gets more chunks of a stripe than the code can lose (or than it must, with
+//! few racks), so that a stripe survives the loss of a rack, as HDFS and Ceph place them.
+//! Same seed, same cluster; links and places draw from streams of their own, so that another
+//! bandwidth does not move the stripes.
+
+use std::str::FromStr;
+
+use anyhow::Result;
+use suture_code::Code;
+use suture_repair::cluster::{Cluster, Core, Node, Rate};
+use suture_repair::id::{NodeId, RackId};
+use suture_repair::random::Random;
+
+use crate::outcome::bad_input;
+use crate::units::parse_rate;
+
+/// What to make up.
+pub struct Shape {
+    pub nodes: usize,
+    pub stripes: usize,
+    pub racks: Option<usize>,
+    pub oversubscription: Option<f64>,
+    pub bandwidth: Bandwidth,
+}
+
+/// The rates of links, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bandwidth {
+    /// All the same.
+    Equal(f64),
+    /// Uniform between two rates, uplink and downlink apart.
+    Uniform(f64, f64),
+    /// Uniform between two rates, uplink and downlink of a node equal.
+    UniformSame(f64, f64),
+}
+
+impl FromStr for Bandwidth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bandwidth, String> {
+        let Some(range) = text.strip_prefix("uniform:") else {
+            return parse_rate(text).map(Bandwidth::Equal);
+        };
+        let (range, is_same) = match range.strip_suffix(":same") {
+            Some(range) => (range, true),
+            None => (range, false),
+        };
+        let (low, high) = range.split_once("..").ok_or_else(|| {
+            format!("'{text}' is not a range of rates: write uniform:100Mbit..1Gbit")
+        })?;
+        let (low, high) = (parse_rate(low)?, parse_rate(high)?);
+        if low > high {
+            return Err(format!("'{text}' goes from the higher rate to the lower: swap them"));
+        }
+        Ok(if is_same { Bandwidth::UniformSame(low, high) } else { Bandwidth::Uniform(low, high) })
+    }
+}
+
+/// The cluster, and the node of each chunk, stripe after stripe.
+pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<NodeId>)> {
+    if shape.racks.is_some_and(|racks| racks == 0 || racks > shape.nodes) {
+        return Err(bad_input(format!(
+            "--racks {} does not fit {} nodes: each rack needs at least one",
+            shape.racks.unwrap_or_default(),
+            shape.nodes
+        )));
+    }
+    if shape.oversubscription.is_some_and(|factor| !(factor > 0.0 && factor.is_finite())) {
+        return Err(bad_input("--oversubscription must be above zero, for instance 5"));
+    }
+    let mut seeds = Random::new(seed);
+    let (mut links, mut places) = (Random::new(seeds.next_u64()), Random::new(seeds.next_u64()));
+    let cluster = generate_cluster(shape, &mut links);
+    let mut nodes: Vec<NodeId> = cluster.ids().collect();
+    let stripe = |_| generate_stripe(&cluster, code, &mut nodes, &mut places);
+    let placement = (0..shape.stripes).flat_map(stripe).collect();
+    Ok((cluster, placement))
+}
+
+fn generate_cluster(shape: &Shape, random: &mut Random) -> Cluster {
+    let mut nodes = Vec::with_capacity(shape.nodes);
+    for index in 0..shape.nodes {
+        let (uplink, downlink) = draw_links(shape.bandwidth, random);
+        let rack = shape.racks.map(|racks| RackId((index * racks / shape.nodes) as u32));
+        nodes.push(Node {
+            rack,
+            downlink: Rate(downlink),
+            ..Node::new(format!("n{index}"), Rate(uplink))
+        });
+    }
+    let racks = shape.racks.unwrap_or(0);
+    // A rack's share of what all nodes together can move.
+    let core = shape.oversubscription.map(|factor| {
+        let share = |rate: fn(&Node) -> f64| {
+            Rate(nodes.iter().map(rate).sum::<f64>() / racks as f64 / factor)
+        };
+        Core { rack_uplink: share(|n| n.uplink.0), rack_downlink: share(|n| n.downlink.0) }
+    });
+    Cluster { nodes, racks: (0..racks).map(|rack| format!("r{rack}")).collect(), core }
+}
+
+fn draw_links(bandwidth: Bandwidth, random: &mut Random) -> (f64, f64) {
+    let mut draw = |low: f64, high: f64| low + (high - low) * random.unit();
+    match bandwidth {
+        Bandwidth::Equal(rate) => (rate, rate),
+        Bandwidth::Uniform(low, high) => (draw(low, high), draw(low, high)),
+        Bandwidth::UniformSame(low, high) => {
+            let rate = draw(low, high);
+            (rate, rate)
+        }
+    }
+}
+
+/// Distinct nodes for one stripe. `nodes` holds all nodes in whatever order and is shuffled on.
+fn generate_stripe(
+    cluster: &Cluster,
+    code: Code,
+    nodes: &mut [NodeId],
+    random: &mut Random,
+) -> Vec<NodeId> {
+    let rack_count = cluster.racks.len().max(1);
+    let fair_share = code.chunk_count().div_ceil(rack_count);
+    let per_rack_max = code.loss_tolerance().max(fair_share);
+    let mut in_rack = vec![0; cluster.racks.len()];
+    let mut chosen = Vec::with_capacity(code.chunk_count());
+    // A Fisher-Yates shuffle that stops when there are enough.
+    for drawn in 0..nodes.len() {
+        let pick = drawn + random.index(nodes.len() - drawn);
+        nodes.swap(drawn, pick);
+        if let Some(rack) = cluster.node(nodes[drawn]).rack {
+            if in_rack[rack.0 as usize] == per_rack_max {
+                continue;
+            }
+            in_rack[rack.0 as usize] += 1;
+        }
+        chosen.push(nodes[drawn]);
+        if chosen.len() == code.chunk_count() {
+            break;
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bandwidths_read_as_people_write_them() {
+        assert_eq!("1Gbit".parse(), Ok(Bandwidth::Equal(125e6)));
+        assert_eq!("uniform:80Mbit..1Gbit".parse(), Ok(Bandwidth::Uniform(10e6, 125e6)));
+        assert_eq!("uniform:80Mbit..80Mbit:same".parse(), Ok(Bandwidth::UniformSame(10e6, 10e6)));
+        for (text, reason) in [
+            ("0Mbit", "above zero"),
+            ("uniform:1Gbit", "write uniform:100Mbit..1Gbit"),
+            ("uniform:1Gbit..1Mbit", "swap them"),
+            ("normal:1Gbit", "not a rate"),
+        ] {
+            let error = text.parse::<Bandwidth>().unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stripe_survives_the_loss_of_a_rack() {
+        let shape = Shape {
+            nodes: 20,
+            stripes: 200,
+            racks: Some(5),
+            oversubscription: Some(4.0),
+            bandwidth: Bandwidth::Equal(100.0),
+        };
+        let code: Code = "rs(6,3)".parse().unwrap();
+        let (cluster, placement) = generate(&shape, code, 1).unwrap();
+        assert_eq!(cluster.core.unwrap().rack_uplink, Rate(100.0));
+        assert_eq!(placement.len(), 200 * 9);
+        for nodes in placement.chunks(9) {
+            for rack in 0..5 {
+                let in_rack = |node: &&NodeId| cluster.node(**node).rack == Some(RackId(rack));
+                assert!(nodes.iter().filter(in_rack).count() <= 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The one binary: reads the command line, runs one command, turns its outcome into a status.
+//!
+//! Place: the edge of everything. Commands live in `cmd/`, one file each; this file only routes.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use suture::{cmd, outcome};
+
+/// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
+#[derive(Parser)]
+#[command(name = "suture", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Encode(cmd::encode::Args),
+    Decode(cmd::decode::Args),
+    Rebuild(cmd::rebuild::Args),
+    Verify(cmd::verify::Args),
+    Codes(cmd::codes::Args),
+    Swarm(cmd::swarm::Args),
+    Plan(cmd::plan::Args),
+}
+
+fn main() -> ExitCode {
+    end_quietly_when_nobody_reads();
+    let cli = Cli::parse();
+    outcome::report(run(cli.command))
+}
+
+/// `suture ls | head` closes stdout early. Rust's `println!` panics then; other tools just end.
+fn end_quietly_when_nobody_reads() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with("failed printing to stdout")) {
+            std::process::exit(1);
+        }
+        default(info);
+    }));
+}
+
+fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
+    match command {
+        Command::Encode(args) => cmd::encode::run(args),
+        Command::Decode(args) => cmd::decode::run(args),
+        Command::Rebuild(args) => cmd::rebuild::run(args),
+        Command::Verify(args) => cmd::verify::run(args),
+        Command::Codes(args) => cmd::codes::run(args),
+        Command::Swarm(args) => cmd::swarm::run(args),
+        Command::Plan(args) => cmd::plan::run(args),
+    }
+}

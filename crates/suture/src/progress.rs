@@ -1,0 +1,93 @@
+//! How far a command has come, on stderr.
+//!
+//! Place: beside every command that takes long. stdout belongs to results; a bar is drawn only for a
+//! person: not when stderr is no terminal, and not when the command was asked for JSON.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output::Format;
+
+/// A bar of bytes: done, total, rate, time left. Threads may share it.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// A bar over `bytes`, with a word for what is done to them.
+    pub fn bytes(format: Format, what: &'static str, bytes: u64) -> Progress {
+        let target = match format {
+            Format::Text => ProgressDrawTarget::stderr(),
+            Format::Json => ProgressDrawTarget::hidden(),
+        };
+        let template = "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is valid")
+            .progress_chars("=> ");
+        let bar =
+            ProgressBar::with_draw_target(Some(bytes), target).with_style(style).with_message(what);
+        Progress { bar }
+    }
+
+    /// A bar whose state, rate and time left are measured elsewhere, and told by [`Progress::tell`].
+    pub fn told(format: Format, what: &'static str) -> Progress {
+        let progress = Progress::bytes(format, what, 0);
+        let template = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is valid")
+            .progress_chars("=> ");
+        progress.bar.set_style(style);
+        progress.bar.set_prefix(what);
+        progress
+    }
+
+    /// A bar of simulated clusters; without a number it only counts.
+    pub fn seeds(format: Format, seeds: Option<u64>) -> Progress {
+        let progress = Progress::bytes(format, "running", seeds.unwrap_or(0));
+        let template = match seeds {
+            Some(_) => "{msg} [{bar:32}] {pos} of {len} seeds, {per_sec}, {eta} left",
+            None => "{msg} {spinner} {pos} seeds, {per_sec}",
+        };
+        let style = ProgressStyle::with_template(template).expect("the template is valid");
+        progress.bar.set_style(style.progress_chars("=> "));
+        progress
+    }
+
+    /// So much is done of so much, with words on the rest.
+    pub fn tell(&self, done: u64, total: u64, words: String) {
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+        self.bar.set_message(words);
+        self.bar.tick();
+    }
+
+    /// So many bytes more are done.
+    pub fn add(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    /// So many bytes more are to be done than was known at the start.
+    pub fn extend(&self, bytes: u64) {
+        self.bar.inc_length(bytes);
+    }
+
+    /// Prints a line of the result, on stdout, without tearing the bar.
+    pub fn line(&self, line: impl std::fmt::Display) {
+        self.bar.suspend(|| println!("{line}"));
+    }
+
+    /// Lets `print` write above the bar without tearing it.
+    pub fn above(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
+    /// Prints a line for the user without tearing the bar.
+    pub fn note(&self, line: impl std::fmt::Display) {
+        self.bar.suspend(|| eprintln!("suture: {line}"));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,275 @@
+//! Sizes and rates as people write them: `64MiB`, `4096B`; `200Mbit` (bits) or `25MB` (bytes) a second.
+//!
+//! Place: the edge, where text becomes numbers and numbers become text again. Parsers are shaped
+//! for clap's `value_parser`; inside, a size is a `u64` of bytes and a rate an `f64` of bytes a second.
+//!
+//! A factor of eight hides in one letter, so nothing is guessed: a bare number is a size in bytes
+//! (there is no other reading), but never a rate; `Mb` and `M` are refused rather than interpreted.
+//! Sizes are exact: a fraction is fine when it comes to whole bytes (`1.5KiB`), refused otherwise.
+
+/// Units of sizes and of byte rates. Case matters, but for the `k` that people write either way.
+const BYTE_UNITS: [(&str, u64); 11] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("KB", 1_000),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("", 1),
+];
+
+/// Units of bit rates.
+const BIT_UNITS: [(&str, u64); 6] = [
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("Kbit", 1_000),
+    ("Mbit", 1_000_000),
+    ("Gbit", 1_000_000_000),
+    ("Tbit", 1_000_000_000_000),
+];
+
+/// Reads a size such as `64MiB`, `4096B` or `4096` as bytes.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let help = || format!("'{text}' is not a size: write it like 64MiB, 1.5GB or 4096B");
+    let (number, unit) = split_unit(text).ok_or_else(help)?;
+    let scale = lookup(&BYTE_UNITS, unit).ok_or_else(help)?;
+    let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
+    let scaled = digits.checked_mul(u128::from(scale)).ok_or_else(help)?;
+    let divisor = 10u128.pow(fraction_digits);
+    if scaled % divisor != 0 {
+        return Err(format!("'{text}' is not a whole number of bytes"));
+    }
+    u64::try_from(scaled / divisor)
+        .map_err(|_| format!("'{text}' is beyond the largest size, 16EiB"))
+}
+
+/// Reads a size that must not be zero: a chunk, a unit, a buffer.
+pub fn parse_nonzero_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err(format!("'{text}' is no size to work with: it must be at least 1B")),
+        size => Ok(size),
+    }
+}
+
+/// Reads a rate such as `200Mbit` (bits) or `25MB` (bytes), each per second, as bytes a second.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let help = || {
+        format!(
+            "'{text}' is not a rate: write it like 200Mbit or 1Gbit (bits per second), or 25MB (bytes per second)"
+        )
+    };
+    let (number, unit) = split_unit(text.strip_suffix("/s").unwrap_or(text)).ok_or_else(help)?;
+    if unit.is_empty() {
+        return Err(help());
+    }
+    let bytes_per_unit = match lookup(&BIT_UNITS, unit) {
+        Some(bits) => bits as f64 / 8.0,
+        None => lookup(&BYTE_UNITS, unit).ok_or_else(help)? as f64,
+    };
+    let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
+    let rate = digits as f64 / 10f64.powi(fraction_digits as i32) * bytes_per_unit;
+    if rate > 0.0 {
+        Ok(rate)
+    } else {
+        Err(format!("'{text}' is no rate to work with: it must be above zero"))
+    }
+}
+
+/// A size for people, three significant digits: `64.0 MiB`, `1.50 GiB`, `517 B`.
+pub fn format_size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+        // 1000 KiB would read as four digits: move on before that.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = larger;
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{} {unit}", three_digits(value)) }
+}
+
+/// A size that reads back as exactly itself: `64MiB`, `4097B`.
+pub fn format_exact_size(bytes: u64) -> String {
+    let whole = |&&(_, scale): &&(&str, u64)| bytes > 0 && bytes.is_multiple_of(scale);
+    match BYTE_UNITS[..5].iter().rev().find(whole) {
+        Some((unit, scale)) => format!("{}{unit}", bytes / scale),
+        None => format!("{bytes}B"),
+    }
+}
+
+/// A rate of data for people, in bytes: `25.0 MB/s`.
+pub fn format_rate(bytes_per_sec: f64) -> String {
+    format_si(bytes_per_sec, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
+}
+
+/// A rate of a link for people, in bits: `200 Mbit/s`.
+pub fn format_link_rate(bytes_per_sec: f64) -> String {
+    format_si(bytes_per_sec * 8.0, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+}
+
+/// A duration for people: `740 us`, `12.3 ms`, `4.56 s`, `3 min 20 s`, `2 h 05 min`.
+pub fn format_seconds(seconds: f64) -> String {
+    if seconds < 0.000_999_5 {
+        format!("{} us", three_digits(seconds * 1e6))
+    } else if seconds < 0.999_5 {
+        format!("{} ms", three_digits(seconds * 1e3))
+    } else if seconds < 119.5 {
+        format!("{} s", three_digits(seconds))
+    } else if seconds < 7199.5 {
+        let whole = seconds.round() as u64;
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    } else {
+        let minutes = (seconds / 60.0).round() as u64;
+        format!("{} h {:02} min", minutes / 60, minutes % 60)
+    }
+}
+
+/// A decimal number kept exact: `digits / 10^fraction_digits`.
+struct Decimal {
+    digits: u128,
+    fraction_digits: u32,
+}
+
+fn split_unit(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    (!number.is_empty()).then(|| (number, unit.trim_start()))
+}
+
+fn lookup(units: &[(&str, u64)], unit: &str) -> Option<u64> {
+    units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale)
+}
+
+/// At most 18 digits, so that every product with a unit fits in a `u128`.
+fn parse_decimal(number: &str) -> Option<Decimal> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let dangling = whole.is_empty() || (fraction.is_empty() && number.contains('.'));
+    let joined = format!("{whole}{fraction}");
+    if dangling || fraction.contains('.') || fraction.len() > 18 || joined.len() > 20 {
+        return None;
+    }
+    Some(Decimal { digits: joined.parse().ok()?, fraction_digits: fraction.len() as u32 })
+}
+
+fn format_si(mut value: f64, units: [&str; 5]) -> String {
+    let mut index = 0;
+    while value >= 999.5 && index + 1 < units.len() {
+        value /= 1000.0;
+        index += 1;
+    }
+    format!("{} {}", three_digits(value), units[index])
+}
+
+fn three_digits(value: f64) -> String {
+    if value < 9.995 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_bytes() {
+        for (text, bytes) in [
+            ("64MiB", 64 << 20),
+            ("4096B", 4096),
+            ("4096", 4096),
+            ("1.5KiB", 1536),
+            ("25MB", 25_000_000),
+            ("2 GiB", 2 << 30),
+            ("1kB", 1000),
+            ("1KB", 1000),
+            ("3TB", 3_000_000_000_000),
+            ("0", 0),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_could_mean_two_things_are_refused_by_name() {
+        for text in [
+            "", "MiB", "64M", "64Mb", "64mib", "-1B", "1..5KiB", "1.KiB", ".5KiB", "1e3", "64MiB!",
+            "0x10",
+        ] {
+            let error = parse_size(text).expect_err(text);
+            assert!(error.contains(&format!("'{text}'")) && error.contains("64MiB"), "{error}");
+        }
+        assert!(parse_size("1.3B").unwrap_err().contains("whole number"));
+        assert!(parse_size("18446744073709551616").unwrap_err().contains("largest"));
+        assert!(parse_size("99999999TiB").unwrap_err().contains("largest"));
+        assert!(parse_nonzero_size("0B").unwrap_err().contains("at least 1B"));
+    }
+
+    #[test]
+    fn rates_read_as_bytes_a_second() {
+        for (text, rate) in [
+            ("200Mbit", 25e6),
+            ("1Gbit", 125e6),
+            ("25MB", 25e6),
+            ("25MB/s", 25e6),
+            ("1MiB", 1048576.0),
+            ("0.5Gbit", 62.5e6),
+            ("8bit", 1.0),
+            ("100 kbit", 12500.0),
+        ] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_without_a_unit_is_refused() {
+        for text in ["200", "200M", "200Mb", "200mbps", "", "fast"] {
+            let error = parse_rate(text).expect_err(text);
+            assert!(error.contains(&format!("'{text}'")) && error.contains("200Mbit"), "{error}");
+        }
+        assert!(parse_rate("0Mbit").unwrap_err().contains("above zero"));
+    }
+
+    #[test]
+    fn people_read_three_digits() {
+        assert_eq!(format_size(0), "0 B");
+        assert_eq!(format_size(517), "517 B");
+        assert_eq!(format_size(64 << 20), "64.0 MiB");
+        assert_eq!(format_size(1023 << 10), "1.00 MiB");
+        assert_eq!(format_size(3 << 29), "1.50 GiB");
+        assert_eq!(format_size(u64::MAX), "16.0 EiB");
+        assert_eq!(format_rate(25e6), "25.0 MB/s");
+        assert_eq!(format_rate(999.9e6), "1.00 GB/s");
+        assert_eq!(format_link_rate(25e6), "200 Mbit/s");
+        assert_eq!(format_seconds(0.000_74), "740 us");
+        assert_eq!(format_seconds(0.0123), "12.3 ms");
+        assert_eq!(format_seconds(4.561), "4.56 s");
+        assert_eq!(format_seconds(200.2), "3 min 20 s");
+        assert_eq!(format_seconds(7500.0), "2 h 05 min");
+    }
+
+    #[test]
+    fn an_exact_size_reads_back_as_itself() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1, "1B"),
+            (4097, "4097B"),
+            (4096, "4KiB"),
+            (64 << 20, "64MiB"),
+            (3 << 40, "3TiB"),
+        ] {
+            assert_eq!(format_exact_size(bytes), text);
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
+    }
+}
