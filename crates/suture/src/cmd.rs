@@ -1,9 +1,19 @@
 //! The commands, one file each: `Args` for the command line, `run` for the deed.
 
+pub mod agent;
 pub mod codes;
+pub mod coordinator;
 pub mod decode;
 pub mod encode;
+pub mod get;
+pub mod ls;
+pub mod node;
 pub mod plan;
+pub mod put;
 pub mod rebuild;
+pub mod repair;
+pub mod rm;
+pub mod stat;
+pub mod status;
 pub mod swarm;
 pub mod verify;

@@ -11,12 +11,26 @@
 //! `control` carries messages between them, agents and people; `object` puts and gets.
 #![forbid(unsafe_code)]
 
+pub mod agent;
+pub mod buffer;
 pub mod checksum;
+pub mod chunk_client;
 #[allow(missing_docs, reason = "every command is `Args` and `run`, as the head of `cmd` says")]
 pub mod cmd;
+pub mod config;
+pub mod control;
+pub mod coordinator;
+pub mod daemon;
 pub mod input;
+pub mod limit;
+pub mod metadata;
+pub mod moment;
+pub mod net;
+pub mod object;
 pub(crate) mod offline;
 pub mod outcome;
 pub mod output;
 pub mod progress;
+pub mod store;
+pub mod sum;
 pub mod units;

@@ -1,0 +1,351 @@
+//! The agent's driver: performs what the agent core asks for.
+//!
+//! Place: ... admit -> dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! One task owns the core and waits for one of five things: the control plane (`session`), the
+//! network (`net`), the disk (`disk`), the core's deadline, the end. Each becomes one input; the
+//! outputs that follow are handed to whoever performs them. The task itself never waits for any of
+//! them and never touches a byte, so the core always learns of what happened in the order in which
+//! it did, and needs no lock.
+//!
+//! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits
+//! in its repair's `flow` for the other sources; the core says `Forward` or `Write`, and all its
+//! buffers leave as one `sum`, computed where it is sent or written.
+//!
+//! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
+//! hold one slice of a repair that was discarded a moment ago.
+
+pub mod disk;
+pub mod flow;
+pub mod io;
+pub mod peers;
+pub mod serve;
+pub mod session;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use suture_repair::agent::{Agent, Input, Output, SliceId};
+use suture_repair::id::{NodeId, RepairId};
+use suture_repair::message::FromAgent;
+use suture_repair::planner::Abilities;
+use suture_repair::role::Role;
+use suture_repair::time::{Span, Time};
+use suture_repair::wire::ClusterId;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use crate::buffer::Pool;
+use crate::limit::{Port, Rates};
+use crate::net::NetEvent;
+use crate::net::grants::Grants;
+use crate::net::incoming::{self, Door};
+use crate::net::outgoing::ToPeer;
+use crate::store::Store;
+use crate::sum::{Source, Sum};
+use disk::{Disk, DiskEvent};
+use flow::Flow;
+use peers::Peers;
+use serve::Service;
+use session::{Session, SessionEvent};
+
+/// What this driver can execute.
+pub const ABILITIES: Abilities =
+    Abilities { partial: true, combined: false, traces: false, finished: false };
+
+/// Events of the network that may wait. Those with slices are bounded by grants, not by this.
+const NET_QUEUE: usize = 1024;
+
+/// Events taken at a time, so that no source of them is kept waiting.
+const BATCH: usize = 64;
+
+/// Chunks that are read back at a time; each holds a buffer of 1 MiB and keeps a disk busy.
+const PROOFS: usize = 4;
+
+/// What an agent is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which node it is; the control plane learns it when the agent registers.
+    pub me: NodeId,
+    /// Which cluster it belongs to.
+    pub cluster: ClusterId,
+    /// Different for each start.
+    pub incarnation: u64,
+    /// Memory for slices.
+    pub pool_bytes: u64,
+    /// How often it reports.
+    pub heartbeat_every: Span,
+    /// A task in which nothing moves for so long is given up.
+    pub stall_after: Span,
+    /// How often it lists its copies unasked.
+    pub inventory_every: Span,
+    /// How fast it may send and receive.
+    pub rates: Rates,
+}
+
+struct Driver {
+    core: Agent,
+    origin: Instant,
+    flows: HashMap<RepairId, Flow>,
+    /// What became known while an output was performed.
+    later: Vec<Input>,
+    peers: Peers,
+    grants: Arc<Grants>,
+    disk: Disk,
+    outbox: mpsc::Sender<FromAgent>,
+}
+
+/// The runtime of an agent's process. One thread does the network and the core, because handing
+/// slices from thread to thread costs a relay a tenth of its processor time; the disk has threads
+/// of its own.
+pub fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Runs the agent until `shutdown` resolves or the control plane hangs up. It stops at once:
+/// a restart loses running tasks and nothing else.
+pub async fn run(
+    config: Config,
+    store: Arc<Store>,
+    mut session: Session,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    let (net_events, mut net) = mpsc::channel(NET_QUEUE);
+    let (disk_events, mut disk) = mpsc::unbounded_channel();
+    let pool = Pool::new(config.pool_bytes as usize);
+    let proofs = Arc::new(Semaphore::new(PROOFS));
+    let Rates { uplink, downlink, repair } = config.rates;
+    let uplink = Arc::new(Port::new(uplink, repair));
+    let downlink = Arc::new(Port::new(downlink, repair));
+    let ports = (uplink.clone(), downlink.clone());
+    let service = Arc::new(Service::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
+    let grants = Arc::new(Grants::default());
+    let mut core = Agent::new(core_config(&config));
+    // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
+    // listed when somebody listens.
+    let free_bytes = store.free_bytes()?;
+    core.handle(Time::ZERO, Input::Listed { copies: Vec::new(), free_bytes });
+    let mut driver = Driver {
+        core,
+        origin: Instant::now(),
+        flows: HashMap::new(),
+        later: Vec::new(),
+        peers: Peers::new((config.cluster, config.me), uplink, net_events.clone()),
+        grants: grants.clone(),
+        disk: Disk::new(store, pool.clone(), proofs, disk_events)?,
+        outbox: session.outbox,
+    };
+    let door = Door {
+        cluster: config.cluster,
+        me: config.me,
+        downlink,
+        grants,
+        pool,
+        events: net_events,
+        peers: Default::default(),
+    };
+    let mut background = JoinSet::new();
+    let serve = move |connection| service.clone().serve(connection);
+    background.spawn(incoming::run(Arc::new(door), listener, serve));
+    let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
+    let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
+    loop {
+        let deadline = driver.deadline();
+        if alarm.deadline() != deadline {
+            alarm.as_mut().reset(deadline);
+        }
+        tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            event = session.events.recv() => match event {
+                Some(event) => driver.on_session(event),
+                None => return Ok(()),
+            },
+            _ = net.recv_many(&mut net_batch, BATCH) => {
+                net_batch.drain(..).for_each(|event| driver.on_net(event));
+            }
+            _ = disk.recv_many(&mut disk_batch, BATCH) => {
+                disk_batch.drain(..).for_each(|event| driver.on_disk(event));
+            }
+            () = &mut alarm => driver.handle(Input::Tick),
+            Some(()) = driver.disk.reap() => {}
+        }
+    }
+}
+
+fn core_config(config: &Config) -> suture_repair::agent::Config {
+    suture_repair::agent::Config {
+        me: config.me,
+        incarnation: config.incarnation,
+        abilities: ABILITIES,
+        pool_bytes: config.pool_bytes,
+        heartbeat_every: config.heartbeat_every,
+        stall_after: config.stall_after,
+        inventory_every: config.inventory_every,
+    }
+}
+
+impl Driver {
+    fn now(&self) -> Time {
+        Time { ns: self.origin.elapsed().as_nanos() as u64 }
+    }
+
+    fn deadline(&self) -> Instant {
+        let far = Time::ZERO + Span::from_secs(365 * 24 * 3600);
+        self.origin + Duration::from_nanos(self.core.next_deadline().unwrap_or(far).ns)
+    }
+
+    /// One input, and everything that follows from it.
+    fn handle(&mut self, input: Input) {
+        let mut next = Some(input);
+        while let Some(input) = next {
+            self.core.handle(self.now(), input);
+            while let Some(output) = self.core.poll() {
+                self.perform(output);
+            }
+            next = self.later.pop();
+        }
+    }
+
+    fn on_session(&mut self, event: SessionEvent) {
+        match event {
+            SessionEvent::Connected { epoch } => self.handle(Input::Connected { epoch }),
+            SessionEvent::Disconnected => self.handle(Input::Disconnected),
+            SessionEvent::Message(message) => self.handle(Input::Message(message)),
+            SessionEvent::Peers(addresses) => {
+                for peer in self.peers.update(addresses) {
+                    self.handle(Input::PeerLost(peer));
+                }
+            }
+        }
+    }
+
+    fn on_net(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::Granted { from, repair, lane, upto } => {
+                self.handle(Input::Granted { from, repair, lane, upto });
+            }
+            NetEvent::Arrived { from, id, slice } => {
+                if self.core.wants(from, id) {
+                    self.flow(id.repair).keep(id, Source::Child(from), slice);
+                    self.handle(Input::SliceArrived { from, id });
+                }
+            }
+            NetEvent::Left(id) => self.handle(Input::SliceLeft(id)),
+            NetEvent::Lost(peer) => {
+                self.peers.hang_up(peer);
+                self.handle(Input::PeerLost(peer));
+            }
+        }
+    }
+
+    fn on_disk(&mut self, event: DiskEvent) {
+        let input = match event {
+            DiskEvent::Read(id, source, result) => {
+                // Without a flow the repair is over, and the slice of no more interest.
+                let Some(flow) = self.flows.get_mut(&id.repair) else { return };
+                let result = result.map(|slice| flow.keep(id, source, slice));
+                Input::SliceRead { id, result }
+            }
+            DiskEvent::Left(id) => Input::SliceLeft(id),
+            DiskEvent::WriteFailed(repair, why) => Input::WriteFailed { repair, why },
+            DiskEvent::Prepared(repair, result) => {
+                let result = result.map(|target| match self.flows.get(&repair) {
+                    Some(flow) => flow.files.set_target(target),
+                    None => self.disk.dispose(target),
+                });
+                Input::Prepared { repair, result }
+            }
+            DiskEvent::Published(repair, result) => Input::Published { repair, result },
+            DiskEvent::Listed(copies, free_bytes) => Input::Listed { copies, free_bytes },
+            DiskEvent::Checked(check, result) => Input::Checked { check, result },
+            DiskEvent::Found { copy, fault } => Input::Found { copy, fault },
+        };
+        self.handle(input);
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Send(message) => self.say(message),
+            Output::Grant { to, repair, lane, upto } => {
+                self.flow(repair);
+                self.grants.grant(repair, lane, to, upto);
+                self.send(to, ToPeer::Grant { repair, lane, upto });
+            }
+            Output::Prepare { repair, bytes } => {
+                self.flow(repair);
+                self.disk.prepare(repair, bytes);
+            }
+            Output::Read { id, window, copy } => {
+                let files = self.flow(id.repair).files.clone();
+                self.disk.read(&files, id, window, copy);
+            }
+            Output::Forward { id, to, role, .. } => {
+                if let Some(sum) = self.sum(id, &role) {
+                    self.send(to, ToPeer::Slice(id, sum));
+                }
+            }
+            Output::Write { id, window, role, spool } => {
+                if let Some(sum) = self.sum(id, &role) {
+                    let files = self.flow(id.repair).files.clone();
+                    self.disk.write(&files, id, window, (sum, spool));
+                }
+            }
+            Output::Publish { repair, copy, crc, .. } => {
+                let files = self.flow(repair).files.clone();
+                self.disk.publish(files, repair, (copy, crc));
+            }
+            Output::Discard(repair) => self.discard(repair),
+            Output::List => self.disk.list(),
+            Output::Check(check) => self.disk.check(check),
+            Output::Delete(copy) => self.disk.delete(copy),
+        }
+    }
+
+    /// Never waits for a coordinator that does not listen; the core repeats what matters.
+    fn say(&mut self, message: FromAgent) {
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
+            warn!("the coordinator does not listen; dropped {message:?}");
+        }
+    }
+
+    fn send(&mut self, to: NodeId, item: ToPeer) {
+        if !self.peers.send(to, item) {
+            debug!("no address is known for {to}");
+            self.later.push(Input::PeerLost(to));
+        }
+    }
+
+    /// The sum of a slice whose sources are all in memory.
+    fn sum(&mut self, id: SliceId, role: &Role) -> Option<Sum> {
+        let bytes = role.windows.get(id.slice).bytes as usize;
+        let sources = self.flow(id.repair).take(id);
+        let misfit = sources.iter().find(|(_, slice)| slice.len() != bytes);
+        if let Some((source, slice)) = misfit {
+            warn!("{:?} of {} has {} bytes, not {bytes}", id, id.repair, slice.len());
+            let Source::Child(child) = *source else { unreachable!("own slices fit") };
+            self.later.push(Input::PeerLost(child));
+            return None;
+        }
+        Some(Sum::of(sources, role))
+    }
+
+    fn discard(&mut self, repair: RepairId) {
+        self.grants.discard(repair);
+        self.peers.discard(repair);
+        if let Some(flow) = self.flows.remove(&repair) {
+            flow.files.end();
+            self.disk.dispose(flow);
+        }
+    }
+
+    fn flow(&mut self, repair: RepairId) -> &mut Flow {
+        self.flows.entry(repair).or_default()
+    }
+}

@@ -1,0 +1,238 @@
+//! What the agent asks of its disk, and what the disk answers.
+//!
+//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! Slices go through the few threads of `io.rs`. What takes long and comes seldom (making room,
+//! proving, listing) goes to the runtime's blocking pool, proofs and checks a few at a time.
+
+use std::sync::Arc;
+
+use suture_repair::agent::SliceId;
+use suture_repair::id::{ChunkCopy, RepairId};
+use suture_repair::message::{Check, CopyFault, Failure};
+use suture_repair::plan::Window;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tracing::{error, warn};
+
+use super::flow::Files;
+use super::io::Io;
+use crate::buffer::{Buffer, Pool};
+use crate::store::Store;
+use crate::store::chunk::Damage;
+use crate::store::temp::TempChunk;
+use crate::sum::{Source, Sum};
+
+/// Threads for slices: enough to keep a disk's queue busy, few enough not to disturb.
+const IO_THREADS: usize = 4;
+
+/// Full checks at a time. They have no hurry.
+const CHECKS: usize = 1;
+
+/// What the disk did.
+#[derive(Debug)]
+pub enum DiskEvent {
+    /// An own or spooled slice, checked, or why it cannot be had.
+    Read(SliceId, Source, Result<Buffer, CopyFault>),
+    /// A slice was written, and its memory is free.
+    Left(SliceId),
+    /// A write did not succeed.
+    WriteFailed(RepairId, Failure),
+    /// There is room for a chunk, or not.
+    Prepared(RepairId, Result<TempChunk, Failure>),
+    /// The chunk is durable under its name, or not.
+    Published(RepairId, Result<(), Failure>),
+    /// What is held, and the room left.
+    Listed(Vec<ChunkCopy>, u64),
+    /// A copy was read in full.
+    Checked(Check, Result<(), CopyFault>),
+    /// A client met a damaged copy.
+    Found {
+        /// Which copy.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+}
+
+/// The agent's disk.
+#[derive(Debug)]
+pub struct Disk {
+    store: Arc<Store>,
+    pool: Arc<Pool>,
+    io: Io,
+    long: JoinSet<()>,
+    proofs: Arc<Semaphore>,
+    checks: Arc<Semaphore>,
+    events: mpsc::UnboundedSender<DiskEvent>,
+}
+
+impl Disk {
+    /// Starts the threads. Chunks are proven as `proofs` permits. The channel of the answers needs
+    /// no bound: each answers a request, and the core bounds those.
+    pub fn new(
+        store: Arc<Store>,
+        pool: Arc<Pool>,
+        proofs: Arc<Semaphore>,
+        events: mpsc::UnboundedSender<DiskEvent>,
+    ) -> std::io::Result<Disk> {
+        let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
+        Ok(Disk { store, pool, io, long: JoinSet::new(), proofs, checks, events })
+    }
+
+    /// Reads a slice of the own copy, or of the spool.
+    pub fn read(&self, files: &Arc<Files>, id: SliceId, window: Window, copy: Option<ChunkCopy>) {
+        let (files, store, pool) = (files.clone(), self.store.clone(), self.pool.clone());
+        self.slice_job(move || {
+            if files.is_over() {
+                return None;
+            }
+            let mut slice = pool.take(window.bytes as usize);
+            let (source, result) = match copy {
+                Some(copy) => {
+                    let chunk = files.own(&store, id.lane, copy);
+                    let result = chunk.and_then(|chunk| chunk.read(window.offset, &mut slice));
+                    (Source::Own, result.map_err(|damage| logged(copy, &damage)))
+                }
+                None => {
+                    let spool = files.spool(&store, id.lane);
+                    let is_good = spool.is_ok_and(|spool| {
+                        spool.read(window.offset, &mut slice).is_ok_and(|is_good| is_good)
+                    });
+                    (Source::Spool, is_good.then_some(()).ok_or(CopyFault::Corrupt))
+                }
+            };
+            Some(DiskEvent::Read(id, source, result.map(|()| slice)))
+        });
+    }
+
+    /// Computes a slice and writes it, to the chunk in the making or to the spool.
+    pub fn write(
+        &self,
+        files: &Arc<Files>,
+        id: SliceId,
+        window: Window,
+        (sum, spool): (Sum, bool),
+    ) {
+        let (files, store) = (files.clone(), self.store.clone());
+        self.slice_job(move || {
+            if files.is_over() {
+                return None;
+            }
+            let slice = sum.compute();
+            let result = match (spool, files.target()) {
+                (true, _) => {
+                    files.spool(&store, id.lane).and_then(|s| s.write(window.offset, &slice))
+                }
+                (false, Some(target)) => target.write(window.offset, &slice),
+                (false, None) => Err(Failure::Disk("no room was made for the chunk".into())),
+            };
+            drop(slice);
+            Some(match result {
+                Ok(()) => DiskEvent::Left(id),
+                Err(why) => DiskEvent::WriteFailed(id.repair, why),
+            })
+        });
+    }
+
+    /// Makes room for a chunk.
+    pub fn prepare(&mut self, repair: RepairId, bytes: u64) {
+        let store = self.store.clone();
+        self.long_job(None, move || Some(DiskEvent::Prepared(repair, store.create(bytes))));
+    }
+
+    /// Proves a chunk, makes it durable and gives it its name.
+    pub fn publish(&mut self, files: Arc<Files>, repair: RepairId, (copy, crc): (ChunkCopy, u32)) {
+        let store = self.store.clone();
+        self.long_job(Some(self.proofs.clone()), move || {
+            let result = match files.target() {
+                Some(target) => store.publish(target, copy, crc),
+                None => Err(Failure::Disk("no room was made for the chunk".into())),
+            };
+            let result = result.and_then(|is_ours| match is_ours {
+                true => Ok(()),
+                false => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
+            });
+            Some(DiskEvent::Published(repair, result))
+        });
+    }
+
+    /// Lists all copies. A list that cannot be had is not answered: an empty one would say that
+    /// everything is lost. The core asks again.
+    pub fn list(&mut self) {
+        let store = self.store.clone();
+        self.long_job(None, move || {
+            match store.list().and_then(|copies| Ok((copies, store.free_bytes()?))) {
+                Ok((copies, free_bytes)) => Some(DiskEvent::Listed(copies, free_bytes)),
+                Err(error) => {
+                    error!("the store cannot be listed: {error}");
+                    None
+                }
+            }
+        });
+    }
+
+    /// Reads a copy in full.
+    pub fn check(&mut self, check: Check) {
+        let store = self.store.clone();
+        self.long_job(Some(self.checks.clone()), move || {
+            let result = store.check(check.copy).map_err(|damage| logged(check.copy, &damage));
+            Some(DiskEvent::Checked(check, result))
+        });
+    }
+
+    /// Removes a copy.
+    pub fn delete(&mut self, copy: ChunkCopy) {
+        let store = self.store.clone();
+        self.long_job(None, move || {
+            if let Err(error) = store.delete(copy) {
+                warn!("{copy} cannot be removed: {error}");
+            }
+            None
+        });
+    }
+
+    /// Drops what may take a while to drop: removing a large file waits for the disk.
+    pub fn dispose(&self, files: impl Send + 'static) {
+        self.io.submit(move || drop(files));
+    }
+
+    /// Forgets long jobs that are done; resolves when there was one.
+    pub async fn reap(&mut self) -> Option<()> {
+        self.long.join_next().await.map(|_| ())
+    }
+
+    fn slice_job(&self, job: impl FnOnce() -> Option<DiskEvent> + Send + 'static) {
+        let events = self.events.clone();
+        self.io.submit(move || tell(&events, job()));
+    }
+
+    fn long_job(
+        &mut self,
+        permits: Option<Arc<Semaphore>>,
+        job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
+    ) {
+        let events = self.events.clone();
+        self.long.spawn(async move {
+            let _permit = match permits {
+                Some(permits) => Some(permits.acquire_owned().await.expect("never closed")),
+                None => None,
+            };
+            match tokio::task::spawn_blocking(job).await {
+                Ok(event) => tell(&events, event),
+                Err(error) => error!("a disk job failed: {error}"),
+            }
+        });
+    }
+}
+
+fn tell(events: &mpsc::UnboundedSender<DiskEvent>, event: Option<DiskEvent>) {
+    if let Some(event) = event {
+        // A closed channel means that the agent is stopping.
+        let _ = events.send(event);
+    }
+}
+
+fn logged(copy: ChunkCopy, damage: &Damage) -> CopyFault {
+    warn!("{copy} is of no use: {damage}");
+    damage.fault()
+}

@@ -1,0 +1,95 @@
+//! What one repair has in memory and on disk here.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! The agent's task owns the slices; the disk threads share the files. Files are opened by the
+//! first slice that needs them and stay open until the repair is over, so that every other slice
+//! is one system call. Dropping a flow frees its memory and removes its temporary files.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use suture_repair::agent::SliceId;
+use suture_repair::id::ChunkCopy;
+use suture_repair::message::Failure;
+
+use crate::buffer::Buffer;
+use crate::store::Store;
+use crate::store::chunk::{ChunkFile, Damage};
+use crate::store::temp::{Spool, TempChunk};
+use crate::sum::Source;
+
+/// One repair's share of memory and disk.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// Its files.
+    pub files: Arc<Files>,
+    slices: HashMap<(u16, u32), Vec<(Source, Buffer)>>,
+}
+
+/// The files of one repair.
+#[derive(Debug, Default)]
+pub struct Files {
+    target: OnceLock<TempChunk>,
+    own: Mutex<HashMap<u16, Arc<ChunkFile>>>,
+    spools: Mutex<HashMap<u16, Arc<Spool>>>,
+    /// The repair is over: jobs that still wait for a thread have become pointless.
+    over: AtomicBool,
+}
+
+impl Flow {
+    /// Keeps one source of a slice until all are there.
+    pub fn keep(&mut self, id: SliceId, source: Source, bytes: Buffer) {
+        self.slices.entry((id.lane, id.slice)).or_default().push((source, bytes));
+    }
+
+    /// All sources of a slice.
+    pub fn take(&mut self, id: SliceId) -> Vec<(Source, Buffer)> {
+        self.slices.remove(&(id.lane, id.slice)).unwrap_or_default()
+    }
+}
+
+impl Files {
+    /// The chunk in the making is this file.
+    pub fn set_target(&self, target: TempChunk) {
+        // A second one would be dropped, and its file with it.
+        let _ = self.target.set(target);
+    }
+
+    /// The chunk in the making.
+    pub fn target(&self) -> Option<&TempChunk> {
+        self.target.get()
+    }
+
+    /// The open copy that a lane reads. Each lane has its own handle, because each is somewhere
+    /// else in the chunk and the handle keeps the checksums of where it is.
+    pub fn own(&self, store: &Store, lane: u16, copy: ChunkCopy) -> Result<Arc<ChunkFile>, Damage> {
+        match lock(&self.own).entry(lane) {
+            Entry::Occupied(open) => Ok(open.get().clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(store.chunk(copy)?)).clone()),
+        }
+    }
+
+    /// The spool of a lane.
+    pub fn spool(&self, store: &Store, lane: u16) -> Result<Arc<Spool>, Failure> {
+        match lock(&self.spools).entry(lane) {
+            Entry::Occupied(open) => Ok(open.get().clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(store.spool()?)).clone()),
+        }
+    }
+
+    /// Marks the repair as over.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the repair is over.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

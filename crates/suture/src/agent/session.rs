@@ -1,0 +1,58 @@
+//! The seam between an agent's data plane and the session with its coordinator.
+//!
+//! Place: ... admit -> [dispatch] -> slices flow -> chunk durable -> [commit] ...
+//! The control plane feeds events in and carries messages out; it may lose, repeat and delay
+//! messages, as `message.rs` allows, and it never makes the agent wait: a full outbox drops the
+//! message, which the core repeats by time.
+
+use std::net::SocketAddr;
+
+use suture_repair::id::NodeId;
+use suture_repair::message::{FromAgent, ToAgent};
+use tokio::sync::mpsc;
+
+/// Messages that may wait in either direction. Heartbeats are seconds apart and a dispatch is the
+/// most frequent message, so this is minutes of talk; more only hides a coordinator that hangs.
+pub const SESSION_QUEUE: usize = 1024;
+
+/// What the control plane tells the agent.
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A session with the coordinator of this epoch began.
+    Connected {
+        /// The coordinator's epoch.
+        epoch: u32,
+    },
+    /// The session ended.
+    Disconnected,
+    /// The coordinator said something.
+    Message(ToAgent),
+    /// Where each node takes slices; replaces what was known before. A node that is left out is
+    /// out of reach.
+    Peers(Vec<(NodeId, SocketAddr)>),
+}
+
+/// The agent's end of the seam.
+#[derive(Debug)]
+pub struct Session {
+    /// What the control plane says; when it is closed the agent stops.
+    pub events: mpsc::Receiver<SessionEvent>,
+    /// What the agent says.
+    pub outbox: mpsc::Sender<FromAgent>,
+}
+
+/// The control plane's end of the seam.
+#[derive(Debug)]
+pub struct SessionFeed {
+    /// Feeds the agent.
+    pub events: mpsc::Sender<SessionEvent>,
+    /// What the agent wants said.
+    pub outbox: mpsc::Receiver<FromAgent>,
+}
+
+/// Both ends of a new seam.
+pub fn session() -> (Session, SessionFeed) {
+    let (events, agent_events) = mpsc::channel(SESSION_QUEUE);
+    let (agent_outbox, outbox) = mpsc::channel(SESSION_QUEUE);
+    (Session { events: agent_events, outbox: agent_outbox }, SessionFeed { events, outbox })
+}

@@ -1,0 +1,109 @@
+//! `suture coordinator`: keeps the truth, watches the nodes, repairs what is lost.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use suture_repair::cluster::Cluster;
+use suture_repair::coordinator::{self as core, Coordinator};
+use suture_repair::stripe::StripeMap;
+use suture_repair::time::Time;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tracing::info;
+
+use crate::config::CoordinatorConfig;
+use crate::control::service::{self, Service};
+use crate::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
+use crate::coordinator::{Driver, Handle, inbox};
+use crate::daemon;
+use crate::metadata::{Metadata, Store};
+use crate::outcome::Outcome;
+
+/// Changes of the truth that the driver may be behind; then commits wait for it.
+const CHANGES_MAX: usize = 1024;
+
+/// Run the coordinator: it keeps the metadata, watches the agents and repairs what is lost.
+///
+/// Prints `listening on ADDRESS` when it is ready, and logs to stderr (SUTURE_LOG=debug for more).
+#[derive(clap::Args)]
+pub struct Args {
+    /// The configuration (see config/coordinator.toml) [default: every key at its default]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// End when standard input closes, so as not to outlive whoever holds its other end
+    #[arg(long)]
+    until_stdin_closes: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let config = match &args.config {
+        Some(path) => CoordinatorConfig::read(path)?,
+        None => CoordinatorConfig::default(),
+    };
+    if args.until_stdin_closes {
+        daemon::end_with_stdin();
+    }
+    daemon::log_to_stderr();
+    daemon::block_on(serve(config))
+}
+
+async fn serve(config: CoordinatorConfig) -> Result<Outcome> {
+    // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
+    let listener = daemon::listen(config.listen, config.insecure).await?;
+    let address = listener.local_addr().context("cannot tell the own address")?;
+    let mut store = Store::open(&config.data_dir)?;
+    let (cluster, epoch) = (store.cluster(), store.epoch());
+    let (core, nodes) = load(&config, &mut store)?;
+    info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
+    let (changes, heard) = mpsc::channel(CHANGES_MAX);
+    let metadata = Metadata::start(store, changes);
+    let (coordinator, inbox): (Handle, _) = inbox(heard);
+    let driver = Driver::new(core, metadata.clone(), nodes);
+    let service = Service { metadata, coordinator, cluster, epoch };
+    println!("listening on {address}");
+    tokio::select! {
+        () = driver.run(inbox) => {}
+        result = listen(listener, service) => result?,
+        result = daemon::stopped() => result?,
+    }
+    info!("stopped");
+    Ok(Outcome::Done)
+}
+
+/// The core as the truth makes it.
+fn load(
+    config: &CoordinatorConfig,
+    store: &mut Store,
+) -> Result<(Coordinator, Vec<crate::metadata::NodeRecord>)> {
+    let (nodes, intent) = (store.nodes()?, store.intent()?);
+    let stripes = StripeMap::new(store.stripes()?);
+    let cluster = Cluster {
+        nodes: nodes.iter().map(|record| record.node.as_planned()).collect(),
+        ..Cluster::default()
+    };
+    let core_config = core::Config {
+        epoch: store.epoch(),
+        timers: config.timers(),
+        policy: config.repair.policy,
+        seed: store.cluster().0,
+        paused: intent.paused,
+        failed: intent.failed,
+    };
+    let mut core = Coordinator::new(Time::ZERO, core_config, cluster, stripes);
+    store.announce_reserved()?;
+    store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
+    Ok((core, nodes))
+}
+
+async fn listen(listener: TcpListener, service: Service) -> Result<()> {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
+        .add_service(service::server(service))
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
+        .await
+        .context("the control plane's listener failed")
+}

@@ -1,0 +1,77 @@
+//! `suture ls`: what is stored.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::control::client::{CoordinatorAddress, refusal};
+use crate::control::{convert, proto};
+use crate::daemon;
+use crate::metadata::Object;
+use crate::moment::format_moment;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json, print_table, table};
+use crate::units::{format_exact_size, format_size};
+
+/// List the objects.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only those whose names begin like this
+    #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    prefix: String,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let objects = daemon::block_on(list(&args))?;
+    if args.format == Format::Json {
+        let objects: Vec<_> = objects.iter().map(describe).collect();
+        print_json(&json!({ "objects": objects }))?;
+        return Ok(Outcome::Done);
+    }
+    let mut rows = table(["size", "code", "chunks of", "stored", "name"], &[0, 2]);
+    for object in &objects {
+        rows.add_row([
+            format_size(object.bytes),
+            object.code.to_string(),
+            format_exact_size(object.chunk_bytes),
+            format_moment(object.created),
+            object.name.clone(),
+        ]);
+    }
+    if !objects.is_empty() {
+        print_table(&rows);
+    }
+    let bytes = objects.iter().map(|object| object.bytes).sum();
+    println!("{}, {}", counted(objects.len() as u64, "object"), format_size(bytes));
+    Ok(Outcome::Done)
+}
+
+async fn list(args: &Args) -> Result<Vec<Object>> {
+    let mut client = args.coordinator.connect().await?;
+    let request = proto::ListRequest { prefix: args.prefix.clone() };
+    let mut pages = client.list(request).await.map_err(refusal)?.into_inner();
+    let mut objects = Vec::new();
+    while let Some(page) = pages.message().await.map_err(refusal)? {
+        for object in page.objects {
+            objects.push(convert::decode_object(Some(object))?);
+        }
+    }
+    Ok(objects)
+}
+
+/// An object for scripts.
+pub fn describe(object: &Object) -> serde_json::Value {
+    json!({
+        "name": object.name,
+        "bytes": object.bytes,
+        "code": object.code.to_string(),
+        "chunk_bytes": object.chunk_bytes,
+        "crc64nvme": format!("{:016x}", object.checksum),
+        "created": object.created,
+    })
+}

@@ -1,0 +1,85 @@
+//! `suture node`: what an operator says of nodes.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::status;
+use crate::control::client::{CoordinatorAddress, refusal};
+use crate::control::proto;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, print_json};
+
+/// List nodes, declare one failed, or take it back.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// List the nodes
+    List {
+        #[command(flatten)]
+        coordinator: CoordinatorAddress,
+        /// What to print: a table for people, or one JSON object
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Treat a node as dead until it is returned: its chunks are rebuilt on the others
+    Fail {
+        /// The node
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        coordinator: CoordinatorAddress,
+    },
+    /// Take a node back: what it still holds counts again
+    Return {
+        /// The node
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        coordinator: CoordinatorAddress,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    daemon::block_on(async {
+        match args.command {
+            Command::List { coordinator, format } => list(&coordinator, format).await,
+            Command::Fail { name, coordinator } => {
+                command(&coordinator, &name, proto::NodeAction::Fail).await?;
+                println!("{name} counts as failed until `suture node return {name}`");
+                Ok(Outcome::Done)
+            }
+            Command::Return { name, coordinator } => {
+                command(&coordinator, &name, proto::NodeAction::Return).await?;
+                println!("{name} is taken back");
+                Ok(Outcome::Done)
+            }
+        }
+    })
+}
+
+async fn list(coordinator: &CoordinatorAddress, format: Format) -> Result<Outcome> {
+    let nodes = status::ask(&mut coordinator.connect().await?).await?.nodes;
+    match format {
+        Format::Json => print_json(&json!({ "nodes": status::describe_nodes(&nodes) }))?,
+        Format::Text => status::print_nodes(&nodes),
+    }
+    Ok(Outcome::Done)
+}
+
+async fn command(
+    coordinator: &CoordinatorAddress,
+    name: &str,
+    action: proto::NodeAction,
+) -> Result<()> {
+    let mut client = coordinator.connect().await?;
+    let command = proto::NodeCommand { name: name.to_string(), action: action.into() };
+    client.command_node(command).await.map_err(refusal)?;
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! `suture repair`: what an operator says of repairs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::status;
+use crate::control::client::{Client, CoordinatorAddress, refusal};
+use crate::control::proto::{self, RepairAction};
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json, print_table, table};
+use crate::progress::Progress;
+use crate::units::{format_seconds, format_size};
+
+/// How often a watched repair is looked at: a bar that moves, and no load to speak of.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Start, watch, pause, resume or cancel repairs.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Repair what is lost now, without waiting for timers. Exit status 3: not all of it can be
+    Start {
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show how repairs go. Exit status 3: something cannot be repaired
+    Status {
+        /// Draw a progress bar until nothing is left to do
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Begin no more repairs; running ones finish
+    Pause(Common),
+    /// Begin repairs again
+    Resume(Common),
+    /// Stop running repairs too, and pause
+    Cancel(Common),
+}
+
+#[derive(clap::Args)]
+struct Common {
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: text for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    daemon::block_on(async {
+        match args.command {
+            Command::Start { dry_run: true, common } => preview(&common).await,
+            Command::Start { dry_run: false, common } => {
+                command(&common, RepairAction::Start).await
+            }
+            Command::Status { watch: true, common } => watch(&common).await,
+            Command::Status { watch: false, common } => {
+                show(&mut common.coordinator.connect().await?, &common).await
+            }
+            Command::Pause(common) => command(&common, RepairAction::Pause).await,
+            Command::Resume(common) => command(&common, RepairAction::Resume).await,
+            Command::Cancel(common) => command(&common, RepairAction::Cancel).await,
+        }
+    })
+}
+
+async fn command(common: &Common, action: RepairAction) -> Result<Outcome> {
+    let mut client = common.coordinator.connect().await?;
+    let command = proto::RepairCommand { action: action.into() };
+    client.command_repair(command).await.map_err(refusal)?;
+    show(&mut client, common).await
+}
+
+async fn show(client: &mut Client, common: &Common) -> Result<Outcome> {
+    let status = status::ask(client).await?;
+    finish(&status, common.format)
+}
+
+fn finish(status: &proto::StatusReply, format: Format) -> Result<Outcome> {
+    match format {
+        Format::Json => print_json(&status::describe(status))?,
+        Format::Text => {
+            println!("{}", status::summary(status));
+            status::print_blocked(&status.blocked);
+        }
+    }
+    Ok(status::outcome(status))
+}
+
+/// Draws a bar until nothing moves any more or can be expected to.
+async fn watch(common: &Common) -> Result<Outcome> {
+    let mut client = common.coordinator.connect().await?;
+    let first = status::ask(&mut client).await?;
+    let progress = Progress::told(common.format, "repairing");
+    let mut status = first.clone();
+    while matches!(status::state(&status), "repairing" | "waiting") {
+        let chunks = status.repaired_chunks.saturating_sub(first.repaired_chunks);
+        let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+        let repaired = status.repaired_bytes.saturating_sub(first.repaired_bytes);
+        let words = format!(
+            "{chunks} of {}, {}",
+            counted(chunks + status.lost_chunks, "chunk"),
+            status::pace(&status)
+        );
+        progress.tell(repaired + running, repaired + status.lost_bytes, words);
+        tokio::time::sleep(LOOK_EVERY).await;
+        status = status::ask(&mut client).await?;
+    }
+    drop(progress);
+    finish(&status, common.format)
+}
+
+async fn preview(common: &Common) -> Result<Outcome> {
+    let mut client = common.coordinator.connect().await?;
+    let preview = client.preview_repair(proto::PreviewRequest {}).await.map_err(refusal)?;
+    let preview = preview.into_inner();
+    let now = status::ask(&mut client).await?;
+    let unrepairable = preview.blocked.iter().any(|entry| entry.unrepairable);
+    match common.format {
+        Format::Json => print_json(&describe(&preview))?,
+        Format::Text => print(&preview, &now),
+    }
+    Ok(if unrepairable { Outcome::Unrepairable } else { Outcome::Done })
+}
+
+fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
+    if preview.chunks == 0 && preview.blocked.is_empty() {
+        println!("nothing more to begin; {}", status::summary(now));
+        return;
+    }
+    println!(
+        "would rebuild {} ({}) by moving {}; the fullest link needs {}",
+        counted(preview.chunks, "chunk"),
+        format_size(preview.bytes),
+        format_size(preview.moved_bytes),
+        format_seconds(preview.max_load_seconds),
+    );
+    let busy: Vec<_> =
+        preview.load.iter().filter(|node| node.up_bytes + node.down_bytes > 0).collect();
+    if !busy.is_empty() {
+        println!();
+        let mut rows = table(["node", "sends", "receives", "rebuilds"], &[1, 2, 3]);
+        for node in busy {
+            rows.add_row([
+                node.name.clone(),
+                format_size(node.up_bytes),
+                format_size(node.down_bytes),
+                counted(node.chunks_rebuilt_here, "chunk"),
+            ]);
+        }
+        print_table(&rows);
+    }
+    status::print_blocked(&preview.blocked);
+}
+
+fn describe(preview: &proto::PreviewReply) -> serde_json::Value {
+    let load = preview.load.iter().map(|node| {
+        json!({
+            "node": node.name,
+            "up_bytes": node.up_bytes,
+            "down_bytes": node.down_bytes,
+            "chunks": node.chunks_rebuilt_here,
+        })
+    });
+    json!({
+        "chunks": preview.chunks,
+        "bytes": preview.bytes,
+        "moved_bytes": preview.moved_bytes,
+        "max_load_seconds": preview.max_load_seconds,
+        "load": load.collect::<Vec<_>>(),
+        "blocked": status::describe_blocked(&preview.blocked),
+    })
+}

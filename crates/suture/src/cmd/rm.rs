@@ -1,0 +1,45 @@
+//! `suture rm`: objects go.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::control::client::{CoordinatorAddress, refusal};
+use crate::control::proto;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+use crate::units::format_size;
+
+/// Remove objects, at once and for good. Their chunks follow as the agents are told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The objects
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    daemon::block_on(async {
+        let mut client = args.coordinator.connect().await?;
+        let mut removed = Vec::new();
+        for name in &args.names {
+            let request = proto::ObjectName { name: name.clone() };
+            let reply = client.remove(request).await.map_err(refusal)?.into_inner();
+            let (bytes, stripes) = (reply.bytes, reply.stripes);
+            if args.format == Format::Text {
+                println!("{name}: removed, {}, {}", format_size(bytes), counted(stripes, "stripe"));
+            }
+            removed.push(json!({ "name": name, "bytes": bytes, "stripes": stripes }));
+        }
+        if args.format == Format::Json {
+            print_json(&json!({ "removed": removed }))?;
+        }
+        Ok(Outcome::Done)
+    })
+}

@@ -1,0 +1,81 @@
+//! `suture stat`: one object, and how well it is.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::control::client::{CoordinatorAddress, refusal};
+use crate::control::{convert, proto};
+use crate::daemon;
+use crate::metadata::Object;
+use crate::moment::format_moment;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+use crate::units::{format_exact_size, format_size};
+
+/// Show one object: its size, code and checksum, and what of it is missing.
+///
+/// Exit status 3: some of it cannot be read until nodes return.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The object
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<Outcome> {
+    let stat = daemon::block_on(async {
+        let mut client = args.coordinator.connect().await?;
+        let request = proto::ObjectName { name: args.name.clone() };
+        Ok(client.stat(request).await.map_err(refusal)?.into_inner())
+    })?;
+    let object = convert::decode_object(stat.object.clone())?;
+    match args.format {
+        Format::Json => {
+            let mut report = super::ls::describe(&object);
+            report["stripes"] = json!(stat.stripes);
+            report["stored_bytes"] = json!(stat.stored_bytes);
+            report["missing_chunks"] = json!(stat.missing_chunks);
+            report["degraded_stripes"] = json!(stat.degraded_stripes);
+            report["unreadable_stripes"] = json!(stat.unreadable_stripes);
+            print_json(&report)?;
+        }
+        Format::Text => print(&object, &stat),
+    }
+    Ok(if stat.unreadable_stripes > 0 { Outcome::Unrepairable } else { Outcome::Done })
+}
+
+fn print(object: &Object, stat: &proto::StatReply) {
+    println!("name      {}", object.name);
+    println!("size      {} ({} bytes)", format_size(object.bytes), object.bytes);
+    println!(
+        "code      {}, {} of chunks up to {}",
+        object.code,
+        counted(stat.stripes, "stripe"),
+        format_exact_size(object.chunk_bytes)
+    );
+    println!("on disks  {}", format_size(stat.stored_bytes));
+    println!("checksum  {:016x} (CRC-64/NVME)", object.checksum);
+    println!("stored    {} UTC", format_moment(object.created));
+    println!("health    {}", health(stat));
+}
+
+fn health(stat: &proto::StatReply) -> String {
+    if stat.unreadable_stripes > 0 {
+        let stripes = counted(stat.unreadable_stripes, "stripe");
+        return format!("{stripes} cannot be read: too many chunks are lost");
+    }
+    if stat.missing_chunks > 0 {
+        return format!(
+            "readable; {} of {} missing",
+            counted(stat.missing_chunks, "chunk"),
+            counted(stat.degraded_stripes, "stripe")
+        );
+    }
+    "all chunks have a living home".into()
+}

@@ -1,0 +1,391 @@
+//! The core's types as messages, and back again with everything checked.
+//!
+//! Place: ... admit -> [dispatch] -> ... chunk durable -> [commit location] ...
+//! Encoding cannot fail. Decoding trusts nothing: a field that is missing, an enum that is
+//! unknown, a code or a plan that does not parse is a [`Malformed`] that names message and field.
+//! Plans travel as `suture-plan-1`, the one format of plans, with the names that peers have.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use suture_code::Code;
+use suture_repair::cluster::Cluster;
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::{
+    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+};
+use suture_repair::plan::json;
+use suture_repair::planner::Abilities;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+
+use super::proto;
+use super::proto::agent_message::Message as AgentWord;
+use super::proto::coordinator_message::Message as CoordinatorWord;
+use crate::metadata::{Object, ObjectStripe};
+
+/// A message that says something impossible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Message and field.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub fault: String,
+}
+
+fn missing(field: &'static str) -> Malformed {
+    Malformed { field, fault: "missing".into() }
+}
+
+fn malformed(field: &'static str, fault: impl fmt::Display) -> Malformed {
+    Malformed { field, fault: fault.to_string() }
+}
+
+/// What an agent says, as a message.
+pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
+    let word = match message {
+        FromAgent::Hello(hello) => AgentWord::Hello(encode_hello(hello)),
+        FromAgent::Inventory(copies) => {
+            let copies = copies.into_iter().map(encode_copy).collect();
+            AgentWord::Inventory(proto::Inventory { copies })
+        }
+        FromAgent::Heartbeat(beat) => AgentWord::Heartbeat(encode_heartbeat(beat)),
+        FromAgent::Stored { repair, copy } => {
+            AgentWord::Stored(proto::Stored { repair: repair.0, copy: Some(encode_copy(copy)) })
+        }
+        FromAgent::Failed { repair, why } => {
+            AgentWord::Failed(proto::Failed { repair: repair.0, why: Some(encode_failure(why)) })
+        }
+        FromAgent::Verified(check) => AgentWord::Verified(encode_check(check)),
+        FromAgent::Bad { copy, fault } => AgentWord::Bad(proto::Bad {
+            copy: Some(encode_copy(copy)),
+            fault: encode_fault(fault).into(),
+        }),
+    };
+    proto::AgentMessage { message: Some(word) }
+}
+
+/// What an agent says in a session that it has joined.
+pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
+    Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
+        AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "said twice")),
+        AgentWord::Hello(hello) => FromAgent::Hello(decode_hello(hello)),
+        AgentWord::Inventory(inventory) => {
+            let copies = inventory.copies.into_iter().map(|copy| decode_copy(Some(copy)));
+            FromAgent::Inventory(copies.collect::<Result<_, _>>()?)
+        }
+        AgentWord::Heartbeat(beat) => FromAgent::Heartbeat(decode_heartbeat(beat)),
+        AgentWord::Stored(stored) => {
+            FromAgent::Stored { repair: RepairId(stored.repair), copy: decode_copy(stored.copy)? }
+        }
+        AgentWord::Failed(failed) => FromAgent::Failed {
+            repair: RepairId(failed.repair),
+            why: decode_failure(failed.why.ok_or(missing("Failed.why"))?)?,
+        },
+        AgentWord::Verified(check) => FromAgent::Verified(decode_check(check)?),
+        AgentWord::Bad(bad) => {
+            FromAgent::Bad { copy: decode_copy(bad.copy)?, fault: decode_fault(bad.fault)? }
+        }
+    })
+}
+
+/// What the coordinator says to an agent, as a message.
+pub fn encode_to_agent(message: ToAgent, cluster: &Cluster) -> proto::CoordinatorMessage {
+    let word = match message {
+        ToAgent::Dispatch(task) => CoordinatorWord::Dispatch(proto::Task {
+            repair: task.repair.0,
+            stripe: Some(encode_stripe(&task.stripe)),
+            plan: json::write_plan(&task.plan, cluster),
+            slice_bytes: task.slice_bytes,
+            window: task.window,
+        }),
+        ToAgent::Cancel(repair) => CoordinatorWord::Cancel(repair.0),
+        ToAgent::Forget(repair) => CoordinatorWord::Forget(repair.0),
+        ToAgent::Check(check) => CoordinatorWord::Check(encode_check(check)),
+        ToAgent::Delete { epoch, copy } => {
+            CoordinatorWord::Delete(proto::Delete { epoch, copy: Some(encode_copy(copy)) })
+        }
+        ToAgent::List => CoordinatorWord::List(proto::Done {}),
+    };
+    proto::CoordinatorMessage { message: Some(word) }
+}
+
+/// What the coordinator says to an agent that it has welcomed.
+pub fn decode_to_agent(word: CoordinatorWord, cluster: &Cluster) -> Result<ToAgent, Malformed> {
+    Ok(match word {
+        CoordinatorWord::Welcome(_) => {
+            return Err(malformed("CoordinatorMessage.welcome", "said twice"));
+        }
+        CoordinatorWord::Peers(_) => {
+            return Err(malformed("CoordinatorMessage.peers", "not for the core"));
+        }
+        CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Box::new(decode_task(task, cluster)?)),
+        CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),
+        CoordinatorWord::Forget(repair) => ToAgent::Forget(RepairId(repair)),
+        CoordinatorWord::Check(check) => ToAgent::Check(decode_check(check)?),
+        CoordinatorWord::Delete(delete) => {
+            ToAgent::Delete { epoch: delete.epoch, copy: decode_copy(delete.copy)? }
+        }
+        CoordinatorWord::List(proto::Done {}) => ToAgent::List,
+    })
+}
+
+/// A stripe, as a message.
+pub fn encode_stripe(stripe: &Stripe) -> proto::Stripe {
+    proto::Stripe {
+        id: stripe.id.0,
+        code: stripe.code.to_string(),
+        chunk_bytes: stripe.chunk_bytes,
+        generation: stripe.generation.0,
+        chunks: stripe.chunks.iter().map(encode_chunk).collect(),
+    }
+}
+
+/// A stripe with as many chunks as its code has.
+pub fn decode_stripe(stripe: Option<proto::Stripe>) -> Result<Stripe, Malformed> {
+    let stripe = stripe.ok_or(missing("Stripe"))?;
+    let code: Code = decode_code("Stripe.code", &stripe.code)?;
+    if stripe.chunks.len() != code.chunk_count() {
+        let fault = format!("{} for {code}", stripe.chunks.len());
+        return Err(malformed("Stripe.chunks", fault));
+    }
+    Ok(Stripe {
+        id: StripeId(stripe.id),
+        code,
+        chunk_bytes: stripe.chunk_bytes,
+        generation: Generation(stripe.generation),
+        chunks: stripe.chunks.into_iter().map(decode_chunk).collect(),
+    })
+}
+
+/// One chunk's record, as a message.
+pub fn encode_chunk(chunk: &ChunkRecord) -> proto::Chunk {
+    proto::Chunk { node: chunk.node.map(|n| n.0), stamp: chunk.stamp.0, crc: chunk.crc }
+}
+
+/// One chunk's record.
+pub fn decode_chunk(chunk: proto::Chunk) -> ChunkRecord {
+    ChunkRecord { node: chunk.node.map(NodeId), stamp: Stamp(chunk.stamp), crc: chunk.crc }
+}
+
+/// A copy, as a message.
+pub fn encode_copy(copy: ChunkCopy) -> proto::Copy {
+    let ChunkCopy { stripe, chunk, stamp } = copy;
+    proto::Copy { stripe: stripe.0, chunk: chunk.0.into(), stamp: stamp.0 }
+}
+
+/// A copy whose chunk index is one.
+pub fn decode_copy(copy: Option<proto::Copy>) -> Result<ChunkCopy, Malformed> {
+    let copy = copy.ok_or(missing("Copy"))?;
+    let chunk = u8::try_from(copy.chunk);
+    let chunk =
+        chunk.map_err(|_| malformed("Copy.chunk", format!("{} is above 255", copy.chunk)))?;
+    let (stripe, stamp) = (StripeId(copy.stripe), Stamp(copy.stamp));
+    Ok(ChunkCopy { stripe, chunk: ChunkIndex(chunk), stamp })
+}
+
+/// An object, as a message.
+pub fn encode_object(object: &Object) -> proto::Object {
+    proto::Object {
+        name: object.name.clone(),
+        bytes: object.bytes,
+        code: object.code.to_string(),
+        chunk_bytes: object.chunk_bytes,
+        checksum: object.checksum,
+        created: object.created,
+    }
+}
+
+/// An object whose code is one.
+pub fn decode_object(object: Option<proto::Object>) -> Result<Object, Malformed> {
+    let object = object.ok_or(missing("Object"))?;
+    Ok(Object {
+        bytes: object.bytes,
+        code: decode_code("Object.code", &object.code)?,
+        chunk_bytes: object.chunk_bytes,
+        checksum: object.checksum,
+        created: object.created,
+        name: object.name,
+    })
+}
+
+/// One stripe of an object, as a message.
+pub fn encode_object_stripe(entry: &ObjectStripe) -> proto::LookupStripe {
+    let stripe = Some(encode_stripe(&entry.stripe));
+    proto::LookupStripe { stripe, data_bytes: entry.data_bytes }
+}
+
+/// One stripe of an object, with no more data than it can hold.
+pub fn decode_object_stripe(entry: proto::LookupStripe) -> Result<ObjectStripe, Malformed> {
+    let (stripe, data_bytes) = (decode_stripe(entry.stripe)?, entry.data_bytes);
+    let room = u128::from(stripe.chunk_bytes) * stripe.code.data_chunks() as u128;
+    if u128::from(data_bytes) > room {
+        let fault = format!("{data_bytes}, the stripe holds {room}");
+        return Err(malformed("LookupStripe.data_bytes", fault));
+    }
+    Ok(ObjectStripe { stripe, data_bytes })
+}
+
+/// A code by its name.
+pub fn decode_code(field: &'static str, name: &str) -> Result<Code, Malformed> {
+    name.parse().map_err(|error| malformed(field, error))
+}
+
+/// A node and the address of its agent.
+pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, SocketAddr), Malformed> {
+    let wrong = |error| malformed("Peer.address", format!("'{}': {error}", peer.address));
+    Ok((NodeId(peer.node), peer.address.parse().map_err(wrong)?))
+}
+
+fn encode_hello(hello: Hello) -> proto::Hello {
+    let Hello { incarnation, abilities, pool_bytes, free_bytes } = hello;
+    let Abilities { partial, combined, traces, finished } = abilities;
+    proto::Hello { incarnation, partial, combined, traces, finished, pool_bytes, free_bytes }
+}
+
+fn decode_hello(hello: proto::Hello) -> Hello {
+    let proto::Hello { partial, combined, traces, finished, .. } = hello;
+    Hello {
+        incarnation: hello.incarnation,
+        abilities: Abilities { partial, combined, traces, finished },
+        pool_bytes: hello.pool_bytes,
+        free_bytes: hello.free_bytes,
+    }
+}
+
+fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
+    let progress =
+        |(repair, bytes_done): (RepairId, u64)| proto::Progress { repair: repair.0, bytes_done };
+    proto::Heartbeat {
+        incarnation: beat.incarnation,
+        free_bytes: beat.free_bytes,
+        running: beat.running.into_iter().map(progress).collect(),
+    }
+}
+
+fn decode_heartbeat(beat: proto::Heartbeat) -> Heartbeat {
+    let running = beat.running.into_iter().map(|p| (RepairId(p.repair), p.bytes_done));
+    Heartbeat {
+        incarnation: beat.incarnation,
+        free_bytes: beat.free_bytes,
+        running: running.collect(),
+    }
+}
+
+fn encode_failure(failure: Failure) -> proto::failed::Why {
+    use proto::failed::Why;
+    match failure {
+        Failure::Source { copy, fault } => Why::Source(proto::BadSource {
+            copy: Some(encode_copy(copy)),
+            fault: encode_fault(fault).into(),
+        }),
+        Failure::PeerLost(node) => Why::PeerLost(node.0),
+        Failure::NoSpace => Why::NoSpace(proto::Done {}),
+        Failure::NoBuffers { needed, free } => Why::NoBuffers(proto::NoBuffers { needed, free }),
+        Failure::ProofFailed { expected, found } => {
+            Why::ProofFailed(proto::ProofFailed { expected, found })
+        }
+        Failure::Stalled => Why::Stalled(proto::Done {}),
+        Failure::Refused(refusal) => Why::Refused(encode_refusal(refusal).into()),
+        Failure::Disk(detail) => Why::Disk(detail),
+    }
+}
+
+fn decode_failure(why: proto::failed::Why) -> Result<Failure, Malformed> {
+    use proto::failed::Why;
+    Ok(match why {
+        Why::Source(source) => {
+            Failure::Source { copy: decode_copy(source.copy)?, fault: decode_fault(source.fault)? }
+        }
+        Why::PeerLost(node) => Failure::PeerLost(NodeId(node)),
+        Why::NoSpace(proto::Done {}) => Failure::NoSpace,
+        Why::NoBuffers(proto::NoBuffers { needed, free }) => Failure::NoBuffers { needed, free },
+        Why::ProofFailed(proto::ProofFailed { expected, found }) => {
+            Failure::ProofFailed { expected, found }
+        }
+        Why::Stalled(proto::Done {}) => Failure::Stalled,
+        Why::Refused(refusal) => Failure::Refused(decode_refusal(refusal)?),
+        Why::Disk(detail) => Failure::Disk(detail),
+    })
+}
+
+fn encode_refusal(refusal: Refusal) -> proto::Refusal {
+    match refusal {
+        Refusal::Ability => proto::Refusal::Ability,
+        Refusal::InvalidPlan => proto::Refusal::InvalidPlan,
+        Refusal::NotAParticipant => proto::Refusal::NotAParticipant,
+        Refusal::StaleEpoch => proto::Refusal::StaleEpoch,
+    }
+}
+
+fn decode_refusal(refusal: i32) -> Result<Refusal, Malformed> {
+    match proto::Refusal::try_from(refusal) {
+        Ok(proto::Refusal::Ability) => Ok(Refusal::Ability),
+        Ok(proto::Refusal::InvalidPlan) => Ok(Refusal::InvalidPlan),
+        Ok(proto::Refusal::NotAParticipant) => Ok(Refusal::NotAParticipant),
+        Ok(proto::Refusal::StaleEpoch) => Ok(Refusal::StaleEpoch),
+        Ok(proto::Refusal::Unspecified) | Err(_) => {
+            Err(malformed("Failed.refused", format!("unknown value {refusal}")))
+        }
+    }
+}
+
+fn encode_fault(fault: CopyFault) -> proto::Fault {
+    match fault {
+        CopyFault::Missing => proto::Fault::Missing,
+        CopyFault::Corrupt => proto::Fault::Corrupt,
+    }
+}
+
+fn decode_fault(fault: i32) -> Result<CopyFault, Malformed> {
+    match proto::Fault::try_from(fault) {
+        Ok(proto::Fault::Missing) => Ok(CopyFault::Missing),
+        Ok(proto::Fault::Corrupt) => Ok(CopyFault::Corrupt),
+        Ok(proto::Fault::Unspecified) | Err(_) => {
+            Err(malformed("fault", format!("unknown value {fault}")))
+        }
+    }
+}
+
+fn encode_check(check: Check) -> proto::Check {
+    proto::Check {
+        copy: Some(encode_copy(check.copy)),
+        excess_node: check.excess.map(|(node, _)| node.0),
+        excess: check.excess.map(|(_, copy)| encode_copy(copy)),
+    }
+}
+
+fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
+    let excess = match (check.excess_node, check.excess) {
+        (None, None) => None,
+        (Some(node), copy) => Some((NodeId(node), decode_copy(copy)?)),
+        (None, Some(_)) => return Err(missing("Check.excess_node")),
+    };
+    Ok(Check { copy: decode_copy(check.copy)?, excess })
+}
+
+fn decode_task(task: proto::Task, cluster: &Cluster) -> Result<Task, Malformed> {
+    Ok(Task {
+        repair: RepairId(task.repair),
+        stripe: decode_stripe(task.stripe)?,
+        plan: json::read_plan(&task.plan, cluster).map_err(|e| malformed("Task.plan", e))?,
+        slice_bytes: task.slice_bytes,
+        window: task.window,
+    })
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed message: {}: {}", self.field, self.fault)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl From<Malformed> for tonic::Status {
+    fn from(malformed: Malformed) -> tonic::Status {
+        tonic::Status::invalid_argument(malformed.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

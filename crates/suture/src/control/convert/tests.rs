@@ -1,0 +1,146 @@
+//! Every word of a session survives its journey, and none that is damaged gets through.
+
+use prost::Message;
+use suture_repair::cluster::Rate;
+use suture_repair::plan::StripeFacts;
+use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::random::Random;
+
+use super::*;
+
+const NODES: usize = 14;
+
+fn copy() -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(u64::MAX >> 1), chunk: ChunkIndex(254), stamp: Stamp(u64::MAX) }
+}
+
+fn stripe() -> Stripe {
+    let code: Code = "rs(6,3)".parse().unwrap();
+    let chunk = |index: u32| ChunkRecord {
+        node: (index != 4).then_some(NodeId(index)),
+        stamp: Stamp(u64::from(index) << 40),
+        crc: 0xffff_fff0 | index,
+    };
+    let generation = Generation(3);
+    Stripe {
+        id: StripeId(5),
+        code,
+        chunk_bytes: 4096,
+        generation,
+        chunks: (0..9).map(chunk).collect(),
+    }
+}
+
+fn task(seed: u64) -> Task {
+    let stripe = stripe();
+    let survivors: Vec<(ChunkIndex, NodeId)> =
+        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
+    let facts = StripeFacts {
+        stripe: stripe.id,
+        code: stripe.code,
+        chunk_bytes: stripe.chunk_bytes,
+        survivors: &survivors,
+    };
+    let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
+    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes: 1024, window: 4 }
+}
+
+/// Through bytes, as on the wire.
+fn carry<T: Message + Default>(message: T) -> T {
+    T::decode(message.encode_to_vec().as_slice()).unwrap()
+}
+
+fn failures() -> Vec<Failure> {
+    let mut failures = vec![
+        Failure::Source { copy: copy(), fault: CopyFault::Corrupt },
+        Failure::Source { copy: copy(), fault: CopyFault::Missing },
+        Failure::PeerLost(NodeId(0)),
+        Failure::NoSpace,
+        Failure::NoBuffers { needed: u64::MAX, free: 0 },
+        Failure::ProofFailed { expected: 0, found: u32::MAX },
+        Failure::Stalled,
+        Failure::Disk("it burns".into()),
+    ];
+    let refusals =
+        [Refusal::Ability, Refusal::InvalidPlan, Refusal::NotAParticipant, Refusal::StaleEpoch];
+    failures.extend(refusals.map(Failure::Refused));
+    failures
+}
+
+#[test]
+fn whatever_an_agent_says_arrives_as_it_was_said() {
+    let repair = RepairId::new(3, 4);
+    let abilities = Abilities { partial: true, combined: false, traces: true, finished: false };
+    let hello = Hello { incarnation: 1, abilities, pool_bytes: 2, free_bytes: 3 };
+    let running = vec![(repair, 17), (RepairId(0), 0)];
+    let mut words = vec![
+        FromAgent::Hello(hello),
+        FromAgent::Inventory(vec![copy(), copy()]),
+        FromAgent::Inventory(vec![]),
+        FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running }),
+        FromAgent::Stored { repair, copy: copy() },
+        FromAgent::Verified(Check { copy: copy(), excess: None }),
+        FromAgent::Verified(Check { copy: copy(), excess: Some((NodeId(0), copy())) }),
+        FromAgent::Bad { copy: copy(), fault: CopyFault::Missing },
+    ];
+    words.extend(failures().into_iter().map(|why| FromAgent::Failed { repair, why }));
+    for word in words {
+        let arrived = decode_from_agent(carry(encode_from_agent(word.clone())));
+        assert_eq!(arrived, Ok(word));
+    }
+}
+
+#[test]
+fn whatever_the_coordinator_says_arrives_as_it_was_said() {
+    let cluster = Cluster::uniform(NODES, Rate(1e6));
+    let mut words = vec![
+        ToAgent::Cancel(RepairId(0)),
+        ToAgent::Forget(RepairId(u64::MAX)),
+        ToAgent::Check(Check { copy: copy(), excess: Some((NodeId(3), copy())) }),
+        ToAgent::Delete { epoch: u32::MAX, copy: copy() },
+        ToAgent::List,
+    ];
+    words.extend((0..200).map(|seed| ToAgent::Dispatch(Box::new(task(seed)))));
+    for word in words {
+        let message = carry(encode_to_agent(word.clone(), &cluster)).message.unwrap();
+        assert_eq!(decode_to_agent(message, &cluster), Ok(word));
+    }
+}
+
+#[test]
+fn a_plan_with_nodes_that_nobody_knows_is_refused() {
+    let cluster = Cluster::uniform(NODES, Rate(1e6));
+    let word = ToAgent::Dispatch(Box::new(task(1)));
+    let message = encode_to_agent(word, &cluster).message.unwrap();
+    let error = decode_to_agent(message, &Cluster::uniform(1, Rate(1e6))).unwrap_err();
+    assert_eq!(error.field, "Task.plan");
+}
+
+#[test]
+fn what_is_missing_or_impossible_is_refused_by_name() {
+    let stored = |copy| AgentWord::Stored(proto::Stored { repair: 1, copy });
+    let bad = |fault| AgentWord::Bad(proto::Bad { copy: Some(encode_copy(copy())), fault });
+    let far = proto::Copy { chunk: 256, ..encode_copy(copy()) };
+    for (word, field) in [
+        (None, "AgentMessage.message"),
+        (Some(AgentWord::Join(proto::Join::default())), "AgentMessage.join"),
+        (Some(stored(None)), "Copy"),
+        (Some(stored(Some(far))), "Copy.chunk"),
+        (Some(bad(0)), "fault"),
+        (Some(bad(99)), "fault"),
+        (Some(AgentWord::Failed(proto::Failed { repair: 1, why: None })), "Failed.why"),
+    ] {
+        let error = decode_from_agent(proto::AgentMessage { message: word }).unwrap_err();
+        assert_eq!(error.field, field, "{error}");
+    }
+    let mut short = encode_stripe(&stripe());
+    short.chunks.pop();
+    assert_eq!(decode_stripe(Some(short)).unwrap_err().field, "Stripe.chunks");
+    let odd = proto::Stripe { code: "rs(0,0)".into(), ..encode_stripe(&stripe()) };
+    assert_eq!(decode_stripe(Some(odd)).unwrap_err().field, "Stripe.code");
+    let entry = ObjectStripe { stripe: stripe(), data_bytes: 6 * 4096 };
+    assert_eq!(decode_object_stripe(carry(encode_object_stripe(&entry))), Ok(entry.clone()));
+    let over = ObjectStripe { data_bytes: 6 * 4096 + 1, ..entry };
+    let error = decode_object_stripe(encode_object_stripe(&over)).unwrap_err();
+    assert_eq!(error.field, "LookupStripe.data_bytes");
+}

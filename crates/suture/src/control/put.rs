@@ -1,0 +1,215 @@
+//! The coordinator's side of one put: it gives out stripes and places, and makes the object
+//! visible at the end.
+//!
+//! Place: [put -> object visible], before any failure.
+//! A put lives exactly as long as its stream. Whatever ends the stream before `Commit` ends the
+//! put: nothing becomes visible, its places are given back, and what it wrote is nobody's. So
+//! there is no lease to renew and no abandoned put to clean up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use suture_code::Code;
+use suture_repair::event::Health;
+use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::stripe::Stripe;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+use super::proto::put_reply::Step as Reply;
+use super::proto::put_request::Step;
+use super::service::Service;
+use super::{STRIPES_PER_MESSAGE, convert, proto};
+use crate::metadata::{Object, ObjectStripe, PutId};
+
+/// Longer names would make every listing a burden.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// What the client hears.
+pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
+
+/// A put that has begun.
+struct Put {
+    id: PutId,
+    object: Object,
+    /// Where each stripe was told to go.
+    placed: BTreeMap<StripeId, Vec<NodeId>>,
+    stripes: Vec<ObjectStripe>,
+}
+
+/// Follows a put to its end.
+pub async fn follow(
+    service: Arc<Service>,
+    mut said: Streaming<proto::PutRequest>,
+    replies: Replies,
+) {
+    let mut put = None;
+    let result = steps(&service, &mut said, &replies, &mut put).await;
+    if let Some(put) = put {
+        service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
+            tracing::warn!(%why, "a put's end could not be noted");
+        });
+        let nodes = put.placed.into_values().flatten().collect();
+        service.coordinator.unplace(nodes).await;
+    }
+    let last = match result {
+        Ok(reply) => reply.map(Ok),
+        Err(status) => Some(Err(status)),
+    };
+    if let Some(last) = last {
+        let _ = replies.send(last).await;
+    }
+}
+
+/// All steps; the last reply is sent when the put's places have been given back.
+async fn steps(
+    service: &Service,
+    said: &mut Streaming<proto::PutRequest>,
+    replies: &Replies,
+    put: &mut Option<Put>,
+) -> Result<Option<proto::PutReply>, Status> {
+    while let Some(request) = said.message().await? {
+        let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
+        let reply = match (step, &mut *put) {
+            (Step::Begin(begin), None) => {
+                *put = Some(begin_put(service, begin).await?);
+                Reply::Begun(proto::PutBegun { cluster: service.cluster.0 })
+            }
+            (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
+            (Step::Stripe(stripe), Some(put)) => {
+                put.add(stripe)?;
+                continue;
+            }
+            (Step::Commit(commit), Some(put)) => {
+                put.commit(service, commit).await?;
+                return Ok(Some(proto::PutReply { step: Some(Reply::Committed(proto::Done {})) }));
+            }
+            _ => return Err(Status::invalid_argument("a put begins once, with Begin")),
+        };
+        // Whoever does not listen any more will not say more either.
+        let _ = replies.send(Ok(proto::PutReply { step: Some(reply) })).await;
+    }
+    Ok(None)
+}
+
+async fn begin_put(service: &Service, begin: proto::PutBegin) -> Result<Put, Status> {
+    let code = convert::decode_code("PutBegin.code", &begin.code)?;
+    check_name(&begin.name)?;
+    check_chunk_bytes(&code, begin.chunk_bytes)?;
+    check_nodes(service, code).await?;
+    let name = begin.name.clone();
+    let id = service.metadata.ask(move |store| store.begin_put(&name)).await?;
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let object = Object {
+        name: begin.name,
+        bytes: 0,
+        code,
+        chunk_bytes: begin.chunk_bytes,
+        checksum: 0,
+        created: since_1970.as_secs(),
+    };
+    Ok(Put { id, object, placed: BTreeMap::new(), stripes: Vec::new() })
+}
+
+impl Put {
+    async fn place(
+        &mut self,
+        service: &Service,
+        place: proto::PutPlace,
+    ) -> Result<proto::PutPlaced, Status> {
+        if place.stripes == 0 || place.stripes > STRIPES_PER_MESSAGE {
+            let what = format!("places are given for 1 to {STRIPES_PER_MESSAGE} stripes at a time");
+            return Err(Status::invalid_argument(what));
+        }
+        let (id, count) = (self.id, place.stripes);
+        let stripes = service.metadata.ask(move |store| store.reserve_stripes(id, count)).await?;
+        let (code, chunk_bytes) = (self.object.code, self.object.chunk_bytes);
+        let width = code.chunk_count();
+        let placed = service.coordinator.place(stripes.clone(), width, chunk_bytes).await;
+        self.placed.extend(stripes.iter().copied().zip(placed.iter().cloned()));
+        let least = enough(&code);
+        if let Some(few) = placed.iter().map(Vec::len).find(|found| *found < least) {
+            return Err(Status::failed_precondition(format!(
+                "{few} nodes are up and have room for a chunk, {code} needs at least {least}"
+            )));
+        }
+        let peers = service.coordinator.look(|driver| driver.peers()).await.unwrap_or_default();
+        let peer = |chunk: Option<&NodeId>| {
+            chunk.and_then(|node| peers.get(node.index()).cloned()).unwrap_or_default()
+        };
+        let places = stripes.iter().zip(&placed).map(|(stripe, nodes)| proto::Place {
+            stripe: stripe.0,
+            nodes: (0..width).map(|chunk| peer(nodes.get(chunk))).collect(),
+        });
+        Ok(proto::PutPlaced { places: places.collect() })
+    }
+
+    fn add(&mut self, stripe: proto::PutStripe) -> Result<(), Status> {
+        let (code, id) = (self.object.code, StripeId(stripe.stripe));
+        let chunks: Vec<_> = stripe.chunks.into_iter().map(convert::decode_chunk).collect();
+        let Some(nodes) = self.placed.get(&id) else {
+            return Err(Status::invalid_argument(format!("{id} was not given to this put")));
+        };
+        let is_as_placed = chunks.len() == code.chunk_count()
+            && chunks.iter().enumerate().all(|(index, chunk)| {
+                chunk.stamp == Stamp(0)
+                    && chunk.node.is_none_or(|node| nodes.get(index) == Some(&node))
+            });
+        if !is_as_placed {
+            return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
+        }
+        let (chunk_bytes, data_bytes) = (stripe.chunk_bytes, stripe.data_bytes);
+        let stripe = Stripe { id, code, chunk_bytes, generation: Generation(0), chunks };
+        self.stripes.push(ObjectStripe { stripe, data_bytes });
+        Ok(())
+    }
+
+    async fn commit(&mut self, service: &Service, commit: proto::PutCommit) -> Result<(), Status> {
+        let object =
+            Object { bytes: commit.bytes, checksum: commit.checksum, ..self.object.clone() };
+        let (id, stripes) = (self.id, std::mem::take(&mut self.stripes));
+        Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
+    }
+}
+
+/// With one chunk above the data a stripe outlives a failure until repair has brought the rest.
+pub fn enough(code: &Code) -> usize {
+    (code.data_chunks() + 1).min(code.chunk_count())
+}
+
+fn check_name(name: &str) -> Result<(), Status> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(Status::invalid_argument(format!(
+            "'{}' is no name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
+            name.escape_debug()
+        )));
+    }
+    Ok(())
+}
+
+fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
+    let alignment = code.alignment() as u64;
+    if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(alignment) {
+        return Err(Status::invalid_argument(format!(
+            "chunks of {code} are multiples of {alignment} bytes, {chunk_bytes} is not"
+        )));
+    }
+    Ok(())
+}
+
+async fn check_nodes(service: &Service, code: Code) -> Result<(), Status> {
+    let healths = service.coordinator.look(|driver| {
+        let core = driver.core();
+        core.cluster().ids().map(|node| core.health(node)).collect::<Vec<_>>()
+    });
+    let healths = healths.await.unwrap_or_default();
+    let up = healths.iter().filter(|health| **health == Health::Up).count();
+    if up >= code.chunk_count() {
+        return Ok(());
+    }
+    let (needed, known) = (code.chunk_count(), healths.len());
+    Err(Status::failed_precondition(format!(
+        "{code} needs {needed} nodes, {up} are up (of {known} known; see suture node list): start more agents or choose a smaller --code"
+    )))
+}

@@ -1,0 +1,420 @@
+//! What clients and operators may ask of the coordinator, each answered in one place.
+//!
+//! Place: around all of failure -> ... -> stripe healthy: what goes in and what is shown.
+//! Facts about the stored come from the metadata, facts about now from the driver; a change goes
+//! to the metadata first, because a wish that is forgotten at the next restart was not heard.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use suture_repair::coordinator::Coordinator as Core;
+use suture_repair::event::{Blocked, Command, Health};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::planner::PlanError;
+use suture_repair::time::Time;
+use suture_repair::wire::ClusterId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
+use super::{MESSAGE_BYTES_MAX, STRIPES_PER_MESSAGE, convert, proto, put, session};
+use crate::coordinator::{Driver, Handle};
+use crate::metadata::{Metadata, ObjectStripe, StoreError};
+
+/// Objects to a message of a listing.
+const OBJECTS_PER_MESSAGE: u32 = 1000;
+
+/// Messages that may wait for a client; then it is waited for.
+const REPLIES_MAX: usize = 4;
+
+/// What the answers are made of.
+pub struct Service {
+    /// The truth.
+    pub metadata: Metadata,
+    /// The present.
+    pub coordinator: Handle,
+    /// Which cluster this is.
+    pub cluster: ClusterId,
+    /// Which start of its coordinator.
+    pub epoch: u32,
+}
+
+/// The service as the server takes it.
+pub fn server(service: Service) -> CoordinatorServer<Front> {
+    CoordinatorServer::new(Front(Arc::new(service)))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The service, shared with what goes on after a call has been answered.
+pub struct Front(Arc<Service>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl Coordinator for Front {
+    type SessionStream = ReceiverStream<Result<proto::CoordinatorMessage, Status>>;
+    type PutStream = ReceiverStream<Result<proto::PutReply, Status>>;
+    type LookupStream = ReceiverStream<Result<proto::LookupReply, Status>>;
+    type ListStream = ReceiverStream<Result<proto::ListReply, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<proto::AgentMessage>>,
+    ) -> Answer<Self::SessionStream> {
+        let words = session::begin(self.0.clone(), request.into_inner()).await?;
+        Ok(Response::new(ReceiverStream::new(words)))
+    }
+
+    async fn put(&self, request: Request<Streaming<proto::PutRequest>>) -> Answer<Self::PutStream> {
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(put::follow(self.0.clone(), request.into_inner(), replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
+        let name = request.into_inner().name;
+        let head = self.0.lookup_head(&name).await?;
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(self.0.clone().lookup_stripes(name, head, replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(self.0.clone().list_objects(request.into_inner().prefix, replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
+        Ok(Response::new(self.0.stat(request.into_inner().name).await?))
+    }
+
+    async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
+        let name = request.into_inner().name;
+        let removed = self.0.metadata.ask(move |store| store.remove(&name)).await?;
+        Ok(Response::new(proto::RemoveReply { stripes: removed.stripes, bytes: removed.bytes }))
+    }
+
+    async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
+        let proto::BadCopy { node, copy } = request.into_inner();
+        let copy = convert::decode_copy(copy)?;
+        let known = self.0.look(|driver| driver.core().cluster().nodes.len()).await?;
+        if node as usize >= known {
+            return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
+        }
+        self.0.coordinator.suspect(NodeId(node), copy).await;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn status(&self, _: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
+        Ok(Response::new(self.0.status().await?))
+    }
+
+    async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
+        self.0.command_node(request.into_inner()).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
+        self.0.command_repair(request.into_inner().action()).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn preview_repair(
+        &self,
+        _: Request<proto::PreviewRequest>,
+    ) -> Answer<proto::PreviewReply> {
+        Ok(Response::new(self.0.preview().await?))
+    }
+}
+
+impl Service {
+    async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let seen = self.coordinator.look(look).await;
+        seen.ok_or_else(|| Status::unavailable("the coordinator is shutting down"))
+    }
+
+    async fn lookup_head(&self, name: &str) -> Result<proto::LookupHead, Status> {
+        let name = name.to_string();
+        let object = self.metadata.ask(move |store| store.object(&name)).await?;
+        let mut nodes = self.look(Driver::peers).await?;
+        nodes.retain(|peer| !peer.address.is_empty());
+        let object = Some(convert::encode_object(&object));
+        Ok(proto::LookupHead { cluster: self.cluster.0, object, nodes })
+    }
+
+    async fn lookup_stripes(
+        self: Arc<Self>,
+        name: String,
+        head: proto::LookupHead,
+        replies: mpsc::Sender<Result<proto::LookupReply, Status>>,
+    ) {
+        use proto::lookup_reply::Part;
+        let reply = |part| proto::LookupReply { part: Some(part) };
+        let mut next = Ok(reply(Part::Head(head)));
+        let mut from = 0;
+        loop {
+            let failed = next.is_err();
+            if replies.send(next).await.is_err() || failed {
+                return;
+            }
+            next = match self.stripes(&name, from).await {
+                Ok(stripes) if stripes.is_empty() => return,
+                Ok(stripes) => {
+                    from += stripes.len() as u64;
+                    let stripes = stripes.iter().map(convert::encode_object_stripe).collect();
+                    Ok(reply(Part::Stripes(proto::LookupStripes { stripes })))
+                }
+                Err(error) => Err(error.into()),
+            };
+        }
+    }
+
+    async fn stripes(&self, name: &str, from: u64) -> Result<Vec<ObjectStripe>, StoreError> {
+        let name = name.to_string();
+        let ask =
+            self.metadata.ask(move |store| store.object_stripes(&name, from, STRIPES_PER_MESSAGE));
+        ask.await
+    }
+
+    async fn list_objects(
+        self: Arc<Self>,
+        prefix: String,
+        replies: mpsc::Sender<Result<proto::ListReply, Status>>,
+    ) {
+        let mut after = String::new();
+        loop {
+            let (prefix, from) = (prefix.clone(), after);
+            let page =
+                self.metadata.ask(move |store| store.objects(&prefix, &from, OBJECTS_PER_MESSAGE));
+            let reply = match page.await {
+                Ok(objects) if objects.is_empty() => return,
+                Ok(objects) => {
+                    after = objects.last().map(|object| object.name.clone()).unwrap_or_default();
+                    let objects = objects.iter().map(convert::encode_object).collect();
+                    Ok(proto::ListReply { objects })
+                }
+                Err(error) => {
+                    let _ = replies.send(Err(error.into())).await;
+                    return;
+                }
+            };
+            if replies.send(reply).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn stat(&self, name: String) -> Result<proto::StatReply, Status> {
+        let wanted = name.clone();
+        let object = self.metadata.ask(move |store| store.object(&wanted)).await?;
+        let mut reply = proto::StatReply {
+            object: Some(convert::encode_object(&object)),
+            ..Default::default()
+        };
+        loop {
+            let page = self.stripes(&name, reply.stripes).await?;
+            if page.is_empty() {
+                return Ok(reply);
+            }
+            reply.stripes += page.len() as u64;
+            let add = move |driver: &Driver| {
+                page.iter().for_each(|entry| count_stripe(&mut reply, entry, driver.core()));
+                reply
+            };
+            reply = self.look(add).await?;
+        }
+    }
+
+    async fn status(&self) -> Result<proto::StatusReply, Status> {
+        let intent = self.metadata.ask(|store| store.intent()).await?;
+        let (mut reply, blocked) = self.look(describe).await?;
+        reply.cluster = self.cluster.to_string();
+        reply.epoch = self.epoch;
+        for node in &mut reply.nodes {
+            node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
+        }
+        reply.blocked = self.name_blocked(blocked).await?;
+        Ok(reply)
+    }
+
+    /// Adds to each blocked stripe which object it belongs to.
+    async fn name_blocked(
+        &self,
+        mut blocked: Vec<proto::BlockedStripe>,
+    ) -> Result<Vec<proto::BlockedStripe>, Status> {
+        let ids: Vec<StripeId> = blocked.iter().map(|entry| StripeId(entry.stripe)).collect();
+        let mut names: BTreeMap<StripeId, String> =
+            self.metadata.ask(move |store| store.names_of(&ids)).await?;
+        for entry in &mut blocked {
+            entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
+        }
+        Ok(blocked)
+    }
+
+    async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
+        let name = command.name.clone();
+        let find = move |driver: &Driver| driver.core().cluster().find(&name);
+        let Some(node) = self.look(find).await? else {
+            let what = format!("there is no node '{}' (see suture node list)", command.name);
+            return Err(Status::not_found(what));
+        };
+        let (failed, obey) = match command.action() {
+            proto::NodeAction::Fail => (true, Command::FailNode(node)),
+            proto::NodeAction::Return => (false, Command::ReturnNode(node)),
+            proto::NodeAction::Unspecified => {
+                return Err(Status::invalid_argument("unknown command for a node"));
+            }
+        };
+        self.metadata.ask(move |store| store.set_failed(node, failed)).await?;
+        self.coordinator.obey(obey).await;
+        Ok(())
+    }
+
+    async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
+        use proto::RepairAction::{Cancel, Pause, Resume, Start, Unspecified};
+        let (paused, obey) = match action {
+            Start | Resume => (false, Command::Resume),
+            Pause => (true, Command::Pause),
+            Cancel => (true, Command::Cancel),
+            Unspecified => return Err(Status::invalid_argument("unknown command for repairs")),
+        };
+        self.metadata.ask(move |store| store.set_paused(paused)).await?;
+        self.coordinator.obey(obey).await;
+        Ok(())
+    }
+
+    async fn preview(&self) -> Result<proto::PreviewReply, Status> {
+        let mut reply = self.look(|driver| preview_of(driver.core())).await?;
+        reply.blocked = self.name_blocked(reply.blocked).await?;
+        Ok(reply)
+    }
+}
+
+fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core) {
+    let stripe = &entry.stripe;
+    let living = |node: &NodeId| core.health(*node) != Health::Failed;
+    let is_living = |chunk: &suture_repair::id::ChunkIndex| {
+        stripe.copy(*chunk).is_some_and(|(node, _)| living(&node))
+    };
+    let available: Vec<_> = stripe.indices().filter(is_living).collect();
+    let missing = stripe.chunks.len() - available.len();
+    reply.stored_bytes += stripe.chunk_bytes * available.len() as u64;
+    reply.missing_chunks += missing as u64;
+    reply.degraded_stripes += u64::from(missing > 0);
+    reply.unreadable_stripes += u64::from(!stripe.code.decodable(&available));
+}
+
+fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
+    let (core, now) = (driver.core(), driver.now());
+    let status = core.status();
+    let name = |node: NodeId| core.cluster().node(node).name.clone();
+    let peers = driver.peers();
+    let node = |&(id, health, free_bytes, chunks): &(NodeId, Health, u64, u64)| proto::NodeStatus {
+        node: id.0,
+        name: name(id),
+        address: peers.get(id.index()).map(|peer| peer.address.clone()).unwrap_or_default(),
+        health: health.to_string(),
+        free_bytes,
+        chunks,
+        failed_by_operator: false,
+    };
+    let running = status.running.iter().map(|repair| proto::Running {
+        repair: repair.repair.to_string(),
+        stripe: repair.stripe.0,
+        chunk: repair.chunk.0.into(),
+        destination: name(repair.destination),
+        bytes_done: repair.bytes_done,
+        bytes: repair.bytes,
+        seconds: now.since(repair.since).as_secs_f64(),
+    });
+    let done: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+    let left = status.lost_bytes.saturating_sub(done);
+    let milestones = driver.meter().milestones();
+    let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
+    let reply = proto::StatusReply {
+        paused: status.paused,
+        nodes: status.nodes.iter().map(node).collect(),
+        at_risk: status.at_risk.clone(),
+        queued_stripes: status.queued,
+        lost_chunks: status.lost_chunks,
+        lost_bytes: status.lost_bytes,
+        repaired_chunks: status.repaired_chunks,
+        repaired_bytes: status.repaired_bytes,
+        running: running.collect(),
+        rate: driver.meter().rate(),
+        eta_seconds: driver.meter().eta_seconds(now, left),
+        uptime_seconds: seconds(now),
+        declared_seconds: milestones.declared_at.map(seconds),
+        committed_seconds: milestones.committed_at.map(seconds),
+        planned_chunks: milestones.planned_chunks,
+        planned_seconds: milestones.planned_seconds,
+        ..Default::default()
+    };
+    let blocked = status.blocked.iter();
+    let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
+    (reply, blocked.collect())
+}
+
+fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
+    let why_text = match why {
+        // The core knows nodes by number only.
+        Blocked::Pool { node, needed, pool } => format!(
+            "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
+            core.cluster().node(*node).name
+        ),
+        why => why.to_string(),
+    };
+    let unrepairable = why.is_unrepairable();
+    proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
+}
+
+fn preview_of(core: &Core) -> proto::PreviewReply {
+    let preview = core.preview();
+    let empty = |id: NodeId| proto::NodeLoad {
+        name: core.cluster().node(id).name.clone(),
+        ..Default::default()
+    };
+    let mut load: Vec<proto::NodeLoad> = core.cluster().ids().map(empty).collect();
+    let mut reply =
+        proto::PreviewReply { max_load_seconds: preview.max_load_seconds, ..Default::default() };
+    for plan in &preview.plans {
+        let chunk_bytes = core.stripes().get(plan.stripe).map_or(0, |stripe| stripe.chunk_bytes);
+        reply.chunks += plan.lost.len() as u64;
+        reply.bytes += chunk_bytes * plan.lost.len() as u64;
+        plan.destinations.values().for_each(|node| load[node.index()].chunks_rebuilt_here += 1);
+        for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
+            reply.moved_bytes += edge.bytes;
+            load[edge.child.index()].up_bytes += edge.bytes;
+            load[edge.parent.index()].down_bytes += edge.bytes;
+        }
+    }
+    reply.load = load;
+    let refused = preview.refused.iter().map(|(stripe, why)| proto::BlockedStripe {
+        stripe: stripe.0,
+        object: String::new(),
+        why: why.to_string(),
+        unrepairable: matches!(why, PlanError::NotEnoughChunks { .. }),
+    });
+    reply.blocked = refused.collect();
+    reply
+}
+
+impl From<StoreError> for Status {
+    fn from(error: StoreError) -> Status {
+        let text = error.to_string();
+        match error {
+            StoreError::NameTaken(_) | StoreError::BeingWritten(_) => Status::already_exists(text),
+            StoreError::NoSuchObject(_) => Status::not_found(text),
+            StoreError::InvalidPut(_) => Status::invalid_argument(text),
+            StoreError::PutEnded => Status::aborted(text),
+            StoreError::Damaged(_) => Status::data_loss(text),
+            StoreError::Database(_) => Status::internal(text),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The coordinator's side of one agent's session.
+//!
+//! Place: [failure noticed] -> ... -> [dispatch] -> ... : a session that breaks is the first sign.
+//! A session begins with `Join` and `Welcome`; then each side says what it has to say. The same
+//! name joining again replaces the session before, as a restarted agent does; joining from
+//! another address while the first still speaks is refused, as that is two agents of one name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use suture_repair::wire::ClusterId;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+use tracing::debug;
+
+use super::proto::agent_message::Message as AgentWord;
+use super::proto::coordinator_message::Message as CoordinatorWord;
+use super::service::Service;
+use super::{PROTOCOL_VERSION, convert, proto};
+use crate::coordinator::OUTBOX_MAX;
+use crate::metadata::{NewNode, NodeRecord};
+
+/// Names are for tables and plans: long enough for a host name.
+const NAME_BYTES_MAX: usize = 128;
+
+/// How long a peer may take from connecting to saying who it is.
+const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Tells sessions of one node apart.
+static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
+
+/// What the agent hears.
+pub type Words = mpsc::Receiver<Result<proto::CoordinatorMessage, Status>>;
+
+/// Begins a session: gives what the agent hears, and goes on listening to it meanwhile.
+pub async fn begin(
+    service: Arc<Service>,
+    mut said: Streaming<proto::AgentMessage>,
+) -> Result<Words, Status> {
+    let record = join(&service, &mut said).await?;
+    let (node, name) = (record.id, record.node.name.clone());
+    let welcome = proto::Welcome {
+        protocol: PROTOCOL_VERSION,
+        node: node.0,
+        epoch: service.epoch,
+        cluster: service.cluster.0,
+    };
+    let (outbox, words) = mpsc::channel(OUTBOX_MAX);
+    let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
+    outbox.try_send(Ok(welcome)).expect("the queue is new");
+    let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
+    service.coordinator.joined(record, session, outbox).await;
+    tokio::spawn(async move {
+        let result = loop {
+            match said.message().await {
+                Ok(None) => break Ok(()),
+                Ok(Some(message)) => match convert::decode_from_agent(message) {
+                    Ok(message) => service.coordinator.said(node, session, message).await,
+                    Err(malformed) => break Err(Status::from(malformed)),
+                },
+                Err(status) => break Err(status),
+            }
+        };
+        if let Err(status) = result {
+            debug!(node = name, why = status.message(), "session broke");
+        }
+        service.coordinator.left(node, session).await;
+    });
+    Ok(words)
+}
+
+async fn join(
+    service: &Service,
+    said: &mut Streaming<proto::AgentMessage>,
+) -> Result<NodeRecord, Status> {
+    let first = tokio::time::timeout(JOIN_PATIENCE, said.message()).await;
+    let first =
+        first.map_err(|_| Status::deadline_exceeded("the agent did not say who it is"))??;
+    let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
+        return Err(Status::invalid_argument("a session begins with Join"));
+    };
+    let node = check(service.cluster, join)?;
+    let (name, address) = (node.name.clone(), node.address.clone());
+    let rival = service.coordinator.look(move |driver| driver.rival(&name, &address)).await;
+    if let Some(rival) = rival.flatten() {
+        let name = &node.name;
+        return Err(Status::already_exists(format!(
+            "an agent named '{name}' is in the cluster already, at {rival}: names are unique"
+        )));
+    }
+    let joined = node.clone();
+    let id = service.metadata.ask(move |store| store.join(&joined)).await?;
+    Ok(NodeRecord { id, node })
+}
+
+fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
+    if join.protocol != PROTOCOL_VERSION {
+        return Err(Status::failed_precondition(format!(
+            "the agent speaks protocol {}, the coordinator {PROTOCOL_VERSION}: run the same suture on both",
+            join.protocol
+        )));
+    }
+    if let Some(theirs) = join.cluster.map(ClusterId)
+        && theirs != cluster
+    {
+        return Err(Status::failed_precondition(format!(
+            "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}"
+        )));
+    }
+    let name_is_plain = join.name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if join.name.is_empty() || join.name.len() > NAME_BYTES_MAX || !name_is_plain {
+        return Err(Status::invalid_argument(format!(
+            "'{}' is no name for a node: 1 to {NAME_BYTES_MAX} bytes without spaces",
+            join.name.escape_debug()
+        )));
+    }
+    if join.data_address.parse::<std::net::SocketAddr>().is_err() {
+        let what = format!("'{}' is not an address and port", join.data_address);
+        return Err(Status::invalid_argument(what));
+    }
+    if [join.uplink, join.downlink].into_iter().any(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err(Status::invalid_argument("link rates must be above zero"));
+    }
+    Ok(NewNode {
+        name: join.name,
+        address: join.data_address,
+        uplink: join.uplink,
+        downlink: join.downlink,
+    })
+}

@@ -1,0 +1,133 @@
+//! How fast repairs go, and how long the rest will take.
+//!
+//! Place: ... dispatch -> [slices flow] -> ... : what progress bars and `suture status` show.
+//! The rate is an exponential average over a few seconds, long enough for heartbeats not to make
+//! it jump. When nothing has moved for a while there is no estimate: "stalled" is the truth, and a
+//! number that grows for ever is not.
+
+use suture_repair::event::{Health, Report, Status};
+use suture_repair::time::{Span, Time};
+
+/// Weight is lost by a factor of e over this time.
+const MEMORY_SECONDS: f64 = 5.0;
+
+/// Without any progress for so long there is no estimate. Above the longest pause of a healthy
+/// repair: a destination that proves and syncs its chunk.
+const STALLED_AFTER: Span = Span::from_secs(10);
+
+/// Measures one coordinator.
+#[derive(Clone, Debug, Default)]
+pub struct Meter {
+    measured_at: Option<Time>,
+    moved_at: Time,
+    done: u64,
+    rate: f64,
+    milestones: Milestones,
+}
+
+/// When things last happened, and what was planned last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Milestones {
+    /// A node was declared failed.
+    pub declared_at: Option<Time>,
+    /// A location was committed.
+    pub committed_at: Option<Time>,
+    /// Chunks of the last batch of plans.
+    pub planned_chunks: u64,
+    /// What the busiest link or disk needs for it, in seconds.
+    pub planned_seconds: f64,
+}
+
+impl Meter {
+    /// Looks at what is done now.
+    pub fn measure(&mut self, now: Time, status: &Status) {
+        let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+        self.observe(now, status.repaired_bytes + running, !status.running.is_empty());
+    }
+
+    /// Remembers what a report says of the course of things.
+    pub fn note(&mut self, now: Time, report: &Report) {
+        match report {
+            Report::Node { health: Health::Failed, .. } => self.milestones.declared_at = Some(now),
+            Report::Committed { .. } => self.milestones.committed_at = Some(now),
+            Report::Planned { chunks, max_load_seconds } => {
+                self.milestones.planned_chunks = *chunks as u64;
+                self.milestones.planned_seconds = *max_load_seconds;
+            }
+            _ => {}
+        }
+    }
+
+    /// When things last happened.
+    pub fn milestones(&self) -> Milestones {
+        self.milestones
+    }
+
+    /// Rebuilt bytes per second.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Seconds until so many more bytes are rebuilt; none when nothing moves.
+    pub fn eta_seconds(&self, now: Time, bytes: u64) -> Option<f64> {
+        let moves = now.since(self.moved_at) < STALLED_AFTER && self.rate >= 1.0;
+        moves.then(|| bytes as f64 / self.rate)
+    }
+
+    fn observe(&mut self, now: Time, done: u64, is_running: bool) {
+        let before = self.measured_at.replace(now).unwrap_or(now);
+        let seconds = now.since(before).as_secs_f64();
+        // An attempt that failed takes its bytes back: no progress, but no debt either.
+        let fresh = done.saturating_sub(self.done);
+        self.done = done;
+        if fresh > 0 {
+            self.moved_at = now;
+        }
+        if seconds > 0.0 {
+            let weight = 1.0 - (-seconds / MEMORY_SECONDS).exp();
+            let first = self.rate == 0.0 && fresh > 0;
+            let weight = if first { 1.0 } else { weight };
+            self.rate += weight * (fresh as f64 / seconds - self.rate);
+        }
+        if !is_running && now.since(self.moved_at) >= STALLED_AFTER {
+            self.rate = 0.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Span::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_steady_repair_has_its_rate_and_an_estimate() {
+        let mut meter = Meter::default();
+        (0..60).for_each(|second| meter.observe(at(second), second * 1000, true));
+        assert!((meter.rate() - 1000.0).abs() < 1.0, "{}", meter.rate());
+        let eta = meter.eta_seconds(at(59), 5000).unwrap();
+        assert!((eta - 5.0).abs() < 0.1, "{eta}");
+    }
+
+    #[test]
+    fn a_stalled_repair_has_no_estimate_and_gets_one_again() {
+        let mut meter = Meter::default();
+        (0..20).for_each(|second| meter.observe(at(second), second * 1000, true));
+        (20..40).for_each(|second| meter.observe(at(second), 19_000, true));
+        assert_eq!(meter.eta_seconds(at(39), 5000), None);
+        (40..50).for_each(|second| meter.observe(at(second), (second - 20) * 1000, true));
+        assert!(meter.eta_seconds(at(49), 5000).is_some());
+    }
+
+    #[test]
+    fn bytes_of_a_failed_attempt_are_not_counted_twice_nor_held_against_the_rate() {
+        let mut meter = Meter::default();
+        for (second, done) in [0, 1000, 2000, 500, 1500, 2500].into_iter().enumerate() {
+            meter.observe(at(second as u64), done, true);
+            assert!(meter.rate() >= 0.0 && meter.rate() <= 1000.0);
+        }
+    }
+}

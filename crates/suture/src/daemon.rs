@@ -1,0 +1,98 @@
+//! What every process of Suture that talks to others needs: a runtime, a log, a way to be stopped.
+//!
+//! Place: the first and the last moments of coordinator, agents and commands.
+//! The log goes to stderr, because stdout is for results; `SUTURE_LOG` says how much of it, in
+//! the form `info` or `suture=debug`.
+
+use std::future::Future;
+use std::io::{self, IsTerminal, stderr};
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::net::{self, BindError};
+use crate::outcome::bad_input;
+
+/// Runs `work` to its end, on as many threads as there are processors.
+pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    block_on_runtime(tokio::runtime::Builder::new_multi_thread().enable_all().build(), work)
+}
+
+/// Runs `work` to its end on this runtime.
+pub fn block_on_runtime<T>(
+    runtime: io::Result<Runtime>,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let runtime = runtime.context("cannot start threads")?;
+    let result = runtime.block_on(work);
+    // Whatever still runs has nobody left to work for.
+    runtime.shutdown_background();
+    result
+}
+
+/// Listens where the configuration says. An address that may not be is the configuration's fault.
+pub async fn listen(address: SocketAddr, insecure: bool) -> Result<TcpListener> {
+    net::bind(address, insecure).await.map_err(|error| match error {
+        BindError::Exposed(_) => bad_input(error),
+        BindError::Io { .. } => error.into(),
+    })
+}
+
+/// Begins to log to stderr.
+pub fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("SUTURE_LOG");
+    tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_writer(stderr)
+        .with_ansi(stderr().is_terminal())
+        .with_target(false)
+        .init();
+}
+
+/// Ends the process when its standard input closes. Whoever started it holds the other end, so it
+/// cannot outlive them, however they end.
+pub fn end_with_stdin() {
+    std::thread::spawn(|| {
+        // Nobody writes there; an error means the same as the end.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+}
+
+/// Resolves when someone wants the process to end: Ctrl-C, `kill`, or a terminal that closes.
+pub async fn stopped() -> Result<()> {
+    stop_signals()?.received().await;
+    Ok(())
+}
+
+/// Someone's wish for the process to end.
+pub struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+/// From this call on, nobody's wish ends the process before it has cleaned up.
+pub fn stop_signals() -> Result<StopSignals> {
+    let wait_for = |kind| signal(kind).context("cannot wait for signals");
+    Ok(StopSignals {
+        interrupt: wait_for(SignalKind::interrupt())?,
+        terminate: wait_for(SignalKind::terminate())?,
+        hang_up: wait_for(SignalKind::hangup())?,
+    })
+}
+
+impl StopSignals {
+    /// Waits for the first of them.
+    pub async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

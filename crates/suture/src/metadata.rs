@@ -1,0 +1,96 @@
+//! The durable truth of the native store: nodes, objects, stripes, where each chunk lies, and
+//! what the operator wants. SQLite in WAL mode, synchronous, owned by one thread.
+//!
+//! Place: stripes affected <- [metadata] <- commit location. The coordinator core mirrors what is
+//! here and nothing else; it learns of each change from the thread that made it durable, in the
+//! order in which it became durable, and before whoever asked for the change is answered.
+//!
+//! * [`store`] is the truth itself, synchronous and testable without a runtime;
+//! * [`schema`] opens, locks and versions the file.
+//!
+//! Invariants: an object appears and disappears by one transaction; a location changes only by a
+//! compare-and-set on its stripe's generation; stripe ids and epochs are never used twice, also
+//! not after a crash. Commits are bound by fsync (about 160 us on a good disk), so one writer is
+//! enough and needs no locks.
+
+pub mod schema;
+pub mod store;
+
+use std::thread;
+
+use suture_repair::event::Input;
+use tokio::sync::{mpsc, oneshot};
+
+pub use store::{
+    Intent, NewNode, NodeRecord, Object, ObjectStripe, PutId, Removed, Store, StoreError,
+};
+
+type Work = Box<dyn FnOnce(&mut Store) + Send>;
+
+/// The way to the thread that owns the store.
+#[derive(Clone)]
+pub struct Metadata {
+    work: std::sync::mpsc::Sender<Work>,
+    changes: mpsc::Sender<Input>,
+}
+
+impl Metadata {
+    /// Starts the thread. `changes` hears every change of the truth; while it is full the thread
+    /// waits, once it is closed the thread goes on: the truth does not depend on its listeners.
+    pub fn start(mut store: Store, changes: mpsc::Sender<Input>) -> Metadata {
+        let (work, inbox) = std::sync::mpsc::channel::<Work>();
+        let serve = move || {
+            let _guard = AbortOnPanic;
+            inbox.into_iter().for_each(|work| work(&mut store));
+        };
+        let thread = thread::Builder::new().name("metadata".into());
+        thread.spawn(serve).expect("a thread can be started");
+        Metadata { work, changes }
+    }
+
+    /// Runs `work` on the store's thread and gives its result.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Store) -> T + Send + 'static,
+    ) -> T {
+        let (reply, answer) = oneshot::channel();
+        self.run(move |store| {
+            let result = work(store);
+            // Whoever asked may have gone away; the work is done all the same.
+            move || drop(reply.send(result))
+        });
+        answer.await.expect("the metadata thread answers")
+    }
+
+    /// Runs `work` on the store's thread; the changes that it makes are its only answer.
+    pub fn tell(&self, work: impl FnOnce(&mut Store) + Send + 'static) {
+        self.run(move |store| {
+            work(store);
+            || ()
+        });
+    }
+
+    fn run<Reply: FnOnce()>(&self, work: impl FnOnce(&mut Store) -> Reply + Send + 'static) {
+        let changes = self.changes.clone();
+        let work = move |store: &mut Store| {
+            let reply = work(store);
+            for change in store.take_changes() {
+                let _ = changes.blocking_send(change);
+            }
+            reply();
+        };
+        let sent = self.work.send(Box::new(work));
+        sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
+    }
+}
+
+/// A coordinator without its truth must not go on serving a memory of it.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}

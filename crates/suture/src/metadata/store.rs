@@ -1,0 +1,597 @@
+//! The truth, one method for each thing that may happen to it.
+//!
+//! Place: put -> [object visible]; stripes affected <- [stripes]; [commit location] -> healthy.
+//! Every method is one transaction. Those that change what the coordinator core mirrors also
+//! leave an [`Input`] in `take_changes`; the thread that owns the store passes them on in order.
+//!
+//! Puts live in memory only: a restart ends them all, and since stripe ids are handed out durably
+//! before use, whatever they had written is an orphan that inventories will show.
+//! Invariant: a stripe id is handed out once; `generation` grows by one with each location.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use suture_code::Code;
+use suture_repair::cluster::{Node, Rate};
+use suture_repair::event::{Commit, Input};
+use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::wire::ClusterId;
+
+use super::schema;
+
+/// One put that has begun and not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PutId(u64);
+
+/// A stored object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its name, unique.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The code of its stripes.
+    pub code: Code,
+    /// The chunk length of all its stripes but a short last one.
+    pub chunk_bytes: u64,
+    /// CRC-64/NVME of its bytes.
+    pub checksum: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+/// One stripe of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectStripe {
+    /// The stripe.
+    pub stripe: Stripe,
+    /// How much of its data chunks is data, from the first byte on; the rest is zeros.
+    pub data_bytes: u64,
+}
+
+/// What an agent says of itself when it joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNode {
+    /// Its name, unique.
+    pub name: String,
+    /// Where it serves chunks.
+    pub address: String,
+    /// Bytes per second that it can send.
+    pub uplink: f64,
+    /// Bytes per second that it can receive.
+    pub downlink: f64,
+}
+
+impl NewNode {
+    /// The node as the core sees it.
+    pub fn as_planned(&self) -> Node {
+        let node = Node::new(&self.name, Rate(self.uplink));
+        Node { downlink: Rate(self.downlink), ..node }
+    }
+}
+
+/// A node as the truth has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRecord {
+    /// Its id: ids are given in order, from 0.
+    pub id: NodeId,
+    /// What it last said of itself.
+    pub node: NewNode,
+}
+
+/// What the operator wants, across restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intent {
+    /// No repair is to begin.
+    pub paused: bool,
+    /// Nodes declared failed.
+    pub failed: Vec<NodeId>,
+}
+
+/// What went with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// Its stripes.
+    pub stripes: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Why the truth was not changed, or not found.
+#[derive(Debug)]
+pub enum StoreError {
+    /// There is an object of this name.
+    NameTaken(String),
+    /// Another put is writing an object of this name.
+    BeingWritten(String),
+    /// There is no object of this name.
+    NoSuchObject(String),
+    /// The put has ended, or its coordinator has.
+    PutEnded,
+    /// A put says something that cannot be.
+    InvalidPut(String),
+    /// The database holds something that cannot be.
+    Damaged(String),
+    /// The database failed.
+    Database(rusqlite::Error),
+}
+
+#[derive(Debug)]
+struct Put {
+    name: String,
+    stripes: Vec<StripeId>,
+}
+
+/// The database and what lives only as long as the process.
+#[derive(Debug)]
+pub struct Store {
+    database: Connection,
+    cluster: ClusterId,
+    epoch: u32,
+    puts: BTreeMap<PutId, Put>,
+    next_put: u64,
+    changes: Vec<Input>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the truth in `dir` for a new epoch, which is durable when this returns.
+    pub fn open(dir: &Path) -> Result<Store> {
+        let schema::Database { connection, lock } = schema::open(dir)?;
+        let (cluster, epoch) = begin_epoch(&connection)
+            .with_context(|| format!("cannot begin a new epoch in '{}'", dir.display()))?;
+        Ok(Store {
+            database: connection,
+            cluster,
+            epoch,
+            puts: BTreeMap::new(),
+            next_put: 0,
+            changes: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Which cluster this is the truth of.
+    pub fn cluster(&self) -> ClusterId {
+        self.cluster
+    }
+
+    /// How often a coordinator has started on it.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// What changed since the last call, in order.
+    pub fn take_changes(&mut self) -> Vec<Input> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// All nodes, in the order of their ids.
+    pub fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
+        let mut query = self
+            .database
+            .prepare_cached("SELECT id, name, address, uplink, downlink FROM node ORDER BY id")?;
+        let nodes = query.query_map([], |row| {
+            let id = NodeId(row.get(0)?);
+            let (name, address) = (row.get(1)?, row.get(2)?);
+            let node = NewNode { name, address, uplink: row.get(3)?, downlink: row.get(4)? };
+            Ok(NodeRecord { id, node })
+        })?;
+        Ok(nodes.collect::<Result<_, _>>()?)
+    }
+
+    /// Registers a node, or notes what changed of the one with this name.
+    pub fn join(&mut self, node: &NewNode) -> Result<NodeId, StoreError> {
+        let mut query = self.database.prepare_cached(
+            "INSERT INTO node (id, name, address, uplink, downlink, failed)
+             VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, 0)
+             ON CONFLICT (name) DO UPDATE
+             SET address = excluded.address, uplink = excluded.uplink, downlink = excluded.downlink
+             RETURNING id",
+        )?;
+        let row = params![node.name, node.address, node.uplink, node.downlink];
+        let id = query.query_row(row, |row| Ok(NodeId(row.get(0)?)))?;
+        // Told as a change, so that whoever keeps nodes by number hears of them in order.
+        self.changes.push(Input::NodeAdded(id, node.as_planned()));
+        Ok(id)
+    }
+
+    /// What the operator wants.
+    pub fn intent(&self) -> Result<Intent, StoreError> {
+        let paused = self.database.query_row("SELECT paused FROM cluster", [], |row| row.get(0))?;
+        let mut query = self.database.prepare("SELECT id FROM node WHERE failed ORDER BY id")?;
+        let failed = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+        Ok(Intent { paused, failed: failed.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether repairs may begin.
+    pub fn set_paused(&mut self, paused: bool) -> Result<(), StoreError> {
+        self.database.execute("UPDATE cluster SET paused = ?1", [paused])?;
+        Ok(())
+    }
+
+    /// Whether the operator declares the node failed.
+    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), StoreError> {
+        self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
+        Ok(())
+    }
+
+    /// Begins an object. The name is reserved until the put ends.
+    pub fn begin_put(&mut self, name: &str) -> Result<PutId, StoreError> {
+        if self.puts.values().any(|put| put.name == name) {
+            return Err(StoreError::BeingWritten(name.to_string()));
+        }
+        let taken = "SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)";
+        if self.database.query_row(taken, [name], |row| row.get(0))? {
+            return Err(StoreError::NameTaken(name.to_string()));
+        }
+        let id = PutId(self.next_put);
+        self.next_put += 1;
+        self.puts.insert(id, Put { name: name.to_string(), stripes: Vec::new() });
+        Ok(id)
+    }
+
+    /// Gives a put the ids of its next stripes; durable, so that nobody gets them again.
+    pub fn reserve_stripes(&mut self, put: PutId, count: u32) -> Result<Vec<StripeId>, StoreError> {
+        let entry = self.puts.get_mut(&put).ok_or(StoreError::PutEnded)?;
+        let below: u64 = self.database.query_row(
+            "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe",
+            [count],
+            |row| row.get(0),
+        )?;
+        let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
+        entry.stripes.extend(&ids);
+        self.announce_reserved()?;
+        Ok(ids)
+    }
+
+    /// Makes the object visible, whole and at once. The put has ended when this succeeds.
+    pub fn commit_put(
+        &mut self,
+        put: PutId,
+        object: &Object,
+        stripes: Vec<ObjectStripe>,
+    ) -> Result<(), StoreError> {
+        let entry = self.puts.get(&put).ok_or(StoreError::PutEnded)?;
+        check_put(entry, object, &stripes)?;
+        let transaction = self.database.transaction()?;
+        insert_object(&transaction, object, &stripes)?;
+        transaction.commit()?;
+        let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
+        self.changes.extend(added);
+        self.end_put(put)
+    }
+
+    /// Ends a put; what it wrote and did not commit is nobody's.
+    pub fn end_put(&mut self, put: PutId) -> Result<(), StoreError> {
+        match self.puts.remove(&put) {
+            Some(_) => self.announce_reserved(),
+            None => Ok(()),
+        }
+    }
+
+    /// Says which stripe ids are given out, and which of them are still being written.
+    pub fn announce_reserved(&mut self) -> Result<(), StoreError> {
+        let next = "SELECT next_stripe FROM cluster";
+        let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
+        let writing = self.puts.values().flat_map(|put| &put.stripes).copied().collect();
+        self.changes.push(Input::StripesReserved { below, writing });
+        Ok(())
+    }
+
+    /// The object of this name.
+    pub fn object(&self, name: &str) -> Result<Object, StoreError> {
+        let mut query = self.database.prepare_cached(
+            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object WHERE name = ?1",
+        )?;
+        let object = query.query_row([name], |row| Ok(object_of(row))).optional()?;
+        object.ok_or_else(|| StoreError::NoSuchObject(name.to_string()))?
+    }
+
+    /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
+    pub fn objects(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Object>, StoreError> {
+        let mut query = self.database.prepare_cached(
+            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object
+             WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
+             ORDER BY name LIMIT ?3",
+        )?;
+        let objects = query.query_map((prefix, after, limit), |row| Ok(object_of(row)))?;
+        objects.map(|object| object?).collect()
+    }
+
+    /// Up to `limit` stripes of an object, from its `from`-th on.
+    pub fn object_stripes(
+        &self,
+        name: &str,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<ObjectStripe>, StoreError> {
+        self.select_stripes(
+            "object = (SELECT id FROM object WHERE name = ?1) AND ordinal >= ?2 AND ordinal < ?2 + ?3",
+            params![name, from, limit],
+        )
+    }
+
+    /// All stripes, to begin with.
+    pub fn stripes(&self) -> Result<Vec<Stripe>, StoreError> {
+        let stripes = self.select_stripes("TRUE", params![])?;
+        Ok(stripes.into_iter().map(|entry| entry.stripe).collect())
+    }
+
+    /// The names of the objects that these stripes belong to.
+    pub fn names_of(&self, stripes: &[StripeId]) -> Result<BTreeMap<StripeId, String>, StoreError> {
+        let mut query = self.database.prepare_cached(
+            "SELECT name FROM object WHERE id = (SELECT object FROM stripe WHERE id = ?1)",
+        )?;
+        let mut names = BTreeMap::new();
+        for stripe in stripes {
+            let name = query.query_row([stripe.0], |row| row.get(0)).optional()?;
+            names.extend(name.map(|name| (*stripe, name)));
+        }
+        Ok(names)
+    }
+
+    /// Removes an object, whole and at once.
+    pub fn remove(&mut self, name: &str) -> Result<Removed, StoreError> {
+        let transaction = self.database.transaction()?;
+        let found = transaction
+            .query_row("SELECT id, bytes FROM object WHERE name = ?1", [name], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let (object, bytes) = found.ok_or_else(|| StoreError::NoSuchObject(name.to_string()))?;
+        let ids: Vec<u64> = {
+            let mut query = transaction.prepare("SELECT id FROM stripe WHERE object = ?1")?;
+            query.query_map([object], |row| row.get(0))?.collect::<Result<_, _>>()?
+        };
+        transaction.execute("DELETE FROM object WHERE id = ?1", [object])?;
+        transaction.commit()?;
+        let stripes = ids.len() as u64;
+        self.changes.extend(ids.into_iter().map(|id| Input::StripeRemoved(StripeId(id))));
+        Ok(Removed { stripes, bytes })
+    }
+
+    /// Changes the location of a chunk if its stripe still has the generation that the repair
+    /// knew. The answer is a change: `Committed` or `CommitRefused`, with the truth as it then is.
+    pub fn commit_location(&mut self, commit: &Commit) -> Result<(), StoreError> {
+        let id = commit.copy.stripe;
+        let done = set_location(&mut self.database, commit)?;
+        let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
+        let stripe = stripes.pop().map(|entry| entry.stripe);
+        let repair = commit.repair;
+        let is_there = |stripe: &Stripe| {
+            let known = usize::from(commit.copy.chunk.0) < stripe.chunks.len();
+            known && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
+        };
+        self.changes.push(match stripe {
+            // Asked again, because the first answer was lost: the answer is the same.
+            Some(stripe) if done || is_there(&stripe) => Input::Committed { repair, stripe },
+            stripe => Input::CommitRefused { repair, stripe },
+        });
+        Ok(())
+    }
+
+    /// Stripes with all their chunks, in the order of their ids, which is that of an object's data.
+    fn select_stripes(
+        &self,
+        condition: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<ObjectStripe>, StoreError> {
+        let mut query = self.database.prepare_cached(&format!(
+            "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc
+             FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
+        ))?;
+        let mut rows = query.query(parameters)?;
+        let mut stripes: Vec<ObjectStripe> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id = StripeId(row.get(0)?);
+            if stripes.last().is_none_or(|last| last.stripe.id != id) {
+                check_complete(stripes.last())?;
+                stripes.push(stripe_of(id, row)?);
+            }
+            let record = ChunkRecord {
+                node: row.get::<_, Option<u32>>(5)?.map(NodeId),
+                stamp: Stamp(row.get(6)?),
+                crc: row.get(7)?,
+            };
+            stripes.last_mut().expect("pushed above").stripe.chunks.push(record);
+        }
+        check_complete(stripes.last())?;
+        Ok(stripes)
+    }
+}
+
+fn begin_epoch(database: &Connection) -> rusqlite::Result<(ClusterId, u32)> {
+    // The id only has to differ from those of other clusters that an operator may mix up.
+    database.query_row(
+        "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
+         VALUES (1, random(), 1, 0, 0)
+         ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1
+         RETURNING id, epoch",
+        [],
+        |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?)),
+    )
+}
+
+fn insert_object(
+    transaction: &Transaction<'_>,
+    object: &Object,
+    stripes: &[ObjectStripe],
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "INSERT INTO object (name, bytes, code, chunk_bytes, checksum, created)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            object.name,
+            object.bytes,
+            object.code.to_string(),
+            object.chunk_bytes,
+            object.checksum.cast_signed(),
+            object.created
+        ],
+    )?;
+    let id = transaction.last_insert_rowid();
+    let mut insert_stripe = transaction.prepare_cached(
+        "INSERT INTO stripe (id, object, ordinal, code, chunk_bytes, data_bytes, generation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let mut insert_chunk = transaction.prepare_cached(
+        "INSERT INTO chunk (stripe, idx, node, stamp, crc) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (ordinal, ObjectStripe { stripe, data_bytes }) in stripes.iter().enumerate() {
+        insert_stripe.execute(params![
+            stripe.id.0,
+            id,
+            ordinal,
+            stripe.code.to_string(),
+            stripe.chunk_bytes,
+            data_bytes,
+            stripe.generation.0
+        ])?;
+        for (index, chunk) in stripe.chunks.iter().enumerate() {
+            let node = chunk.node.map(|node| node.0);
+            insert_chunk.execute((stripe.id.0, index, node, chunk.stamp.0, chunk.crc))?;
+        }
+    }
+    Ok(())
+}
+
+fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, StoreError> {
+    let (stripe, chunk) = (commit.copy.stripe.0, commit.copy.chunk.0);
+    let transaction = database.transaction()?;
+    let matched = transaction.execute(
+        "UPDATE stripe SET generation = generation + 1 WHERE id = ?1 AND generation = ?2",
+        (stripe, commit.generation.0),
+    )?;
+    let doubled: bool = transaction.query_row(
+        "SELECT EXISTS (SELECT 1 FROM chunk WHERE stripe = ?1 AND node = ?2 AND idx <> ?3)",
+        (stripe, commit.node.0, chunk),
+        |row| row.get(0),
+    )?;
+    let moved = transaction.execute(
+        "UPDATE chunk SET node = ?3, stamp = ?4 WHERE stripe = ?1 AND idx = ?2",
+        (stripe, chunk, commit.node.0, commit.copy.stamp.0),
+    )?;
+    if matched == 1 && moved == 1 && !doubled {
+        transaction.commit()?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+fn object_of(row: &Row<'_>) -> Result<Object, StoreError> {
+    let name: String = row.get(0)?;
+    Ok(Object {
+        bytes: row.get(1)?,
+        code: code_of(row.get(2)?, &name)?,
+        chunk_bytes: row.get(3)?,
+        checksum: row.get::<_, i64>(4)?.cast_unsigned(),
+        created: row.get(5)?,
+        name,
+    })
+}
+
+fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, StoreError> {
+    let stripe = Stripe {
+        id,
+        code: code_of(row.get(1)?, &id)?,
+        chunk_bytes: row.get(2)?,
+        generation: Generation(row.get(4)?),
+        chunks: Vec::new(),
+    };
+    Ok(ObjectStripe { stripe, data_bytes: row.get(3)? })
+}
+
+fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, StoreError> {
+    text.parse().map_err(|error| StoreError::Damaged(format!("the code of {of}: {error}")))
+}
+
+fn check_complete(entry: Option<&ObjectStripe>) -> Result<(), StoreError> {
+    let Some(ObjectStripe { stripe, .. }) = entry else { return Ok(()) };
+    let (found, expected) = (stripe.chunks.len(), stripe.code.chunk_count());
+    if found != expected {
+        let what = format!("{} has {found} chunks, {} has {expected}", stripe.id, stripe.code);
+        return Err(StoreError::Damaged(what));
+    }
+    Ok(())
+}
+
+/// A put may only commit what it was given, enough of it, and no two chunks in one place.
+fn check_put(put: &Put, object: &Object, stripes: &[ObjectStripe]) -> Result<(), StoreError> {
+    let invalid = |what: String| Err(StoreError::InvalidPut(what));
+    if put.name != object.name {
+        return invalid(format!("it began as '{}' and ends as '{}'", put.name, object.name));
+    }
+    let total: u64 = stripes.iter().map(|entry| entry.data_bytes).sum();
+    if total != object.bytes {
+        return invalid(format!("its stripes hold {total} bytes, it has {}", object.bytes));
+    }
+    for ObjectStripe { stripe, data_bytes } in stripes {
+        let code = stripe.code;
+        let mut homes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        let needed = (code.data_chunks() + 1).min(code.chunk_count());
+        let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
+        if put.stripes.binary_search(&stripe.id).is_err() {
+            return invalid(format!("{} was not given to it", stripe.id));
+        }
+        if stripe.chunks.len() != code.chunk_count() || homes.len() != placed || placed < needed {
+            return invalid(format!(
+                "{} has {placed} of {} chunks stored, on {} nodes: {code} needs {needed} on distinct nodes",
+                stripe.id,
+                stripe.chunks.len(),
+                homes.len()
+            ));
+        }
+        if *data_bytes > stripe.chunk_bytes * code.data_chunks() as u64 {
+            return invalid(format!("{} cannot hold {data_bytes} bytes", stripe.id));
+        }
+    }
+    if !stripes.is_sorted_by(|a, b| a.stripe.id < b.stripe.id) {
+        return invalid("its stripes are out of order".into());
+    }
+    Ok(())
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        StoreError::Database(error)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::NameTaken(name) => write!(
+                f,
+                "there is an object '{name}' already: remove it first (suture rm), or choose another --name"
+            ),
+            StoreError::BeingWritten(name) => {
+                write!(f, "another put is writing '{name}' right now")
+            }
+            StoreError::NoSuchObject(name) => {
+                write!(f, "there is no object '{name}' (suture ls lists them)")
+            }
+            StoreError::PutEnded => write!(f, "the put has ended; begin it again"),
+            StoreError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
+            StoreError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
+            StoreError::Database(error) => write!(f, "the metadata database failed: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! The truth under everything that may happen to it: refusals, crashes, and two at a time.
+
+use std::path::Path;
+
+use suture_repair::event::{Commit, Input};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use tempfile::TempDir;
+
+use super::*;
+
+const CHUNK_BYTES: u64 = 128;
+
+/// A store with four nodes.
+fn store() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        store.join(&node(name)).unwrap();
+    }
+    (dir, store)
+}
+
+fn node(name: &str) -> NewNode {
+    let address = format!("127.0.0.1:{}", 7000 + name.len());
+    NewNode { name: name.into(), address, uplink: 1e6, downlink: 2e6 }
+}
+
+/// Ends the store as a crash does: nothing is said, nothing is closed in order.
+fn crash(store: Store, dir: &Path) -> Store {
+    drop(store);
+    Store::open(dir).unwrap()
+}
+
+fn object(name: &str, bytes: u64) -> Object {
+    Object {
+        name: name.into(),
+        bytes,
+        code: "rs(2,1)".parse().unwrap(),
+        chunk_bytes: CHUNK_BYTES,
+        // Bits that a signed number has elsewhere.
+        checksum: 0xfedc_ba98_7654_3210,
+        created: 1_700_000_000,
+    }
+}
+
+fn stripe(id: StripeId) -> ObjectStripe {
+    let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: u32::MAX };
+    let stripe = Stripe {
+        id,
+        code: "rs(2,1)".parse().unwrap(),
+        chunk_bytes: CHUNK_BYTES,
+        generation: Generation(0),
+        chunks: vec![record(0), record(1), record(2)],
+    };
+    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES }
+}
+
+/// Stores an object of so many stripes.
+fn put(store: &mut Store, name: &str, stripes: u32) -> Vec<StripeId> {
+    let id = store.begin_put(name).unwrap();
+    let ids = store.reserve_stripes(id, stripes).unwrap();
+    let bytes = u64::from(stripes) * 2 * CHUNK_BYTES;
+    let entries = ids.iter().copied().map(stripe).collect();
+    store.commit_put(id, &object(name, bytes), entries).unwrap();
+    ids
+}
+
+fn commit(stripe: StripeId, chunk: u8, node: u32, generation: u64) -> Commit {
+    let repair = RepairId::new(1, 7);
+    let copy = ChunkCopy { stripe, chunk: ChunkIndex(chunk), stamp: repair.into() };
+    Commit { repair, copy, node: NodeId(node), generation: Generation(generation) }
+}
+
+fn last_change(store: &mut Store) -> Input {
+    store.take_changes().pop().expect("something changed")
+}
+
+#[test]
+fn every_start_begins_an_epoch_and_keeps_the_cluster() {
+    let (dir, store) = store();
+    let (cluster, epoch) = (store.cluster(), store.epoch());
+    assert_eq!(epoch, 1);
+    let store = crash(store, dir.path());
+    assert_eq!((store.cluster(), store.epoch()), (cluster, 2));
+}
+
+#[test]
+fn a_node_that_joins_again_keeps_its_id_and_brings_its_new_address() {
+    let (dir, mut store) = store();
+    let moved = NewNode { address: "127.0.0.1:9999".into(), ..node("b") };
+    assert_eq!(store.join(&moved).unwrap(), NodeId(1));
+    assert_eq!(store.join(&node("e")).unwrap(), NodeId(4));
+    let nodes = crash(store, dir.path()).nodes().unwrap();
+    assert_eq!(nodes.len(), 5);
+    assert!(nodes.iter().enumerate().all(|(index, record)| record.id.index() == index));
+    assert_eq!(nodes[1].node, moved);
+}
+
+#[test]
+fn what_the_operator_wants_outlives_a_crash() {
+    let (dir, mut store) = store();
+    store.set_paused(true).unwrap();
+    store.set_failed(NodeId(2), true).unwrap();
+    let mut store = crash(store, dir.path());
+    let expected = Intent { paused: true, failed: vec![NodeId(2)] };
+    assert_eq!(store.intent().unwrap(), expected);
+    store.set_paused(false).unwrap();
+    store.set_failed(NodeId(2), false).unwrap();
+    assert_eq!(store.intent().unwrap(), Intent::default());
+}
+
+#[test]
+fn an_object_is_visible_whole_or_not_at_all() {
+    let (dir, mut store) = store();
+    let id = store.begin_put("x").unwrap();
+    let ids = store.reserve_stripes(id, 2).unwrap();
+    assert!(matches!(store.object("x"), Err(StoreError::NoSuchObject(_))));
+    // The second stripe names a node that does not exist: all of the put is refused.
+    let mut entries: Vec<ObjectStripe> = ids.iter().copied().map(stripe).collect();
+    entries[1].stripe.chunks[0].node = Some(NodeId(77));
+    let refused = store.commit_put(id, &object("x", 4 * CHUNK_BYTES), entries);
+    assert!(matches!(refused, Err(StoreError::Database(_))), "{refused:?}");
+    let store = crash(store, dir.path());
+    assert!(matches!(store.object("x"), Err(StoreError::NoSuchObject(_))));
+    assert!(store.stripes().unwrap().is_empty());
+}
+
+#[test]
+fn a_committed_object_comes_back_as_it_was_after_a_crash() {
+    let (dir, mut store) = store();
+    let ids = put(&mut store, "x", 3);
+    let changes = store.take_changes();
+    let added = changes.iter().filter(|change| matches!(change, Input::StripeAdded(_))).count();
+    assert_eq!(added, 3);
+    assert!(
+        matches!(changes.last(), Some(Input::StripesReserved { writing, .. }) if writing.is_empty())
+    );
+    let store = crash(store, dir.path());
+    assert_eq!(store.object("x").unwrap(), object("x", 6 * CHUNK_BYTES));
+    let expected: Vec<ObjectStripe> = ids.iter().copied().map(stripe).collect();
+    assert_eq!(store.object_stripes("x", 0, 10).unwrap(), expected);
+    assert_eq!(store.object_stripes("x", 1, 1).unwrap(), expected[1..2]);
+    assert_eq!(store.names_of(&ids[..1]).unwrap().into_values().collect::<Vec<_>>(), ["x"]);
+}
+
+#[test]
+fn stripe_ids_are_never_given_out_twice_not_even_after_a_crash() {
+    let (dir, mut store) = store();
+    let id = store.begin_put("x").unwrap();
+    let first = store.reserve_stripes(id, 10).unwrap();
+    let Input::StripesReserved { below, writing } = last_change(&mut store) else { panic!() };
+    assert_eq!((below, writing), (StripeId(10), first));
+    let mut store = crash(store, dir.path());
+    store.announce_reserved().unwrap();
+    let Input::StripesReserved { below, writing } = last_change(&mut store) else { panic!() };
+    assert_eq!((below, writing), (StripeId(10), vec![]));
+    let id = store.begin_put("x").unwrap();
+    assert_eq!(store.reserve_stripes(id, 1).unwrap(), [StripeId(10)]);
+}
+
+#[test]
+fn names_are_never_overwritten_and_never_written_twice_at_once() {
+    let (_dir, mut store) = store();
+    put(&mut store, "x", 1);
+    assert!(matches!(store.begin_put("x"), Err(StoreError::NameTaken(_))));
+    let id = store.begin_put("y").unwrap();
+    assert!(matches!(store.begin_put("y"), Err(StoreError::BeingWritten(_))));
+    store.end_put(id).unwrap();
+    store.begin_put("y").unwrap();
+    assert!(matches!(store.reserve_stripes(id, 1), Err(StoreError::PutEnded)));
+}
+
+#[test]
+fn a_put_commits_only_what_it_was_given_and_enough_of_it() {
+    let (_dir, mut store) = store();
+    let id = store.begin_put("x").unwrap();
+    let ids = store.reserve_stripes(id, 1).unwrap();
+    let good = || stripe(ids[0]);
+    let lacking = |node| {
+        let mut entry = good();
+        entry.stripe.chunks[2].node = node;
+        entry
+    };
+    let whole = object("x", 2 * CHUNK_BYTES);
+    for (object, entry, word) in [
+        (&whole, stripe(StripeId(99)), "not given"),
+        (&whole, lacking(None), "needs 3"),
+        (&whole, lacking(Some(NodeId(0))), "distinct"),
+        (&whole, ObjectStripe { data_bytes: 1, ..good() }, "hold 1 bytes"),
+        (&object("y", 2 * CHUNK_BYTES), good(), "ends as 'y'"),
+    ] {
+        let error = store.commit_put(id, object, vec![entry]).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+    store.commit_put(id, &whole, vec![good()]).unwrap();
+}
+
+#[test]
+fn a_location_changes_only_from_the_generation_that_the_repair_knew() {
+    let (dir, mut store) = store();
+    let id = put(&mut store, "x", 1)[0];
+    store.commit_location(&commit(id, 0, 3, 0)).unwrap();
+    let Input::Committed { repair, stripe } = last_change(&mut store) else { panic!() };
+    assert_eq!((repair, stripe.generation), (RepairId::new(1, 7), Generation(1)));
+    assert_eq!(stripe.chunks[0].node, Some(NodeId(3)));
+    assert_eq!(stripe.chunks[0].stamp, RepairId::new(1, 7).into());
+    assert_eq!(stripe.chunks[0].crc, u32::MAX);
+
+    // Another repair that knew the stripe as it was before.
+    store.commit_location(&commit(id, 1, 0, 0)).unwrap();
+    let Input::CommitRefused { stripe: Some(truth), .. } = last_change(&mut store) else {
+        panic!()
+    };
+    assert_eq!(truth, stripe);
+    let after = crash(store, dir.path()).stripes().unwrap();
+    assert_eq!(after, [stripe]);
+}
+
+#[test]
+fn a_commit_that_is_asked_again_gets_its_first_answer() {
+    let (_dir, mut store) = store();
+    let id = put(&mut store, "x", 1)[0];
+    for _ in 0..2 {
+        store.commit_location(&commit(id, 0, 3, 0)).unwrap();
+        let Input::Committed { stripe, .. } = last_change(&mut store) else { panic!() };
+        assert_eq!(stripe.generation, Generation(1));
+    }
+}
+
+#[test]
+fn two_chunks_of_a_stripe_never_come_to_lie_on_one_node() {
+    let (_dir, mut store) = store();
+    let id = put(&mut store, "x", 1)[0];
+    store.commit_location(&commit(id, 0, 1, 0)).unwrap();
+    let Input::CommitRefused { stripe: Some(truth), .. } = last_change(&mut store) else {
+        panic!()
+    };
+    assert_eq!(truth, stripe(id).stripe);
+}
+
+#[test]
+fn a_removed_object_takes_its_stripes_along_and_refuses_their_repairs() {
+    let (_dir, mut store) = store();
+    let ids = put(&mut store, "x", 2);
+    store.take_changes();
+    let removed = store.remove("x").unwrap();
+    assert_eq!(removed, Removed { stripes: 2, bytes: 4 * CHUNK_BYTES });
+    let changes = store.take_changes();
+    let gone: Vec<StripeId> = changes
+        .iter()
+        .map(|change| match change {
+            Input::StripeRemoved(id) => *id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(gone, ids);
+    store.commit_location(&commit(ids[0], 0, 3, 0)).unwrap();
+    assert!(matches!(last_change(&mut store), Input::CommitRefused { stripe: None, .. }));
+    assert!(matches!(store.remove("x"), Err(StoreError::NoSuchObject(_))));
+    assert!(store.stripes().unwrap().is_empty());
+    put(&mut store, "x", 1);
+}
+
+#[test]
+fn listings_come_in_pages_and_by_prefix() {
+    let (_dir, mut store) = store();
+    for name in ["b/2", "a", "b/1", "c%", "b/10"] {
+        put(&mut store, name, 1);
+    }
+    let names = |prefix, after, limit| {
+        let objects = store.objects(prefix, after, limit).unwrap();
+        objects.into_iter().map(|object| object.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("", "", 100), ["a", "b/1", "b/10", "b/2", "c%"]);
+    assert_eq!(names("b/", "", 2), ["b/1", "b/10"]);
+    assert_eq!(names("b/", "b/10", 2), ["b/2"]);
+    assert_eq!(names("c%", "", 2), ["c%"]);
+    assert!(names("d", "", 2).is_empty());
+}

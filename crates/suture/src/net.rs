@@ -1,0 +1,104 @@
+//! The data plane's network: framed TCP between agents, and to the clients of their chunks.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Each ordered pair of agents has one connection, opened by the sender at its first frame and used
+//! in that direction only (`outgoing`): a child's slices travel on its own connection, the grants
+//! for them on its parent's. What is received (`incoming`) has passed three gates: the header's
+//! check, the grant (`grants`: memory for it is reserved), and the payload's checksum.
+//!
+//! A connection that breaks, stalls or speaks nonsense is given up, and the peer is reported lost:
+//! frames may be missing, and only the core knows what that means. The next frame for the peer
+//! opens a new connection, after a pause that doubles with each failure.
+
+pub mod connection;
+pub mod grants;
+pub mod incoming;
+pub mod outgoing;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use suture_repair::agent::SliceId;
+use suture_repair::id::{NodeId, RepairId};
+use tokio::net::TcpListener;
+
+use crate::buffer::Buffer;
+
+/// What the network tells the agent.
+#[derive(Debug)]
+pub enum NetEvent {
+    /// A peer takes slices.
+    Granted {
+        /// The peer.
+        from: NodeId,
+        /// The repair.
+        repair: RepairId,
+        /// The lane.
+        lane: u16,
+        /// One past the last granted slice.
+        upto: u32,
+    },
+    /// A granted slice is in memory, as the peer sent it.
+    Arrived {
+        /// The peer.
+        from: NodeId,
+        /// Which slice.
+        id: SliceId,
+        /// Its bytes.
+        slice: Buffer,
+    },
+    /// A slice was handed to the network, and its memory is free.
+    Left(SliceId),
+    /// A connection from or to the peer is gone, with whatever was on it.
+    Lost(NodeId),
+}
+
+/// Why an address cannot be listened on.
+#[derive(Debug)]
+pub enum BindError {
+    /// Others than this machine could reach it.
+    Exposed(SocketAddr),
+    /// The system said no.
+    Io {
+        /// To this address.
+        addr: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Listens on `addr`. One that is not loopback is refused unless `insecure` is set: frames are
+/// neither encrypted nor authenticated.
+pub async fn bind(addr: SocketAddr, insecure: bool) -> Result<TcpListener, BindError> {
+    if !insecure && !addr.ip().is_loopback() {
+        return Err(BindError::Exposed(addr));
+    }
+    TcpListener::bind(addr).await.map_err(|source| BindError::Io { addr, source })
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BindError::Exposed(addr) => write!(
+                f,
+                "{addr} can be reached from other machines, and this build has no mutual TLS: \
+                 anyone there could read and write chunks. Listen on a loopback address, or say \
+                 `insecure` if the network is trusted",
+            ),
+            BindError::Io { addr, source } if source.kind() == io::ErrorKind::AddrInUse => {
+                write!(f, "{addr} is in use by another process")
+            }
+            BindError::Io { addr, source } => write!(f, "cannot listen on {addr}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BindError::Io { source, .. } => Some(source),
+            BindError::Exposed(_) => None,
+        }
+    }
+}

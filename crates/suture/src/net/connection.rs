@@ -1,0 +1,313 @@
+//! One TCP connection that carries frames.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Speed comes from system calls saved: a header and its payload leave in one `writev`; a payload
+//! and the header after it arrive in one `readv`, the payload straight in its slice's buffer.
+//! Every wait for the other side has an end: `patience` without a single byte moved.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame, HEADER_BYTES, Who};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::limit::{Port, Purpose};
+
+/// How long the other side may move nothing, once something was begun.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The system gives an idle connection up after so long without a sign of life.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(2);
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// What a rate-limited socket buffers, in time. The system's own choice would hold a second of
+/// traffic at 50 Mbit/s, and slices of one lane would wait behind it.
+const BUFFERED: Duration = Duration::from_millis(20);
+const BUFFERED_MIN: u64 = 32 * 1024;
+
+/// What skipped payload is read into.
+const SKIP_BYTES: usize = 16 * 1024;
+
+/// A connection, with the header of the next frame as far as it has come.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    patience: Duration,
+    header: [u8; HEADER_BYTES],
+    filled: usize,
+}
+
+/// How payload is to be moved: within which limits, on behalf of whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow<'a> {
+    /// The direction's limits.
+    pub port: &'a Port,
+    /// Which of them apply.
+    pub purpose: Purpose,
+    /// How many lanes the connection carries.
+    pub shares: usize,
+}
+
+/// Why a connection is of no more use.
+#[derive(Debug)]
+pub enum NetError {
+    /// The system said so.
+    Io(io::Error),
+    /// The other side closed it.
+    Closed,
+    /// Nothing moved for too long.
+    Stalled {
+        /// What was waited for.
+        doing: &'static str,
+        /// For how long.
+        waited: Duration,
+    },
+    /// The other side does not speak our frames.
+    Decode(DecodeError),
+    /// The other side will not do what was asked.
+    Denied(Denial),
+    /// The other side belongs to this cluster, not to ours.
+    Cluster(ClusterId),
+    /// A payload was damaged on its way.
+    Damaged,
+    /// A frame that makes no sense at this point.
+    Unexpected(Frame),
+}
+
+impl Connection {
+    /// Connects and shakes hands; gives who answered.
+    pub async fn open(
+        addr: SocketAddr,
+        (cluster, who): (ClusterId, Who),
+        limits: &Port,
+        connect_timeout: Duration,
+    ) -> Result<(Connection, Who), NetError> {
+        let attempt = async {
+            let mut connection = Connection::new(TcpStream::connect(addr).await?, limits)?;
+            connection.write_frame(Frame::Hello { cluster, who }).await?;
+            match connection.read_frame().await? {
+                Frame::Hello { cluster: found, who } if found == cluster => Ok((connection, who)),
+                Frame::Hello { cluster: found, .. } => Err(NetError::Cluster(found)),
+                Frame::Error(denial) => Err(NetError::Denied(denial)),
+                frame => Err(NetError::Unexpected(frame)),
+            }
+        };
+        let stalled = NetError::Stalled { doing: "connecting", waited: connect_timeout };
+        timeout(connect_timeout, attempt).await.unwrap_or(Err(stalled))
+    }
+
+    /// Answers the handshake of someone who connected; gives who it is. A refusal is sent, so
+    /// that both sides know why.
+    pub async fn welcome(
+        stream: TcpStream,
+        (cluster, me): (ClusterId, Who),
+        limits: &Port,
+    ) -> Result<(Connection, Who), NetError> {
+        let mut connection = Connection::new(stream, limits)?;
+        let greeting = connection.read_frame_within(PATIENCE, "waiting for its greeting").await;
+        let (denial, error) = match greeting {
+            Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
+                connection.write_frame(Frame::Hello { cluster, who: me }).await?;
+                return Ok((connection, who));
+            }
+            Ok(Frame::Hello { cluster: found, .. }) => {
+                (Denial::Cluster { expected: cluster }, NetError::Cluster(found))
+            }
+            Err(NetError::Decode(error @ DecodeError::Version { found, .. })) => {
+                (Denial::Version { found }, NetError::Decode(error))
+            }
+            Ok(frame) => (Denial::Malformed, NetError::Unexpected(frame)),
+            Err(error) => (Denial::Malformed, error),
+        };
+        // The reason is in `error`; whether the other side hears of it is its own affair.
+        let _ = connection.write_frame(Frame::Error(denial)).await;
+        Err(error)
+    }
+
+    fn new(stream: TcpStream, limits: &Port) -> Result<Connection, NetError> {
+        stream.set_nodelay(true)?;
+        // Where another one is the default: BBR paces every segment by a timer, which on a fast link
+        // costs more processor time than the copying. A host that has no cubic keeps what it has.
+        let _ = sockopt::set_tcp_congestion(&stream, "cubic");
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_EVERY)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+        sockopt::set_tcp_user_timeout(&stream, PATIENCE.as_millis() as u32)?;
+        if let Some(rate) = limits.rate() {
+            let bytes = (rate * BUFFERED.as_millis() as u64 / 1000).max(BUFFERED_MIN) as usize;
+            sockopt::set_socket_send_buffer_size(&stream, bytes)?;
+            sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
+        }
+        Ok(Connection { stream, patience: PATIENCE, header: [0; HEADER_BYTES], filled: 0 })
+    }
+
+    /// Waits that long for the other side from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    /// The next header. Waits as long as it takes: silence between frames is no fault. May be
+    /// dropped and called again.
+    pub async fn read_frame(&mut self) -> Result<Frame, NetError> {
+        while self.filled < HEADER_BYTES {
+            match self.stream.try_read(&mut self.header[self.filled..]) {
+                Ok(0) => return Err(NetError::Closed),
+                Ok(bytes) => self.filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.readable().await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.filled = 0;
+        Frame::decode(&self.header).map_err(NetError::Decode)
+    }
+
+    /// The next header, which must come within that time: someone is in the middle of something.
+    pub async fn read_frame_within(
+        &mut self,
+        waited: Duration,
+        doing: &'static str,
+    ) -> Result<Frame, NetError> {
+        let stalled = NetError::Stalled { doing, waited };
+        timeout(waited, self.read_frame()).await.unwrap_or(Err(stalled))
+    }
+
+    /// Fills `into` with the payload of the last frame.
+    pub async fn read_payload(&mut self, into: &mut [u8], flow: Flow<'_>) -> Result<(), NetError> {
+        self.read_part(into, 0, flow).await
+    }
+
+    /// Fills `into` with payload of the last frame, of which so many bytes are still to follow.
+    async fn read_part(
+        &mut self,
+        into: &mut [u8],
+        following: usize,
+        flow: Flow<'_>,
+    ) -> Result<(), NetError> {
+        let mut rest = into;
+        while !rest.is_empty() {
+            let turn = flow.port.turn(flow.purpose, flow.shares).await;
+            let (now, later) = rest.split_at_mut(rest.len().min(turn.limit()));
+            // What follows the payload is the next header, and comes along for nothing.
+            let is_last = later.is_empty() && following == 0;
+            let next = if is_last { &mut self.header[..] } else { &mut [] };
+            let parts = &mut [IoSliceMut::new(now), IoSliceMut::new(next)];
+            match self.stream.try_read_vectored(parts) {
+                Ok(0) => return Err(NetError::Closed),
+                Ok(bytes) => {
+                    let payload = bytes.min(now.len());
+                    turn.pay(payload);
+                    self.filled = bytes - payload;
+                    rest = &mut rest[payload..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    drop(turn);
+                    self.wait("receiving", self.stream.readable()).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads payload that nobody wants. It crossed the link all the same.
+    pub async fn skip_payload(&mut self, bytes: u32, flow: Flow<'_>) -> Result<(), NetError> {
+        let mut nowhere = [0; SKIP_BYTES];
+        let mut left = bytes as usize;
+        while left > 0 {
+            let part = left.min(SKIP_BYTES);
+            left -= part;
+            self.read_part(&mut nowhere[..part], left, flow).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a header without payload.
+    pub async fn write_frame(&mut self, frame: Frame) -> Result<(), NetError> {
+        let nothing = Port::unlimited();
+        let flow = Flow { port: &nothing, purpose: Purpose::Client, shares: 1 };
+        self.write(&frame.encode(), &[], flow).await
+    }
+
+    /// Sends headers, and the payload of the last of them.
+    pub async fn write(
+        &mut self,
+        mut headers: &[u8],
+        mut payload: &[u8],
+        flow: Flow<'_>,
+    ) -> Result<(), NetError> {
+        while !headers.is_empty() || !payload.is_empty() {
+            let turn = match payload {
+                [] => None,
+                _ => Some(flow.port.turn(flow.purpose, flow.shares).await),
+            };
+            let limit = turn.as_ref().map_or(0, |turn| turn.limit());
+            let now = &payload[..payload.len().min(limit)];
+            match self.stream.try_write_vectored(&[IoSlice::new(headers), IoSlice::new(now)]) {
+                Ok(bytes) => {
+                    let (before, after) = (bytes.min(headers.len()), bytes);
+                    headers = &headers[before..];
+                    payload = &payload[after - before..];
+                    if let Some(turn) = turn {
+                        turn.pay(after - before);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    drop(turn);
+                    self.wait("sending", self.stream.writable()).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait(
+        &self,
+        doing: &'static str,
+        ready: impl Future<Output = io::Result<()>>,
+    ) -> Result<(), NetError> {
+        let stalled = NetError::Stalled { doing, waited: self.patience };
+        Ok(timeout(self.patience, ready).await.map_err(|_| stalled)??)
+    }
+}
+
+impl From<io::Error> for NetError {
+    fn from(error: io::Error) -> NetError {
+        NetError::Io(error)
+    }
+}
+
+impl From<rustix::io::Errno> for NetError {
+    fn from(errno: rustix::io::Errno) -> NetError {
+        NetError::Io(errno.into())
+    }
+}
+
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetError::Io(error) => error.fmt(f),
+            NetError::Closed => write!(f, "the other side closed the connection"),
+            NetError::Stalled { doing, waited } => {
+                write!(f, "{doing}: nothing moved for {} s", waited.as_secs_f64())
+            }
+            NetError::Decode(error) => error.fmt(f),
+            NetError::Denied(denial) => denial.fmt(f),
+            NetError::Cluster(found) => write!(f, "it belongs to cluster {found}"),
+            NetError::Damaged => write!(f, "a payload was damaged on its way"),
+            NetError::Unexpected(frame) => {
+                write!(f, "it sent {frame:?}, which makes no sense here")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NetError {}

@@ -1,0 +1,98 @@
+//! Which byte of an object lies where, and the checksum of the whole from those of its parts.
+//!
+//! Place: [put] and [get], pure arithmetic.
+//! A stripe holds the next `k * chunk_bytes` bytes of its object, contiguous in each chunk. Short
+//! stripes are not padded to full chunks: the last one has chunks as long as its data asks for,
+//! rounded up to what the code can work with.
+
+use std::collections::BTreeMap;
+
+use crc_fast::CrcAlgorithm;
+use suture_code::Code;
+
+/// Checksum of whole objects. 64 bits, because an object has more bytes than a chunk, and one
+/// whose parts can be computed apart and combined.
+const OBJECT_CHECKSUM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
+
+/// The checksum of no bytes.
+pub const EMPTY_CHECKSUM: u64 = 0;
+
+/// Length of each chunk of a stripe that holds so many bytes.
+pub fn chunk_bytes_for(code: &Code, data_bytes: u64) -> u64 {
+    data_bytes.div_ceil(code.data_chunks() as u64).next_multiple_of(code.alignment() as u64)
+}
+
+/// The bytes of data in one chunk of a stripe; what follows them is zeros.
+pub fn data_in_chunk(chunk: u64, chunk_bytes: u64, data_bytes: u64) -> u64 {
+    data_bytes.saturating_sub(chunk * chunk_bytes).min(chunk_bytes)
+}
+
+/// Sums up bytes as they come.
+pub fn object_digest() -> crc_fast::Digest {
+    crc_fast::Digest::new(OBJECT_CHECKSUM)
+}
+
+/// The checksum of these bytes.
+pub fn object_checksum(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(OBJECT_CHECKSUM, bytes)
+}
+
+/// The checksum of `first` followed by `second`, which is so many bytes long.
+pub fn join_checksums(first: u64, second: u64, second_bytes: u64) -> u64 {
+    crc_fast::checksum_combine(OBJECT_CHECKSUM, first, second, second_bytes)
+}
+
+/// The checksum of an object whose parts come in any order. Holds only what is out of order.
+#[derive(Clone, Debug, Default)]
+pub struct Checksum {
+    bytes: u64,
+    sum: u64,
+    ahead: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Checksum {
+    /// A part: where it begins, how long it is, and its checksum.
+    pub fn add(&mut self, offset: u64, bytes: u64, sum: u64) {
+        self.ahead.insert(offset, (bytes, sum));
+        while let Some((bytes, sum)) = self.ahead.remove(&self.bytes) {
+            self.sum = join_checksums(self.sum, sum, bytes);
+            self.bytes += bytes;
+        }
+    }
+
+    /// How many bytes from the first on are summed up, and their checksum.
+    pub fn so_far(&self) -> (u64, u64) {
+        (self.bytes, self.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_stripes_have_short_chunks() {
+        let code: Code = "rs(6,3)".parse().unwrap();
+        for (data, chunk) in [(1, 64), (384, 64), (385, 128), (6 << 20, 1 << 20)] {
+            assert_eq!(chunk_bytes_for(&code, data), chunk);
+        }
+        let of_chunk = |chunk| data_in_chunk(chunk, 64, 200);
+        assert_eq!((0..6).map(of_chunk).collect::<Vec<_>>(), [64, 64, 64, 8, 0, 0]);
+    }
+
+    #[test]
+    fn the_checksum_of_the_whole_follows_from_its_parts_in_any_order() {
+        let bytes: Vec<u8> = (0..100_000u64).map(|i| ((i * i) >> 7) as u8).collect();
+        let mut parts: Vec<(usize, usize)> = (0..10).map(|i| (i * 9_999, 9_999)).collect();
+        parts.push((99_990, 10));
+        parts.reverse();
+        parts.swap(2, 7);
+        let mut checksum = Checksum::default();
+        for (at, len) in parts {
+            checksum.add(at as u64, len as u64, object_checksum(&bytes[at..at + len]));
+        }
+        assert_eq!(checksum.so_far(), (100_000, object_checksum(&bytes)));
+        assert_eq!(Checksum::default().so_far(), (0, EMPTY_CHECKSUM));
+        assert_eq!(object_checksum(&[]), EMPTY_CHECKSUM);
+    }
+}

@@ -1,0 +1,81 @@
+//! Connections to agents: kept while they work, and not tried again where nobody answers.
+//!
+//! Place: under [put] and [get].
+//! A dead agent is noticed once and not once for each chunk: waiting for a connection that will
+//! not stand is what makes a degraded read slow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use suture_repair::wire::ClusterId;
+
+use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
+
+/// An agent that is there takes milliseconds.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// A busy disk may take seconds to make a chunk durable.
+const IDLE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Connections to the agents of one cluster.
+pub struct Pool {
+    client: ChunkClient,
+    idle: Mutex<BTreeMap<SocketAddr, Vec<ChunkConnection>>>,
+    silent: Mutex<BTreeSet<SocketAddr>>,
+}
+
+impl Pool {
+    /// No connections yet.
+    pub fn new(cluster: ClusterId) -> Pool {
+        let (connect_timeout, idle_timeout) = (CONNECT_PATIENCE, IDLE_PATIENCE);
+        let client = ChunkClient { cluster, connect_timeout, idle_timeout };
+        Pool { client, idle: Mutex::default(), silent: Mutex::default() }
+    }
+
+    /// Whether the agent failed to answer before.
+    pub fn is_silent(&self, agent: SocketAddr) -> bool {
+        self.silent.lock().expect("no thread panics here").contains(&agent)
+    }
+
+    /// A connection to the agent, to be given back with how it went.
+    pub async fn take(&self, agent: SocketAddr) -> Result<ChunkConnection, ChunkError> {
+        let idle =
+            self.idle.lock().expect("no thread panics here").get_mut(&agent).and_then(Vec::pop);
+        match idle {
+            Some(connection) => Ok(connection),
+            None => {
+                let connection = self.client.connect(agent).await;
+                self.note(agent, &connection);
+                connection
+            }
+        }
+    }
+
+    /// Gives a connection back: it serves again unless it broke.
+    pub fn give<T>(
+        &self,
+        agent: SocketAddr,
+        connection: ChunkConnection,
+        result: &Result<T, ChunkError>,
+    ) {
+        self.note(agent, result);
+        let is_usable = matches!(
+            result,
+            Ok(_) | Err(ChunkError::Fault { .. }) | Err(ChunkError::Refused { .. })
+        );
+        if is_usable {
+            let mut idle = self.idle.lock().expect("no thread panics here");
+            idle.entry(agent).or_default().push(connection);
+        }
+    }
+
+    fn note<T>(&self, agent: SocketAddr, result: &Result<T, ChunkError>) {
+        let is_silent =
+            matches!(result, Err(ChunkError::Unreachable { .. }) | Err(ChunkError::Timeout { .. }));
+        if is_silent {
+            self.silent.lock().expect("no thread panics here").insert(agent);
+        }
+    }
+}

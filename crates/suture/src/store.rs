@@ -1,0 +1,324 @@
+//! The chunks of one agent on its disk: named, checked at every read, proven before they appear.
+//!
+//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit location ...
+//! The directory:
+//!
+//! | path | what |
+//! |---|---|
+//! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
+//! | `lock` | held while an agent runs here, so that two cannot |
+//! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
+//! | `tmp/N` | chunks and spooled sums in the making; emptied at every start |
+//!
+//! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
+//! one. A copy gets its name by a link that fails where the name exists, after its data are on
+//! disk, and the name is on disk before anyone hears of it.
+//!
+//! Invariants: what is under `chunks` was once read back and had its recorded checksum; nothing
+//! else is ever listed; bytes that fail their checksum do not leave this module.
+//! Deliberately absent: which copies are needed. The coordinator knows that.
+
+pub mod chunk;
+pub mod layout;
+pub mod temp;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FlockOperation, flock};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use suture_repair::message::Failure;
+use suture_repair::wire::ClusterId;
+use tracing::warn;
+
+use chunk::{ChunkFile, Damage};
+use layout::Footer;
+use temp::{Spool, TempChunk};
+
+/// The version of the directory; a change of any path or of `identity` adds one.
+const DIRECTORY_VERSION: u32 = 1;
+
+/// Folders that the chunks are spread over: a directory of a million files is slow to list.
+const FAN_OUT: u64 = 256;
+
+/// Whose chunks a data directory holds. Written at the first start, compared at every other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The node's name in the cluster.
+    pub node: String,
+}
+
+/// The chunks of one agent, in a directory that nobody else uses meanwhile.
+#[derive(Debug)]
+pub struct Store {
+    chunks: PathBuf,
+    tmp: PathBuf,
+    next_temp: AtomicU64,
+    /// Keeps the lock: the system releases it with the file, however the process ends.
+    lock: File,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The system said no.
+    Io {
+        /// To what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another agent runs here.
+    Locked(PathBuf),
+    /// Another build wrote it.
+    Version {
+        /// The directory.
+        dir: PathBuf,
+        /// Its version.
+        found: String,
+    },
+    /// It belongs to someone else.
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// Whose it is.
+        found: Identity,
+        /// Who asks.
+        expected: Identity,
+    },
+}
+
+impl Store {
+    /// Opens the directory (creating it where it does not exist), locks it and removes what a
+    /// crash left in the making.
+    pub fn open(dir: &Path, identity: &Identity) -> Result<Store, OpenError> {
+        let (chunks, tmp) = (dir.join("chunks"), dir.join("tmp"));
+        let at = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| OpenError::Io { path, source }
+        };
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let lock_path = dir.join("lock");
+        let lock = File::create(&lock_path).map_err(at(&lock_path))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::Locked(dir.to_path_buf())),
+            result => result.map_err(io::Error::from).map_err(at(&lock_path))?,
+        }
+        identify(dir, identity)?;
+        for fan in 0..FAN_OUT {
+            let path = chunks.join(format!("{fan:02x}"));
+            fs::create_dir_all(&path).map_err(at(&path))?;
+        }
+        sync_dir(&chunks).and_then(|()| sync_dir(dir)).map_err(at(dir))?;
+        if tmp.exists() {
+            fs::remove_dir_all(&tmp).map_err(at(&tmp))?;
+        }
+        fs::create_dir(&tmp).map_err(at(&tmp))?;
+        Ok(Store { chunks, tmp, next_temp: AtomicU64::new(0), lock })
+    }
+
+    /// Every copy that is whole as far as its footer tells. Copies with a damaged footer or a
+    /// wrong length are not held; they are logged, and left for a person to look at.
+    pub fn list(&self) -> io::Result<Vec<ChunkCopy>> {
+        let mut copies = Vec::new();
+        for fan in fs::read_dir(&self.chunks)? {
+            for entry in fs::read_dir(fan?.path())? {
+                let entry = entry?;
+                match parse_name(&entry.file_name()) {
+                    None => warn!("{} is not the name of a chunk", entry.path().display()),
+                    Some(copy) => match ChunkFile::open(&entry.path(), copy) {
+                        Ok(_) => copies.push(copy),
+                        Err(Damage::Missing) => {}
+                        Err(damage) => warn!("{copy} is not usable: {damage}"),
+                    },
+                }
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Opens a copy for reading.
+    pub fn chunk(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
+        ChunkFile::open(&self.path(copy), copy)
+    }
+
+    /// Reads a copy in full and compares every checksum.
+    pub fn check(&self, copy: ChunkCopy) -> Result<(), Damage> {
+        self.chunk(copy)?.check()
+    }
+
+    /// Removes a copy. One that is not there is removed already. A crash may bring the name back;
+    /// the next inventory shows it, and it is ordered away again.
+    pub fn delete(&self, copy: ChunkCopy) -> io::Result<()> {
+        match fs::remove_file(self.path(copy)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Makes room for a chunk of `bytes`. It is gone when the value is, unless it was published.
+    pub fn create(&self, bytes: u64) -> Result<TempChunk, Failure> {
+        TempChunk::create(self.temp_path(), bytes)
+    }
+
+    /// A file for sums that wait for the rest of their lane. It is gone when the value is.
+    pub fn spool(&self) -> Result<Spool, Failure> {
+        Spool::create(self.temp_path())
+    }
+
+    /// Proves a chunk, makes it durable and gives it its name. A copy of that name with the same
+    /// bytes is as good; `Ok(false)` says that there is one with others.
+    pub fn publish(&self, temp: &TempChunk, copy: ChunkCopy, crc: u32) -> Result<bool, Failure> {
+        let footer = Footer { copy, bytes: temp.bytes(), crc };
+        temp.prove(&footer)?;
+        let path = self.path(copy);
+        let folder = path.parent().expect("chunks lie in folders");
+        match temp.name(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !self.chunk(copy).is_ok_and(|chunk| *chunk.footer() == footer) {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(failure(&error)),
+        }
+        sync_dir(folder).map_err(|error| failure(&error))?;
+        Ok(true)
+    }
+
+    /// Room on the disk for more chunks.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstatvfs(&self.lock)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn path(&self, copy: ChunkCopy) -> PathBuf {
+        let (stripe, chunk, stamp) = (copy.stripe.0, copy.chunk.0, copy.stamp.0);
+        let folder = self.chunks.join(format!("{:02x}", stripe % FAN_OUT));
+        folder.join(format!("{stripe:016x}.{chunk:02x}.{stamp:016x}"))
+    }
+
+    fn temp_path(&self) -> PathBuf {
+        self.tmp.join(self.next_temp.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+/// What an error of the disk means to a repair.
+fn failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Failure::NoSpace
+        }
+        _ => Failure::Disk(error.to_string()),
+    }
+}
+
+fn parse_name(name: &OsStr) -> Option<ChunkCopy> {
+    let mut parts = name.to_str()?.split('.');
+    let mut number = |digits: usize| {
+        let part = parts.next().filter(|part| part.len() == digits)?;
+        u64::from_str_radix(part, 16).ok()
+    };
+    let (stripe, chunk, stamp) = (number(16)?, number(2)?, number(16)?);
+    let chunk = ChunkIndex(chunk as u8);
+    let copy = ChunkCopy { stripe: StripeId(stripe), chunk, stamp: Stamp(stamp) };
+    parts.next().is_none().then_some(copy)
+}
+
+/// Names become durable with their directory.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Whose chunks a directory holds; nobody's where there are none yet.
+pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
+    let path = dir.join("identity");
+    let io = |source| OpenError::Io { path: path.clone(), source };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io(error)),
+    };
+    let mut lines = text.lines();
+    let mut field = |key: &str| lines.next().and_then(|line| line.strip_prefix(key));
+    let version = field("suture-store ").unwrap_or("that is not readable");
+    if version != DIRECTORY_VERSION.to_string() {
+        return Err(OpenError::Version { dir: dir.to_path_buf(), found: version.to_owned() });
+    }
+    let cluster = field("cluster ").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    match (cluster, field("node ")) {
+        (Some(cluster), Some(node)) => {
+            Ok(Some(Identity { cluster: ClusterId(cluster), node: node.to_owned() }))
+        }
+        _ => Err(io(io::Error::new(io::ErrorKind::InvalidData, "not readable"))),
+    }
+}
+
+/// Compares the directory's identity, or writes it where there is none yet.
+fn identify(dir: &Path, expected: &Identity) -> Result<(), OpenError> {
+    match identity(dir)? {
+        Some(found) if found == *expected => Ok(()),
+        Some(found) => {
+            let (dir, expected) = (dir.to_path_buf(), expected.clone());
+            Err(OpenError::Foreign { dir, found, expected })
+        }
+        None => {
+            let path = dir.join("identity");
+            write_identity(&path, expected).map_err(|source| OpenError::Io { path, source })
+        }
+    }
+}
+
+fn write_identity(path: &Path, identity: &Identity) -> io::Result<()> {
+    let Identity { cluster, node } = identity;
+    if node.contains('\n') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a node's name is one line"));
+    }
+    let part = path.with_extension("part");
+    fs::write(
+        &part,
+        format!("suture-store {DIRECTORY_VERSION}\ncluster {cluster}\nnode {node}\n"),
+    )?;
+    File::open(&part)?.sync_all()?;
+    fs::rename(&part, path)
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            OpenError::Locked(dir) => {
+                write!(f, "another agent is running on data directory {}", dir.display())
+            }
+            OpenError::Version { dir, found } => write!(
+                f,
+                "data directory {} has version {found}, this build reads {DIRECTORY_VERSION}",
+                dir.display(),
+            ),
+            OpenError::Foreign { dir, found, expected } => write!(
+                f,
+                "data directory {} belongs to node {:?} of cluster {}, not to {:?} of {}",
+                dir.display(),
+                found.node,
+                found.cluster,
+                expected.node,
+                expected.cluster,
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

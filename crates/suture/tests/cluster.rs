@@ -1,0 +1,490 @@
+//! Real processes on loopback: a coordinator, agents, and the commands that people type.
+//!
+//! Each test is a cluster of its own on ports that the system chooses. Timers are short; whatever
+//! has to happen is waited for, up to a minute, and no test sleeps in the hope that it has.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Process {
+    /// Starts a daemon; gives it and where it listens.
+    fn start(role: &str, config: &Path) -> (Process, String) {
+        let log = fs::File::create(config.with_extension("log")).unwrap();
+        let mut child = suture()
+            .args([role, "--config"])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        let process = Process(child);
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ");
+        let log = || fs::read_to_string(config.with_extension("log")).unwrap();
+        let address = address.unwrap_or_else(|| panic!("{role} said '{line}': {}", log()));
+        (process, address.to_string())
+    }
+
+    /// SIGKILL: it gets no chance to say goodbye.
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Cluster {
+    // Ended in this order: agents, coordinator, folder.
+    agents: Vec<Process>,
+    coordinator: Process,
+    address: String,
+    folder: TempDir,
+}
+
+struct Finished {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Cluster {
+    fn of(agents: usize) -> Cluster {
+        Cluster::with(agents, "")
+    }
+
+    /// So many agents, with further keys in their configuration.
+    fn with(agents: usize, keys: &str) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let (coordinator, address) = start_coordinator(folder.path(), "127.0.0.1:0");
+        let agents = (0..agents).map(|i| start_agent(folder.path(), &address, i, keys)).collect();
+        let cluster = Cluster { agents, coordinator, address, folder };
+        let all = cluster.agents.len();
+        cluster.wait("all agents are up", |status| count(status, "up") == all);
+        cluster
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn restart_coordinator(&mut self) {
+        self.coordinator.kill();
+        (self.coordinator, _) = start_coordinator(self.folder.path(), &self.address);
+    }
+
+    fn run(&self, args: &[&str]) -> Finished {
+        finish(suture().args(args).env("SUTURE_COORDINATOR", &self.address))
+    }
+
+    /// Runs a command that is to succeed.
+    fn ok(&self, args: &[&str]) -> String {
+        let Finished { status, stdout, stderr } = self.run(args);
+        assert_eq!(status, 0, "{args:?}: {stdout}{stderr}");
+        stdout
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let Finished { stdout, stderr, .. } = self.run(&[args, &["--format", "json"]].concat());
+        serde_json::from_str(&stdout).unwrap_or_else(|why| panic!("{args:?}: {why}: {stderr}"))
+    }
+
+    /// Stores bytes without a pattern; gives them.
+    fn put(&self, name: &str, bytes: usize, how: &[&str]) -> Vec<u8> {
+        let content = noise(bytes);
+        let path = self.path("source");
+        fs::write(&path, &content).unwrap();
+        self.ok(&[&["put", path.to_str().unwrap(), "--name", name], how].concat());
+        content
+    }
+
+    fn assert_reads(&self, name: &str, content: &[u8]) {
+        let path = self.path("back");
+        self.ok(&["get", name, "-o", path.to_str().unwrap()]);
+        assert!(fs::read(&path).unwrap() == content, "'{name}' came back with other bytes");
+    }
+
+    /// Waits until the status is as it should be; gives it.
+    fn wait(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let since = Instant::now();
+        loop {
+            let status = self.json(&["status"]);
+            if is_so(&status) {
+                return status;
+            }
+            if since.elapsed() > PATIENCE {
+                let log = fs::read_to_string(self.path("coordinator.log")).unwrap();
+                panic!("not within a minute: {what}: {status:#}\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn wait_healthy(&self) -> Value {
+        self.wait("all is repaired", |status| {
+            let silent = count(status, "suspect") + count(status, "unknown");
+            status["state"] == "healthy" && silent == 0
+        })
+    }
+
+    /// The chunk files of one agent.
+    fn chunks(&self, agent: usize) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path(&format!("n{agent}")).join("chunks")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => found.push(entry.path()),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn suture() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_suture"))
+}
+
+fn finish(command: &mut Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        status: output.status.code().expect("not killed by a signal"),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn start_coordinator(folder: &Path, listen: &str) -> (Process, String) {
+    let config = folder.join("coordinator.toml");
+    let data = folder.join("coordinator");
+    let text = format!(
+        "listen = '{listen}'\ndata_dir = '{}'\n[timers]\nsuspect = '1s'\ndead = '2s'\nstart_grace = '5s'\nretry_first = '200ms'\nretry_max = '1s'\n",
+        data.display()
+    );
+    fs::write(&config, text).unwrap();
+    Process::start("coordinator", &config)
+}
+
+fn start_agent(folder: &Path, coordinator: &str, index: usize, keys: &str) -> Process {
+    let config = folder.join(format!("n{index}.toml"));
+    let data = folder.join(format!("n{index}"));
+    let text = format!(
+        "name = 'n{index}'\ncoordinator = '{coordinator}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\nmemory = '32MiB'\n{keys}\n[timers]\nheartbeat = '200ms'\n",
+        data.display()
+    );
+    fs::write(&config, text).unwrap();
+    Process::start("agent", &config).0
+}
+
+fn count(status: &Value, health: &str) -> usize {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().filter(|node| node["health"] == health).count()
+}
+
+/// Bytes without a pattern, the same every time.
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = bytes as u64 | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+#[test]
+fn a_killed_agent_costs_no_byte_and_its_chunks_come_back_on_the_others() {
+    let mut cluster = Cluster::of(10);
+    let content = cluster.put("big", 3_000_001, &["--chunk-size", "64KiB"]);
+    let small = cluster.put("small/one", 7, &[]);
+    let listing = cluster.json(&["ls"]);
+    assert_eq!(listing["objects"][0]["name"], "big");
+    assert_eq!(listing["objects"][0]["bytes"], 3_000_001);
+    assert_eq!(listing["objects"][1]["name"], "small/one");
+    cluster.assert_reads("big", &content);
+
+    let lost = cluster.chunks(3).len();
+    assert!(lost > 0);
+    cluster.agents[3].kill();
+    cluster.assert_reads("big", &content);
+    cluster.wait("the node is given up", |status| count(status, "failed") == 1);
+    let status = cluster.wait_healthy();
+    assert_eq!(status["repaired_chunks"], lost);
+    cluster.assert_reads("big", &content);
+    cluster.assert_reads("small/one", &small);
+    let stat = cluster.json(&["stat", "big"]);
+    assert_eq!((&stat["missing_chunks"], &stat["stripes"]), (&Value::from(0), &Value::from(8)));
+
+    // Another one at once makes nine chunks impossible on eight nodes: blocked, but readable.
+    cluster.agents[4].kill();
+    let blocked = |status: &Value| status["state"] == "blocked";
+    let status = cluster.wait("there are too few nodes left", blocked);
+    assert_eq!(status["blocked"][0]["unrepairable"], false);
+    cluster.assert_reads("big", &content);
+
+    // The first comes back as it was: nothing is lost any more, nothing is kept twice.
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    cluster.agents[3] = start_agent(&folder, &address, 3, "");
+    cluster.wait("all is repaired", |status| status["state"] == "healthy");
+    cluster.assert_reads("big", &content);
+}
+
+#[test]
+fn flipped_bytes_never_reach_a_reader_and_are_repaired_where_they_lie() {
+    let cluster = Cluster::of(6);
+    let content = cluster.put("x", 1_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let victim = cluster.chunks(2).pop().expect("every node has a chunk");
+    let file = fs::File::options().write(true).open(victim).unwrap();
+    file.write_all_at(b"flipped", 3000).unwrap();
+    // Whether it is data or parity: all chunks of all data are read, so at the latest repair reads it.
+    cluster.assert_reads("x", &content);
+    cluster.ok(&["node", "fail", "n0"]);
+    cluster.assert_reads("x", &content);
+    cluster.ok(&["node", "return", "n0"]);
+    cluster.wait_healthy();
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn a_coordinator_that_dies_in_the_middle_of_a_repair_finishes_it_after_its_return() {
+    let mut cluster = Cluster::with(8, "uplink = '20Mbit'\ndownlink = '20Mbit'");
+    let how = ["--code", "rs(4,2)", "--chunk-size", "256KiB"];
+    let content = cluster.put("x", 6_000_000, &how);
+    cluster.agents[1].kill();
+    cluster.wait("a repair runs", |status| !status["running"].as_array().unwrap().is_empty());
+    cluster.restart_coordinator();
+    let status = cluster.wait("all is repaired", |status| {
+        status["state"] == "healthy" && count(status, "failed") == 1
+    });
+    assert_eq!(status["epoch"], 2);
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn an_agent_killed_in_the_middle_of_a_repair_is_replaced_by_another() {
+    let mut cluster = Cluster::with(9, "uplink = '20Mbit'\ndownlink = '20Mbit'");
+    let how = ["--code", "rs(4,2)", "--chunk-size", "256KiB"];
+    let content = cluster.put("x", 8_000_000, &how);
+    cluster.agents[1].kill();
+    let moving = |repair: &Value| repair["bytes_done"].as_u64().unwrap() > 0;
+    let is_moving = |status: &Value| status["running"].as_array().unwrap().iter().any(moving);
+    let status = cluster.wait("slices flow", is_moving);
+    let busy = status["running"].as_array().unwrap().iter().find(|repair| moving(repair));
+    let destination = busy.unwrap()["destination"].as_str().unwrap();
+    let index: usize = destination.strip_prefix('n').unwrap().parse().unwrap();
+    cluster.agents[index].kill();
+    let status = cluster.wait("all is repaired", |status| {
+        status["state"] == "healthy" && count(status, "failed") == 2
+    });
+    assert_eq!(status["blocked"], Value::Array(vec![]));
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_said_and_the_rest_is_repaired() {
+    let mut cluster = Cluster::of(8);
+    let how = ["--code", "rs(2,1)", "--chunk-size", "64KiB"];
+    let content = cluster.put("x", 3_000_000, &how);
+    let fine = cluster.put("y", 100_000, &["--code", "rs(3,3)"]);
+    cluster.agents[0].kill();
+    cluster.agents[1].kill();
+    cluster.wait("both are given up", |status| count(status, "failed") == 2);
+    let only_hopeless = |status: &Value| {
+        let blocked = status["blocked"].as_array().unwrap();
+        let hopeless = blocked.iter().filter(|entry| entry["unrepairable"] == true).count();
+        let at_risk = status["at_risk"].as_array().unwrap().iter().filter_map(Value::as_u64);
+        hopeless > 0 && at_risk.sum::<u64>() == hopeless as u64
+    };
+    cluster.wait("only hopeless stripes are left", only_hopeless);
+    assert_eq!(cluster.run(&["status"]).status, 3);
+    assert_eq!(cluster.run(&["repair", "start"]).status, 3);
+    assert_eq!(cluster.run(&["stat", "x"]).status, 3);
+    let path = cluster.path("back");
+    let Finished { status, stderr, .. } = cluster.run(&["get", "x", "-o", path.to_str().unwrap()]);
+    assert!(status == 1 && stderr.contains("cannot be read now"), "{status}: {stderr}");
+    assert!(!path.exists());
+    cluster.assert_reads("y", &fine);
+
+    // The nodes return with their disks: what was hopeless is whole again.
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    for index in [0, 1] {
+        cluster.agents[index] = start_agent(&folder, &address, index, "");
+    }
+    cluster.wait_healthy();
+    cluster.assert_reads("x", &content);
+    assert_eq!(cluster.run(&["status"]).status, 0);
+}
+
+#[test]
+fn a_removed_object_leaves_no_chunk_behind() {
+    let cluster = Cluster::of(6);
+    cluster.put("x", 500_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let chunks = || (0..6).map(|agent| cluster.chunks(agent).len()).sum::<usize>();
+    assert!(chunks() > 0);
+    cluster.ok(&["rm", "x"]);
+    assert_eq!(cluster.run(&["get", "x", "-o", "/dev/null"]).status, 2);
+    let since = Instant::now();
+    while chunks() > 0 {
+        assert!(since.elapsed() < PATIENCE, "{} chunks are left", chunks());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn an_object_can_be_removed_while_its_chunks_are_being_repaired() {
+    let mut cluster = Cluster::with(7, "uplink = '10Mbit'\ndownlink = '10Mbit'");
+    let how = ["--code", "rs(4,2)", "--chunk-size", "256KiB"];
+    cluster.put("x", 3_000_000, &how);
+    let kept = cluster.put("y", 300_000, &how);
+    cluster.agents[1].kill();
+    cluster.wait("a repair runs", |status| !status["running"].as_array().unwrap().is_empty());
+    cluster.ok(&["rm", "x"]);
+    cluster.wait("nothing runs any more", |status| {
+        status["state"] == "healthy" && status["running"].as_array().unwrap().is_empty()
+    });
+    cluster.assert_reads("y", &kept);
+    let since = Instant::now();
+    let left =
+        || (0..7).filter(|agent| *agent != 1).map(|a| cluster.chunks(a).len()).sum::<usize>();
+    while left() > 6 {
+        assert!(since.elapsed() < PATIENCE, "{} chunks are left of one stripe of six", left());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_put_with_too_few_nodes_names_both_numbers_and_leaves_nothing() {
+    let cluster = Cluster::of(3);
+    let path = cluster.path("source");
+    fs::write(&path, "some bytes").unwrap();
+    let put = cluster.run(&["put", path.to_str().unwrap()]);
+    assert_eq!(put.status, 2);
+    assert!(
+        put.stderr.contains("needs 9 nodes") && put.stderr.contains("3 are up"),
+        "{}",
+        put.stderr
+    );
+    assert_eq!(cluster.json(&["ls"])["objects"], Value::Array(vec![]));
+    cluster.ok(&["put", path.to_str().unwrap(), "--code", "rs(2,1)", "--name", "x"]);
+    let again = cluster.run(&["put", path.to_str().unwrap(), "--code", "rs(2,1)", "--name", "x"]);
+    assert!(again.status == 2 && again.stderr.contains("already"), "{}", again.stderr);
+}
+
+#[test]
+fn a_put_that_loses_nodes_says_so_and_repair_brings_the_rest() {
+    let mut cluster = Cluster::of(8);
+    let path = cluster.path("source");
+    let content = noise(400_000);
+    fs::write(&path, &content).unwrap();
+    cluster.agents[5].kill();
+    let put = cluster.json(&[
+        "put",
+        path.to_str().unwrap(),
+        "--code",
+        "rs(4,3)",
+        "--chunk-size",
+        "64KiB",
+        "--name",
+        "x",
+    ]);
+    assert_eq!(put["objects"][0]["bytes"], 400_000);
+    cluster.assert_reads("x", &content);
+    cluster.wait("the node is given up", |status| count(status, "failed") == 1);
+    cluster.wait_healthy();
+    assert_eq!(cluster.json(&["stat", "x"])["missing_chunks"], 0);
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn an_operator_can_pause_preview_and_resume() {
+    let cluster = Cluster::of(8);
+    let content = cluster.put("x", 2_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let lost = cluster.chunks(6).len();
+    cluster.ok(&["repair", "pause"]);
+    cluster.ok(&["node", "fail", "n6"]);
+    let preview = cluster.json(&["repair", "start", "--dry-run"]);
+    assert_eq!(preview["chunks"], lost);
+    assert_eq!(cluster.json(&["status"])["state"], "paused");
+    cluster.ok(&["repair", "resume"]);
+    let status = cluster.wait_healthy();
+    assert_eq!(status["repaired_chunks"], lost);
+    cluster.assert_reads("x", &content);
+    let unknown = cluster.run(&["node", "fail", "n77"]);
+    assert!(unknown.status == 2 && unknown.stderr.contains("n77"), "{}", unknown.stderr);
+}
+
+#[test]
+fn two_coordinators_never_share_an_address_or_a_database() {
+    let cluster = Cluster::of(0);
+    let second = |name: &str, listen: &str, data: &Path| {
+        let config = cluster.path(name);
+        let text = format!("listen = '{listen}'\ndata_dir = '{}'\n", data.display());
+        fs::write(&config, text).unwrap();
+        finish(suture().args(["coordinator", "--config"]).arg(config))
+    };
+    let in_use = second("a.toml", &cluster.address, &cluster.path("elsewhere"));
+    assert_ne!(in_use.status, 0);
+    assert!(in_use.stderr.contains(&cluster.address), "{}", in_use.stderr);
+    assert!(!cluster.path("elsewhere").exists(), "it took possession before it could listen");
+    let locked = second("b.toml", "127.0.0.1:0", &cluster.path("coordinator"));
+    assert!(
+        locked.status == 1 && locked.stderr.contains("another coordinator"),
+        "{}",
+        locked.stderr
+    );
+    let open = second("c.toml", "0.0.0.0:0", &cluster.path("elsewhere"));
+    assert!(open.status == 2 && open.stderr.contains("insecure"), "{}", open.stderr);
+}
+
+#[test]
+fn an_agent_never_brings_the_chunks_of_one_cluster_into_another() {
+    let mut ours = Cluster::of(1);
+    let theirs = Cluster::of(0);
+    ours.agents[0].kill();
+    let run = |name: &str, coordinator: &str| {
+        let config = ours.path("moved.toml");
+        let data = ours.path("n0");
+        let text = format!(
+            "name = '{name}'\ncoordinator = '{coordinator}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\n",
+            data.display()
+        );
+        fs::write(&config, text).unwrap();
+        finish(suture().args(["agent", "--config"]).arg(config))
+    };
+    let moved = run("n0", &theirs.address);
+    assert!(moved.status == 2 && moved.stderr.contains("belong to cluster"), "{}", moved.stderr);
+    assert_eq!(theirs.json(&["node", "list"])["nodes"], Value::Array(vec![]));
+    let renamed = run("n1", &ours.address);
+    assert!(renamed.status == 2 && renamed.stderr.contains("node 'n0'"), "{}", renamed.stderr);
+}
+
+#[test]
+fn without_a_coordinator_a_command_says_what_to_do() {
+    let status = finish(suture().args(["status", "--coordinator", "127.0.0.1:1"]));
+    assert_eq!(status.status, 1);
+    assert!(status.stderr.contains("127.0.0.1:1") && status.stderr.contains("suture coordinator"));
+}
