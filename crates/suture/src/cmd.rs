@@ -4,6 +4,7 @@ pub mod agent;
 pub mod codes;
 pub mod coordinator;
 pub mod decode;
+pub mod demo;
 pub mod encode;
 pub mod get;
 pub mod ls;

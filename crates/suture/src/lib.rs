@@ -21,6 +21,7 @@ pub mod config;
 pub mod control;
 pub mod coordinator;
 pub mod daemon;
+pub mod demo;
 pub mod input;
 pub mod limit;
 pub mod metadata;

@@ -18,6 +18,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(cmd::demo::Args),
     Encode(cmd::encode::Args),
     Decode(cmd::decode::Args),
     Rebuild(cmd::rebuild::Args),
@@ -57,6 +58,7 @@ fn end_quietly_when_nobody_reads() {
 
 fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
     match command {
+        Command::Demo(args) => cmd::demo::run(args),
         Command::Encode(args) => cmd::encode::run(args),
         Command::Decode(args) => cmd::decode::run(args),
         Command::Rebuild(args) => cmd::rebuild::run(args),

@@ -1,0 +1,299 @@
+//! `suture demo`: a node dies, its data comes back.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use suture_code::Code;
+use suture_repair::policy::Policy;
+use tempfile::TempDir;
+
+use crate::daemon::{self, StopSignals};
+use crate::demo::processes::{Processes, Setting};
+use crate::demo::run::{self, Measured, Scenario};
+use crate::demo::source;
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, print_json, print_table, table};
+use crate::units::{format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate};
+
+/// How much is generated when no data is named.
+const GENERATED_BYTES: u64 = 512 << 20;
+
+/// Seeds the generated data.
+const SEED: u64 = 1;
+
+/// The policy that the closing table compares with.
+const CONVENTIONAL: &str = "cr";
+
+/// Room on the disk beside the stored chunks: rebuilt ones, metadata, logs.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// Store data on real agents, kill one, watch its chunks come back, and compare every byte.
+///
+/// Coordinator and agents are processes of their own on loopback, their links limited so that one
+/// machine plays a network-bound cluster. The closing table holds the repair against the lower
+/// bound and against the conventional repair (cr) of the same failure in a second run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The erasure code
+    #[arg(long, value_name = "CODE", default_value = "rs(6,3)")]
+    code: Code,
+    /// How many agents; at least one more than the code has chunks
+    #[arg(long, value_name = "N", default_value_t = 12)]
+    agents: usize,
+    /// A file or folder to store [default: 512MiB of generated random data]
+    #[arg(long, value_name = "FILE|DIR")]
+    data: Option<PathBuf>,
+    /// The length of chunks
+    #[arg(long, value_name = "SIZE", default_value = "2MiB", value_parser = parse_nonzero_size)]
+    chunk_size: u64,
+    /// What each agent's link carries each way
+    #[arg(long, value_name = "RATE", default_value = "50Mbit", value_parser = parse_rate)]
+    link: f64,
+    /// The repair policy: a preset, or SHAPE/BALANCE/SCHEDULE
+    #[arg(long, value_name = "P", default_value = "suture")]
+    policy: Policy,
+    /// The most memory that each agent uses
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_nonzero_size)]
+    memory: u64,
+    /// Keep the demo's folder: configurations, logs, chunks, metadata
+    #[arg(long)]
+    keep: bool,
+    /// What to print: the story and a table, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    policy: String,
+    code: String,
+    lost_bytes: u64,
+    lost_chunks: u64,
+    detection_seconds: f64,
+    seconds: f64,
+    bytes_per_second: f64,
+    bound_seconds: f64,
+    percent_of_bound: f64,
+    verified: bool,
+    agent_peak_memory_bytes: Option<u64>,
+    agent_memory_ceiling_bytes: u64,
+    conventional: Option<Conventional>,
+}
+
+#[derive(Serialize)]
+struct Conventional {
+    seconds: f64,
+    percent_of_bound: f64,
+}
+
+/// Tells the story, then the table.
+pub fn run(args: Args) -> Result<Outcome> {
+    check(&args)?;
+    let outcome = daemon::block_on(async {
+        let mut stop = daemon::stop_signals()?;
+        let folder = tempfile::Builder::new().prefix("suture-demo-").tempdir();
+        let folder = folder.context("cannot make a temporary folder")?;
+        // The folder goes whatever happens: dropping it removes it.
+        let told = tell(&args, &folder, &mut stop).await;
+        folder.close().context("cannot remove the demo's folder")?;
+        told
+    });
+    let (report, measured) = outcome?;
+    match args.format {
+        Format::Json => print_json(&report)?,
+        Format::Text => print_text(&report, &measured),
+    }
+    Ok(Outcome::Done)
+}
+
+fn check(args: &Args) -> Result<()> {
+    let needed = args.code.chunk_count() + 1;
+    if args.agents < needed {
+        return Err(bad_input(format!(
+            "{} has {} chunks, each on an agent of its own, and a lost one needs another home: \
+             --agents must be at least {needed}",
+            args.code,
+            args.code.chunk_count(),
+        )));
+    }
+    let unit = args.code.alignment() as u64;
+    if !args.chunk_size.is_multiple_of(unit) {
+        let below = (args.chunk_size / unit * unit).max(unit);
+        return Err(bad_input(format!(
+            "a chunk of {} is no multiple of {unit} bytes: use {}B or {}B",
+            args.code,
+            below,
+            args.chunk_size.next_multiple_of(unit),
+        )));
+    }
+    args.policy.built().map_err(bad_input)
+}
+
+/// Runs the scenario, and again with conventional repair; ends everything on Ctrl-C.
+async fn tell(
+    args: &Args,
+    folder: &TempDir,
+    stop: &mut StopSignals,
+) -> Result<(Report, Vec<Measured>)> {
+    let mut stage = None;
+    let told = tokio::select! {
+        told = both_runs(args, folder, &mut stage) => Some(told),
+        () = stop.received() => None,
+    };
+    // A process that ended by itself is a better reason than what followed from it.
+    let ended = stage.as_mut().map_or(Ok(()), Processes::check);
+    if let Some(processes) = stage
+        && let Some(kept) = processes.end(args.keep).await?
+    {
+        eprintln!("suture: everything is kept in {}", kept.display());
+    }
+    match told {
+        Some(told) => told.or_else(|error| ended.and(Err(error))),
+        None => bail!("interrupted; every process is ended and the folder is gone"),
+    }
+}
+
+async fn both_runs(
+    args: &Args,
+    folder: &TempDir,
+    stage: &mut Option<Processes>,
+) -> Result<(Report, Vec<Measured>)> {
+    let mut scenario = scenario(args, folder.path()).await?;
+    scenario.say(&format!(
+        "Suture demo: {}, {} agents, links of {} each way, chunks of {}",
+        args.code,
+        args.agents,
+        format_rate(args.link),
+        format_size(args.chunk_size),
+    ));
+    let mut measured = vec![one_run(args, &scenario, folder.path(), stage).await?];
+    if args.policy != CONVENTIONAL.parse().expect("a known preset") {
+        scenario.setting.policy = CONVENTIONAL.into();
+        scenario.say("the same failure again, repaired conventionally (cr):");
+        measured.push(one_run(args, &scenario, folder.path(), stage).await?);
+    }
+    let report = report(args, &measured)?;
+    Ok((report, measured))
+}
+
+async fn one_run(
+    args: &Args,
+    scenario: &Scenario,
+    folder: &Path,
+    stage: &mut Option<Processes>,
+) -> Result<Measured> {
+    let place = if args.keep { std::env::temp_dir() } else { folder.to_path_buf() };
+    let place = tempfile::Builder::new().prefix("suture-demo-run-").tempdir_in(place)?;
+    let measured = run::run(scenario, place, stage).await?;
+    let processes = stage.take().expect("the run left its processes here");
+    if let Some(kept) = processes.end(args.keep).await? {
+        scenario.say(&format!("  kept       everything in {}", kept.display()));
+    }
+    Ok(measured)
+}
+
+async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
+    let bytes = match &args.data {
+        Some(_) => 0,
+        None => GENERATED_BYTES,
+    };
+    let sources = match &args.data {
+        Some(path) => source::from_user(path)?,
+        None => Vec::new(),
+    };
+    let stored = bytes + sources.iter().map(|source| source.bytes).sum::<u64>();
+    let width = args.code.chunk_count() as u64;
+    let needed = bytes + stored * width / args.code.data_chunks() as u64 * 2 + SPARE_BYTES;
+    check_room(folder, needed)?;
+    let sources = match &args.data {
+        Some(_) => sources,
+        None => {
+            let folder = folder.to_path_buf();
+            let generated = move || source::generate(&folder, GENERATED_BYTES, SEED);
+            tokio::task::spawn_blocking(generated).await??
+        }
+    };
+    let setting = Setting {
+        agents: args.agents,
+        link: Some(args.link),
+        memory: args.memory,
+        policy: format!("{}", args.policy),
+    };
+    let (code, chunk_bytes) = (args.code, args.chunk_size);
+    Ok(Scenario { code, chunk_bytes, sources, setting, format: args.format })
+}
+
+fn check_room(folder: &Path, needed: u64) -> Result<()> {
+    let room = rustix::fs::statvfs(folder).context("cannot tell how full the disk is")?;
+    let free = room.f_bavail * room.f_frsize;
+    if free < needed {
+        return Err(bad_input(format!(
+            "the demo needs {} in '{}', where {} are free: set TMPDIR to a roomier place, or name \
+             smaller --data",
+            format_size(needed),
+            folder.display(),
+            format_size(free),
+        )));
+    }
+    Ok(())
+}
+
+fn report(args: &Args, measured: &[Measured]) -> Result<Report> {
+    let Some(first) = measured.first() else { bail!("nothing was measured") };
+    let bound_seconds = bound(args, first);
+    let percent = |run: &Measured| 100.0 * bound(args, run) / run.seconds;
+    Ok(Report {
+        format: "suture-demo-1",
+        policy: args.policy.to_string(),
+        code: args.code.to_string(),
+        lost_bytes: first.lost_bytes,
+        lost_chunks: first.lost_chunks,
+        detection_seconds: first.detection_seconds,
+        seconds: first.seconds,
+        bytes_per_second: first.lost_bytes as f64 / first.seconds,
+        bound_seconds,
+        percent_of_bound: percent(first),
+        verified: measured.iter().all(|run| run.verified),
+        agent_peak_memory_bytes: first.peak_memory,
+        agent_memory_ceiling_bytes: args.memory,
+        conventional: measured
+            .get(1)
+            .map(|run| Conventional { seconds: run.seconds, percent_of_bound: percent(run) }),
+    })
+}
+
+/// k * lost bytes / (survivors * link): every survivor sends all the time.
+fn bound(args: &Args, run: &Measured) -> f64 {
+    let moved = args.code.data_chunks() as u64 * run.lost_bytes;
+    moved as f64 / ((args.agents - 1) as f64 * args.link)
+}
+
+fn print_text(report: &Report, measured: &[Measured]) {
+    let policies = [report.policy.as_str(), CONVENTIONAL];
+    let header = ["policy", "lost", "repaired in", "rebuilt", "bound", "of the bound"];
+    let mut rows = table(header, &[1, 2, 3, 4, 5]);
+    for (policy, run) in policies.iter().zip(measured) {
+        let percent = match report.conventional.as_ref().filter(|_| *policy == CONVENTIONAL) {
+            Some(conventional) => conventional.percent_of_bound,
+            None => report.percent_of_bound,
+        };
+        rows.add_row([
+            policy.to_string(),
+            format_size(run.lost_bytes),
+            format!("{:.2} s", run.seconds),
+            format!("{:.1} MB/s", run.lost_bytes as f64 / run.seconds / 1e6),
+            format!("{:.2} s", run.seconds * percent / 100.0),
+            format!("{percent:.0} %"),
+        ]);
+    }
+    println!();
+    print_table(&rows);
+    println!(
+        "bound: k x lost bytes / (survivors x link); noticed after {}; agents used at most {} of {}",
+        format_seconds(report.detection_seconds),
+        report.agent_peak_memory_bytes.map_or("unknown memory".into(), format_size),
+        format_size(report.agent_memory_ceiling_bytes),
+    );
+}

@@ -1,0 +1,190 @@
+//! The processes of a demo: one coordinator and its agents on loopback, and their folder.
+//!
+//! Place: around the whole life of a repair. They are real processes, started as anybody would
+//! start them, and whatever happens to the demo they end with it: they hold the read end of a pipe
+//! and stop when it closes, so that not even killing the demo leaves one behind.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+/// A process that has not said where it listens after this is not going to.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lines of a log that are shown when its process has failed.
+const LOG_LINES_SHOWN: usize = 12;
+
+/// What the agents of a demo are limited to and how the coordinator repairs.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How many agents.
+    pub agents: usize,
+    /// Bytes per second of each link, each way; `None` for no limit.
+    pub link: Option<f64>,
+    /// Memory of each agent.
+    pub memory: u64,
+    /// The repair policy.
+    pub policy: String,
+}
+
+/// The name of the coordinator among the processes.
+const COORDINATOR: &str = "coordinator";
+
+/// Running processes in a folder of their own.
+pub struct Processes {
+    folder: TempDir,
+    /// Each from the moment it was started, so that none is forgotten whatever comes.
+    children: Vec<(String, Child)>,
+    /// The agent that was killed on purpose.
+    killed: Option<String>,
+    /// Where the coordinator listens.
+    pub address: String,
+}
+
+impl Processes {
+    /// None yet.
+    pub fn new(folder: TempDir) -> Processes {
+        Processes { folder, children: Vec::new(), killed: None, address: String::new() }
+    }
+
+    /// Starts the coordinator.
+    pub async fn start_coordinator(&mut self, setting: &Setting) -> Result<()> {
+        let text = coordinator_config(&self.path(COORDINATOR), setting);
+        self.address = self.start(COORDINATOR, "coordinator", &text).await?;
+        Ok(())
+    }
+
+    /// Starts one more agent; the first is `node-01`.
+    pub async fn start_agent(&mut self, setting: &Setting) -> Result<()> {
+        let name = format!("node-{:02}", self.children.len());
+        let text = agent_config(&name, &self.path(&name), &self.address, setting);
+        self.start(&name, "agent", &text).await?;
+        Ok(())
+    }
+
+    /// Kills an agent without warning: SIGKILL.
+    pub async fn kill(&mut self, name: &str) -> Result<u32> {
+        let agent = self.children.iter_mut().find(|(agent, _)| agent == name);
+        let (_, child) = agent.with_context(|| format!("no agent is called {name}"))?;
+        let id = child.id().with_context(|| format!("{name} has already ended"))?;
+        child.kill().await.with_context(|| format!("cannot kill {name}"))?;
+        self.killed = Some(name.to_string());
+        Ok(id)
+    }
+
+    /// The most memory that any living agent has had at a time, in bytes.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let agents = self.children.iter().filter(|(name, _)| name != COORDINATOR);
+        agents.filter_map(|(_, child)| peak_memory(child.id()?)).max()
+    }
+
+    /// An error if a process ended that should not have; the one that was killed should have.
+    pub fn check(&mut self) -> Result<()> {
+        for (name, child) in &mut self.children {
+            if self.killed.as_ref() != Some(&*name)
+                && let Some(status) = child.try_wait()?
+            {
+                let log = self.folder.path().join(&*name).join("log");
+                bail!("{name} ended with {status}; its last words:\n{}", last_lines(&log));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every process, waits until they are gone, and removes the folder unless it is kept.
+    pub async fn end(mut self, keep: bool) -> Result<Option<PathBuf>> {
+        for (_, child) in &mut self.children {
+            // It may have ended by itself.
+            let _ = child.start_kill();
+        }
+        for (_, child) in &mut self.children {
+            child.wait().await.context("cannot wait for a process")?;
+        }
+        if keep {
+            return Ok(Some(self.folder.keep()));
+        }
+        self.folder.close().context("cannot remove the demo's folder")?;
+        Ok(None)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Starts `suture COMMAND` and waits until it says where it listens.
+    async fn start(&mut self, name: &str, command: &str, config: &str) -> Result<String> {
+        let folder = self.path(name);
+        std::fs::create_dir_all(&folder).context("cannot make a folder for the demo")?;
+        let (config_file, log) = (folder.join("config.toml"), folder.join("log"));
+        std::fs::write(&config_file, config).context("cannot write a configuration")?;
+        let program = std::env::current_exe().context("cannot find the own program")?;
+        let mut child = Command::new(program)
+            .args([command, "--until-stdin-closes", "--config"])
+            .arg(&config_file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).context("cannot write a log")?)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let stdout = child.stdout.take().expect("it is piped");
+        self.children.push((name.to_string(), child));
+        let mut lines = BufReader::new(stdout).lines();
+        let first = tokio::time::timeout(START_PATIENCE, lines.next_line()).await;
+        let line = first.ok().and_then(Result::ok).flatten().unwrap_or_default();
+        match line.strip_prefix("listening on ") {
+            Some(address) => Ok(address.trim().to_string()),
+            None => bail!("{name} did not start; its last words:\n{}", last_lines(&log)),
+        }
+    }
+}
+
+/// Timers short enough to watch: a killed agent counts as failed after two seconds.
+fn coordinator_config(folder: &Path, setting: &Setting) -> String {
+    format!(
+        "listen = \"127.0.0.1:0\"\ndata_dir = {}\n\n[timers]\nsuspect = \"800ms\"\ndead = \"2s\"\n\
+         start_grace = \"1min\"\nstall = \"15s\"\nretry_first = \"200ms\"\nretry_max = \"5s\"\n\n\
+         [repair]\npolicy = {}\n",
+        quoted(&folder.join("data")),
+        toml::Value::String(setting.policy.clone()),
+    )
+}
+
+fn agent_config(name: &str, folder: &Path, coordinator: &str, setting: &Setting) -> String {
+    let link = match setting.link {
+        Some(link) => {
+            let rate = format!("{}B", link.round());
+            format!("uplink = \"{rate}\"\ndownlink = \"{rate}\"\n")
+        }
+        None => String::new(),
+    };
+    format!(
+        "name = \"{name}\"\ncoordinator = \"{coordinator}\"\nlisten = \"127.0.0.1:0\"\n\
+         data_dir = {}\nmemory = \"{}B\"\n{link}\n[timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
+        quoted(&folder.join("data")),
+        setting.memory,
+    )
+}
+
+fn quoted(path: &Path) -> toml::Value {
+    toml::Value::String(path.to_string_lossy().into_owned())
+}
+
+fn peak_memory(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+}

@@ -1,0 +1,285 @@
+//! One run of the demo: store, kill, watch the repair, compare every byte with its source.
+//!
+//! Place: the whole life of a repair, seen from outside: this file only starts processes, asks the
+//! coordinator what a user could ask, and kills.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use suture_code::Code;
+use tempfile::TempDir;
+
+use super::processes::{Processes, Setting};
+use super::source::Source;
+use crate::cmd::status;
+use crate::control::client::{self, Client};
+use crate::control::proto::{NodeStatus, StatusReply};
+use crate::object::{read, write};
+use crate::output::{Format, counted};
+use crate::progress::Progress;
+use crate::units::{format_seconds, format_size};
+
+/// How often the coordinator is asked how it goes.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// Agents that have not joined after this are not going to.
+const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a run is about.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The code.
+    pub code: Code,
+    /// The length of chunks.
+    pub chunk_bytes: u64,
+    /// What is stored.
+    pub sources: Vec<Source>,
+    /// The processes.
+    pub setting: Setting,
+    /// What to print and how.
+    pub format: Format,
+}
+
+/// What a run measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    /// Chunks lost with the node.
+    pub lost_chunks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// From the kill to the declaration of the failure.
+    pub detection_seconds: f64,
+    /// From the declaration to the last committed location.
+    pub seconds: f64,
+    /// What the busiest link of the plans needs.
+    pub planned_seconds: f64,
+    /// The most memory that an agent used.
+    pub peak_memory: Option<u64>,
+    /// Whether every object equals its source.
+    pub verified: bool,
+}
+
+/// Performs one run. The processes are left in `stage`, whatever happens, for the caller to end.
+pub async fn run(
+    scenario: &Scenario,
+    folder: TempDir,
+    stage: &mut Option<Processes>,
+) -> Result<Measured> {
+    let say = |line: String| scenario.say(&line);
+    let processes = stage.insert(Processes::new(folder));
+    processes.start_coordinator(&scenario.setting).await?;
+    let mut client = start_agents(scenario, processes).await?;
+    let agents = scenario.setting.agents;
+    say(format!("  started    a coordinator and {agents} agents, each a process of its own"));
+    let stored = store(scenario, &mut client).await?;
+    say(stored);
+    let before = status::ask(&mut client).await?;
+    let victim = victim(&before);
+    let process = processes.kill(&victim.name).await?;
+    say(format!(
+        "  killed     {} (process {process}) with SIGKILL; {} lie there",
+        victim.name,
+        counted(victim.chunks, "chunk"),
+    ));
+    let killed_at = before.uptime_seconds;
+    let (lost, declared_at) = notice(&mut client, processes).await?;
+    let detection_seconds = declared_at - killed_at;
+    say(format!(
+        "  noticed    after {}: {} ({}) are lost",
+        format_seconds(detection_seconds),
+        counted(lost.lost_chunks, "chunk"),
+        format_size(lost.lost_bytes),
+    ));
+    let last = watch(scenario, &mut client, processes, &lost).await?;
+    let mut measured = Measured {
+        lost_chunks: lost.lost_chunks,
+        lost_bytes: lost.lost_bytes,
+        detection_seconds,
+        seconds: last.committed_seconds.unwrap_or(declared_at) - declared_at,
+        planned_seconds: last.planned_seconds,
+        peak_memory: processes.peak_memory(),
+        verified: false,
+    };
+    say(format!(
+        "  repaired   {} in {}, each proven against its checksum",
+        counted(last.repaired_chunks, "chunk"),
+        format_seconds(measured.seconds),
+    ));
+    verify(scenario, &mut client).await?;
+    measured.verified = true;
+    say(format!(
+        "  verified   {}: every byte equals its source",
+        counted(scenario.sources.len() as u64, "object")
+    ));
+    processes.check()?;
+    Ok(measured)
+}
+
+impl Scenario {
+    /// A line of the story: for people on stdout, beside JSON on stderr.
+    pub fn say(&self, line: &str) {
+        match self.format {
+            Format::Text => println!("{line}"),
+            Format::Json => eprintln!("{line}"),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+}
+
+async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Result<Client> {
+    let mut client = client::connect(&processes.address).await?;
+    for _ in 0..scenario.setting.agents {
+        processes.start_agent(&scenario.setting).await?;
+    }
+    let since = Instant::now();
+    loop {
+        let status = status::ask(&mut client).await?;
+        let up = status.nodes.iter().filter(|node| node.health == "up" && node.free_bytes > 0);
+        let up = up.count();
+        if up == scenario.setting.agents {
+            return Ok(client);
+        }
+        processes.check()?;
+        ensure!(since.elapsed() < JOIN_PATIENCE, "only {up} agents have joined after a minute");
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
+    let began = Instant::now();
+    let progress = Arc::new(Progress::bytes(scenario.format, "storing", scenario.bytes()));
+    let (mut stripes, mut stored_bytes) = (0, 0);
+    for source in &scenario.sources {
+        let file = File::open(&source.path)
+            .with_context(|| format!("cannot read '{}'", source.path.display()))?;
+        let wish = write::Wish {
+            name: source.name.clone(),
+            code: scenario.code,
+            chunk_bytes: scenario.chunk_bytes,
+        };
+        let stored = write::put(client, &wish, write::Source::file(file)?, &progress).await?;
+        stripes += stored.stripes;
+        stored_bytes += stored.stored_bytes;
+    }
+    drop(progress);
+    Ok(format!(
+        "  stored     {}, {}, as {} of {} ({} with parity) in {}",
+        counted(scenario.sources.len() as u64, "object"),
+        format_size(scenario.bytes()),
+        counted(stripes, "stripe"),
+        scenario.code,
+        format_size(stored_bytes),
+        format_seconds(began.elapsed().as_secs_f64()),
+    ))
+}
+
+/// The node with the most chunks; of several, the first. The same in every run.
+fn victim(status: &StatusReply) -> NodeStatus {
+    let most = status.nodes.iter().max_by_key(|node| (node.chunks, u32::MAX - node.node));
+    most.expect("there are agents").clone()
+}
+
+/// Waits until the coordinator declares the node failed; returns what it knew then, and when.
+async fn notice(client: &mut Client, processes: &mut Processes) -> Result<(StatusReply, f64)> {
+    loop {
+        let status = status::ask(client).await?;
+        if let Some(declared) = status.declared_seconds {
+            return Ok((status, declared));
+        }
+        processes.check()?;
+        tokio::time::sleep(ASK_EVERY / 5).await;
+    }
+}
+
+/// Shows how the repair goes until nothing is lost any more.
+async fn watch(
+    scenario: &Scenario,
+    client: &mut Client,
+    processes: &mut Processes,
+    lost: &StatusReply,
+) -> Result<StatusReply> {
+    let progress = Progress::told(scenario.format, "repairing");
+    let mut is_planned = false;
+    loop {
+        let now = status::ask(client).await?;
+        if now.planned_chunks > 0 && !is_planned {
+            is_planned = true;
+            progress.above(|| scenario.say(&plan_line(scenario, &now)));
+        }
+        let moving: u64 = now.running.iter().map(|running| running.bytes_done).sum();
+        let done = (now.repaired_bytes + moving).min(lost.lost_bytes);
+        let words = format!(
+            "{} of {}, {}",
+            now.repaired_chunks,
+            counted(lost.lost_chunks, "chunk"),
+            status::pace(&now)
+        );
+        progress.tell(done, lost.lost_bytes, words);
+        if now.at_risk.iter().sum::<u64>() == 0 {
+            return Ok(now);
+        }
+        processes.check()?;
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+fn plan_line(scenario: &Scenario, status: &StatusReply) -> String {
+    format!(
+        "  planned    by {}: {}, each from {} others; the busiest link needs {}",
+        scenario.setting.policy,
+        counted(status.planned_chunks, "repair"),
+        scenario.code.data_chunks(),
+        format_seconds(status.planned_seconds),
+    )
+}
+
+/// Reads every object back and compares it with its source.
+async fn verify(scenario: &Scenario, client: &mut Client) -> Result<()> {
+    let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
+    for source in &scenario.sources {
+        let lookup = read::Lookup::of(client, &source.name).await?;
+        let file = File::open(&source.path)?;
+        let mut comparison = Comparison { file, name: &source.name, buffer: Vec::new() };
+        let fetched = read::get(client, lookup, &mut comparison, &progress).await?;
+        ensure!(
+            fetched.bytes == source.bytes,
+            "'{}' came back with {} bytes instead of {}",
+            source.name,
+            fetched.bytes,
+            source.bytes
+        );
+    }
+    Ok(())
+}
+
+/// A sink that compares what comes with the file that it should equal.
+struct Comparison<'a> {
+    file: File,
+    name: &'a str,
+    buffer: Vec<u8>,
+}
+
+impl read::Sink for Comparison<'_> {
+    fn takes_any_order(&self) -> bool {
+        true
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.buffer.resize(bytes.len(), 0);
+        let read = self.file.read_exact_at(&mut self.buffer, offset);
+        read.with_context(|| format!("cannot read the source of '{}'", self.name))?;
+        ensure!(
+            self.buffer == bytes,
+            "'{}' differs from its source within {} bytes from {offset} on",
+            self.name,
+            bytes.len()
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Rules of the code base that a test can keep: arrows, purity, file heads, sizes, links.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file longer than this needs to be two; see CONTRIBUTING.md.
+const FILE_LINES_MAX: usize = 800;
+
+/// What each crate of the workspace may use of the others.
+const ARROWS: [(&str, &[&str]); 5] = [
+    ("suture-gf", &[]),
+    ("suture-code", &["suture-gf"]),
+    ("suture-repair", &["suture-code", "suture-gf"]),
+    ("suture-sim", &["suture-repair", "suture-code", "suture-gf"]),
+    ("suture", &["suture-sim", "suture-repair", "suture-code", "suture-gf"]),
+];
+
+/// Third-party crates that the lower crates may use. The binary's are listed in the workspace.
+const OUTSIDERS: [(&str, &[&str]); 4] = [
+    ("suture-gf", &[]),
+    ("suture-code", &[]),
+    ("suture-repair", &["serde", "serde_json"]),
+    ("suture-sim", &[]),
+];
+
+/// What must not appear in the crates that decide, beside what clippy.toml forbids there.
+const IMPURE: [&str; 12] = [
+    "std::time",
+    "std::fs",
+    "std::net",
+    "std::thread",
+    "std::env",
+    "std::process",
+    "HashMap",
+    "HashSet",
+    "tokio",
+    "tracing",
+    "thread_local",
+    "static mut",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+fn files(under: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(under).expect("a readable folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn sources(krate: &str) -> Vec<PathBuf> {
+    files(&root().join("crates").join(krate).join("src"), ".rs")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The names under `[dependencies]` of a crate's manifest.
+fn dependencies(krate: &str) -> Vec<String> {
+    let manifest = read(&root().join("crates").join(krate).join("Cargo.toml"));
+    let table: toml::Table = manifest.parse().expect("a manifest");
+    let names = table.get("dependencies").and_then(|d| d.as_table()).map(|d| d.keys().cloned());
+    names.into_iter().flatten().collect()
+}
+
+#[test]
+fn arrows_between_crates_go_left_only() {
+    let outsiders: BTreeMap<_, _> = OUTSIDERS.into_iter().collect();
+    for (krate, allowed) in ARROWS {
+        for dependency in dependencies(krate) {
+            let own = dependency.starts_with("suture");
+            let allowed = if own { Some(&allowed) } else { outsiders.get(krate) };
+            if let Some(allowed) = allowed {
+                assert!(allowed.contains(&&*dependency), "{krate} must not use {dependency}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_crates_that_decide_are_pure() {
+    for path in ["suture-code", "suture-repair", "suture-sim"].into_iter().flat_map(sources) {
+        let text = read(&path);
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for word in IMPURE {
+                assert!(!line.contains(word), "{}: {word} in {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_kernels_are_unsafe() {
+    for (krate, _) in ARROWS.into_iter().filter(|(krate, _)| *krate != "suture-gf") {
+        let entry = |file| root().join(format!("crates/{krate}/src/{file}"));
+        for path in ["lib.rs", "main.rs"].map(entry).iter().filter(|path| path.exists()) {
+            assert!(read(path).contains("#![forbid(unsafe_code)]"), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_file_begins_by_telling_what_it_is() {
+    for path in ARROWS.into_iter().flat_map(|(krate, _)| sources(krate)) {
+        assert!(read(&path).starts_with("//! "), "{} has no head", path.display());
+    }
+}
+
+#[test]
+fn no_file_is_too_long_to_hold_in_the_head() {
+    for path in ARROWS.into_iter().flat_map(|(krate, _)| sources(krate)) {
+        let lines = read(&path).lines().count();
+        assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn every_dependency_has_a_reason() {
+    let manifest = read(&root().join("Cargo.toml"));
+    let section = manifest.split("[workspace.dependencies]").nth(1).expect("the section");
+    let section = section.split("\n[").next().expect("its text");
+    for line in section.lines().filter(|line| line.contains('=')) {
+        let own = line.starts_with("suture-");
+        assert!(own || line.contains('#'), "no reason given: {line}");
+    }
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md"] {
+        let text = read(&root().join(document));
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let is_file = !link.starts_with("http") && !link.starts_with('#');
+            assert!(!is_file || root().join(link).exists(), "{document} links to {link}");
+        }
+    }
+}
