@@ -2,15 +2,20 @@
 //!
 //! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
 //! A code has a name that people write (`rs(6,3)`), sizes, and two answers: how to encode and how
-//! to repair, both as a repair DAG. To add a code: one file like `rs.rs`, one variant of [`Code`],
-//! one line in `FAMILIES` and one arm in each `match` below; the compiler lists the arms.
+//! to repair, both as a repair DAG. To add a code: one file like `rs.rs` that answers [`Describe`],
+//! one variant of [`Code`], one line in `FAMILIES`, and one arm in `Code::description`.
 //!
 //! Invariants: data chunks come first, then parity; names survive a round trip through text; a
 //! helper set that `helpers_for` gives is one that `repair_dag` takes.
 
+use crate::butterfly::Butterfly;
+use crate::clay::Clay;
 use crate::dag::Dag;
 use crate::error::CodeError;
+use crate::lrc::Lrc;
 use crate::rs::Rs;
+use crate::rs_vandermonde::RsVandermonde;
+use crate::trace::{self, Scheme};
 use std::fmt;
 use std::str::FromStr;
 
@@ -30,6 +35,14 @@ pub struct ChunkIndex(pub u8);
 pub enum Code {
     /// Reed-Solomon as HDFS and ISA-L write it.
     Rs(Rs),
+    /// Reed-Solomon as klauspost/reedsolomon and Backblaze write it.
+    RsVandermonde(RsVandermonde),
+    /// Locally repairable, as in Azure.
+    Lrc(Lrc),
+    /// Exclusive or alone, two parities, repair with half the traffic.
+    Butterfly(Butterfly),
+    /// Coupled layers: any sizes, repair with the least traffic that is possible.
+    Clay(Clay),
 }
 
 /// A family of codes: what its names look like, and how to build one.
@@ -39,34 +52,104 @@ struct Family {
     build: fn(&[usize]) -> Result<Code, CodeError>,
 }
 
-/// Every family, also those whose turn is still to come: their names are taken.
 const FAMILIES: &[Family] = &[
-    Family { name: "rs", form: "rs(k,m)", build: build_rs },
+    Family {
+        name: "rs",
+        form: "rs(k,m)",
+        build: |sizes| Rs::new(sizes[0], sizes[1]).map(Code::Rs),
+    },
     Family {
         name: "rs-vandermonde",
         form: "rs-vandermonde(k,m)",
-        build: |_| not_built("rs-vandermonde"),
+        build: |sizes| RsVandermonde::new(sizes[0], sizes[1]).map(Code::RsVandermonde),
     },
-    Family { name: "lrc", form: "lrc(k,l,m)", build: |_| not_built("lrc") },
-    Family { name: "butterfly", form: "butterfly(k)", build: |_| not_built("butterfly") },
-    Family { name: "clay", form: "clay(k,m,d)", build: |_| not_built("clay") },
+    Family {
+        name: "lrc",
+        form: "lrc(k,l,m)",
+        build: |sizes| Lrc::new(sizes[0], sizes[1], sizes[2]).map(Code::Lrc),
+    },
+    Family {
+        name: "butterfly",
+        form: "butterfly(k)",
+        build: |sizes| Butterfly::new(sizes[0]).map(Code::Butterfly),
+    },
+    Family {
+        name: "clay",
+        form: "clay(k,m,d)",
+        build: |sizes| Clay::new(sizes[0], sizes[1], sizes[2]).map(Code::Clay),
+    },
 ];
 
+/// What a code says of itself. [`Code`] documents the questions; the answers given here are those
+/// of codes that any k chunks decode. Chunk lists have been checked: they name chunks of the
+/// stripe, none twice, and no helper is lost.
+pub(crate) trait Describe: fmt::Display {
+    fn data_chunks(&self) -> usize;
+    fn parity_chunks(&self) -> usize;
+
+    fn sub_chunk_count(&self) -> u32 {
+        1
+    }
+
+    fn loss_tolerance(&self) -> usize {
+        self.parity_chunks()
+    }
+
+    fn decodable(&self, available: &[ChunkIndex]) -> bool {
+        available.len() >= self.data_chunks()
+    }
+
+    fn least_helper_sub_chunks(&self, _lost: ChunkIndex) -> u32 {
+        self.data_chunks() as u32
+    }
+
+    fn helpers_for(
+        &self,
+        _lost: &[ChunkIndex],
+        available: &[ChunkIndex],
+    ) -> Result<Vec<ChunkIndex>, CodeError> {
+        let needed = self.data_chunks();
+        let first = available.get(..needed).map(<[ChunkIndex]>::to_vec);
+        first.ok_or(CodeError::NotEnoughChunks { needed, available: available.len() })
+    }
+
+    fn encode_dag(&self) -> Dag;
+    fn repair_dag(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Result<Dag, CodeError>;
+
+    /// Where chunk i is a multiple of f(i) with f any polynomial of degree less than k: for each
+    /// chunk a number w_i such that the sum of w_i * q(i) * chunk_i is zero for every polynomial q
+    /// of degree less than m. Trace repair is built on it.
+    fn dual_multipliers(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn data_and_parity(&self) -> (Vec<ChunkIndex>, Vec<ChunkIndex>) {
+        let chunks = 0..(self.data_chunks() + self.parity_chunks()) as u8;
+        chunks.map(ChunkIndex).partition(|chunk| usize::from(chunk.0) < self.data_chunks())
+    }
+}
+
 impl Code {
+    fn description(&self) -> &dyn Describe {
+        match self {
+            Code::Rs(code) => code,
+            Code::RsVandermonde(code) => code,
+            Code::Lrc(code) => code,
+            Code::Butterfly(code) => code,
+            Code::Clay(code) => code,
+        }
+    }
+
     /// Data chunks of a stripe: k.
     #[must_use]
     pub fn data_chunks(&self) -> usize {
-        match self {
-            Code::Rs(rs) => rs.data_chunks(),
-        }
+        self.description().data_chunks()
     }
 
     /// Parity chunks of a stripe: m, all kinds together.
     #[must_use]
     pub fn parity_chunks(&self) -> usize {
-        match self {
-            Code::Rs(rs) => rs.parity_chunks(),
-        }
+        self.description().parity_chunks()
     }
 
     /// Chunks of a stripe.
@@ -83,9 +166,7 @@ impl Code {
     /// Sub-chunks of a unit: alpha.
     #[must_use]
     pub fn sub_chunk_count(&self) -> u32 {
-        match self {
-            Code::Rs(_) => 1,
-        }
+        self.description().sub_chunk_count()
     }
 
     /// Units are multiples of this many bytes: 64 per sub-chunk.
@@ -97,20 +178,16 @@ impl Code {
     /// How many chunks may be lost, whichever they are, without losing data.
     #[must_use]
     pub fn loss_tolerance(&self) -> usize {
-        match self {
-            Code::Rs(rs) => rs.parity_chunks(),
-        }
+        self.description().loss_tolerance()
     }
 
     /// Whether these chunks are enough to know the whole stripe. Repeated and unknown indices count
     /// for nothing.
     #[must_use]
     pub fn decodable(&self, available: &[ChunkIndex]) -> bool {
-        match self {
-            Code::Rs(rs) => {
-                self.chunks().filter(|chunk| available.contains(chunk)).count() >= rs.data_chunks()
-            }
-        }
+        let known: Vec<ChunkIndex> =
+            self.chunks().filter(|chunk| available.contains(chunk)).collect();
+        self.description().decodable(&known)
     }
 
     /// The least that the helpers of one lost chunk must send, in sub-chunks; divide by
@@ -122,12 +199,11 @@ impl Code {
     #[must_use]
     pub fn least_helper_sub_chunks(&self, lost: ChunkIndex) -> u32 {
         assert!(usize::from(lost.0) < self.chunk_count(), "no chunk {lost} in {self}");
-        match self {
-            Code::Rs(rs) => rs.data_chunks() as u32,
-        }
+        self.description().least_helper_sub_chunks(lost)
     }
 
-    /// A smallest helper set for the lost chunks, preferring those that come early in `available`.
+    /// The helpers that send least together for the lost chunks, as few as that takes, preferring
+    /// those that come early in `available`; in that order.
     ///
     /// # Errors
     /// When a list names a chunk twice, or one that does not exist, or one that the other names;
@@ -138,23 +214,20 @@ impl Code {
         available: &[ChunkIndex],
     ) -> Result<Vec<ChunkIndex>, CodeError> {
         check_repair(self.chunk_count(), lost, available)?;
-        match self {
-            Code::Rs(rs) => available.get(..rs.data_chunks()).map(<[ChunkIndex]>::to_vec).ok_or(
-                CodeError::NotEnoughChunks { needed: rs.data_chunks(), available: available.len() },
-            ),
-        }
+        self.description().helpers_for(lost, available)
     }
 
-    /// How to compute the parity chunks from the data chunks.
+    /// How to compute the parity chunks from the data chunks. Sources and outputs stand in the
+    /// order of the chunks, each chunk's sub-chunks in ascending order.
     #[must_use]
     pub fn encode_dag(&self) -> Dag {
-        match self {
-            Code::Rs(rs) => rs.encode_dag(),
-        }
+        self.description().encode_dag()
     }
 
     /// How to rebuild the lost chunks from exactly these helpers. Sources stand in the order of
-    /// `helpers`, outputs in the order of `lost`.
+    /// `helpers`, outputs in the order of `lost`, each chunk's sub-chunks in ascending order.
+    ///
+    /// Some codes repair one chunk with less traffic from more than k helpers; from k they decode.
     ///
     /// # Errors
     /// As [`Code::helpers_for`], and when there are more helpers than the repair uses.
@@ -163,9 +236,51 @@ impl Code {
         lost: &[ChunkIndex],
         helpers: &[ChunkIndex],
     ) -> Result<Dag, CodeError> {
-        match self {
-            Code::Rs(rs) => rs.repair_dag(lost, helpers),
+        check_repair(self.chunk_count(), lost, helpers)?;
+        self.description().repair_dag(lost, helpers)
+    }
+
+    /// The known schemes for rebuilding one chunk from traces, which takes less traffic than k
+    /// chunks; none for codes without any.
+    #[must_use]
+    pub fn schemes(&self) -> &'static [Scheme] {
+        match self.dual_multipliers() {
+            Some(_) => trace::known_schemes(self.data_chunks(), self.parity_chunks()),
+            None => &[],
         }
+    }
+
+    /// The known scheme that rebuilds `lost` from all chunks but `missing`; `None` when there is
+    /// none, and k whole chunks are needed.
+    #[must_use]
+    pub fn trace_scheme(
+        &self,
+        lost: ChunkIndex,
+        missing: &[ChunkIndex],
+    ) -> Option<&'static Scheme> {
+        self.schemes().iter().find(|scheme| scheme.serves(lost, missing))
+    }
+
+    /// How to rebuild a chunk from traces: every helper sends its rank of bits for each byte, and
+    /// one decoder has them all. Sources stand in ascending order of the helpers.
+    ///
+    /// # Errors
+    /// When the code has no traces, or the scheme is not for stripes of its size.
+    pub fn trace_dag(&self, scheme: &Scheme) -> Result<Dag, CodeError> {
+        let multipliers = self.dual_multipliers();
+        let multipliers =
+            multipliers.ok_or_else(|| CodeError::NoTraces { code: self.to_string() })?;
+        trace::repair_dag(&multipliers, self.parity_chunks(), scheme)
+    }
+
+    /// Whether chunks can be rebuilt from traces, given a scheme.
+    #[must_use]
+    pub fn has_traces(&self) -> bool {
+        self.dual_multipliers().is_some()
+    }
+
+    pub(crate) fn dual_multipliers(&self) -> Option<Vec<u8>> {
+        self.description().dual_multipliers()
     }
 }
 
@@ -177,9 +292,7 @@ impl fmt::Display for ChunkIndex {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Code::Rs(rs) => write!(f, "rs({},{})", rs.data_chunks(), rs.parity_chunks()),
-        }
+        self.description().fmt(f)
     }
 }
 
@@ -226,14 +339,6 @@ pub(crate) fn check_repair(
         Some(&chunk) => Err(CodeError::HelperIsLost { chunk }),
         None => Ok(()),
     }
-}
-
-fn build_rs(parameters: &[usize]) -> Result<Code, CodeError> {
-    Ok(Code::Rs(Rs::new(parameters[0], parameters[1])?))
-}
-
-fn not_built(family: &'static str) -> Result<Code, CodeError> {
-    Err(CodeError::NotBuiltYet { family })
 }
 
 /// `" rs( 6, 3 )"` becomes `("rs", [6, 3])`; spaces and capitals are forgiven.

@@ -10,8 +10,8 @@
 //! bit matrix.
 //!
 //! Invariants (checked by [`Dag::validate`]): a sum uses only values defined before it, so there
-//! are no cycles and the order of definition is an order of execution; maps fit the widths; sources
-//! and outputs are named once. Codes act position by position: the DAG is the same for every slice,
+//! are no cycles and the order of definition is an order of execution; maps fit the widths; sums
+//! formed at a helper are of its own sub-chunks; sources and outputs are named once. Codes act position by position: the DAG is the same for every slice,
 //! and slices are independent.
 
 use crate::code::ChunkIndex;
@@ -19,6 +19,10 @@ use crate::error::DagFault;
 use std::collections::BTreeSet;
 use std::fmt;
 use suture_gf::{BitMatrix, Matrix, field};
+
+mod split;
+
+pub use split::Split;
 
 /// Bits per symbol of plain bytes.
 pub const BYTE_WIDTH: usize = 8;
@@ -93,6 +97,8 @@ pub enum Join {
     /// At one decoder that has all terms: they are narrower than the value, or serve several values
     /// at once.
     AtDecoder,
+    /// At the helper that owns all its terms: what travels is this value, in place of them.
+    AtHelper,
 }
 
 /// A sub-chunk to be produced.
@@ -133,6 +139,12 @@ impl Dag {
     /// Defines a value that is computed.
     pub fn add_sum(&mut self, width: usize, join: Join, terms: Vec<Term>) -> ValueId {
         self.define(Value { width, origin: Origin::Sum { join, terms } })
+    }
+
+    /// Defines a value that is the sum of others as they are: their exclusive or.
+    pub fn add_xor(&mut self, join: Join, values: &[ValueId]) -> ValueId {
+        let terms = values.iter().map(|&value| Term::times(1, value)).collect();
+        self.add_sum(BYTE_WIDTH, join, terms)
     }
 
     /// Asks for a value as a sub-chunk of a chunk.
@@ -192,7 +204,12 @@ impl Dag {
                         return Err(DagFault::DuplicateSource { source: *source });
                     }
                 }
-                Origin::Sum { terms, .. } => self.validate_sum(id, value.width, terms)?,
+                Origin::Sum { join, terms } => {
+                    self.validate_sum(id, value.width, terms)?;
+                    if *join == Join::AtHelper && self.owner(id).is_none() {
+                        return Err(DagFault::MixedOwners { value: id });
+                    }
+                }
             }
         }
         self.validate_outputs()
@@ -321,6 +338,14 @@ impl Dag {
             return Ok(());
         }
         Err(DagFault::NoSuchSubChunk { chunk, sub_chunk, sub_chunk_count: self.sub_chunk_count })
+    }
+}
+
+impl Term {
+    /// A value times a constant of GF(2^8).
+    #[must_use]
+    pub fn times(coefficient: u8, value: ValueId) -> Term {
+        Term { value, map: Map::Coefficient(coefficient) }
     }
 }
 

@@ -24,11 +24,6 @@ pub enum CodeError {
         /// The known family that is spelled most like it.
         nearest: &'static str,
     },
-    /// The family is known by name, but this version cannot compute it.
-    NotBuiltYet {
-        /// The family.
-        family: &'static str,
-    },
     /// The family takes another number of parameters.
     ParameterCount {
         /// How the family is written.
@@ -46,6 +41,22 @@ pub enum CodeError {
         parity_chunks: usize,
         /// The most chunks that a stripe of the family can have.
         chunk_count_max: usize,
+    },
+    /// No such code: its parameters break a rule of its family.
+    BreaksRule {
+        /// The code as it would be written.
+        name: String,
+        /// The rule.
+        rule: &'static str,
+    },
+    /// The construction would cut chunks into too many sub-chunks to be of use.
+    TooManySubChunks {
+        /// The code as it would be written.
+        name: String,
+        /// Sub-chunks per chunk, where they can be counted in 64 bits.
+        sub_chunk_count: u64,
+        /// The most that are allowed.
+        sub_chunk_count_max: u32,
     },
     /// A chunk index past the end of the stripe.
     NoSuchChunk {
@@ -73,12 +84,36 @@ pub enum CodeError {
         /// How many there are.
         available: usize,
     },
+    /// The survivors are many enough, but they do not determine what is lost.
+    NotDetermined {
+        /// How many chunks are lost.
+        lost: usize,
+        /// How many survive.
+        available: usize,
+    },
     /// More helpers than the repair uses; the planner meant to read less.
     TooManyHelpers {
         /// How many the code uses.
         needed: usize,
         /// How many were given.
         given: usize,
+    },
+    /// The code has no traces to repair from: its chunks are no values of a polynomial.
+    NoTraces {
+        /// The code.
+        code: String,
+    },
+    /// A trace scheme for codes with more parity chunks.
+    SchemeTooDeep {
+        /// Parity chunks that it takes.
+        needed: usize,
+        /// Parity chunks of the code.
+        parity_chunks: usize,
+    },
+    /// The text is not a trace scheme.
+    MalformedScheme {
+        /// What was given.
+        text: String,
     },
     /// Not as many buffers as the program has sources or outputs.
     BufferCount {
@@ -146,6 +181,11 @@ pub enum DagFault {
         /// Bits per symbol that it gives and takes.
         found: (usize, usize),
     },
+    /// A sum to be formed at a helper whose terms are not all that helper's.
+    MixedOwners {
+        /// The sum.
+        value: ValueId,
+    },
     /// The same sub-chunk is a source twice.
     DuplicateSource {
         /// The source.
@@ -185,9 +225,6 @@ impl fmt::Display for CodeError {
             CodeError::UnknownFamily { family, nearest } => {
                 write!(f, "there is no code {family:?}; did you mean {nearest}?")
             }
-            CodeError::NotBuiltYet { family } => {
-                write!(f, "the code {family} is not built yet in this version")
-            }
             CodeError::ParameterCount { form, found } => {
                 write!(f, "the code is written {form}, but {found} parameters were given")
             }
@@ -202,6 +239,19 @@ impl fmt::Display for CodeError {
                  it needs at least 1 data chunk, at least 1 parity chunk, and at most {chunk_count_max} together, \
                  but has {data_chunks} data and {parity_chunks} parity"
             ),
+            CodeError::BreaksRule { name, rule } => write!(f, "{name} is impossible: {rule}"),
+            CodeError::TooManySubChunks { name, sub_chunk_count, sub_chunk_count_max } => {
+                let count = match sub_chunk_count {
+                    &u64::MAX => "more than 10^19".to_string(),
+                    count => count.to_string(),
+                };
+                write!(
+                    f,
+                    "{name} would cut every chunk into {count} sub-chunks, \
+                     more than the {sub_chunk_count_max} that are allowed; \
+                     fewer chunks, or a d further from k, cut fewer"
+                )
+            }
             CodeError::NoSuchChunk { chunk, chunk_count } => {
                 write!(f, "there is no chunk {chunk}: a stripe has {chunk_count}, counted from 0")
             }
@@ -213,8 +263,24 @@ impl fmt::Display for CodeError {
             CodeError::NotEnoughChunks { needed, available } => {
                 write!(f, "the repair needs {needed} surviving chunks, but has {available}")
             }
+            CodeError::NotDetermined { lost, available } => {
+                write!(f, "the {available} surviving chunks do not determine the {lost} lost ones")
+            }
             CodeError::TooManyHelpers { needed, given } => {
                 write!(f, "the repair uses {needed} helpers, but {given} were given")
+            }
+            CodeError::NoTraces { code } => {
+                write!(f, "{code} cannot be repaired from traces; only Reed-Solomon codes can")
+            }
+            CodeError::SchemeTooDeep { needed, parity_chunks } => write!(
+                f,
+                "the trace scheme takes {needed} parity chunks, but the code has {parity_chunks}"
+            ),
+            CodeError::MalformedScheme { text } => {
+                write!(
+                    f,
+                    "{text:?} is not a trace scheme; they are written: lost missing quotients"
+                )
             }
             CodeError::BufferCount { side, expected, found } => {
                 write!(f, "the program has {expected} {side}s, but {found} buffers were given")
@@ -254,6 +320,9 @@ impl fmt::Display for DagFault {
                 "the map from value {term} into value {value} is {}x{} bits, not {}x{}",
                 found.0, found.1, expected.0, expected.1
             ),
+            DagFault::MixedOwners { value } => {
+                write!(f, "value {value} is summed at a helper, but not of its sub-chunks alone")
+            }
             DagFault::DuplicateSource { source } => write!(f, "{source} is a source twice"),
             DagFault::DuplicateOutput { chunk, sub_chunk } => {
                 write!(f, "sub-chunk {sub_chunk} of chunk {chunk} is an output twice")

@@ -1,29 +1,28 @@
 //! The executor: runs any repair DAG over buffers. There is one, for all codes.
 //!
 //! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
-//! A program is compiled once per plan and run once per slice. It walks the window in tiles that
-//! stay in the first-level cache: all values of a tile are computed before the next tile is read,
-//! so the intermediate values of a deep DAG never travel to memory. A value that is only an output
-//! is computed in place; others take scratch tiles, which are reused as soon as their last reader
-//! is done.
+//! A program is compiled once per plan and run once per slice. It walks the window in tiles: all
+//! values of a tile are computed before the next tile is read, so the intermediate values of a deep
+//! DAG stay in the cache. A value that is an output is computed in place, also when others read it;
+//! the rest take scratch tiles, which are reused as soon as their last reader is done. Tiles are
+//! short where there are many buffers, so that all of them together fit the second-level cache.
 //!
-//! Invariants: sums of GF(2^8) terms go through the fused kernels, `GROUP` at a time; scratch
-//! memory is `scratch_bytes`, whatever the window; the bytes are those of [`run_naively`], which is
-//! the definition.
+//! Invariants: all arithmetic goes through the fused kernels; scratch memory is `scratch_bytes`,
+//! whatever the window; the bytes are those of [`run_naively`], which is the definition.
 
-use crate::dag::{BYTE_WIDTH, Dag, Map, Origin, Output, Source, Term, ValueId};
+use crate::dag::{BYTE_WIDTH, Dag, Origin, Output, Source, ValueId};
 use crate::error::{CodeError, Side};
-use suture_gf::{BitMatrix, Coefficients, bits};
+use suture_gf::Coefficients;
+use suture_gf::bits::{self, Maps, SYMBOLS_PER_PLANE_GROUP};
 
-/// Symbols of one tile: as many bytes as a kernel finishes at a time, and a multiple of the 64
-/// symbols of bit planes. Smaller tiles, so that all buffers of an encoding fit the first-level
-/// cache, measured no faster: buffers that start at equal places in their pages compete for the
-/// same cache sets.
-const TILE_SYMBOLS: usize = suture_gf::kernel::TILE_BYTES;
+mod compile;
 
-/// Most sources that one call of a kernel combines. It bounds an array on the stack; kernels
-/// themselves take any number, four at a time, so splitting a long sum costs nothing.
-const GROUP: usize = 16;
+/// Most sources and targets of one step. They bound arrays on the stack; kernels take any number, a
+/// few at a time, so splitting a long sum costs nothing.
+const OPERANDS_MAX: usize = 32;
+/// Most steps have fewer, and need not begin with so large an array.
+const OPERANDS_FEW: usize = 8;
+const TARGETS_MAX: usize = 8;
 
 /// A repair DAG, ready to run.
 #[derive(Clone, Debug)]
@@ -31,50 +30,58 @@ pub struct Program {
     sources: Vec<(Source, usize)>,
     outputs: Vec<(Output, usize)>,
     steps: Vec<Step>,
+    /// What the steps read and write, one step after the other.
+    operands: Vec<Operand>,
+    targets: Vec<Operand>,
+    /// Coefficients, with their tables: steps that combine alike share them.
+    tables: Vec<Vec<Coefficients>>,
     scratch_tiles: usize,
+    /// Symbols of one tile, a multiple of the 64 of bit planes.
+    tile_symbols: usize,
 }
 
-/// Computes one value of a tile.
+/// Memory that runs use beside their buffers, kept from one run to the next.
+#[derive(Clone, Default, Debug)]
+pub struct Scratch {
+    bytes: Vec<u8>,
+}
+
+/// Computes a few values of a tile from the same others.
 #[derive(Clone, Debug)]
 struct Step {
-    target: Target,
-    width: usize,
-    products: Vec<Products>,
-    images: Vec<Image>,
+    /// How many of the operands and targets are its own.
+    operand_count: u8,
+    target_count: u8,
+    work: Work,
 }
 
-/// Where a step writes.
-#[derive(Clone, Copy, Debug)]
-enum Target {
-    Scratch(usize),
-    Output(usize),
+/// What a step does.
+#[derive(Clone, Debug)]
+enum Work {
+    /// Targets become sums of operands times the coefficients of a table.
+    Products { table: u32 },
+    /// Such sums are added to the targets.
+    MoreProducts { table: u32 },
+    /// Target i becomes the exclusive or of the first `ends[i]` operands.
+    PrefixSums { ends: Vec<usize> },
+    /// The target becomes the sum of images of the operands.
+    Images { maps: Box<Maps> },
+    /// Such a sum is added to the target.
+    MoreImages { maps: Box<Maps> },
 }
 
-/// Where a step reads: a value's place and its width.
-#[derive(Clone, Copy, Debug)]
+/// A place that a step reads or writes, and the width of the value there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Operand {
     place: Place,
-    width: usize,
+    width: u8,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Place {
-    Source(usize),
-    Scratch(usize),
-}
-
-/// Up to [`GROUP`] terms that the fused kernel takes at once.
-#[derive(Clone, Debug)]
-struct Products {
-    operands: Vec<Operand>,
-    coefficients: Coefficients,
-}
-
-/// A term whose map is a bit matrix.
-#[derive(Clone, Debug)]
-struct Image {
-    operand: Operand,
-    map: BitMatrix,
+    Source(u32),
+    Output(u32),
+    Scratch(u32),
 }
 
 impl Program {
@@ -85,20 +92,7 @@ impl Program {
     /// [`CodeError::InvalidDag`] when the DAG is not valid.
     pub fn compile(dag: &Dag) -> Result<Program, CodeError> {
         dag.validate()?;
-        let mut compiler = Compiler::new(dag);
-        for (id, value) in dag.values() {
-            compiler.compile_value(id, value.width, &value.origin);
-        }
-        Ok(Program {
-            sources: dag.sources().map(|(id, source)| (source, dag.value(id).width)).collect(),
-            outputs: dag
-                .outputs()
-                .iter()
-                .map(|output| (*output, dag.value(output.value).width))
-                .collect(),
-            steps: compiler.steps,
-            scratch_tiles: compiler.tiles.len(),
-        })
+        Ok(compile::compile(dag))
     }
 
     /// What it reads, in the order of the source buffers.
@@ -111,10 +105,11 @@ impl Program {
         self.outputs.iter().map(|(output, _)| *output)
     }
 
-    /// Memory that a run takes beside its buffers: none when every sum reads only sources.
+    /// Memory that a run takes beside its buffers: none when every sum is an output or reads only
+    /// sources.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
-        self.scratch_tiles * TILE_SYMBOLS
+        self.scratch_tiles * self.tile_symbols
     }
 
     /// Computes a slice: the outputs are overwritten, whatever they held.
@@ -126,6 +121,19 @@ impl Program {
     /// [`CodeError::BufferCount`] and [`CodeError::LengthMismatch`]; then no output has been
     /// touched.
     pub fn run(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
+        self.run_with(&mut Scratch::default(), sources, outputs)
+    }
+
+    /// [`Program::run`] with scratch memory that is kept, for those who run often.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run_with(
+        &self,
+        scratch: &mut Scratch,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+    ) -> Result<(), CodeError> {
         check_count(Side::Source, self.sources.len(), sources.len())?;
         check_count(Side::Output, self.outputs.len(), outputs.len())?;
         let symbols = self.symbol_count(sources, outputs);
@@ -135,14 +143,74 @@ impl Program {
         for (index, (&(_, width), output)) in self.outputs.iter().zip(&*outputs).enumerate() {
             check_length(Side::Output, index, bits::buffer_bytes(width, symbols), output.len())?;
         }
-        let mut scratch = vec![vec![0; TILE_SYMBOLS]; self.scratch_tiles];
-        for at in (0..symbols).step_by(TILE_SYMBOLS) {
-            let window = Window { at, symbols: TILE_SYMBOLS.min(symbols - at) };
-            for step in &self.steps {
-                step.run(window, sources, outputs, &mut scratch);
-            }
+        let tile_bytes = self.tile_symbols.min(symbols.next_multiple_of(SYMBOLS_PER_PLANE_GROUP));
+        let scratch_bytes = self.scratch_tiles * tile_bytes;
+        if scratch.bytes.len() < scratch_bytes {
+            scratch.bytes.resize(scratch_bytes, 0);
+        }
+        let scratch = scratch.bytes[..scratch_bytes].chunks_mut(tile_bytes.max(1)).collect();
+        let outputs = outputs.iter_mut().map(|output| &mut **output).collect();
+        let mut buffers = Buffers { sources, outputs, scratch };
+        for at in (0..symbols).step_by(self.tile_symbols) {
+            self.run_tile(&Window::new(at, self.tile_symbols.min(symbols - at)), &mut buffers);
         }
         Ok(())
+    }
+
+    fn run_tile(&self, window: &Window, buffers: &mut Buffers<'_>) {
+        let (mut operands, mut targets) = (&self.operands[..], &self.targets[..]);
+        for step in &self.steps {
+            let (own, rest) = operands.split_at(step.operand_count.into());
+            let (own_targets, rest_targets) = targets.split_at(step.target_count.into());
+            match own.len() <= OPERANDS_FEW {
+                true => self.run_step::<OPERANDS_FEW>(step, window, buffers, own, own_targets),
+                false => self.run_step::<OPERANDS_MAX>(step, window, buffers, own, own_targets),
+            }
+            (operands, targets) = (rest, rest_targets);
+        }
+    }
+
+    fn run_step<const OPERANDS: usize>(
+        &self,
+        step: &Step,
+        window: &Window,
+        buffers: &mut Buffers<'_>,
+        operands: &[Operand],
+        targets: &[Operand],
+    ) {
+        // What is written is taken out of the buffers for the time being, so that the rest can be
+        // read.
+        let mut taken: [&mut [u8]; TARGETS_MAX] = Default::default();
+        let taken = &mut taken[..targets.len()];
+        for (taken, target) in taken.iter_mut().zip(targets) {
+            *taken = std::mem::take(buffers.target(target.place));
+        }
+        {
+            let mut read = [&[][..]; OPERANDS];
+            let read = &mut read[..operands.len()];
+            for (read, operand) in read.iter_mut().zip(operands) {
+                *read = buffers.source(window, *operand);
+            }
+            let mut written: [&mut [u8]; TARGETS_MAX] = Default::default();
+            let written = &mut written[..targets.len()];
+            for ((written, taken), target) in written.iter_mut().zip(&mut *taken).zip(targets) {
+                *written = &mut taken[window.range(*target)];
+            }
+            match &step.work {
+                Work::Products { table } => {
+                    suture_gf::dot_many(written, &self.tables[*table as usize], read)
+                }
+                Work::MoreProducts { table } => {
+                    suture_gf::dot_many_add(written, &self.tables[*table as usize], read)
+                }
+                Work::PrefixSums { ends } => suture_gf::xor_prefix_sums(written, ends, read),
+                Work::Images { maps } => bits::sum(written[0], maps, read, window.symbols),
+                Work::MoreImages { maps } => bits::sum_add(written[0], maps, read, window.symbols),
+            }
+        }
+        for (taken, target) in taken.iter_mut().zip(targets) {
+            *buffers.target(target.place) = std::mem::take(taken);
+        }
     }
 
     fn symbol_count(&self, sources: &[&[u8]], outputs: &[&mut [u8]]) -> usize {
@@ -154,241 +222,62 @@ impl Program {
         let first = buffers.next().expect("a valid DAG has sources");
         match std::iter::once(first).chain(buffers).find(|&(width, _)| width == BYTE_WIDTH) {
             Some((_, bytes)) => bytes,
-            None => first.1.div_ceil(8 * first.0) * bits::SYMBOLS_PER_PLANE_GROUP,
+            None => first.1.div_ceil(8 * first.0) * SYMBOLS_PER_PLANE_GROUP,
         }
     }
 }
 
-/// The symbols of one tile.
-#[derive(Clone, Copy)]
+/// All that a run reads and writes.
+struct Buffers<'a> {
+    sources: &'a [&'a [u8]],
+    outputs: Vec<&'a mut [u8]>,
+    scratch: Vec<&'a mut [u8]>,
+}
+
+impl<'a> Buffers<'a> {
+    fn target(&mut self, place: Place) -> &mut &'a mut [u8] {
+        match place {
+            Place::Source(_) => unreachable!("sources are not written"),
+            Place::Output(index) => &mut self.outputs[index as usize],
+            Place::Scratch(index) => &mut self.scratch[index as usize],
+        }
+    }
+
+    fn source(&self, window: &Window, operand: Operand) -> &[u8] {
+        let buffer: &[u8] = match operand.place {
+            Place::Source(index) => self.sources[index as usize],
+            Place::Output(index) => self.outputs[index as usize],
+            Place::Scratch(index) => self.scratch[index as usize],
+        };
+        &buffer[window.range(operand)]
+    }
+}
+
+/// The symbols of one tile, and where they lie in buffers of each width.
 struct Window {
-    at: usize,
     symbols: usize,
+    starts: [usize; BYTE_WIDTH + 1],
+    bytes: [usize; BYTE_WIDTH + 1],
 }
 
 impl Window {
-    /// Where the window lies in a whole buffer of that width.
-    fn in_buffer(self, width: usize) -> std::ops::Range<usize> {
-        let start = bits::buffer_bytes(width, self.at);
-        start..start + bits::buffer_bytes(width, self.symbols)
-    }
-}
-
-/// The scratch tiles without the one being written.
-struct Readable<'a> {
-    before: &'a [Vec<u8>],
-    after: &'a [Vec<u8>],
-}
-
-impl Readable<'_> {
-    fn tile(&self, index: usize) -> &[u8] {
-        match index < self.before.len() {
-            true => &self.before[index],
-            false => &self.after[index - self.before.len() - 1],
-        }
-    }
-}
-
-impl Step {
-    fn run(
-        &self,
-        window: Window,
-        sources: &[&[u8]],
-        outputs: &mut [&mut [u8]],
-        scratch: &mut [Vec<u8>],
-    ) {
-        match self.target {
-            Target::Output(index) => {
-                let readable = Readable { before: scratch, after: &[] };
-                self.compute(
-                    window,
-                    sources,
-                    &readable,
-                    &mut outputs[index][window.in_buffer(self.width)],
-                );
-            }
-            Target::Scratch(index) => {
-                let (before, rest) = scratch.split_at_mut(index);
-                let (tile, after) = rest.split_first_mut().expect("a tile for every value");
-                let target = &mut tile[..bits::buffer_bytes(self.width, window.symbols)];
-                self.compute(window, sources, &Readable { before, after }, target);
-            }
-        }
-    }
-
-    fn compute(
-        &self,
-        window: Window,
-        sources: &[&[u8]],
-        scratch: &Readable<'_>,
-        target: &mut [u8],
-    ) {
-        let read = |operand: &Operand| match operand.place {
-            Place::Source(index) => &sources[index][window.in_buffer(operand.width)],
-            Place::Scratch(index) => {
-                &scratch.tile(index)[..bits::buffer_bytes(operand.width, window.symbols)]
-            }
-        };
-        if self.products.is_empty() {
-            target.fill(0);
-        }
-        for (index, products) in self.products.iter().enumerate() {
-            let mut buffers = [&[][..]; GROUP];
-            let buffers = &mut buffers[..products.operands.len()];
-            buffers
-                .iter_mut()
-                .zip(&products.operands)
-                .for_each(|(buffer, operand)| *buffer = read(operand));
-            match index {
-                0 => suture_gf::dot(target, &products.coefficients, buffers),
-                _ => suture_gf::dot_add(target, &products.coefficients, buffers),
-            }
-        }
-        for image in &self.images {
-            bits::map_add(target, &image.map, read(&image.operand), window.symbols);
-        }
-    }
-}
-
-/// Assigns a place to every value, in order of definition.
-struct Compiler<'a> {
-    dag: &'a Dag,
-    /// For each value, the last one that reads it; itself when it is only an output, `None` when
-    /// nobody needs it.
-    last_reader: Vec<Option<ValueId>>,
-    places: Vec<Option<Place>>,
-    /// For each scratch tile, the value that it holds.
-    tiles: Vec<Option<ValueId>>,
-    source_count: usize,
-    steps: Vec<Step>,
-}
-
-impl Compiler<'_> {
-    fn new(dag: &Dag) -> Compiler<'_> {
-        let value_count = dag.values().count();
-        Compiler {
-            dag,
-            last_reader: last_readers(dag, value_count),
-            places: vec![None; value_count],
-            tiles: Vec::new(),
-            source_count: 0,
-            steps: Vec::new(),
-        }
-    }
-
-    fn compile_value(&mut self, id: ValueId, width: usize, origin: &Origin) {
-        let outputs = self.outputs_of(id);
-        match origin {
-            Origin::Source(_) => {
-                self.places[id.index()] = Some(Place::Source(self.source_count));
-                self.source_count += 1;
-                self.copy_out(id, &outputs);
-            }
-            Origin::Sum { terms, .. } => match (self.last_reader[id.index()], &outputs[..]) {
-                (None, _) => (),
-                (Some(reader), &[output]) if reader == id => {
-                    self.compile_sum(width, terms, Target::Output(output))
-                }
-                _ => {
-                    let tile = self.take_tile(id);
-                    self.compile_sum(width, terms, Target::Scratch(tile));
-                    self.places[id.index()] = Some(Place::Scratch(tile));
-                    self.copy_out(id, &outputs);
-                }
-            },
-        }
-        self.release_tiles_read_last_by(id);
-    }
-
-    fn compile_sum(&mut self, width: usize, terms: &[Term], target: Target) {
-        let mut operands = Vec::new();
-        let mut coefficients = Vec::new();
-        let mut images = Vec::new();
-        for term in terms {
-            let operand = self.operand(term.value);
-            match term.map {
-                Map::Coefficient(coefficient) => {
-                    operands.push(operand);
-                    coefficients.push(coefficient);
-                }
-                Map::Bits(map) => images.push(Image { operand, map }),
-            }
-        }
-        let products = operands
-            .chunks(GROUP)
-            .zip(coefficients.chunks(GROUP))
-            .map(|(operands, coefficients)| Products {
-                operands: operands.to_vec(),
-                coefficients: Coefficients::new(coefficients),
+    fn new(at: usize, symbols: usize) -> Window {
+        let of_each_width = |symbols| {
+            std::array::from_fn(|width| match width {
+                0 => 0,
+                _ => bits::buffer_bytes(width, symbols),
             })
-            .collect();
-        self.steps.push(Step { target, width, products, images });
-    }
-
-    /// Copies a value to the outputs that show it. A copy is a product with 1, for planes as well
-    /// as for bytes.
-    fn copy_out(&mut self, id: ValueId, outputs: &[usize]) {
-        for &output in outputs {
-            let operand = self.operand(id);
-            let products =
-                Products { operands: vec![operand], coefficients: Coefficients::new(&[1]) };
-            let target = Target::Output(output);
-            self.steps.push(Step {
-                target,
-                width: operand.width,
-                products: vec![products],
-                images: Vec::new(),
-            });
-        }
-    }
-
-    fn operand(&self, id: ValueId) -> Operand {
-        let place = self.places[id.index()].expect("a value that is read has a place");
-        Operand { place, width: self.dag.value(id).width }
-    }
-
-    fn outputs_of(&self, id: ValueId) -> Vec<usize> {
-        let outputs = self.dag.outputs().iter().enumerate();
-        outputs.filter(|(_, output)| output.value == id).map(|(index, _)| index).collect()
-    }
-
-    fn take_tile(&mut self, id: ValueId) -> usize {
-        let free = self.tiles.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.tiles.push(None);
-            self.tiles.len() - 1
-        });
-        self.tiles[free] = Some(id);
-        free
-    }
-
-    fn release_tiles_read_last_by(&mut self, id: ValueId) {
-        for tile in &mut self.tiles {
-            if tile.is_some_and(|value| self.last_reader[value.index()] == Some(id)) {
-                *tile = None;
-            }
-        }
-    }
-}
-
-/// Walks back from the outputs, so that values which lead to none are never computed.
-fn last_readers(dag: &Dag, value_count: usize) -> Vec<Option<ValueId>> {
-    let mut last_reader: Vec<Option<ValueId>> = vec![None; value_count];
-    for output in dag.outputs() {
-        last_reader[output.value.index()] = Some(output.value);
-    }
-    for (id, value) in dag.values().rev() {
-        let Origin::Sum { terms, .. } = &value.origin else {
-            continue;
         };
-        if last_reader[id.index()].is_none() {
-            continue;
-        }
-        for term in terms {
-            let reader = &mut last_reader[term.value.index()];
-            *reader = (*reader).max(Some(id));
-        }
+        Window { symbols, starts: of_each_width(at), bytes: of_each_width(symbols) }
     }
-    last_reader
+
+    fn range(&self, operand: Operand) -> std::ops::Range<usize> {
+        let start = match operand.place {
+            Place::Scratch(_) => 0,
+            _ => self.starts[usize::from(operand.width)],
+        };
+        start..start + self.bytes[usize::from(operand.width)]
+    }
 }
 
 fn check_count(side: Side, expected: usize, found: usize) -> Result<(), CodeError> {

@@ -10,7 +10,10 @@
 //! * [`dag`] is the answer's form: what to combine, with no word about where. Planners place it on
 //!   nodes.
 //! * [`rs`] is a code: Reed-Solomon as HDFS and ISA-L write it. Each code is one file of
-//!   mathematics and no loops over data.
+//!   mathematics and no loops over data: [`rs_vandermonde`], [`lrc`],
+//!   [`butterfly`], [`clay`].
+//! * [`trace`] repairs Reed-Solomon data, as it is, from parts of symbols: less traffic than k
+//!   chunks. It knows schemes for common sizes, and searches for others.
 //! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
 //!   is right.
 //! * [`error`] lists everything that can be refused, with the numbers.
@@ -36,14 +39,25 @@
 
 #![forbid(unsafe_code)]
 
+pub mod butterfly;
+pub mod clay;
 pub mod code;
 pub mod dag;
 pub mod error;
 pub mod execute;
+mod linear;
+pub mod lrc;
 pub mod rs;
+pub mod rs_vandermonde;
+pub mod trace;
 
+pub use butterfly::Butterfly;
+pub use clay::Clay;
 pub use code::{ChunkIndex, Code};
-pub use dag::{Dag, Join, Map, Output, Source, Term, Value, ValueId};
+pub use dag::{Dag, Join, Map, Output, Source, Split, Term, Value, ValueId};
 pub use error::{CodeError, DagFault};
-pub use execute::Program;
+pub use execute::{Program, Scratch};
+pub use lrc::Lrc;
 pub use rs::Rs;
+pub use rs_vandermonde::RsVandermonde;
+pub use trace::{Scheme, Search};

@@ -13,9 +13,12 @@
 //! Source: `gf_gen_cauchy1_matrix` of ISA-L and `RSUtil.genCauchyMatrix` of HDFS (codec "rs"; its
 //! "rs-legacy" differs).
 
-use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, check_repair};
-use crate::dag::{BYTE_WIDTH, Dag, Join, Map, Source, Term, ValueId};
+use crate::code::{ChunkIndex, Describe};
+use crate::dag::Dag;
 use crate::error::CodeError;
+use crate::linear::{check_helper_count, check_sizes, sums_of_whole_chunks};
+use crate::rs_vandermonde::product_of_distances;
+use std::fmt;
 use suture_gf::{Matrix, field};
 
 /// Reed-Solomon over k data and m parity chunks.
@@ -32,37 +35,14 @@ impl Rs {
     /// [`CodeError::ImpossibleParameters`] when a count is zero or the stripe would have more than
     /// 255 chunks.
     pub fn new(data_chunks: usize, parity_chunks: usize) -> Result<Rs, CodeError> {
-        let possible = data_chunks >= 1
-            && parity_chunks >= 1
-            && data_chunks.saturating_add(parity_chunks) <= CHUNK_COUNT_MAX;
-        if !possible {
-            let chunk_count_max = CHUNK_COUNT_MAX;
-            return Err(CodeError::ImpossibleParameters {
-                family: "rs",
-                data_chunks,
-                parity_chunks,
-                chunk_count_max,
-            });
-        }
-        Ok(Rs { data_chunks: data_chunks as u8, parity_chunks: parity_chunks as u8 })
-    }
-
-    /// k.
-    #[must_use]
-    pub fn data_chunks(&self) -> usize {
-        self.data_chunks as usize
-    }
-
-    /// m.
-    #[must_use]
-    pub fn parity_chunks(&self) -> usize {
-        self.parity_chunks as usize
+        let (data_chunks, parity_chunks) = check_sizes("rs", data_chunks, parity_chunks)?;
+        Ok(Rs { data_chunks, parity_chunks })
     }
 
     /// The rows that express each of `chunks` by the data chunks.
     #[must_use]
     pub fn generator_rows(&self, chunks: &[ChunkIndex]) -> Matrix {
-        Matrix::from_fn(chunks.len(), self.data_chunks(), |row, column| {
+        Matrix::from_fn(chunks.len(), self.data_chunks.into(), |row, column| {
             let chunk = chunks[row].0;
             match chunk < self.data_chunks {
                 true => u8::from(usize::from(chunk) == column),
@@ -71,53 +51,48 @@ impl Rs {
         })
     }
 
-    pub(crate) fn encode_dag(&self) -> Dag {
-        let data: Vec<ChunkIndex> = (0..self.data_chunks).map(ChunkIndex).collect();
-        let parity: Vec<ChunkIndex> =
-            (self.data_chunks..self.data_chunks + self.parity_chunks).map(ChunkIndex).collect();
-        sums_of_whole_chunks(&data, &parity, &self.generator_rows(&parity))
-    }
-
-    pub(crate) fn repair_dag(
-        &self,
-        lost: &[ChunkIndex],
-        helpers: &[ChunkIndex],
-    ) -> Result<Dag, CodeError> {
-        check_repair(self.data_chunks() + self.parity_chunks(), lost, helpers)?;
-        let (needed, given) = (self.data_chunks(), helpers.len());
-        if given < needed {
-            return Err(CodeError::NotEnoughChunks { needed, available: given });
-        }
-        if given > needed {
-            return Err(CodeError::TooManyHelpers { needed, given });
-        }
-        let coefficients = self
-            .generator_rows(helpers)
+    /// The rows that express each of `lost` by exactly k other chunks.
+    pub(crate) fn decoding_rows(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Matrix {
+        self.generator_rows(helpers)
             .express(&self.generator_rows(lost))
-            .expect("any k rows of a systematic Cauchy generator span all others");
-        Ok(sums_of_whole_chunks(helpers, lost, &coefficients))
+            .expect("any k rows of a systematic Cauchy generator span all others")
     }
 }
 
-/// The DAG `outputs = coefficients * sources` over whole chunks.
-fn sums_of_whole_chunks(
-    sources: &[ChunkIndex],
-    outputs: &[ChunkIndex],
-    coefficients: &Matrix,
-) -> Dag {
-    let mut dag = Dag::new(1);
-    let values: Vec<ValueId> = sources
-        .iter()
-        .map(|&chunk| dag.add_source(Source { chunk, sub_chunk: 0 }, BYTE_WIDTH))
-        .collect();
-    for (&chunk, row) in outputs.iter().zip(coefficients.rows()) {
-        let terms = values
-            .iter()
-            .zip(row)
-            .map(|(&value, &c)| Term { value, map: Map::Coefficient(c) })
-            .collect();
-        let sum = dag.add_sum(BYTE_WIDTH, Join::Anywhere, terms);
-        dag.add_output(chunk, 0, sum);
+impl Describe for Rs {
+    fn data_chunks(&self) -> usize {
+        self.data_chunks.into()
     }
-    dag
+
+    fn parity_chunks(&self) -> usize {
+        self.parity_chunks.into()
+    }
+
+    fn encode_dag(&self) -> Dag {
+        let (data, parity) = self.data_and_parity();
+        sums_of_whole_chunks(&data, &parity, &self.generator_rows(&parity))
+    }
+
+    fn repair_dag(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Result<Dag, CodeError> {
+        check_helper_count(self.data_chunks(), helpers)?;
+        Ok(sums_of_whole_chunks(helpers, lost, &self.decoding_rows(lost, helpers)))
+    }
+
+    /// Chunk i is f(i) / s_i with s_i the product of the distances from i to the other data points,
+    /// where f has a degree less than k: multiply out 1 / (i + j) to see it. The rest is as for
+    /// `rs-vandermonde`.
+    fn dual_multipliers(&self) -> Option<Vec<u8>> {
+        let chunk_count = self.data_chunks + self.parity_chunks;
+        let multiplier = |i| {
+            let scale = product_of_distances(i, 0..self.data_chunks);
+            field::div(scale, product_of_distances(i, 0..chunk_count))
+        };
+        Some((0..chunk_count).map(multiplier).collect())
+    }
+}
+
+impl fmt::Display for Rs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rs({},{})", self.data_chunks, self.parity_chunks)
+    }
 }

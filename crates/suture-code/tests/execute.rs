@@ -10,7 +10,7 @@ use suture_code::dag::{BYTE_WIDTH, Origin};
 use suture_code::error::Side;
 use suture_code::execute::run_naively;
 use suture_code::{
-    ChunkIndex, CodeError, Dag, DagFault, Join, Map, Program, Source, Term, ValueId,
+    ChunkIndex, CodeError, Dag, DagFault, Join, Map, Program, Scratch, Source, Term, ValueId,
 };
 use suture_gf::{BitMatrix, bits};
 
@@ -21,9 +21,14 @@ enum Flavour {
     Coefficients,
     /// All widths and both kinds of maps.
     Traces,
+    /// Exclusive ors alone, mostly of what was computed last.
+    Chains,
 }
 
 fn random_map(rng: &mut Rng, flavour: Flavour, to: usize, from: usize) -> Map {
+    if flavour == Flavour::Chains {
+        return Map::Coefficient(1);
+    }
     if (to, from) == (8, 8) && (flavour == Flavour::Coefficients || rng.below(2) == 0) {
         return Map::Coefficient(rng.next() as u8);
     }
@@ -38,21 +43,32 @@ fn random_dag(rng: &mut Rng, flavour: Flavour) -> Dag {
     let mut dag = Dag::new(4);
     let mut values: Vec<ValueId> = Vec::new();
     let random_width = |rng: &mut Rng| {
-        if flavour == Flavour::Coefficients || rng.below(3) == 0 { 8 } else { 1 + rng.below(8) }
+        if flavour != Flavour::Traces || rng.below(3) == 0 { 8 } else { 1 + rng.below(8) }
     };
     for index in 0..1 + rng.below(24) {
         let source = Source { chunk: ChunkIndex(index as u8 / 4), sub_chunk: index as u32 % 4 };
         let width = random_width(rng);
         values.push(dag.add_source(source, width));
     }
+    let mut last_terms: Vec<ValueId> = Vec::new();
     for _ in 0..rng.below(12) {
         let width = random_width(rng);
-        let terms = (0..1 + rng.below(40)).map(|_| {
-            let value = values[rng.below(values.len())];
-            Term { value, map: random_map(rng, flavour, width, dag.value(value).width) }
+        let mut of: Vec<ValueId> = match rng.below(3) {
+            // Much the same values as the sum before: these are computed together.
+            0 if !last_terms.is_empty() => last_terms.clone(),
+            _ => (0..1 + rng.below(40)).map(|_| values[rng.below(values.len())]).collect(),
+        };
+        if flavour == Flavour::Chains && rng.below(2) == 0 {
+            of.truncate(1 + rng.below(6));
+            of[0] = values[values.len() - 1];
+        }
+        let terms = of.iter().map(|&value| {
+            let map = random_map(rng, flavour, width, dag.value(value).width);
+            Term { value, map }
         });
         let terms = terms.collect();
         values.push(dag.add_sum(width, Join::Anywhere, terms));
+        last_terms = of;
     }
     for index in 0..1 + rng.below(8) {
         // Late values are likelier, so that chains are used; repeats and plain sources occur too.
@@ -126,6 +142,14 @@ proptest! {
     }
 
     #[test]
+    fn the_executor_agrees_with_the_naive_one_on_chains(
+        seed in any::<u64>(),
+        symbols in 0..400usize,
+    ) {
+        check_against_naive(seed, Flavour::Chains, symbols);
+    }
+
+    #[test]
     fn the_executor_agrees_with_the_naive_one_on_traces(
         seed in any::<u64>(),
         symbols in 0..400usize,
@@ -137,7 +161,7 @@ proptest! {
 #[test]
 fn the_executor_agrees_with_the_naive_one_across_tiles() {
     for seed in 0..8 {
-        for flavour in [Flavour::Coefficients, Flavour::Traces] {
+        for flavour in [Flavour::Coefficients, Flavour::Traces, Flavour::Chains] {
             check_against_naive(seed, flavour, 2 * 8192 + 64 * seed as usize + 5);
         }
     }
@@ -168,6 +192,40 @@ fn flat_programs_need_no_scratch_and_chains_need_little() {
 
     let code: suture_code::Code = "rs(6,3)".parse().unwrap();
     assert_eq!(Program::compile(&code.encode_dag()).unwrap().scratch_bytes(), 0);
+}
+
+#[test]
+fn outputs_that_others_read_need_no_scratch_and_may_be_shown_twice() {
+    let mut dag = Dag::new(2);
+    let source = dag.add_source(Source { chunk: ChunkIndex(0), sub_chunk: 0 }, BYTE_WIDTH);
+    let double = dag.add_sum(BYTE_WIDTH, Join::Anywhere, vec![times(source, 2)]);
+    let sum = dag.add_xor(Join::Anywhere, &[double, source]);
+    dag.add_output(ChunkIndex(1), 0, double);
+    dag.add_output(ChunkIndex(1), 1, sum);
+    dag.add_output(ChunkIndex(2), 0, double);
+    let program = Program::compile(&dag).unwrap();
+    assert_eq!(program.scratch_bytes(), 0);
+    let (mut first, mut second, mut third) = ([0], [0], [0]);
+    program.run(&[&[5]], &mut [&mut first, &mut second, &mut third]).unwrap();
+    assert_eq!((first, second, third), ([10], [15], [10]));
+}
+
+#[test]
+fn scratch_may_be_kept_from_one_program_to_another() {
+    let mut scratch = Scratch::default();
+    for name in ["butterfly(5)", "clay(4,2,5)", "butterfly(2)"] {
+        let code: suture_code::Code = name.parse().unwrap();
+        let program = Program::compile(&code.encode_dag()).unwrap();
+        let data: Vec<Vec<u8>> = program.sources().map(|_| vec![7; 100]).collect();
+        let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let run = |scratch: &mut Scratch| {
+            let mut outputs = vec![vec![0; 100]; program.outputs().len()];
+            let mut views: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+            program.run_with(scratch, &data, &mut views).unwrap();
+            outputs
+        };
+        assert!(run(&mut scratch) == run(&mut Scratch::default()), "{name}");
+    }
 }
 
 #[test]

@@ -15,6 +15,10 @@ fn names_survive_the_round_trip() {
         ("  RS ( 10 , 4 ) ", "rs(10,4)"),
         ("rs(1,1)", "rs(1,1)"),
         ("rs(200,55)", "rs(200,55)"),
+        ("rs-vandermonde(10, 4)", "rs-vandermonde(10,4)"),
+        ("LRC(12,2,2)", "lrc(12,2,2)"),
+        ("Butterfly(4)", "butterfly(4)"),
+        ("clay(10,4,13)", "clay(10,4,13)"),
     ] {
         let code: Code = text.parse().unwrap();
         assert_eq!(code.to_string(), canonical);
@@ -31,26 +35,10 @@ fn sizes_are_those_of_the_name() {
 }
 
 #[test]
-fn families_that_are_not_built_yet_say_so() {
-    for (text, family) in [
-        ("rs-vandermonde(6,3)", "rs-vandermonde"),
-        ("lrc(12,2,2)", "lrc"),
-        ("butterfly(4)", "butterfly"),
-        ("clay(10,4,13)", "clay"),
-    ] {
-        assert_eq!(refused(text), CodeError::NotBuiltYet { family });
-        assert!(refused(text).to_string().contains("not built yet"));
-    }
-}
-
-#[test]
 fn unknown_families_suggest_the_nearest() {
-    for (text, nearest) in [
-        ("rd(6,3)", "rs"),
-        ("clya(4,2,5)", "clay"),
-        ("buterfly(4)", "butterfly"),
-        ("lcr(4,2,2)", "lrc"),
-    ] {
+    for (text, nearest) in
+        [("rd(6,3)", "rs"), ("lcr(4,2,2)", "lrc"), ("rs-vandermond(6,3)", "rs-vandermonde")]
+    {
         let error = refused(text);
         assert!(
             matches!(error, CodeError::UnknownFamily { nearest: found, .. } if found == nearest),
@@ -77,6 +65,22 @@ fn impossible_sizes_are_refused_with_numbers_and_limits() {
         assert_eq!(refused(text), expected);
         let message = expected.to_string();
         assert!(message.contains(text) && message.contains("255"), "{message}");
+    }
+}
+
+#[test]
+fn broken_rules_are_named() {
+    for (text, rule) in [
+        ("lrc(7,2,2)", "l divides k"),
+        ("butterfly(1)", "2 to 8 data chunks"),
+        ("butterfly(9)", "2 to 8 data chunks"),
+        ("lrc(6,0,2)", "at least 1 data chunk, 1 local and 1 global parity"),
+        ("lrc(250,5,2)", "at most 255 chunks"),
+        ("lrc(18446744073709551615,1,1)", "at most 255 chunks"),
+    ] {
+        let error = refused(text);
+        assert!(matches!(&error, CodeError::BreaksRule { name, .. } if name == text));
+        assert!(error.to_string().contains(rule), "{error}");
     }
 }
 

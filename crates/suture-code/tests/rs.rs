@@ -4,68 +4,32 @@
 
 mod common;
 
-use common::{Rng, check_repair, chunks, stripe, subsets, survivors};
+use common::{
+    Rng, check_all_patterns, check_repair, check_sampled_patterns, chunks, stripe, survivors,
+    volume,
+};
 use suture_code::{ChunkIndex, Code, CodeError, Dag};
 
-/// Every set of at most m lost chunks, from every set of k survivors.
-fn check_all_patterns(name: &str) {
-    let code: Code = name.parse().unwrap();
-    let stripe = stripe(&code, 100, &mut Rng::new(1));
-    let all: Vec<ChunkIndex> = code.chunks().collect();
-    for lost_count in 1..=code.parity_chunks() {
-        for lost in subsets(&all, lost_count) {
-            for helpers in subsets(&survivors(&code, &lost), code.data_chunks()) {
-                check_repair(&code, &stripe, &lost, &helpers);
-            }
+const BOTH: [&str; 2] = ["rs", "rs-vandermonde"];
+
+#[test]
+fn small_codes_survive_every_pattern() {
+    for family in BOTH {
+        for (k, m) in [(1, 1), (1, 4), (3, 2), (4, 2), (6, 3)] {
+            check_all_patterns(&format!("{family}({k},{m})"), m, 100);
         }
     }
 }
 
-fn check_sampled_patterns(name: &str, samples: usize) {
-    let code: Code = name.parse().unwrap();
-    let mut rng = Rng::new(7);
-    let stripe = stripe(&code, 130, &mut rng);
-    let all: Vec<ChunkIndex> = code.chunks().collect();
-    for _ in 0..samples {
-        let lost_count = 1 + rng.below(code.parity_chunks());
-        let lost = rng.choose(&all, lost_count);
-        let helpers = rng.choose(&survivors(&code, &lost), code.data_chunks());
-        check_repair(&code, &stripe, &lost, &helpers);
+#[test]
+fn large_codes_survive_sampled_patterns() {
+    for family in BOTH {
+        for (k, m, samples) in
+            [(10, 4, 1000), (200, 55, 4), (254, 1, 2), (1, 254, 20), (127, 128, 2)]
+        {
+            check_sampled_patterns(&format!("{family}({k},{m})"), 130, samples);
+        }
     }
-}
-
-#[test]
-fn rs_3_2_survives_every_pattern() {
-    check_all_patterns("rs(3,2)");
-}
-
-#[test]
-fn rs_4_2_survives_every_pattern() {
-    check_all_patterns("rs(4,2)");
-}
-
-#[test]
-fn rs_6_3_survives_every_pattern() {
-    check_all_patterns("rs(6,3)");
-}
-
-#[test]
-fn rs_10_4_survives_sampled_patterns() {
-    check_sampled_patterns("rs(10,4)", 2000);
-}
-
-#[test]
-fn rs_200_55_survives_sampled_patterns() {
-    check_sampled_patterns("rs(200,55)", 6);
-}
-
-#[test]
-fn the_extremes_work() {
-    check_all_patterns("rs(1,1)");
-    check_all_patterns("rs(1,4)");
-    check_sampled_patterns("rs(254,1)", 2);
-    check_sampled_patterns("rs(1,254)", 20);
-    check_sampled_patterns("rs(127,128)", 2);
 }
 
 #[test]
@@ -82,7 +46,7 @@ fn any_window_of_a_chunk_can_be_repaired_alone() {
 
 #[test]
 fn every_helper_of_a_single_loss_has_a_coefficient_and_all_are_needed() {
-    for name in ["rs(3,2)", "rs(6,3)", "rs(10,4)"] {
+    for name in ["rs(3,2)", "rs(6,3)", "rs(10,4)", "rs-vandermonde(6,3)", "rs-vandermonde(10,4)"] {
         let code: Code = name.parse().unwrap();
         for lost in code.chunks() {
             let helpers = code.helpers_for(&[lost], &survivors(&code, &[lost])).unwrap();
@@ -93,7 +57,8 @@ fn every_helper_of_a_single_loss_has_a_coefficient_and_all_are_needed() {
                 coefficients.iter().all(|&(_, coefficient)| coefficient != 0),
                 "{name}, {lost} lost"
             );
-            assert_eq!(dag.reads().len() as u32, code.least_helper_sub_chunks(lost));
+            assert_eq!(volume(&code, lost), (code.data_chunks(), code.data_chunks() as u32));
+            assert_eq!(code.least_helper_sub_chunks(lost) as usize, code.data_chunks());
         }
     }
 }
@@ -132,9 +97,11 @@ fn several_losses_have_no_partial_coefficients() {
 
 #[test]
 fn repairing_parity_from_data_is_encoding() {
-    let code: Code = "rs(6,3)".parse().unwrap();
-    let dag = code.repair_dag(&chunks(&[6, 7, 8]), &chunks(&[0, 1, 2, 3, 4, 5])).unwrap();
-    assert_eq!(dag, code.encode_dag());
+    for name in ["rs(6,3)", "rs-vandermonde(6,3)"] {
+        let code: Code = name.parse().unwrap();
+        let dag = code.repair_dag(&chunks(&[6, 7, 8]), &chunks(&[0, 1, 2, 3, 4, 5])).unwrap();
+        assert_eq!(dag, code.encode_dag());
+    }
 }
 
 #[test]

@@ -10,7 +10,10 @@
 //! of bytes holds; so n symbols take w * 8 * ceil(n / 64) bytes.
 //!
 //! Invariants: padding is written as zeros (maps are linear, so zero padding stays zero); masks
-//! never reach outside the matrix, so two equal maps are equal values. Correct, not yet fast.
+//! never reach outside the matrix, so two equal maps are equal values.
+
+use crate::kernel::Kernel;
+pub use crate::kernel::Maps;
 
 /// Symbols whose planes stand together, padding included.
 pub const SYMBOLS_PER_PLANE_GROUP: usize = 64;
@@ -171,27 +174,12 @@ pub fn buffer_bytes(width: usize, symbols: usize) -> usize {
 /// dst += map(src) for `symbols` symbols, each buffer in the layout of its width (8: bytes, less:
 /// planes).
 ///
+/// It prepares tables first; plans keep [`Maps`] and use [`sum_add`].
+///
 /// # Panics
 /// When a buffer has not the length that [`buffer_bytes`] gives.
 pub fn map_add(dst: &mut [u8], map: &BitMatrix, src: &[u8], symbols: usize) {
-    let (from, to) = (map.column_count(), map.row_count());
-    assert_eq!(src.len(), buffer_bytes(from, symbols), "bytes of {symbols} symbols of {from} bits");
-    assert_eq!(dst.len(), buffer_bytes(to, symbols), "bytes of {symbols} symbols of {to} bits");
-    for group in 0..symbols.div_ceil(8) {
-        let planes = match from {
-            8 => transpose(load(&src[8 * group..])),
-            _ => load(&src[from * group..][..from]),
-        };
-        let mut image = [0; 8];
-        for (plane, &selected) in image.iter_mut().zip(map.rows()) {
-            *plane = sum_of_selected(selected, &planes);
-        }
-        let (image, place) = match to {
-            8 => (transpose(image), &mut dst[8 * group..]),
-            _ => (image, &mut dst[to * group..][..to]),
-        };
-        place.iter_mut().zip(image).for_each(|(dst, byte)| *dst ^= byte);
-    }
+    sum_add(dst, &Maps::new(&[*map]), &[src], symbols);
 }
 
 /// planes = map(bytes): the traces of a chunk, ready to be sent. The padding is written as zeros.
@@ -200,8 +188,7 @@ pub fn map_add(dst: &mut [u8], map: &BitMatrix, src: &[u8], symbols: usize) {
 /// When the map does not take bytes, or the planes have not the length that [`buffer_bytes`] gives.
 pub fn extract(planes: &mut [u8], map: &BitMatrix, bytes: &[u8]) {
     assert_eq!(map.column_count(), 8, "traces are extracted from bytes");
-    planes.fill(0);
-    map_add(planes, map, bytes, bytes.len());
+    sum(planes, &Maps::new(&[*map]), &[bytes], bytes.len());
 }
 
 /// bytes += map(planes): what one helper's traces contribute to the rebuilt bytes.
@@ -212,6 +199,23 @@ pub fn accumulate(bytes: &mut [u8], map: &BitMatrix, planes: &[u8]) {
     assert_eq!(map.row_count(), 8, "traces are accumulated into bytes");
     let symbols = bytes.len();
     map_add(bytes, map, planes, symbols);
+}
+
+/// [`Kernel::map_sum`] with the best kernel: dst = sum of map_i(source_i).
+///
+/// # Panics
+/// When there are not as many sources as maps, or a buffer has not the length that [`buffer_bytes`]
+/// gives.
+pub fn sum(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
+    Kernel::best().map_sum(dst, maps, sources, symbols);
+}
+
+/// [`Kernel::map_sum_add`] with the best kernel: dst += sum of map_i(source_i).
+///
+/// # Panics
+/// As [`sum`].
+pub fn sum_add(dst: &mut [u8], maps: &Maps, sources: &[&[u8]], symbols: usize) {
+    Kernel::best().map_sum_add(dst, maps, sources, symbols);
 }
 
 /// One symbol of a buffer in the layout of its width: the layout's definition, and the oracle of
@@ -281,21 +285,6 @@ fn reduce(
 
 fn sum_of_selected(selected: u8, bytes: &[u8; 8]) -> u8 {
     (0..8).filter(|bit| selected >> bit & 1 == 1).fold(0, |sum, bit| sum ^ bytes[bit])
-}
-
-/// Up to 8 bytes, with zeros for those that are missing.
-fn load(bytes: &[u8]) -> [u8; 8] {
-    let mut loaded = [0; 8];
-    let count = bytes.len().min(8);
-    loaded[..count].copy_from_slice(&bytes[..count]);
-    loaded
-}
-
-/// Bit j of byte i becomes bit i of byte j: 8 symbols to 8 planes, and back.
-fn transpose(bytes: [u8; 8]) -> [u8; 8] {
-    std::array::from_fn(|bit| {
-        bytes.iter().enumerate().fold(0, |plane, (i, byte)| plane | (byte >> bit & 1) << i)
-    })
 }
 
 fn mask(width: usize) -> u8 {

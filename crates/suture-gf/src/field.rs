@@ -23,9 +23,6 @@ const EXP: [u8; 2 * GROUP_ORDER] = exp_table();
 /// Logarithms to the base of the generator; the entry of zero is never read.
 const LOG: [u8; 256] = log_table();
 
-/// All products: row `a`, column `b` is `a * b`. A row is what a scalar loop over a buffer wants.
-pub(crate) static PRODUCTS: [[u8; 256]; 256] = product_table();
-
 /// The product of two field elements.
 #[inline]
 #[must_use]
@@ -97,20 +94,6 @@ const fn log_table() -> [u8; 256] {
     table
 }
 
-const fn product_table() -> [[u8; 256]; 256] {
-    let mut table = [[0; 256]; 256];
-    let mut a = 1;
-    while a < 256 {
-        let mut b = 1;
-        while b < 256 {
-            table[a][b] = mul(a as u8, b as u8);
-            b += 1;
-        }
-        a += 1;
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +117,6 @@ mod tests {
             for b in 0..=255 {
                 let expected = mul_the_long_way(a, b);
                 assert_eq!(mul(a, b), expected, "{a} * {b}");
-                assert_eq!(PRODUCTS[a as usize][b as usize], expected, "table {a} * {b}");
             }
         }
     }

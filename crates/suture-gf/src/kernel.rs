@@ -1,27 +1,95 @@
-//! Kernels: GF(2^8) sums of products over buffers, one implementation per instruction set.
+//! Kernels: sums of products over buffers, one implementation per instruction set.
 //!
 //! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
 //! The work is memory traffic, not arithmetic: one output of k sources touches k + 1 bytes per byte
-//! produced. So the destination is cut into tiles that stay in the first-level cache, and each tile
-//! takes a few sources at a time. Reading all k streams at once is slower (about 60 % of this shape
-//! with k = 10), one at a time rewrites the destination too often, and non-temporal stores never
-//! helped.
+//! produced. So the outputs are cut into tiles that stay in the first-level cache, and each pass
+//! over a tile takes as many sources as the processor can stream at once. One source at a time
+//! would rewrite the destination too often; non-temporal stores never helped.
 //!
-//! | file | instructions | how a byte is multiplied |
+//! | file | instructions | how a byte is mapped |
 //! |---|---|---|
-//! | `scalar` | none | one lookup in a 256-byte row of products |
-//! | `ssse3` | SSSE3 | two 16-byte shuffles, 16 bytes at a time |
+//! | `scalar` | none | 8 bytes in a word, a column of the map for each bit |
+//! | `ssse3` | SSSE3 | two 16-byte lookups, 16 bytes at a time |
 //! | `avx2` | AVX2 | the same, 32 at a time |
 //! | `gfni256` | AVX2 + GFNI | one 8x8 bit-matrix product, 32 at a time |
-//! | `gfni512` | AVX-512BW + GFNI | the same, 64 at a time, any tail by mask |
+//! | `gfni512` | AVX-512 + GFNI | the same, 64 at a time, any tail by mask |
+//! | `neon` | NEON | two 16-byte lookups, 16 bytes at a time |
+//!
+//! `table` prepares coefficients, `vector` holds the loops over bytes, `planes` those over bit
+//! planes; all instruction sets share them.
 //!
 //! Invariants: a [`Kernel`] value exists only where its instructions do, so its methods are safe to
-//! call; every kernel produces the bytes of `scalar`; any length and any alignment will do.
+//! call; every kernel produces the same bytes; any length and any alignment will do.
 
-use crate::bits::BitMatrix;
-use crate::field;
 use std::fmt;
+use std::ops::Range;
 use std::sync::OnceLock;
+use table::{Factor, ONES};
+
+/// Makes `KERNEL` of an instruction set: the loops of `vector` and `planes`, built for it. The
+/// numbers of vectors are how many each loop has in flight, as measured; `block` of them hold 64
+/// symbols.
+macro_rules! kernel {
+    (
+        name: $name:literal,
+        lanes: $lanes:ty,
+        $(features: $features:literal,)?
+        supported: $supported:expr,
+        vectors: {
+            one: $one:literal,
+            many: $many:literal,
+            prefixes: $prefixes:literal,
+            rebuild: $rebuild:literal,
+            block: $block:literal
+        },
+    ) => {
+        pub(super) static KERNEL: super::Kernel = super::Kernel {
+            name: $name,
+            supported: || $supported,
+            products: {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn products(job: super::Products<'_, '_>) {
+                    // SAFETY: the same contract.
+                    unsafe { super::vector::products::<$lanes, $one, $many>(job) }
+                }
+                products
+            },
+            plain_sums: {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn plain_sums(job: super::Products<'_, '_>) {
+                    type Plain = super::vector::Plain<$lanes>;
+                    // SAFETY: the same contract.
+                    unsafe { super::vector::products::<Plain, 4, 4>(job) }
+                }
+                plain_sums
+            },
+            prefix_sums: {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn prefix_sums(job: super::PrefixSums<'_, '_>) {
+                    // SAFETY: the same contract.
+                    unsafe { super::vector::prefix_sums::<$lanes, $prefixes>(job) }
+                }
+                prefix_sums
+            },
+            extract: {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn extract(job: super::planes::Extract<'_>) {
+                    // SAFETY: the same contract.
+                    unsafe { super::planes::extract::<$lanes>(job) }
+                }
+                extract
+            },
+            rebuild: {
+                $(#[target_feature(enable = $features)])?
+                unsafe fn rebuild(job: super::planes::Rebuild<'_>) {
+                    // SAFETY: the same contract.
+                    unsafe { super::planes::rebuild::<$lanes, $rebuild, $block>(job) }
+                }
+                rebuild
+            },
+        };
+    };
+}
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -29,29 +97,74 @@ mod avx2;
 mod gfni256;
 #[cfg(target_arch = "x86_64")]
 mod gfni512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod planes;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod ssse3;
+mod table;
+mod vector;
 
-/// Destination bytes that are finished before the next are begun: small enough that the tile itself
-/// stays in a 32 KiB first-level cache beside the sources streaming through, large enough to
+pub use planes::Maps;
+pub use table::Coefficients;
+
+/// Bytes of each output that are finished before the next are begun: small enough that the tile
+/// itself stays in a 32 KiB first-level cache beside the sources streaming through, large enough to
 /// amortise the loop around it.
 pub const TILE_BYTES: usize = 8 * 1024;
 
-/// Sources that one pass over a tile combines: 4 measured 10 % faster than 2, since it rewrites the
-/// tile least often.
-const GROUP: usize = 4;
+/// Outputs that one pass computes: their sums, times the vectors in flight, must fit the registers.
+const OUTPUTS_MAX: usize = 4;
+
+/// Sources that one pass into several outputs takes. It is bound by arithmetic, so this matters
+/// only for very wide stripes, whose streams no prefetcher follows.
+const SOURCES_MANY: usize = 16;
 
 /// The environment variable that overrides the choice of [`Kernel::best`].
 pub const KERNEL_VARIABLE: &str = "SUTURE_KERNEL";
 
-/// dst = (0 or dst) + sum of factor_i * source_i[at .. at + dst.len()], for at most [`GROUP`]
-/// sources.
+/// Sources that one pass into one output takes. Intel's cores (Granite Rapids) follow ten streams as
+/// easily as four and gain from rewriting the tile less often: 5 % at 64 KiB, 20 % at 1 KiB. AMD's
+/// (Zen 5) fall from 164 to 108 GB/s when six streams replace passes of four, so four it is
+/// elsewhere.
+fn sources_one() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static SOURCES: OnceLock<usize> = OnceLock::new();
+        *SOURCES.get_or_init(|| {
+            let vendor = std::arch::x86_64::__cpuid(0);
+            let intel = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+            if intel.concat() == b"GenuineIntel" { 10 } else { 4 }
+        })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    4
+}
+
+/// One pass: outputs = (0 or outputs) + sums of factor * source, in the same range of all buffers.
 ///
-/// # Safety
-/// The processor must have the instruction set that the implementation is named for.
-type Combine =
-    unsafe fn(dst: &mut [u8], factors: &[Factor], sources: &[&[u8]], at: usize, begin: Begin);
+/// The functions that run it are unsafe because the processor must have their instructions, all
+/// buffers must reach the end of the range, and the factors must be one per output and source.
+struct Products<'j, 'b> {
+    outputs: &'j mut [&'b mut [u8]],
+    factors: &'j [&'j [Factor]],
+    sources: &'j [&'j [u8]],
+    range: Range<usize>,
+    begin: Begin,
+}
+
+/// One pass: output i = sum of the first `ends[i]` sources. Unsafe to run as [`Products`] is; the
+/// ends must ascend to at most the number of sources.
+struct PrefixSums<'j, 'b> {
+    outputs: &'j mut [&'b mut [u8]],
+    ends: &'j [usize],
+    sources: &'j [&'j [u8]],
+    range: Range<usize>,
+}
+
+/// A way to run one pass.
+type Run = unsafe fn(Products<'_, '_>);
 
 /// What a sum begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,30 +173,78 @@ enum Begin {
     Destination,
 }
 
+/// The same rows of all buffers of an operation: `count` times `bytes`, every `stride` bytes, from
+/// the beginning of each buffer. The sub-chunks of a code lie like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// How many rows there are.
+    pub count: usize,
+    /// Bytes of one row.
+    pub bytes: usize,
+    /// From the beginning of one row to that of the next; at least `bytes`.
+    pub stride: usize,
+}
+
+impl Rows {
+    fn whole(bytes: usize) -> Rows {
+        Rows { count: 1, bytes, stride: bytes }
+    }
+
+    fn check(self, lengths: impl IntoIterator<Item = usize>) {
+        assert!(self.bytes <= self.stride, "rows of {self:?} overlap");
+        let end = match self.count {
+            0 => 0,
+            // Saturating, so that absurd rows are refused and not wrapped into the buffer.
+            count => (count - 1).saturating_mul(self.stride).saturating_add(self.bytes),
+        };
+        for length in lengths {
+            assert!(end <= length, "a buffer of {length} bytes ends before {self:?}");
+        }
+    }
+
+    fn for_each_tile(self, mut act: impl FnMut(Range<usize>)) {
+        for row in 0..self.count {
+            let (mut at, end) = (row * self.stride, row * self.stride + self.bytes);
+            while at < end {
+                let tile = at..end.min(at + TILE_BYTES);
+                at = tile.end;
+                act(tile);
+            }
+        }
+    }
+}
+
 /// One way to do the arithmetic: an instruction set that this machine has.
 pub struct Kernel {
     name: &'static str,
     supported: fn() -> bool,
-    combine: Combine,
+    products: Run,
+    /// The same for factors that are all one.
+    plain_sums: Run,
+    prefix_sums: unsafe fn(PrefixSums<'_, '_>),
+    extract: unsafe fn(planes::Extract<'_>),
+    rebuild: unsafe fn(planes::Rebuild<'_>),
 }
 
 /// Every kernel of this build, slowest first, whether or not this machine can run it.
-static KERNELS: &[Kernel] = &[
-    Kernel { name: "scalar", supported: || true, combine: scalar::combine },
+static KERNELS: &[&Kernel] = &[
+    &scalar::KERNEL,
+    #[cfg(target_arch = "aarch64")]
+    &neon::KERNEL,
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "ssse3", supported: ssse3::supported, combine: ssse3::combine },
+    &ssse3::KERNEL,
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "avx2", supported: avx2::supported, combine: avx2::combine },
+    &avx2::KERNEL,
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "gfni256", supported: gfni256::supported, combine: gfni256::combine },
+    &gfni256::KERNEL,
     #[cfg(target_arch = "x86_64")]
-    Kernel { name: "gfni512", supported: gfni512::supported, combine: gfni512::combine },
+    &gfni512::KERNEL,
 ];
 
 impl Kernel {
     /// The kernels that this machine can run, slowest first. The first is always `scalar`.
     pub fn available() -> impl DoubleEndedIterator<Item = &'static Kernel> {
-        KERNELS.iter().filter(|kernel| (kernel.supported)())
+        KERNELS.iter().copied().filter(|kernel| (kernel.supported)())
     }
 
     /// The kernel of that name, if this machine can run it.
@@ -119,10 +280,7 @@ impl Kernel {
     /// When there are not as many sources as coefficients, or a length differs from the
     /// destination's.
     pub fn dot(&self, dst: &mut [u8], coefficients: &Coefficients, sources: &[&[u8]]) {
-        if sources.is_empty() {
-            dst.fill(0);
-        }
-        self.sum(dst, &coefficients.factors, sources, Begin::Zero);
+        self.sum(&mut [dst], std::slice::from_ref(coefficients), sources, Begin::Zero);
     }
 
     /// dst += sum of coefficient_i * source_i.
@@ -130,7 +288,40 @@ impl Kernel {
     /// # Panics
     /// As [`Kernel::dot`].
     pub fn dot_add(&self, dst: &mut [u8], coefficients: &Coefficients, sources: &[&[u8]]) {
-        self.sum(dst, &coefficients.factors, sources, Begin::Destination);
+        self.sum(&mut [dst], std::slice::from_ref(coefficients), sources, Begin::Destination);
+    }
+
+    /// dst_i = sum of coefficient_ij * source_j, reading each source once for four outputs.
+    ///
+    /// # Panics
+    /// When the coefficients are not as many as outputs and sources, or lengths differ.
+    pub fn dot_many(&self, dsts: &mut [&mut [u8]], rows: &[Coefficients], sources: &[&[u8]]) {
+        self.sum(dsts, rows, sources, Begin::Zero);
+    }
+
+    /// dst_i += sum of coefficient_ij * source_j.
+    ///
+    /// # Panics
+    /// As [`Kernel::dot_many`].
+    pub fn dot_many_add(&self, dsts: &mut [&mut [u8]], rows: &[Coefficients], sources: &[&[u8]]) {
+        self.sum(dsts, rows, sources, Begin::Destination);
+    }
+
+    /// [`Kernel::dot_many`] on many short rows of longer buffers; the bytes between them are left
+    /// alone.
+    ///
+    /// # Panics
+    /// When the coefficients are not as many as outputs and sources, or a buffer ends before the
+    /// last row does.
+    pub fn dot_rows(
+        &self,
+        dsts: &mut [&mut [u8]],
+        coefficients: &[Coefficients],
+        sources: &[&[u8]],
+        rows: Rows,
+    ) {
+        rows.check(dsts.iter().map(|dst| dst.len()).chain(sources.iter().map(|s| s.len())));
+        self.sum_rows(dsts, coefficients, sources, rows, Begin::Zero);
     }
 
     /// dst += coefficient * source.
@@ -138,7 +329,12 @@ impl Kernel {
     /// # Panics
     /// When the lengths differ.
     pub fn mul_add(&self, dst: &mut [u8], coefficient: u8, source: &[u8]) {
-        self.sum(dst, &FACTORS[coefficient as usize..][..1], &[source], Begin::Destination);
+        assert_eq!(source.len(), dst.len(), "sources are as long as the destination");
+        let factors = std::slice::from_ref(Factor::of(coefficient));
+        let run = if coefficient == 1 { self.plain_sums } else { self.products };
+        Rows::whole(dst.len()).for_each_tile(|range| {
+            passes(run, &mut [dst], &[factors], &[source], range, Begin::Destination);
+        });
     }
 
     /// dst += source, which is exclusive or.
@@ -149,21 +345,124 @@ impl Kernel {
         self.mul_add(dst, 1, source);
     }
 
-    fn sum(&self, dst: &mut [u8], factors: &[Factor], sources: &[&[u8]], begin: Begin) {
-        assert_eq!(factors.len(), sources.len(), "as many sources as coefficients");
-        for source in sources {
-            assert_eq!(source.len(), dst.len(), "sources are as long as the destination");
+    /// dst = sum of the sources, which is exclusive or. Without sources: zeros.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn xor_sum(&self, dst: &mut [u8], sources: &[&[u8]]) {
+        let bytes = check_lengths(&[&mut *dst], sources);
+        if sources.is_empty() {
+            dst.fill(0);
         }
-        for (index, tile) in dst.chunks_mut(TILE_BYTES).enumerate() {
-            let mut begin = begin;
-            for (factors, sources) in factors.chunks(GROUP).zip(sources.chunks(GROUP)) {
-                // SAFETY: a `Kernel` is reachable only through `available`, which has asked the
-                // processor.
-                unsafe { (self.combine)(tile, factors, sources, index * TILE_BYTES, begin) };
+        Rows::whole(bytes).for_each_tile(|range| {
+            let mut begin = Begin::Zero;
+            for sources in sources.chunks(ONES.len()) {
+                let ones = &[&ONES[..sources.len()]];
+                passes(self.plain_sums, &mut [dst], ones, sources, range.clone(), begin);
                 begin = Begin::Destination;
             }
-        }
+        });
     }
+
+    /// dst_i = sum of the first `ends[i]` sources: several exclusive ors in one pass over the
+    /// sources.
+    ///
+    /// # Panics
+    /// When the ends are not as many as the outputs or descend or pass the last source, or the
+    /// lengths differ.
+    pub fn xor_prefix_sums(&self, dsts: &mut [&mut [u8]], ends: &[usize], sources: &[&[u8]]) {
+        assert_eq!(ends.len(), dsts.len(), "as many ends as outputs");
+        assert!(ends.is_sorted(), "prefixes ascend, not {ends:?}");
+        assert!(ends.last().is_none_or(|&end| end <= sources.len()), "a prefix has sources");
+        let bytes = check_lengths(dsts, sources);
+        // SAFETY: `available` asked the processor; lengths and ends were just checked.
+        unsafe { (self.prefix_sums)(PrefixSums { outputs: dsts, ends, sources, range: 0..bytes }) };
+    }
+
+    fn sum(
+        &self,
+        dsts: &mut [&mut [u8]],
+        coefficients: &[Coefficients],
+        sources: &[&[u8]],
+        begin: Begin,
+    ) {
+        let rows = Rows::whole(check_lengths(dsts, sources));
+        self.sum_rows(dsts, coefficients, sources, rows, begin);
+    }
+
+    /// Sums in rows that all buffers were checked to have.
+    fn sum_rows(
+        &self,
+        dsts: &mut [&mut [u8]],
+        coefficients: &[Coefficients],
+        sources: &[&[u8]],
+        rows: Rows,
+        begin: Begin,
+    ) {
+        assert_eq!(coefficients.len(), dsts.len(), "as many rows of coefficients as outputs");
+        for row in coefficients {
+            assert_eq!(row.len(), sources.len(), "as many sources as coefficients");
+        }
+        if let [row] = coefficients {
+            let run = if row.is_plain() { self.plain_sums } else { self.products };
+            return rows.for_each_tile(|range| {
+                passes(run, dsts, &[row.factors()], sources, range, begin);
+            });
+        }
+        rows.for_each_tile(|range| {
+            let groups = dsts.chunks_mut(OUTPUTS_MAX).zip(coefficients.chunks(OUTPUTS_MAX));
+            for (dsts, coefficients) in groups {
+                let mut factors = [&[][..]; OUTPUTS_MAX];
+                for (factors, row) in factors.iter_mut().zip(coefficients) {
+                    *factors = row.factors();
+                }
+                let factors = &factors[..dsts.len()];
+                passes(self.products, dsts, factors, sources, range.clone(), begin);
+            }
+        });
+    }
+}
+
+/// Computes one tile of up to `OUTPUTS_MAX` outputs, a few sources at a time. The kernel that `run`
+/// is of and the lengths of everything were checked before.
+fn passes(
+    run: Run,
+    outputs: &mut [&mut [u8]],
+    factors: &[&[Factor]],
+    sources: &[&[u8]],
+    range: Range<usize>,
+    mut begin: Begin,
+) {
+    let sources_max = if outputs.len() == 1 { sources_one() } else { SOURCES_MANY };
+    if (1..=sources_max).contains(&sources.len()) {
+        // SAFETY: `available` asked the processor, and the callers checked lengths and factors.
+        return unsafe { run(Products { outputs, factors, sources, range, begin }) };
+    }
+    if sources.is_empty() && begin == Begin::Zero {
+        outputs.iter_mut().for_each(|output| output[range.clone()].fill(0));
+    }
+    // Passes of equal size: one for a last single source would cost as much as one for several.
+    let pass = sources.len().div_ceil(sources.len().div_ceil(sources_max).max(1)).max(1);
+    for (index, sources) in sources.chunks(pass).enumerate() {
+        let mut rows = [&[][..]; OUTPUTS_MAX];
+        for (row, factors) in rows.iter_mut().zip(factors) {
+            *row = &factors[index * pass..][..sources.len()];
+        }
+        let (factors, range) = (&rows[..factors.len()], range.clone());
+        // SAFETY: `available` asked the processor, and the callers checked lengths and factors.
+        unsafe { run(Products { outputs, factors, sources, range, begin }) };
+        begin = Begin::Destination;
+    }
+}
+
+/// The length that all buffers have; zero, whatever the sources, when nothing is to be computed.
+fn check_lengths(dsts: &[&mut [u8]], sources: &[&[u8]]) -> usize {
+    let Some(bytes) = dsts.first().map(|dst| dst.len()) else { return 0 };
+    assert!(dsts.iter().all(|dst| dst.len() == bytes), "outputs are of the same length");
+    for source in sources {
+        assert_eq!(source.len(), bytes, "sources are as long as the destination");
+    }
+    bytes
 }
 
 impl fmt::Debug for Kernel {
@@ -198,6 +497,36 @@ pub fn dot_add(dst: &mut [u8], coefficients: &Coefficients, sources: &[&[u8]]) {
     Kernel::best().dot_add(dst, coefficients, sources);
 }
 
+/// [`Kernel::dot_many`] with the best kernel.
+///
+/// # Panics
+/// When the coefficients are not as many as outputs and sources, or lengths differ.
+pub fn dot_many(dsts: &mut [&mut [u8]], rows: &[Coefficients], sources: &[&[u8]]) {
+    Kernel::best().dot_many(dsts, rows, sources);
+}
+
+/// [`Kernel::dot_many_add`] with the best kernel.
+///
+/// # Panics
+/// As [`dot_many`].
+pub fn dot_many_add(dsts: &mut [&mut [u8]], rows: &[Coefficients], sources: &[&[u8]]) {
+    Kernel::best().dot_many_add(dsts, rows, sources);
+}
+
+/// [`Kernel::dot_rows`] with the best kernel.
+///
+/// # Panics
+/// When the coefficients are not as many as outputs and sources, or a buffer ends before the last
+/// row does.
+pub fn dot_rows(
+    dsts: &mut [&mut [u8]],
+    coefficients: &[Coefficients],
+    sources: &[&[u8]],
+    rows: Rows,
+) {
+    Kernel::best().dot_rows(dsts, coefficients, sources, rows);
+}
+
 /// [`Kernel::mul_add`] with the best kernel.
 ///
 /// # Panics
@@ -214,86 +543,19 @@ pub fn xor(dst: &mut [u8], source: &[u8]) {
     Kernel::best().xor(dst, source);
 }
 
-/// The coefficients of a sum, with the tables that the kernels read; made once per plan, used for
-/// every slice.
-#[derive(Clone)]
-pub struct Coefficients {
-    factors: Vec<Factor>,
+/// [`Kernel::xor_sum`] with the best kernel.
+///
+/// # Panics
+/// When the lengths differ.
+pub fn xor_sum(dst: &mut [u8], sources: &[&[u8]]) {
+    Kernel::best().xor_sum(dst, sources);
 }
 
-impl Coefficients {
-    /// Prepares the tables: 48 bytes a coefficient, copied so that a sum's tables lie side by side.
-    #[must_use]
-    pub fn new(coefficients: &[u8]) -> Coefficients {
-        Coefficients {
-            factors: coefficients
-                .iter()
-                .map(|&coefficient| FACTORS[coefficient as usize])
-                .collect(),
-        }
-    }
-
-    /// How many coefficients there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.factors.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.factors.is_empty()
-    }
-
-    /// The coefficients themselves, in order.
-    pub fn iter(&self) -> impl Iterator<Item = u8> {
-        self.factors.iter().map(|factor| factor.coefficient)
-    }
-}
-
-impl fmt::Debug for Coefficients {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// A coefficient in the form each instruction set wants.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "scalar reads no tables"))]
-#[derive(Clone, Copy)]
-#[repr(align(16))]
-struct Factor {
-    /// Products with 0..=15: what a shuffle looks the low half of a byte up in.
-    low_products: [u8; 16],
-    /// Products with the multiples of 16: the same for the high half.
-    high_products: [u8; 16],
-    /// The multiplication as an 8x8 bit matrix, in the byte order of GF2P8AFFINEQB.
-    affine: u64,
-    coefficient: u8,
-}
-
-static FACTORS: [Factor; 256] = factor_table();
-
-const fn factor_table() -> [Factor; 256] {
-    let mut table = [factor(0); 256];
-    let mut coefficient = 1;
-    while coefficient < 256 {
-        table[coefficient] = factor(coefficient as u8);
-        coefficient += 1;
-    }
-    table
-}
-
-const fn factor(coefficient: u8) -> Factor {
-    let mut low_products = [0; 16];
-    let mut high_products = [0; 16];
-    let mut half = 0;
-    while half < 16 {
-        low_products[half] = field::mul(coefficient, half as u8);
-        high_products[half] = field::mul(coefficient, (half as u8) << 4);
-        half += 1;
-    }
-    // The instruction keeps the row of output bit i in byte 7 - i, that is: row 0 first,
-    // big-endian.
-    let affine = u64::from_be_bytes(BitMatrix::of_coefficient(coefficient).row_masks());
-    Factor { low_products, high_products, affine, coefficient }
+/// [`Kernel::xor_prefix_sums`] with the best kernel.
+///
+/// # Panics
+/// When the ends are not as many as the outputs or descend or pass the last source, or the lengths
+/// differ.
+pub fn xor_prefix_sums(dsts: &mut [&mut [u8]], ends: &[usize], sources: &[&[u8]]) {
+    Kernel::best().xor_prefix_sums(dsts, ends, sources);
 }

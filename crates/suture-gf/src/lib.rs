@@ -7,9 +7,12 @@
 //! * [`field`] is the definition: GF(2^8) modulo 0x11d, one byte at a time. It is the oracle of all
 //!   that follows.
 //! * [`kernel`] does the same to buffers: one file per instruction set, chosen once at run time.
-//!   Its operations stand at the root of this crate: [`dot`], [`dot_add`], [`mul_add`], [`xor`].
+//!   Its operations stand at the root of this crate: sums of products into one output or several
+//!   ([`dot`], [`dot_many`], [`dot_rows`], [`mul_add`]) and exclusive ors ([`xor`], [`xor_sum`],
+//!   [`xor_prefix_sums`]).
 //! * [`matrix`] holds dense matrices over the field, for generators and decoding.
-//! * [`bits`] holds GF(2) maps between values of 1 to 8 bits per symbol, for trace repair.
+//! * [`bits`] holds GF(2) maps between values of 1 to 8 bits per symbol, for trace repair; its
+//!   sums run on the same kernels.
 //!
 //! Invariants: every kernel gives the same bytes as `field`; lengths are asserted, nothing else can
 //! fail; no dependencies; `unsafe` stays inside `kernel`, for vector loads and stores.
@@ -22,5 +25,8 @@ pub mod kernel;
 pub mod matrix;
 
 pub use bits::BitMatrix;
-pub use kernel::{Coefficients, Kernel, dot, dot_add, mul_add, xor};
+pub use kernel::{
+    Coefficients, Kernel, Rows, dot, dot_add, dot_many, dot_many_add, dot_rows, mul_add, xor,
+    xor_prefix_sums, xor_sum,
+};
 pub use matrix::Matrix;

@@ -4,27 +4,20 @@
 //! Place: what stands between a wrong vector instruction and an operator's last good copy.
 //! A kernel that this machine lacks is not tested here; the test prints which ones were.
 
+#[path = "common/noise.rs"]
+mod noise;
+
+use noise::noise;
 use proptest::prelude::*;
+use std::ffi::OsString;
 use suture_gf::kernel::TILE_BYTES;
-use suture_gf::{Coefficients, Kernel, field};
+use suture_gf::{Coefficients, Kernel, Rows, field};
 
 /// Past four registers of 64 bytes, so that every mix of whole registers and tails occurs.
 const LENGTH_MAX: usize = 257;
 
 /// Bytes around every destination that must not change.
 const GUARD: [u8; 70] = [0xa5; 70];
-
-/// Bytes with no pattern that a kernel could get right by accident.
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    (0..length).map(|_| next()).collect()
-}
 
 /// dst + sum of coefficient * source, by the definition.
 fn sum_by_definition(dst: &[u8], coefficients: &[u8], sources: &[&[u8]]) -> Vec<u8> {
@@ -147,6 +140,145 @@ fn every_kernel_crosses_tiles() {
     }
 }
 
+/// Several outputs at once, each between guards, against one sum each.
+fn check_many(kernel: &Kernel, outputs: usize, sources: usize, length: usize, misalignment: usize) {
+    let rows: Vec<Vec<u8>> = (0..outputs).map(|row| noise(300 + row as u64, sources)).collect();
+    let prepared: Vec<_> = rows.iter().map(|row| Coefficients::new(row)).collect();
+    let memory: Vec<Vec<u8>> = (0..sources).map(|i| noise(i as u64 + 1, length + 64)).collect();
+    let sources: Vec<&[u8]> = memory
+        .iter()
+        .enumerate()
+        .map(|(i, bytes)| &bytes[(misalignment + i) % 64..][..length])
+        .collect();
+    let before: Vec<Vec<u8>> = (0..outputs).map(|row| noise(500 + row as u64, length)).collect();
+    for add in [false, true] {
+        let mut guarded: Vec<Vec<u8>> = before
+            .iter()
+            .map(|row| [&GUARD[..], &vec![0xa5; misalignment], row, &GUARD].concat())
+            .collect();
+        let start = GUARD.len() + misalignment;
+        let mut dsts: Vec<&mut [u8]> =
+            guarded.iter_mut().map(|row| &mut row[start..][..length]).collect();
+        match add {
+            false => kernel.dot_many(&mut dsts, &prepared, &sources),
+            true => kernel.dot_many_add(&mut dsts, &prepared, &sources),
+        }
+        for ((guarded, row), before) in guarded.iter().zip(&rows).zip(&before) {
+            let begin = if add { before.clone() } else { vec![0; length] };
+            let expected = sum_by_definition(&begin, row, &sources);
+            let what = format!("{kernel:?}: {outputs} of {}, {length} long", sources.len());
+            assert!(guarded[start..][..length] == expected, "{what}: wrong bytes");
+            let around = guarded[..start].iter().chain(&guarded[start + length..]);
+            assert!(around.copied().all(|byte| byte == 0xa5), "{what}: wrote outside");
+        }
+    }
+}
+
+#[test]
+fn every_kernel_computes_many_outputs_at_every_length() {
+    for kernel in Kernel::available() {
+        for outputs in 1..=4 {
+            for length in 0..=LENGTH_MAX {
+                check_many(kernel, outputs, 1 + length % 12, length, length % 64);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kernel_computes_any_number_of_outputs_of_any_number_of_sources() {
+    for kernel in Kernel::available() {
+        for outputs in 0..=9 {
+            for sources in [0, 1, 2, 3, 10, 11, 16, 17, 33, 60] {
+                check_many(kernel, outputs, sources, 300, outputs);
+            }
+        }
+        check_many(kernel, 4, 10, 2 * TILE_BYTES + 77, 5);
+        check_many(kernel, 5, 255, 100, 0);
+    }
+}
+
+#[test]
+fn rows_are_computed_and_the_bytes_between_them_left_alone() {
+    let coefficients = [vec![3, 1, 7], vec![0, 255, 2]];
+    let prepared: Vec<_> = coefficients.iter().map(|row| Coefficients::new(row)).collect();
+    for kernel in Kernel::available() {
+        for (count, bytes, stride) in
+            [(0, 5, 9), (1, 7, 7), (5, 64, 100), (3, 0, 10), (9, 33, 33), (2, 9000, 10_000)]
+        {
+            let length = count * stride;
+            let memory: Vec<Vec<u8>> = (0..3).map(|i| noise(i, length)).collect();
+            let sources: Vec<&[u8]> = memory.iter().map(|source| &source[..]).collect();
+            let before = [noise(8, length), noise(9, length)];
+            let mut outputs = before.clone();
+            let mut dsts: Vec<&mut [u8]> = outputs.iter_mut().map(|dst| &mut dst[..]).collect();
+            kernel.dot_rows(&mut dsts, &prepared, &sources, Rows { count, bytes, stride });
+            for ((output, before), row) in outputs.iter().zip(&before).zip(&coefficients) {
+                let sum = sum_by_definition(&vec![0; length], row, &sources);
+                for at in 0..length {
+                    let expected = if at % stride < bytes { sum[at] } else { before[at] };
+                    assert_eq!(output[at], expected, "{kernel:?}, byte {at} of {count} rows");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "ends before")]
+fn rows_past_the_end_of_a_buffer_are_refused() {
+    let rows = Rows { count: 2, bytes: 4, stride: 6 };
+    let sum = [Coefficients::new(&[1])];
+    suture_gf::dot_rows(&mut [&mut [0; 10]], &sum, &[&[0; 9]], rows);
+}
+
+#[test]
+fn prefix_sums_are_exclusive_ors_at_every_length() {
+    let cases: [&[usize]; 6] = [&[0], &[1], &[7], &[1, 2, 3, 4, 5, 6, 7], &[0, 3, 3, 6], &[2, 7]];
+    for kernel in Kernel::available() {
+        for length in (0..=LENGTH_MAX).chain([511, 512, 1024, 9000]) {
+            let memory: Vec<Vec<u8>> = (0..7).map(|i| noise(i, length + 64)).collect();
+            let sources: Vec<&[u8]> =
+                memory.iter().enumerate().map(|(i, bytes)| &bytes[i * 9..][..length]).collect();
+            for ends in cases {
+                let mut outputs = vec![noise(9, length); ends.len()];
+                let mut dsts: Vec<&mut [u8]> = outputs.iter_mut().map(|dst| &mut dst[..]).collect();
+                kernel.xor_prefix_sums(&mut dsts, ends, &sources);
+                for (output, &end) in outputs.iter().zip(ends) {
+                    let expected =
+                        sum_by_definition(&vec![0; length], &vec![1; end], &sources[..end]);
+                    assert!(*output == expected, "{kernel:?}, {end} of {ends:?}, {length}");
+                }
+            }
+            let all = sum_by_definition(&vec![0; length], &[1; 7], &sources);
+            check(kernel.name(), &noise(5, length), length % 64, &all, |dst| {
+                kernel.xor_sum(dst, &sources);
+            });
+            check(kernel.name(), &noise(5, length), length % 64, &all, |dst| {
+                kernel.dot(dst, &Coefficients::new(&[1; 7]), &sources);
+            });
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "prefixes ascend")]
+fn descending_prefixes_are_refused() {
+    suture_gf::xor_prefix_sums(&mut [&mut [0], &mut [0]], &[1, 0], &[&[0]]);
+}
+
+#[test]
+#[should_panic(expected = "a prefix has sources")]
+fn prefixes_longer_than_the_sources_are_refused() {
+    suture_gf::xor_prefix_sums(&mut [&mut [0]], &[2], &[&[0]]);
+}
+
+#[test]
+#[should_panic(expected = "as many rows of coefficients as outputs")]
+fn another_number_of_outputs_is_refused() {
+    suture_gf::dot_many(&mut [&mut [0]], &[], &[&[0]]);
+}
+
 #[test]
 fn a_sum_of_no_sources_is_zero() {
     for kernel in Kernel::available() {
@@ -190,7 +322,16 @@ fn print_the_best_kernel() {
 #[test]
 fn the_environment_chooses_the_kernel() {
     let run = |kernel: Option<&str>| {
-        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        // Under an emulator, the child needs it too: the same one that cargo ran this test with.
+        let emulator = match cfg!(target_arch = "aarch64") {
+            true => std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER"),
+            false => Err(std::env::VarError::NotPresent),
+        };
+        let mut words: Vec<OsString> =
+            emulator.iter().flat_map(|line| line.split(' ')).map(OsString::from).collect();
+        words.push(std::env::current_exe().unwrap().into());
+        let mut child = std::process::Command::new(&words[0]);
+        child.args(&words[1..]);
         child
             .args(["--exact", "print_the_best_kernel", "--ignored", "--nocapture"])
             .env_remove("SUTURE_KERNEL");

@@ -3,9 +3,11 @@
 //! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> windows -> proven -> published].
 //! Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`] says what a directory
 //! should hold, [`checksum`] what each block should be; [`directory`] names, locks and publishes files;
-//! [`chunk`] reads one chunk checked, [`stripe`] knows which chunks of a stripe can be used, [`parity`]
-//! judges where checksums are gone; [`pool`] spreads the work. On them stand the four jobs [`encode`],
-//! [`decode`], [`rebuild`] and [`verify`].
+//! [`window`] says which pieces of chunks belong together, [`chunk`] reads one chunk checked, [`stripe`]
+//! knows which chunks of a stripe can be used, [`method`] who helps and how ([`scheme`] reads searched
+//! trace schemes), [`combination`] does it to a window, [`parity`] judges where checksums are gone;
+//! [`pool`] spreads the work. On them stand the four jobs [`encode`], [`decode`], [`rebuild`] and
+//! [`verify`].
 //!
 //! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page cache
 //! (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10 GB/s and
@@ -26,17 +28,21 @@ use manifest::Manifest;
 
 pub mod checksum;
 pub mod chunk;
+pub mod combination;
 pub mod decode;
 pub mod directory;
 pub mod encode;
 pub mod geometry;
 pub mod manifest;
+pub mod method;
 pub mod parity;
 pub mod pool;
 pub mod rebuild;
+pub mod scheme;
 pub mod stripe;
 pub mod unrepairable;
 pub mod verify;
+pub mod window;
 
 /// Reads the manifest of a directory and refuses one that the files contradict.
 pub fn open(root: &Path) -> Result<Manifest> {

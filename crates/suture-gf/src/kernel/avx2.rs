@@ -1,87 +1,143 @@
-//! AVX2: a product is the sum of two table lookups, one per half byte; a byte shuffle looks up 32
-//! at a time.
+//! AVX2: a map of bytes is the sum of two table lookups, one per half byte; a byte shuffle looks up
+//! 32 at a time.
 //!
 //! Place: slices flow, on x86-64 processors since 2013 that lack GFNI.
-//! Multiplication is linear, so c * byte = c * (low half) + c * (high half), and each half has 16
-//! values. Invariant: reads and writes only inside the slices it is given; the bytes past the last
-//! full register are `scalar`'s. Source: Plank, Greenan, Miller, "Screaming Fast Galois Field
-//! Arithmetic Using Intel SIMD Instructions", FAST 2013.
+//! Maps are linear, so map(byte) = map(low half) + map(high half), and each half has 16 values.
+//! Source: Plank, Greenan, Miller, "Screaming Fast Galois Field Arithmetic Using Intel SIMD
+//! Instructions", FAST 2013. Bits are transposed by exchanging ever larger blocks: Warren, Hacker's
+//! Delight, section 7-3.
 
-use super::{Begin, Factor, scalar};
+use super::planes::{EXCHANGED_BY_7, EXCHANGED_BY_14, EXCHANGED_BY_28, PACKINGS, Part, Planes};
+use super::table::Factor;
+use super::vector::Vector;
 use std::arch::x86_64::*;
 
-/// Bytes in a register.
-const STEP: usize = 32;
-
-pub(super) fn supported() -> bool {
-    is_x86_feature_detected!("avx2")
+kernel! {
+    name: "avx2",
+    lanes: Lanes,
+    features: "avx2",
+    supported: is_x86_feature_detected!("avx2"),
+    vectors: { one: 4, many: 2, prefixes: 8, rebuild: 2, block: 2 },
 }
 
-#[target_feature(enable = "avx2")]
-pub(super) fn combine(
-    dst: &mut [u8],
-    factors: &[Factor],
-    sources: &[&[u8]],
-    at: usize,
-    begin: Begin,
-) {
-    let whole = dst.len() - dst.len() % STEP;
-    let (body, tail) = dst.split_at_mut(whole);
-    match factors.len() {
-        4 => combine_whole::<4>(body, factors, sources, at, begin),
-        3 => combine_whole::<3>(body, factors, sources, at, begin),
-        2 => combine_whole::<2>(body, factors, sources, at, begin),
-        1 => combine_whole::<1>(body, factors, sources, at, begin),
-        count => unreachable!("{count} sources in a group of 1 to 4"),
-    }
-    if !tail.is_empty() {
-        scalar::combine(tail, factors, sources, at + whole, begin);
-    }
-}
+#[derive(Clone, Copy)]
+struct Lanes(__m256i);
 
-/// The same for exactly `N` sources and a whole number of registers.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn combine_whole<const N: usize>(
-    dst: &mut [u8],
-    factors: &[Factor],
-    sources: &[&[u8]],
-    at: usize,
-    begin: Begin,
-) {
-    let sources: [&[u8]; N] = std::array::from_fn(|i| &sources[i][at..at + dst.len()]);
-    let low: [_; N] = std::array::from_fn(|i| table(&factors[i].low_products));
-    let high: [_; N] = std::array::from_fn(|i| table(&factors[i].high_products));
-    let low_half = _mm256_set1_epi8(0x0f);
-    for offset in (0..dst.len()).step_by(STEP) {
-        let place = dst[offset..offset + STEP].as_mut_ptr().cast();
-        let mut sum = match begin {
-            Begin::Zero => _mm256_setzero_si256(),
-            // SAFETY: STEP bytes from `place` are inside `dst`; the load needs no alignment.
-            Begin::Destination => unsafe { _mm256_loadu_si256(place) },
+impl Vector for Lanes {
+    const BYTES: usize = 32;
+    /// Images of low and high halves.
+    type Map = [__m256i; 2];
+    /// Low and high halves.
+    type Split = [__m256i; 2];
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn zero() -> Self {
+        Lanes(_mm256_setzero_si256())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: the caller grants 32 bytes, and the load needs no alignment.
+        Lanes(unsafe { _mm256_loadu_si256(at.cast()) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store(self, at: *mut u8) {
+        // SAFETY: the caller grants 32 bytes, and the store needs no alignment.
+        unsafe { _mm256_storeu_si256(at.cast(), self.0) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn xor(self, other: Self) -> Self {
+        Lanes(_mm256_xor_si256(self.0, other.0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn map(factor: &Factor) -> [__m256i; 2] {
+        // SAFETY: both tables are 16 bytes.
+        let [low, high] = unsafe {
+            [
+                _mm_loadu_si128(factor.low_images.as_ptr().cast()),
+                _mm_loadu_si128(factor.high_images.as_ptr().cast()),
+            ]
         };
-        for i in 0..N {
-            // SAFETY: offset + STEP <= dst.len(), which is the length of every source; no alignment
-            // needed.
-            let bytes: __m256i =
-                unsafe { _mm256_loadu_si256(sources[i].as_ptr().add(offset).cast()) };
-            let low_product = _mm256_shuffle_epi8(low[i], _mm256_and_si256(bytes, low_half));
-            let high_product = _mm256_shuffle_epi8(
-                high[i],
-                _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), low_half),
-            );
-            sum = _mm256_xor_si256(sum, _mm256_xor_si256(low_product, high_product));
-        }
-        // SAFETY: STEP bytes from `place` are inside `dst`; the store needs no alignment.
-        unsafe { _mm256_storeu_si256(place, sum) };
+        [_mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn split(self) -> [__m256i; 2] {
+        let half = _mm256_set1_epi8(0x0f);
+        let high = _mm256_srli_epi64::<4>(self.0);
+        [_mm256_and_si256(self.0, half), _mm256_and_si256(high, half)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn image([low, high]: [__m256i; 2], map: [__m256i; 2]) -> Self {
+        let images = [_mm256_shuffle_epi8(map[0], low), _mm256_shuffle_epi8(map[1], high)];
+        Lanes(_mm256_xor_si256(images[0], images[1]))
     }
 }
 
-/// The 16 products in both halves of a register, since the shuffle does not cross them.
+/// Exchanges the bits under the mask with those `DISTANCE` above them.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn table(products: &[u8; 16]) -> __m256i {
-    // SAFETY: 16 bytes are readable behind a reference to 16 bytes, and the load needs no
-    // alignment.
-    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(products.as_ptr().cast()) })
+fn exchange<const DISTANCE: i32>(bits: __m256i, mask: u64) -> __m256i {
+    let differing = _mm256_xor_si256(bits, _mm256_srli_epi64::<DISTANCE>(bits));
+    let differing = _mm256_and_si256(differing, _mm256_set1_epi64x(mask.cast_signed()));
+    let both = _mm256_xor_si256(differing, _mm256_slli_epi64::<DISTANCE>(differing));
+    _mm256_xor_si256(bits, both)
+}
+
+impl Planes for Lanes {
+    const SLACK_SYMBOLS: usize = 128;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+        // SAFETY: both loads stay within the planes of 32 symbols and the slack, which the caller
+        // grants; the indices are 16 bytes.
+        unsafe {
+            let low = _mm_loadu_si128(at.cast());
+            let high = _mm_loadu_si128(at.add(2 * part.width).cast());
+            let indices = _mm_loadu_si128(part.natural.as_ptr().cast());
+            let indices = _mm256_broadcastsi128_si256(indices);
+            let planes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), indices);
+            Lanes(_mm256_or_si256(self.0, planes))
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn to_symbols(self) -> Self {
+        let bits = exchange::<7>(self.0, EXCHANGED_BY_7);
+        let bits = exchange::<14>(bits, EXCHANGED_BY_14);
+        Lanes(exchange::<28>(bits, EXCHANGED_BY_28))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn to_planes(self) -> Self {
+        // SAFETY: the same contract; a transposition undoes itself.
+        unsafe { self.to_symbols() }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn pack(self, at: *mut u8, width: usize) {
+        // SAFETY: the indices are more than 16 bytes; both stores stay within the planes of 32
+        // symbols and the slack, which the caller grants.
+        unsafe {
+            let indices = _mm_loadu_si128(PACKINGS[width].as_ptr().cast());
+            let packed = _mm256_shuffle_epi8(self.0, _mm256_broadcastsi128_si256(indices));
+            _mm_storeu_si128(at.cast(), _mm256_castsi256_si128(packed));
+            _mm_storeu_si128(at.add(2 * width).cast(), _mm256_extracti128_si256::<1>(packed));
+        }
+    }
 }

@@ -1,69 +1,138 @@
-//! AVX2 + GFNI: a product is one 8x8 bit-matrix product, 32 bytes at a time.
+//! AVX2 + GFNI: a map of bytes is one 8x8 bit-matrix product, 32 bytes at a time.
 //!
 //! Place: slices flow, on x86-64 processors with GFNI but without AVX-512 (many client parts since
 //! 2021).
-//! GFNI's own multiplication is modulo 0x11b; its affine instruction takes any linear map, hence
-//! also ours modulo 0x11d. Invariant: reads and writes only inside the slices it is given; the
-//! bytes past the last full register are `scalar`'s.
+//! The arithmetic is that of `gfni512`. Shuffles stay inside 16 bytes, so bit planes are spread and
+//! packed for 16 symbols at a time.
 
-use super::{Begin, Factor, scalar};
+use super::planes::{PACKINGS, Part, Planes};
+use super::table::Factor;
+use super::vector::Vector;
 use std::arch::x86_64::*;
 
-/// Bytes in a register.
-const STEP: usize = 32;
-
-pub(super) fn supported() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni")
+kernel! {
+    name: "gfni256",
+    lanes: Lanes,
+    features: "avx2,gfni",
+    supported: is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"),
+    vectors: { one: 4, many: 2, prefixes: 8, rebuild: 4, block: 2 },
 }
 
-#[target_feature(enable = "avx2,gfni")]
-pub(super) fn combine(
-    dst: &mut [u8],
-    factors: &[Factor],
-    sources: &[&[u8]],
-    at: usize,
-    begin: Begin,
-) {
-    let whole = dst.len() - dst.len() % STEP;
-    let (body, tail) = dst.split_at_mut(whole);
-    match factors.len() {
-        4 => combine_whole::<4>(body, factors, sources, at, begin),
-        3 => combine_whole::<3>(body, factors, sources, at, begin),
-        2 => combine_whole::<2>(body, factors, sources, at, begin),
-        1 => combine_whole::<1>(body, factors, sources, at, begin),
-        count => unreachable!("{count} sources in a group of 1 to 4"),
+#[derive(Clone, Copy)]
+struct Lanes(__m256i);
+
+/// Byte i has only bit i, in every 8 bytes: the vector that makes the affine instruction transpose.
+const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64.cast_signed();
+
+impl Vector for Lanes {
+    const BYTES: usize = 32;
+    type Map = __m256i;
+    type Split = Lanes;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn zero() -> Self {
+        Lanes(_mm256_setzero_si256())
     }
-    if !tail.is_empty() {
-        scalar::combine(tail, factors, sources, at + whole, begin);
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: the caller grants 32 bytes, and the load needs no alignment.
+        Lanes(unsafe { _mm256_loadu_si256(at.cast()) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store(self, at: *mut u8) {
+        // SAFETY: the caller grants 32 bytes, and the store needs no alignment.
+        unsafe { _mm256_storeu_si256(at.cast(), self.0) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn xor(self, other: Self) -> Self {
+        Lanes(_mm256_xor_si256(self.0, other.0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn map(factor: &Factor) -> __m256i {
+        _mm256_set1_epi64x(factor.affine.cast_signed())
+    }
+
+    #[inline(always)]
+    unsafe fn split(self) -> Self {
+        self
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,gfni")]
+    unsafe fn image(bytes: Self, map: __m256i) -> Self {
+        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(bytes.0, map))
     }
 }
 
-/// The same for exactly `N` sources and a whole number of registers.
-#[inline]
-#[target_feature(enable = "avx2,gfni")]
-fn combine_whole<const N: usize>(
-    dst: &mut [u8],
-    factors: &[Factor],
-    sources: &[&[u8]],
-    at: usize,
-    begin: Begin,
-) {
-    let sources: [&[u8]; N] = std::array::from_fn(|i| &sources[i][at..at + dst.len()]);
-    let maps: [_; N] = std::array::from_fn(|i| _mm256_set1_epi64x(factors[i].affine.cast_signed()));
-    for offset in (0..dst.len()).step_by(STEP) {
-        let place = dst[offset..offset + STEP].as_mut_ptr().cast();
-        let mut sum = match begin {
-            Begin::Zero => _mm256_setzero_si256(),
-            // SAFETY: STEP bytes from `place` are inside `dst`; the load needs no alignment.
-            Begin::Destination => unsafe { _mm256_loadu_si256(place) },
-        };
-        for i in 0..N {
-            // SAFETY: offset + STEP <= dst.len(), which is the length of every source; no alignment
-            // needed.
-            let bytes = unsafe { _mm256_loadu_si256(sources[i].as_ptr().add(offset).cast()) };
-            sum = _mm256_xor_si256(sum, _mm256_gf2p8affine_epi64_epi8::<0>(bytes, maps[i]));
+impl Planes for Lanes {
+    const SLACK_SYMBOLS: usize = 128;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn spread(self, at: *const u8, part: &Part) -> Self {
+        // SAFETY: both loads stay within the planes of 32 symbols and the slack, which the caller
+        // grants; the indices are more than 16 bytes.
+        unsafe {
+            let low = _mm_loadu_si128(at.cast());
+            let high = _mm_loadu_si128(at.add(2 * part.width).cast());
+            let indices = _mm_loadu_si128(part.reversed.as_ptr().cast());
+            let indices = _mm256_broadcastsi128_si256(indices);
+            let planes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), indices);
+            Lanes(_mm256_or_si256(self.0, planes))
         }
-        // SAFETY: STEP bytes from `place` are inside `dst`; the store needs no alignment.
-        unsafe { _mm256_storeu_si256(place, sum) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,gfni")]
+    unsafe fn to_symbols(self) -> Self {
+        // `spread` put the last plane first, because bit i of a result comes from matrix byte 7-i.
+        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,gfni")]
+    unsafe fn to_planes(self) -> Self {
+        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.reversed().0))
+    }
+
+    /// With the data as the matrix, and the rows of the map where `to_planes` has the diagonal, one
+    /// product maps and transposes.
+    #[inline]
+    #[target_feature(enable = "avx2,gfni")]
+    unsafe fn planes_of(bytes: Self, map: __m256i) -> Self {
+        let rows = Lanes(map).reversed().0;
+        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(rows, bytes.reversed().0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn pack(self, at: *mut u8, width: usize) {
+        // SAFETY: the indices are more than 16 bytes; both stores stay within the planes of 32
+        // symbols and the slack, which the caller grants.
+        unsafe {
+            let indices = _mm_loadu_si128(PACKINGS[width].as_ptr().cast());
+            let packed = _mm256_shuffle_epi8(self.0, _mm256_broadcastsi128_si256(indices));
+            _mm_storeu_si128(at.cast(), _mm256_castsi256_si128(packed));
+            _mm_storeu_si128(at.add(2 * width).cast(), _mm256_extracti128_si256::<1>(packed));
+        }
+    }
+}
+
+impl Lanes {
+    /// Every 8 bytes in reverse.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn reversed(self) -> Self {
+        let reverse = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
+        Lanes(_mm256_shuffle_epi8(self.0, _mm256_broadcastsi128_si256(reverse)))
     }
 }

@@ -1,34 +1,91 @@
-//! `suture codes`: what each code costs and gives, and which repair shapes serve it. Computed, not written down.
+//! `suture codes`: what each code costs and gives, and which policies serve it. Computed, not written down.
+//!
+//! Volumes come from the codes' own repair DAGs; whether a policy serves a code is found by asking the
+//! planner for a plan that the agents of this version can execute.
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError};
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Job, View, plan};
+use suture_repair::policy::Policy;
 
+use crate::agent::ABILITIES;
 use crate::outcome::{Outcome, bad_input};
-use crate::output::{Format, line, print_json};
-use crate::units::format_exact_size;
+use crate::output::{Format, print_json};
 
-/// What is shown when no code is named: the ones that clusters run.
-const COMMON: [&str; 6] = ["rs(3,2)", "rs(4,2)", "rs(6,3)", "rs(8,3)", "rs(10,4)", "rs(12,4)"];
+mod search;
+mod text;
+
+/// What is shown when no code is named: the ones that clusters run, and one or two of each family.
+const COMMON: [&str; 10] = [
+    "rs(3,2)",
+    "rs(6,3)",
+    "rs(8,3)",
+    "rs(10,4)",
+    "rs(12,4)",
+    "rs-vandermonde(10,4)",
+    "lrc(6,2,2)",
+    "lrc(12,2,2)",
+    "butterfly(4)",
+    "clay(4,2,5)",
+];
 
 /// The families of codes, and what is true of all their members.
-const FAMILIES: [Family; 1] = [Family {
-    form: "rs(k,m)",
-    parameters: "k >= 1, m >= 1, k+m <= 255",
-    tolerance: "any m chunks",
-    description: "Reed-Solomon, byte for byte that of HDFS and ISA-L",
-}];
+const FAMILIES: [Family; 5] = [
+    Family {
+        form: "rs(k,m)",
+        parameters: "k >= 1, m >= 1, k+m <= 255",
+        tolerance: "any m chunks",
+        description: "Reed-Solomon, byte for byte that of HDFS and ISA-L",
+    },
+    Family {
+        form: "rs-vandermonde(k,m)",
+        parameters: "k >= 1, m >= 1, k+m <= 255",
+        tolerance: "any m chunks",
+        description: "Reed-Solomon, byte for byte that of klauspost/reedsolomon and Backblaze",
+    },
+    Family {
+        form: "lrc(k,l,m)",
+        parameters: "l divides k, l >= 1, m >= 1, k+l+m <= 255",
+        tolerance: "any m+1 chunks, and up to m+l spread over the groups",
+        description: "l groups with a local parity each, and m global parities",
+    },
+    Family {
+        form: "butterfly(k)",
+        parameters: "2 <= k <= 8",
+        tolerance: "any 2 chunks",
+        description: "two parities by exclusive or; one chunk takes half of what remains",
+    },
+    Family {
+        form: "clay(k,m,d)",
+        parameters: "k < d < k+m, k+m <= 255, at most 4096 sub-chunks",
+        tolerance: "any m chunks",
+        description: "coupled layers; d helpers send 1/(d-k+1) of a chunk each",
+    },
+];
 
-/// Show the codes: parameters, tolerance, overhead, and what repairing one chunk reads and sends.
+/// Show the codes: parameters, tolerance, overhead, what repairing one chunk reads and sends, and which policies serve it.
+///
+/// A policy serves a code when the planner finds plans for it that the agents of this version can execute.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Codes to show, for instance 'rs(20,6)' [default: common ones]
     #[arg(value_name = "CODE")]
     codes: Vec<Code>,
-    /// What to print: a table for people, or one JSON object
+    /// What to print: tables for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Search(search::Args),
 }
 
 #[derive(Serialize)]
@@ -60,20 +117,39 @@ struct Row {
     /// What repairing one chunk takes, in chunks, averaged over which one it is.
     repair_read_chunks: f64,
     repair_sent_chunks: f64,
+    /// The same, kind by kind.
+    repairs: Vec<Volume>,
     policies: Vec<Service>,
 }
 
-/// Whether a repair shape serves a code.
+/// What the helpers of one lost chunk read and send, in chunks.
 #[derive(Serialize)]
+struct Volume {
+    /// The chunks of which this is true.
+    chunks: Vec<u8>,
+    kind: &'static str,
+    helpers: usize,
+    read_chunks: f64,
+    sent_chunks: f64,
+    /// What they send when they send traces, averaged over the chunks; absent without a scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_sent_chunks: Option<f64>,
+}
+
+/// Whether a policy serves a code.
+#[derive(PartialEq, Eq, Serialize)]
 struct Service {
-    shape: &'static str,
+    policy: String,
     served: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    reason: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
+    if let Some(Command::Search(args)) = args.command {
+        return search::run(&args);
+    }
     let common =
         || COMMON.iter().map(|name| name.parse()).collect::<Result<Vec<Code>, CodeError>>();
     let codes = if args.codes.is_empty() { common()? } else { args.codes };
@@ -81,103 +157,99 @@ pub fn run(args: Args) -> Result<Outcome> {
     let report = Report { families: &FAMILIES, codes: rows };
     match args.format {
         Format::Json => print_json(&report)?,
-        Format::Text => print_tables(&report),
+        Format::Text => text::print(&report),
     }
     Ok(Outcome::Done)
 }
 
 fn row(code: &Code) -> Result<Row, CodeError> {
-    let sub_chunks = f64::from(code.sub_chunk_count());
-    let chunks = code.chunk_count();
-    let mut read_chunks = 0.0;
-    let mut sent_chunks = 0.0;
-    let mut sums_suffice = true;
-    for lost in code.chunks() {
-        let others: Vec<ChunkIndex> = code.chunks().filter(|chunk| *chunk != lost).collect();
-        let dag = code.repair_dag(&[lost], &code.helpers_for(&[lost], &others)?)?;
-        let read: usize = dag.reads().iter().map(|(_, sub_chunks)| sub_chunks.len()).sum();
-        read_chunks += read as f64 / sub_chunks;
-        sent_chunks += f64::from(code.least_helper_sub_chunks(lost)) / sub_chunks;
-        sums_suffice &= dag.partial_coefficients(lost).is_some();
-    }
-    let in_a_tree = || Service {
-        shape: "",
-        served: sums_suffice,
-        reason: (!sums_suffice).then_some(
-            "relays may only add up whole chunks, and its repair needs more than one sum",
-        ),
+    let repairs = volumes(code)?;
+    let chunks = code.chunk_count() as f64;
+    let mean = |of: fn(&Volume) -> f64| {
+        repairs.iter().map(|volume| of(volume) * volume.chunks.len() as f64).sum::<f64>() / chunks
     };
-    let star = Service { shape: "star", served: true, reason: None };
     Ok(Row {
         code: code.to_string(),
         data_chunks: code.data_chunks(),
         parity_chunks: code.parity_chunks(),
         loss_tolerance: code.loss_tolerance(),
-        storage_overhead: chunks as f64 / code.data_chunks() as f64,
+        storage_overhead: chunks / code.data_chunks() as f64,
         sub_chunk_count: code.sub_chunk_count(),
         alignment_bytes: code.alignment(),
-        repair_read_chunks: read_chunks / chunks as f64,
-        repair_sent_chunks: sent_chunks / chunks as f64,
-        policies: vec![
-            star,
-            Service { shape: "ppr", ..in_a_tree() },
-            Service { shape: "chain", ..in_a_tree() },
-        ],
+        repair_read_chunks: mean(|volume| volume.read_chunks),
+        repair_sent_chunks: mean(|volume| volume.sent_chunks),
+        repairs,
+        policies: Policy::presets().map(|(name, policy)| service(name, policy, code)).collect(),
     })
 }
 
-fn print_tables(report: &Report) {
-    for family in report.families {
-        line(format_args!(
-            "{}  {}; survives the loss of {}; {}",
-            family.form, family.description, family.tolerance, family.parameters
-        ));
-    }
-    line("");
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "code",
-        "data",
-        "parity",
-        "survives",
-        "overhead",
-        "alignment",
-        "repair reads",
-        "and sends",
-        "served by",
-    ]);
-    for row in &report.codes {
-        let shapes =
-            |served: bool| row.policies.iter().filter(move |policy| policy.served == served);
-        let mut served = shapes(true).map(|policy| policy.shape).collect::<Vec<_>>().join(", ");
-        for policy in shapes(false) {
-            served += &format!("; not {}: {}", policy.shape, policy.reason.unwrap_or_default());
+/// Chunk by chunk, those together that are of one kind and cost the same.
+fn volumes(code: &Code) -> Result<Vec<Volume>, CodeError> {
+    let sub_chunks = f64::from(code.sub_chunk_count());
+    let mut volumes: Vec<Volume> = Vec::new();
+    for lost in code.chunks() {
+        let others: Vec<ChunkIndex> = code.chunks().filter(|chunk| *chunk != lost).collect();
+        let dag = code.repair_dag(&[lost], &code.helpers_for(&[lost], &others)?)?;
+        let (reads, sends) = (dag.reads(), dag.sends());
+        let read: usize = reads.iter().map(|(_, sub_chunks)| sub_chunks.len()).sum();
+        let sent: u32 = sends.iter().map(|(_, rows)| rows).sum();
+        let scheme = code.trace_scheme(lost, &[]);
+        let bits = |ranks: Vec<(ChunkIndex, usize)>| ranks.iter().map(|(_, rank)| rank).sum();
+        let bits = scheme.map(|scheme| bits(scheme.ranks(code.chunk_count())));
+        let volume = Volume {
+            chunks: vec![lost.0],
+            kind: if usize::from(lost.0) < code.data_chunks() { "data" } else { "parity" },
+            helpers: reads.len(),
+            read_chunks: read as f64 / sub_chunks,
+            sent_chunks: f64::from(sent) / sub_chunks,
+            trace_sent_chunks: bits.map(|bits: usize| bits as f64 / 8.0),
+        };
+        match volumes.iter_mut().find(|known| known.costs_like(&volume)) {
+            Some(known) => known.add(&volume),
+            None => volumes.push(volume),
         }
-        table.add_row([
-            row.code.clone(),
-            row.data_chunks.to_string(),
-            row.parity_chunks.to_string(),
-            format!("any {}", row.loss_tolerance),
-            format!("{:.2}x", row.storage_overhead),
-            format_exact_size(row.alignment_bytes as u64),
-            format_chunks(row.repair_read_chunks),
-            format_chunks(row.repair_sent_chunks),
-            served,
-        ]);
     }
-    for column in table.column_iter_mut().skip(1).take(7) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    line(table);
+    Ok(volumes)
 }
 
-fn format_chunks(chunks: f64) -> String {
-    if chunks == 1.0 {
-        "1 chunk".to_string()
-    } else if chunks.fract() == 0.0 {
-        format!("{chunks} chunks")
-    } else {
-        format!("{chunks:.2} chunks")
+impl Volume {
+    fn costs_like(&self, other: &Volume) -> bool {
+        let cost =
+            |volume: &Volume| (volume.kind, volume.helpers, volume.read_chunks, volume.sent_chunks);
+        cost(self) == cost(other)
+            && self.trace_sent_chunks.is_some() == other.trace_sent_chunks.is_some()
+    }
+
+    fn add(&mut self, other: &Volume) {
+        let (count, more) = (self.chunks.len() as f64, other.chunks.len() as f64);
+        let both = self.trace_sent_chunks.zip(other.trace_sent_chunks);
+        self.trace_sent_chunks = both.map(|(a, b)| (a * count + b * more) / (count + more));
+        self.chunks.extend(&other.chunks);
+    }
+}
+
+/// Asks the planner to repair each chunk of a stripe with that policy.
+fn service(name: &str, policy: Policy, code: &Code) -> Service {
+    // One node more than chunks: the one that takes the rebuilt chunk.
+    let cluster = Cluster::uniform(code.chunk_count() + 1, Rate(1.0));
+    let accepts: Vec<bool> = cluster.ids().map(|_| true).collect();
+    let idle = Load::new(&cluster);
+    let view = View { cluster: &cluster, accepts: &accepts, load: &idle, abilities: ABILITIES };
+    let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
+    let batch = plan(policy, &jobs, &view, 1);
+    let reason = batch.refused.first().map(|(_, error)| error.to_string());
+    Service { policy: name.to_string(), served: reason.is_none(), reason }
+}
+
+fn job(code: &Code, lost: ChunkIndex) -> Job {
+    let home = |chunk: ChunkIndex| (chunk, NodeId(chunk.0.into()));
+    Job {
+        stripe: StripeId(lost.0.into()),
+        code: *code,
+        chunk_bytes: code.alignment() as u64,
+        lost: vec![lost],
+        survivors: code.chunks().filter(|chunk| *chunk != lost).map(home).collect(),
+        excluded: vec![home(lost).1],
+        avoid: Vec::new(),
     }
 }

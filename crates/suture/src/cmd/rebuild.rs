@@ -1,17 +1,21 @@
 //! `suture rebuild`: lost chunks of an encoded directory are computed anew and put in their place.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
-use suture_code::ChunkIndex;
+use suture_code::{ChunkIndex, Scheme};
 
 use crate::offline;
 use crate::offline::directory::DirectoryLock;
 use crate::offline::manifest::Manifest;
+use crate::offline::method::{self, Wish};
 use crate::offline::rebuild::{Rebuild, StripeReport, StripeResult};
+use crate::offline::scheme;
 use crate::offline::unrepairable::Unrepairable;
 use crate::outcome::{Outcome, bad_input};
 use crate::output::{Format, LINES_MAX, counted, line, print_json};
@@ -37,6 +41,9 @@ pub struct Args {
     /// How to repair
     #[arg(long, value_enum, default_value_t)]
     method: Method,
+    /// Trace schemes to use beside the known ones, as `suture codes search` writes them; each is verified first
+    #[arg(long, value_name = "FILE")]
+    schemes: Option<PathBuf>,
     /// What to print: text for people, or one JSON object
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     report: Format,
@@ -47,17 +54,19 @@ pub struct Args {
 enum Method {
     /// From whole chunks, as many as there are data chunks
     Conventional,
-    /// The least traffic that the code offers from whole survivors; for rs that is the same
+    /// The least traffic that the code offers from whole survivors: lrc asks the local group, butterfly and clay ask for
+    /// parts of chunks; for rs and rs-vandermonde it is the same
     #[default]
     Optimal,
-    /// From traces, parts of symbols
+    /// From traces, parts of symbols of all survivors. Where several chunks are lost, or there is no trace scheme (--schemes
+    /// may have one), it is conventional, and says so
     Trace,
 }
 
 /// The JSON report.
 #[derive(Serialize)]
 struct Report {
-    method: &'static str,
+    method: method::Method,
     seconds: f64,
     read_bytes: u64,
     sent_bytes: u64,
@@ -77,18 +86,13 @@ struct UnrepairableReport {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = offline::open(&args.directory)?;
-    let code = manifest.geometry.code;
     let method = match args.method {
-        Method::Conventional => "conventional",
-        Method::Optimal => "optimal",
-        Method::Trace => {
-            let instead = "use --method optimal, which reads whole chunks";
-            return Err(bad_input(format!(
-                "--method trace is not built yet for {code}; {instead}"
-            )));
-        }
+        Method::Conventional => method::Method::Conventional,
+        Method::Optimal => method::Method::Optimal,
+        Method::Trace => method::Method::Trace,
     };
     let named = named_chunks(&args.lost, &manifest)?;
+    let schemes = searched_schemes(&args, &manifest)?;
     let _lock = DirectoryLock::take(&args.directory)?;
     let scanned_bytes = if named.is_empty() { manifest.geometry.stored_bytes() } else { 0 };
     let progress = Progress::bytes(args.report, "rebuilding", scanned_bytes);
@@ -96,8 +100,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         directory: &args.directory,
         manifest: &manifest,
         named: &named,
-        method,
+        wish: Wish { method, schemes: &schemes },
         progress: &progress,
+        prepared: Mutex::default(),
     };
     let results = rebuild.run();
     drop(progress);
@@ -108,6 +113,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         eprintln!("suture: {stripe}");
     }
     let report = Report::of(method, seconds, &results, &unrepairable);
+    report.note_fallbacks();
     match args.report {
         Format::Json => print_json(&report)?,
         Format::Text => report.print(&manifest),
@@ -122,6 +128,16 @@ pub fn run(args: Args) -> Result<Outcome> {
         counted(failures.len() as u64, "stripe")
     );
     Ok(if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable })
+}
+
+fn searched_schemes(args: &Args, manifest: &Manifest) -> Result<Vec<Scheme>> {
+    match &args.schemes {
+        None => Ok(Vec::new()),
+        Some(_) if args.method != Method::Trace => {
+            Err(bad_input("--schemes is for traces; say --method trace as well"))
+        }
+        Some(path) => scheme::read(path, &manifest.geometry.code),
+    }
 }
 
 fn parse_chunk(text: &str) -> Result<u8, String> {
@@ -141,7 +157,7 @@ fn named_chunks(lost: &[u8], manifest: &Manifest) -> Result<Vec<ChunkIndex>> {
 
 impl Report {
     fn of(
-        method: &'static str,
+        method: method::Method,
         seconds: f64,
         results: &[StripeResult],
         unrepairable: &[&Unrepairable],
@@ -161,6 +177,20 @@ impl Report {
             sent_bytes: helpers().map(|helper| helper.sent_bytes).sum(),
             unrepairable: unrepairable.collect(),
             stripes,
+        }
+    }
+
+    /// Says where another method was used than the one asked for, each reason once.
+    fn note_fallbacks(&self) {
+        let mut reasons: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for stripe in &self.stripes {
+            if let Some(why) = &stripe.instead {
+                reasons.entry(why).or_default().push(stripe.stripe);
+            }
+        }
+        for (why, stripes) in reasons {
+            let count = counted(stripes.len() as u64, "stripe");
+            eprintln!("suture: {count} repaired from whole chunks instead, since {why}");
         }
     }
 
@@ -187,11 +217,12 @@ impl Report {
             }
             0 => line("nothing was rebuilt"),
             _ => line(format_args!(
-                "rebuilt and proved {} ({}) in {} of {all}; read {} from helpers; {}, {}",
+                "rebuilt and proved {} ({}) in {} of {all}; read {} from helpers, who would send {}; {}, {}",
                 counted(chunks as u64, "chunk"),
                 format_size(rebuilt_bytes),
                 self.stripes.len(),
                 format_size(self.read_bytes),
+                format_size(self.sent_bytes),
                 format_seconds(self.seconds),
                 format_rate(rebuilt_bytes as f64 / self.seconds),
             )),

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use suture_code::Code;
 
 use crate::offline;
 use crate::offline::chunk::ChecksumFile;
 use crate::offline::manifest::Manifest;
 use crate::offline::verify::{StripeVerdict, extra_files, verify};
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, line, print_json};
+use crate::output::{Format, LINES_MAX, counted, line, print_json};
 use crate::progress::Progress;
 use crate::units::{format_rate, format_seconds, format_size};
 
@@ -133,16 +134,19 @@ impl Report {
         }
         for stripe in &self.unrepairable {
             line(format_args!(
-                "stripe {stripe} is beyond repair: {} needs {} good chunks",
-                self.code,
-                manifest.geometry.code.data_chunks()
+                "stripe {stripe} is beyond repair: {}",
+                too_few(&manifest.geometry.code)
             ));
         }
-        for file in &self.bad_checksum_files {
+        for file in self.bad_checksum_files.iter().take(LINES_MAX) {
             line(format_args!(
                 "note: stripe {} chunk {} is good, but its .crc file is {}",
                 file.stripe, file.chunk, file.state
             ));
+        }
+        if self.bad_checksum_files.len() > LINES_MAX {
+            let more = (self.bad_checksum_files.len() - LINES_MAX) as u64;
+            line(format_args!("note: and {} more", counted(more, ".crc file")));
         }
         for name in &self.extra_files {
             line(format_args!("note: {name} does not belong to the encoded file"));
@@ -172,5 +176,17 @@ impl Report {
             format_size(stored),
             self.proof
         ));
+    }
+}
+
+/// What the good chunks of such a stripe are not.
+fn too_few(code: &Code) -> String {
+    let needed = code.data_chunks();
+    if code.loss_tolerance() == code.parity_chunks() {
+        format!("{code} needs {needed} good chunks")
+    } else {
+        format!(
+            "its good chunks do not determine the others ({code} needs {needed}, and not any {needed} do)"
+        )
     }
 }

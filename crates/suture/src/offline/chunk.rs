@@ -16,7 +16,7 @@ use suture_code::ChunkIndex;
 
 use super::checksum::{BLOCK_BYTES, BlockChecksums, ChecksumRecorder, file_bytes};
 use super::directory::StripeFiles;
-use super::pool::Window;
+use super::window::Run;
 use crate::units::format_exact_size;
 
 /// Bytes read at a time when a whole chunk is read.
@@ -127,10 +127,28 @@ impl ChunkReader {
         })
     }
 
-    /// Reads a window and checks it.
-    pub fn read(&self, window: Window, buffer: &mut [u8]) -> Result<(), ChunkFault> {
-        self.file.read_exact_at(buffer, window.offset).map_err(unreadable)?;
-        match self.checksums.first_mismatch(window.offset, buffer) {
+    /// Reads these runs, one after the other into the buffer, and checks every block that they touch.
+    pub fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), ChunkFault> {
+        let mut edges = Vec::new();
+        let mut rest = buffer;
+        for &run in runs {
+            let (target, later) = rest.split_at_mut(run.bytes);
+            rest = later;
+            let blocks = run.in_blocks(self.checksums.chunk_bytes());
+            if blocks == run {
+                self.read_blocks(run, target)?;
+                continue;
+            }
+            edges.resize(blocks.bytes, 0);
+            self.read_blocks(blocks, &mut edges)?;
+            target.copy_from_slice(&edges[(run.offset - blocks.offset) as usize..][..run.bytes]);
+        }
+        Ok(())
+    }
+
+    fn read_blocks(&self, blocks: Run, buffer: &mut [u8]) -> Result<(), ChunkFault> {
+        self.file.read_exact_at(buffer, blocks.offset).map_err(unreadable)?;
+        match self.checksums.first_mismatch(blocks.offset, buffer) {
             None => Ok(()),
             Some(first_offset) => {
                 Err(ChunkFault::Corrupt { blocks: Some(CorruptBlocks { first_offset, count: 1 }) })

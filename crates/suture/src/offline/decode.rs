@@ -9,22 +9,24 @@
 //!
 //! Invariant: the output's name stands for the whole, checked file or for what it was before.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use suture_code::{ChunkIndex, CodeError, Program};
+use suture_code::{ChunkIndex, CodeError};
 
 use super::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
+use super::combination::{self, Buffers, Combination};
 use super::directory::sync_directory;
 use super::manifest::Manifest;
-use super::pool::{self, Spread, Window};
+use super::method::Method;
+use super::pool::{self, Spread};
 use super::stripe::Stripe;
 use super::unrepairable::Unrepairable;
+use super::window::{Layout, Parts, Window};
 use crate::progress::Progress;
 
 /// What decoding found.
@@ -83,14 +85,13 @@ struct Decoder<'a> {
 
 /// Where the bytes of a stripe come from.
 struct Recipe {
+    layout: Layout,
     /// Data chunks that the file needs.
     wanted: Vec<ChunkIndex>,
-    /// All chunks that are read: the wanted ones that are ready, and helpers.
-    read: Vec<ChunkIndex>,
-    helpers: Vec<ChunkIndex>,
-    lost: Vec<ChunkIndex>,
+    /// Everything that is read: the wanted ones that are ready, and helpers.
+    inputs: Vec<Parts>,
     /// Computes the lost from the helpers; absent when nothing is lost.
-    program: Option<Program>,
+    combination: Option<Combination>,
 }
 
 /// The way a window can fail.
@@ -107,11 +108,11 @@ impl Decoder<'_> {
                 Ok(recipe) => recipe,
                 Err(error) => break Some(Unrepairable::new(&stripe, error)),
             };
-            let scratch = || vec![Vec::new(); stripe.code().chunk_count()];
-            let work = |buffers: &mut Vec<Vec<u8>>, window| {
+            let work = |buffers: &mut Buffers, window: &Window| {
                 self.decode_window(&stripe, &recipe, window, buffers)
             };
-            match self.spread.for_each_window(self.filled_bytes(&stripe), scratch, work) {
+            let filled_bytes = self.filled_bytes(&stripe);
+            match self.spread.for_each_window(recipe.layout, filled_bytes, Buffers::default, work) {
                 Ok(()) => break None,
                 Err(WindowError::Chunk(chunk, fault)) => stripe.lose(chunk, fault),
                 Err(WindowError::Output(error)) => {
@@ -138,25 +139,21 @@ impl Decoder<'_> {
             let (lost, ready) = split_lost(&wanted, stripe);
             if lost.is_empty() {
                 return Ok(Recipe {
-                    read: ready,
+                    layout: Layout::plain(stripe.chunk_bytes()),
+                    inputs: ready.iter().map(|chunk| Parts::whole(*chunk, 1)).collect(),
                     wanted,
-                    helpers: Vec::new(),
-                    lost,
-                    program: None,
+                    combination: None,
                 });
             }
-            let helpers = stripe.open_helpers(&lost)?;
+            let repair = stripe.open_repair(Method::Optimal.into(), &lost)?;
             // Opening a helper may have found out a wanted chunk.
             if split_lost(&wanted, stripe).0 == lost {
-                let program = Some(Program::compile(&stripe.code().repair_dag(&lost, &helpers)?)?);
-                let read: BTreeSet<ChunkIndex> =
-                    ready.into_iter().chain(helpers.iter().copied()).collect();
+                let combination = Combination::of(&repair.dag(&stripe.code())?, &ready)?;
                 return Ok(Recipe {
+                    layout: self.manifest.geometry.layout(),
                     wanted,
-                    read: read.into_iter().collect(),
-                    helpers,
-                    lost,
-                    program,
+                    inputs: combination.inputs().to_vec(),
+                    combination: Some(combination),
                 });
             }
         }
@@ -166,37 +163,34 @@ impl Decoder<'_> {
         &self,
         stripe: &Stripe<'_>,
         recipe: &Recipe,
-        window: Window,
-        buffers: &mut [Vec<u8>],
+        window: &Window,
+        buffers: &mut Buffers,
     ) -> Result<(), WindowError> {
-        let place = |chunk: ChunkIndex| usize::from(chunk.0);
-        for &chunk in recipe.read.iter().chain(&recipe.lost) {
-            buffers[place(chunk)].resize(window.bytes, 0);
+        combination::read(stripe, &recipe.inputs, window, &mut buffers.inputs)
+            .map_err(|(chunk, fault)| WindowError::Chunk(chunk, fault))?;
+        let mut lost = &[][..];
+        if let Some(combination) = &recipe.combination {
+            combination.run(window, &buffers.inputs, &mut buffers.outputs);
+            lost = combination.outputs();
         }
-        for &chunk in &recipe.read {
-            let read = stripe.reader(chunk).read(window, &mut buffers[place(chunk)]);
-            read.map_err(|fault| WindowError::Chunk(chunk, fault))?;
-        }
-        if let Some(program) = &recipe.program {
-            let mut computed: Vec<Vec<u8>> = recipe
-                .lost
-                .iter()
-                .map(|chunk| std::mem::take(&mut buffers[place(*chunk)]))
-                .collect();
-            let sources: Vec<&[u8]> =
-                recipe.helpers.iter().map(|chunk| buffers[place(*chunk)].as_slice()).collect();
-            let mut outputs: Vec<&mut [u8]> = computed.iter_mut().map(Vec::as_mut_slice).collect();
-            program.run(&sources, &mut outputs).expect("buffers have the window's length");
-            for (chunk, buffer) in recipe.lost.iter().zip(computed) {
-                buffers[place(*chunk)] = buffer;
+        let read = recipe.inputs.iter().map(|input| input.chunk).zip(&buffers.inputs);
+        let computed = lost.iter().copied().zip(&buffers.outputs);
+        let runs = window.all_runs();
+        for (chunk, buffer) in read.chain(computed) {
+            if !recipe.wanted.contains(&chunk) {
+                continue;
             }
-        }
-        for &chunk in &recipe.wanted {
-            let piece =
-                self.manifest.geometry.file_piece(stripe.index, chunk, window.offset, window.bytes);
-            let content = &buffers[place(chunk)][..piece.bytes];
-            self.output.write_all_at(content, piece.offset).map_err(WindowError::Output)?;
-            self.progress.add(piece.bytes as u64);
+            let mut rest = buffer.as_slice();
+            for run in &runs {
+                let (bytes, later) = rest.split_at(run.bytes);
+                rest = later;
+                let piece =
+                    self.manifest.geometry.file_piece(stripe.index, chunk, run.offset, run.bytes);
+                self.output
+                    .write_all_at(&bytes[..piece.bytes], piece.offset)
+                    .map_err(WindowError::Output)?;
+                self.progress.add(piece.bytes as u64);
+            }
         }
         Ok(())
     }

@@ -18,15 +18,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use suture_code::{ChunkIndex, Program};
+use suture_code::ChunkIndex;
 
 use super::checksum::ChecksumRecorder;
+use super::combination::{Buffers, Combination};
 use super::directory::{
     DirectoryLock, StripeFiles, chunk_name, create_sized, publish_bytes, sync_directory,
 };
 use super::geometry::Geometry;
 use super::manifest::{MANIFEST_NAME, Manifest};
-use super::pool::{self, Spread, Window};
+use super::pool::{self, Spread};
+use super::window::Window;
 use crate::outcome::bad_input;
 use crate::progress::Progress;
 
@@ -64,9 +66,10 @@ impl Encode<'_> {
     fn fill_and_publish(&self, workshop: &Workshop, lock: &DirectoryLock) -> Result<()> {
         let Encode { source, geometry, directory, progress } = *self;
         let spread = Spread::over(&geometry);
-        let program = Program::compile(&geometry.code.encode_dag())?;
+        let (data, _) = geometry.data_and_parity();
+        let combination = Combination::of(&geometry.code.encode_dag(), &data)?;
         let root = &workshop.path;
-        let encoder = Encoder { source, geometry, program, root, spread, progress };
+        let encoder = Encoder { source, geometry, combination, root, spread, progress };
         let stripe_count = geometry.stripe_count();
         let chunk_checksums =
             pool::map(spread.stripe_threads, stripe_count, |stripe| encoder.encode_stripe(stripe))?;
@@ -188,7 +191,7 @@ impl Drop for Workshop {
 struct Encoder<'a> {
     source: &'a Source,
     geometry: Geometry,
-    program: Program,
+    combination: Combination,
     root: &'a Path,
     spread: Spread,
     progress: &'a Progress,
@@ -215,11 +218,13 @@ impl Encoder<'_> {
             })
         };
         let chunks = code.chunks().map(create).collect::<Result<Vec<_>>>()?;
-        let scratch = || vec![Vec::new(); code.chunk_count()];
         self.spread
-            .for_each_window(chunk_bytes, scratch, |buffers, window| {
-                self.encode_window(stripe, window, buffers, &chunks)
-            })
+            .for_each_window(
+                self.geometry.layout(),
+                chunk_bytes,
+                Buffers::default,
+                |buffers, window| self.encode_window(stripe, window, buffers, &chunks),
+            )
             .with_context(in_stripe)?;
         let mut chunk_checksums = Vec::with_capacity(chunks.len());
         for (chunk, new) in code.chunks().zip(chunks) {
@@ -235,33 +240,50 @@ impl Encoder<'_> {
     fn encode_window(
         &self,
         stripe: u64,
-        window: Window,
-        buffers: &mut [Vec<u8>],
+        window: &Window,
+        buffers: &mut Buffers,
         chunks: &[NewChunk],
     ) -> Result<()> {
-        buffers.iter_mut().for_each(|buffer| buffer.resize(window.bytes, 0));
-        let (data, parity) = buffers.split_at_mut(self.geometry.code.data_chunks());
-        for (chunk, buffer) in data.iter_mut().enumerate() {
-            let piece = self.geometry.file_piece(
-                stripe,
-                ChunkIndex(chunk as u8),
-                window.offset,
-                window.bytes,
-            );
-            let (content, padding) = buffer.split_at_mut(piece.bytes);
-            let path = || format!("cannot read {}", self.source.path.display());
-            self.source.file.read_exact_at(content, piece.offset).with_context(path)?;
-            padding.fill(0);
-            self.progress.add(piece.bytes as u64);
+        let runs = window.all_runs();
+        buffers.inputs.resize(self.geometry.code.data_chunks(), Vec::new());
+        for (chunk, buffer) in self.geometry.code.chunks().zip(&mut buffers.inputs) {
+            buffer.resize(window.chunk_bytes(), 0);
+            let mut rest = buffer.as_mut_slice();
+            for run in &runs {
+                let (target, later) = rest.split_at_mut(run.bytes);
+                rest = later;
+                self.read_source(stripe, chunk, run.offset, target)?;
+            }
         }
-        let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-        self.program.run(&sources, &mut outputs)?;
-        for (chunk, (buffer, new)) in buffers.iter().zip(chunks).enumerate() {
-            new.recorder.record(window.offset, buffer);
+        self.combination.run(window, &buffers.inputs, &mut buffers.outputs);
+        let buffers = buffers.inputs.iter().chain(&buffers.outputs);
+        for (chunk, (buffer, new)) in buffers.zip(chunks).enumerate() {
             let name = || format!("cannot write {}", chunk_name(ChunkIndex(chunk as u8)));
-            new.file.write_all_at(buffer, window.offset).with_context(name)?;
+            let mut rest = buffer.as_slice();
+            for run in &runs {
+                let (bytes, later) = rest.split_at(run.bytes);
+                rest = later;
+                new.recorder.record(run.offset, bytes);
+                new.file.write_all_at(bytes, run.offset).with_context(name)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Reads what stands at `offset` of a data chunk, padding included.
+    fn read_source(
+        &self,
+        stripe: u64,
+        chunk: ChunkIndex,
+        offset: u64,
+        target: &mut [u8],
+    ) -> Result<()> {
+        let piece = self.geometry.file_piece(stripe, chunk, offset, target.len());
+        let (content, padding) = target.split_at_mut(piece.bytes);
+        let path = || format!("cannot read {}", self.source.path.display());
+        self.source.file.read_exact_at(content, piece.offset).with_context(path)?;
+        padding.fill(0);
+        self.progress.add(piece.bytes as u64);
         Ok(())
     }
 }

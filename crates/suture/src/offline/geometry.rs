@@ -9,6 +9,7 @@
 
 use suture_code::{ChunkIndex, Code};
 
+use super::window::Layout;
 use crate::units::format_exact_size;
 
 /// An open chunk keeps one thousandth of its size in memory as checksums; larger files take more stripes.
@@ -55,6 +56,16 @@ impl Geometry {
             return Err(format!("no file is {file_bytes} bytes long"));
         }
         Ok(self)
+    }
+
+    /// The chunks that hold data, and the others.
+    pub fn data_and_parity(&self) -> (Vec<ChunkIndex>, Vec<ChunkIndex>) {
+        self.code.chunks().partition(|chunk| usize::from(chunk.0) < self.code.data_chunks())
+    }
+
+    /// How chunks are cut.
+    pub fn layout(&self) -> Layout {
+        Layout::of(self.code, self.chunk_bytes, self.unit_bytes)
     }
 
     /// Bytes of the file in a full stripe.

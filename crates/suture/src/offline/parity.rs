@@ -1,25 +1,29 @@
 //! Which chunks are good when checksums are gone: parity decides, block by block.
 //!
 //! Place: [chunks without a checksum -> good or lost], at the end of a scan.
-//! Any k chunks of a Reed-Solomon stripe determine the rest. With k vouched chunks each other one is
-//! recomputed and compared. With fewer, the smallest set of suspects is sought without which all the
-//! remaining chunks agree. With p chunks present, two explanations by at most (p - k) / 2 bad chunks
-//! each would share k good ones and hence be the same: within that bound the answer is proven. Bad
-//! chunks are sought for each block apart, since damage is mostly local.
+//! Enough chunks determine the rest: any k in most codes, but not in all. Where vouched chunks do, each
+//! other one is recomputed and compared. Elsewhere the smallest set of suspects is sought without which
+//! all the remaining chunks agree. With t the number of losses that the code survives wherever they
+//! are, less the chunks that are missing, two explanations by at most t / 2 bad chunks each would leave
+//! a determined stripe that both share, and hence be the same: within that bound the answer is proven.
+//! Bad chunks are sought for each block apart, since damage is mostly local.
 //!
-//! Invariant: a chunk is trusted only when the proof holds in every block; otherwise nobody is.
+//! Invariant: a chunk is trusted only when the proof holds in every block, and when the others could
+//! contradict it: agreement says nothing of a chunk that is needed to know the stripe.
 //! Limit: at most `SUSPECT_SETS_MAX` sets are tried for a block; a wide stripe with many bad chunks in
 //! the same place stays undecided rather than taking days.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use suture_code::{ChunkIndex, Code, Program};
+use suture_code::{ChunkIndex, Code};
 
 use super::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
-use super::pool::Window;
+use super::combination::{self, Combination};
+use super::method::reduce;
 use super::stripe::{ChunkState, Stripe};
+use super::window::{Parts, Window};
 
 const SUSPECT_SETS_MAX: usize = 5000;
 
@@ -41,7 +45,16 @@ pub fn settle(stripe: &mut Stripe<'_>) {
     match judge(stripe, &vouched, &unproven) {
         Verdict::AllBut(bad) => {
             bad.iter().for_each(|chunk| stripe.lose(*chunk, ChunkFault::Inconsistent));
-            unproven.iter().for_each(|chunk| stripe.trust(*chunk));
+            let agreeing = stripe.available();
+            let code = stripe.code();
+            for &chunk in unproven.iter().filter(|chunk| !bad.contains(chunk)) {
+                let others: Vec<ChunkIndex> =
+                    agreeing.iter().copied().filter(|other| *other != chunk).collect();
+                match code.decodable(&others) {
+                    true => stripe.trust(chunk),
+                    false => stripe.lose(chunk, ChunkFault::Unproven),
+                }
+            }
             stripe.parity_agrees = true;
         }
         Verdict::Contradiction => vouched
@@ -59,19 +72,19 @@ fn judge(stripe: &Stripe<'_>, vouched: &[ChunkIndex], unproven: &[ChunkIndex]) -
     let Some(jury) = Jury::new(stripe.code(), vouched.len(), &present) else {
         return Verdict::Silence;
     };
+    let alpha = stripe.code().sub_chunk_count();
+    let inputs: Vec<Parts> = present.iter().map(|chunk| Parts::whole(*chunk, alpha)).collect();
     let bad = Mutex::new(BTreeSet::new());
-    let work = |buffers: &mut Vec<Vec<u8>>, window: Window| {
-        for (chunk, buffer) in present.iter().zip(buffers.iter_mut()) {
-            buffer.resize(window.bytes, 0);
-            // A chunk that reads differently than a moment ago is as good as a contradiction.
-            stripe.reader(*chunk).read(window, buffer).map_err(|_| ())?;
-        }
-        let found = jury.judge_window(buffers).ok_or(())?;
+    let work = |buffers: &mut Vec<Vec<u8>>, window: &Window| {
+        // A chunk that reads differently than a moment ago is as good as a contradiction.
+        combination::read(stripe, &inputs, window, buffers).map_err(|_| ())?;
+        let found = jury.judge_window(window, buffers).ok_or(())?;
         bad.lock().expect("no thread panics here").extend(found);
         Ok(())
     };
-    let scratch = || vec![Vec::new(); present.len()];
-    let judged: Result<(), ()> = stripe.spread.for_each_window(stripe.chunk_bytes(), scratch, work);
+    let layout = stripe.manifest.geometry.layout();
+    let judged: Result<(), ()> =
+        stripe.spread.for_each_window(layout, stripe.chunk_bytes(), Vec::new, work);
     match judged {
         Ok(()) => Verdict::AllBut(bad.into_inner().expect("no thread panics here")),
         Err(()) => Verdict::Contradiction,
@@ -86,33 +99,43 @@ struct Jury<'a> {
     whole: Agreement,
 }
 
-/// Recomputes some chunks from others, and compares.
+/// Recomputes some chunks from others, and compares. Chunks are named by their places in `present`.
 struct Agreement {
-    program: Program,
+    combination: Combination,
     basis: Vec<usize>,
     tested: Vec<usize>,
 }
 
 impl Agreement {
-    /// Among these places in `present`; `None` without a chunk to spare.
+    /// Among these places in `present`, those that come first being the basis; `None` without a chunk to spare.
     fn among(code: Code, present: &[ChunkIndex], places: &[usize]) -> Option<Agreement> {
-        let (basis, tested) = places.split_at_checked(code.data_chunks())?;
-        let chunks =
-            |places: &[usize]| places.iter().map(|place| present[*place]).collect::<Vec<_>>();
-        let dag = code.repair_dag(&chunks(tested), &chunks(basis)).ok()?;
-        let program = Program::compile(&dag).ok()?;
-        Some(Agreement { program, basis: basis.to_vec(), tested: tested.to_vec() })
+        let chunks: Vec<ChunkIndex> = places.iter().map(|place| present[*place]).collect();
+        if !code.decodable(&chunks) {
+            return None;
+        }
+        let basis = reduce(&code, &chunks, chunks.iter().rev().copied());
+        let tested: Vec<ChunkIndex> =
+            chunks.iter().copied().filter(|chunk| !basis.contains(chunk)).collect();
+        let helpers = code.helpers_for(&tested, &basis).ok()?;
+        let dag = code.repair_dag(&tested, &helpers).ok()?;
+        let combination = Combination::of(&dag, &helpers).ok()?;
+        let place = |chunk: &ChunkIndex| present.iter().position(|other| other == chunk);
+        let basis = combination.inputs().iter().map(|input| place(&input.chunk));
+        Some(Agreement {
+            basis: basis.collect::<Option<_>>()?,
+            tested: tested.iter().map(place).collect::<Option<_>>()?,
+            combination,
+        })
     }
 
     /// The places whose bytes are not what the basis makes them.
-    fn dissenters(&self, buffers: &[&[u8]]) -> Vec<usize> {
-        let sources: Vec<&[u8]> = self.basis.iter().map(|place| buffers[*place]).collect();
-        let mut computed = vec![vec![0; sources[0].len()]; self.tested.len()];
-        let mut outputs: Vec<&mut [u8]> = computed.iter_mut().map(Vec::as_mut_slice).collect();
-        self.program.run(&sources, &mut outputs).expect("buffers have the window's length");
+    fn dissenters(&self, window: &Window, present: &[Vec<u8>]) -> Vec<usize> {
+        let basis: Vec<&[u8]> = self.basis.iter().map(|place| &present[*place][..]).collect();
+        let mut computed = Vec::new();
+        self.combination.run(window, &basis, &mut computed);
         let pairs = self.tested.iter().zip(&computed);
         pairs
-            .filter(|(place, computed)| *buffers[**place] != computed[..])
+            .filter(|(place, computed)| present[**place] != **computed)
             .map(|(place, _)| *place)
             .collect()
     }
@@ -126,30 +149,42 @@ impl<'a> Jury<'a> {
     }
 
     /// The bad chunks of a window; `None` when it cannot be told for some block.
-    fn judge_window(&self, buffers: &[Vec<u8>]) -> Option<BTreeSet<ChunkIndex>> {
-        let window: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
+    fn judge_window(&self, window: &Window, buffers: &[Vec<u8>]) -> Option<BTreeSet<ChunkIndex>> {
         let mut bad = BTreeSet::new();
-        if self.whole.dissenters(&window).is_empty() {
+        if self.whole.dissenters(window, buffers).is_empty() {
             return Some(bad);
         }
-        for start in (0..window[0].len()).step_by(BLOCK_BYTES) {
-            let end = window[0].len().min(start + BLOCK_BYTES);
-            let block: Vec<&[u8]> = window.iter().map(|buffer| &buffer[start..end]).collect();
-            bad.extend(self.judge_block(&block)?.iter().map(|place| self.present[*place]));
+        for unit in 0..window.units {
+            for from in (0..window.bytes).step_by(BLOCK_BYTES) {
+                let bytes = BLOCK_BYTES.min(window.bytes - from);
+                let block = Window { units: 1, bytes, ..*window };
+                let cut = |buffer: &Vec<u8>| {
+                    let unit_bytes = buffer.len() / window.units;
+                    let sub_chunks = buffer[unit * unit_bytes..][..unit_bytes].chunks(window.bytes);
+                    sub_chunks
+                        .flat_map(|sub_chunk| &sub_chunk[from..from + bytes])
+                        .copied()
+                        .collect()
+                };
+                let content: Vec<Vec<u8>> = buffers.iter().map(cut).collect();
+                let places = self.judge_block(&block, &content)?;
+                bad.extend(places.iter().map(|place| self.present[*place]));
+            }
         }
         Some(bad)
     }
 
-    fn judge_block(&self, block: &[&[u8]]) -> Option<Vec<usize>> {
-        let dissenters = self.whole.dissenters(block);
+    fn judge_block(&self, window: &Window, block: &[Vec<u8>]) -> Option<Vec<usize>> {
+        let dissenters = self.whole.dissenters(window, block);
         let suspects: Vec<usize> = (self.vouched_count..self.present.len()).collect();
         if dissenters.is_empty() {
             return Some(dissenters);
         }
-        if self.vouched_count >= self.code.data_chunks() {
+        if self.code.decodable(&self.present[..self.vouched_count]) {
             return dissenters.iter().all(|place| suspects.contains(place)).then_some(dissenters);
         }
-        let provable = (self.present.len() - self.code.data_chunks()) / 2;
+        let missing = self.code.chunk_count() - self.present.len();
+        let provable = self.code.loss_tolerance().saturating_sub(missing) / 2;
         let mut tried = 0;
         for size in 1..=provable {
             for bad in combinations(&suspects, size) {
@@ -159,8 +194,8 @@ impl<'a> Jury<'a> {
                 }
                 let others: Vec<usize> =
                     (0..self.present.len()).filter(|place| !bad.contains(place)).collect();
-                if Agreement::among(self.code, self.present, &others)?.dissenters(block).is_empty()
-                {
+                let agreement = Agreement::among(self.code, self.present, &others)?;
+                if agreement.dissenters(window, block).is_empty() {
                     return Some(bad);
                 }
             }
@@ -187,37 +222,48 @@ fn combinations(elements: &[usize], size: usize) -> impl Iterator<Item = Vec<usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline::window::Layout;
 
+    /// Three blocks of every sub-chunk.
     const BYTES: usize = 3 * BLOCK_BYTES;
+
+    fn window(code: Code) -> Window {
+        let chunk_bytes = u64::from(code.sub_chunk_count()) * BYTES as u64;
+        let layout = Layout::of(code, chunk_bytes, chunk_bytes);
+        Window { layout, first_unit: 0, units: 1, from: 0, bytes: BYTES }
+    }
 
     /// A whole stripe of pseudo-random bytes.
     fn stripe(code: Code) -> Vec<Vec<u8>> {
         let byte = |chunk: usize, at: usize| (chunk * 31 + at * 7 + at / 251 * (chunk + 1)) as u8;
         let data: Vec<Vec<u8>> = (0..code.data_chunks())
-            .map(|chunk| (0..BYTES).map(|at| byte(chunk, at)).collect())
+            .map(|chunk| (0..window(code).chunk_bytes()).map(|at| byte(chunk, at)).collect())
             .collect();
-        let mut parity = vec![vec![0; BYTES]; code.parity_chunks()];
-        let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-        Program::compile(&code.encode_dag()).unwrap().run(&sources, &mut outputs).unwrap();
+        let mut parity = Vec::new();
+        let combination = Combination::of(&code.encode_dag(), &[]).unwrap();
+        combination.run(&window(code), &data, &mut parity);
         data.into_iter().chain(parity).collect()
     }
 
     fn judge(code: Code, vouched_count: usize, buffers: &[Vec<u8>]) -> Option<Vec<u8>> {
         let present: Vec<ChunkIndex> = code.chunks().collect();
-        let bad = Jury::new(code, vouched_count, &present).unwrap().judge_window(buffers)?;
+        let jury = Jury::new(code, vouched_count, &present).unwrap();
+        let bad = jury.judge_window(&window(code), buffers)?;
         Some(bad.iter().map(|chunk| chunk.0).collect())
     }
 
     #[test]
     fn one_bad_chunk_is_found_wherever_it_stands() {
-        let code: Code = "rs(6,3)".parse().unwrap();
-        let good = stripe(code);
-        assert_eq!(judge(code, 0, &good), Some(vec![]));
-        for chunk in 0..9 {
-            let mut bad = good.clone();
-            bad[chunk][5000] ^= 1;
-            assert_eq!(judge(code, 0, &bad), Some(vec![chunk as u8]));
+        for code in ["rs(6,3)", "lrc(6,2,2)", "butterfly(4)", "clay(4,2,5)", "rs-vandermonde(4,2)"]
+        {
+            let code: Code = code.parse().unwrap();
+            let good = stripe(code);
+            assert_eq!(judge(code, 0, &good), Some(vec![]));
+            for chunk in 0..code.chunk_count() {
+                let mut bad = good.clone();
+                bad[chunk][5000] ^= 1;
+                assert_eq!(judge(code, 0, &bad), Some(vec![chunk as u8]), "{code}");
+            }
         }
     }
 

@@ -13,8 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::checksum::{BLOCK_BYTES, file_bytes};
 use super::geometry::Geometry;
+use super::window::{Layout, Window, Windows};
 
-const BUFFER_BYTES_MAX: usize = 64 << 20;
+const BUFFER_BYTES_MAX: usize = 96 << 20;
+/// Scratch tiles and buffers together, in buffers.
+const SCRATCH_FACTOR: usize = 3;
 const CHECKSUM_BYTES_MAX: u64 = 64 << 20;
 /// Measured with rs(6,3): 256 KiB cost a tenth more processor time per byte and 1 MiB a quarter more, since the buffers
 /// of a stripe leave the second-level cache; below this, system calls begin to show.
@@ -35,13 +38,6 @@ pub struct Spread {
     pub window_bytes: usize,
 }
 
-/// A window of every chunk of a stripe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    pub offset: u64,
-    pub bytes: usize,
-}
-
 impl Spread {
     pub fn over(geometry: &Geometry) -> Spread {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -50,28 +46,35 @@ impl Spread {
 
     fn of(processors: usize, geometry: &Geometry) -> Spread {
         let chunks = geometry.code.chunk_count();
+        let sub_chunks = geometry.code.sub_chunk_count() as usize;
+        // Codes with sub-chunks keep as much again in the executor's scratch tiles.
+        let buffers = if sub_chunks == 1 { chunks } else { SCRATCH_FACTOR * chunks };
+        // A window as wide as a block in every sub-chunk reads nothing twice.
+        let wanted_bytes = WINDOW_BYTES_MAX.max(sub_chunks * BLOCK_BYTES);
         let stripe_checksums = chunks as u64 * file_bytes(geometry.chunk_bytes);
         let stripes_max = (CHECKSUM_BYTES_MAX / stripe_checksums).clamp(1, geometry.stripe_count());
-        let threads = processors.min(THREADS_MAX);
+        let threads_max = (BUFFER_BYTES_MAX / (buffers * sub_chunks * BLOCK_BYTES)).max(1);
+        let threads = processors.min(THREADS_MAX).min(threads_max);
         let stripe_threads =
             threads.min(stripes_max as usize).min((OPEN_FILES_MAX / chunks).max(1));
         let window_threads = threads / stripe_threads;
-        let share = BUFFER_BYTES_MAX / (stripe_threads * window_threads * chunks);
-        let window_bytes = share.clamp(BLOCK_BYTES, WINDOW_BYTES_MAX) / BLOCK_BYTES * BLOCK_BYTES;
+        let share = BUFFER_BYTES_MAX / (stripe_threads * window_threads * buffers);
+        let window_bytes = share.clamp(BLOCK_BYTES, wanted_bytes) / BLOCK_BYTES * BLOCK_BYTES;
         Spread { stripe_threads, window_threads, window_bytes }
     }
 
-    /// Calls `work` for every window of a chunk, in any order, with a scratch of the thread's own.
+    /// Calls `work` for every window of the first `extent_bytes` of a chunk, in any order, with a scratch of the thread's
+    /// own.
     pub fn for_each_window<S, E: Send>(
         &self,
-        chunk_bytes: u64,
+        layout: Layout,
+        extent_bytes: u64,
         scratch: impl Fn() -> S + Sync,
-        work: impl Fn(&mut S, Window) -> Result<(), E> + Sync,
+        work: impl Fn(&mut S, &Window) -> Result<(), E> + Sync,
     ) -> Result<(), E> {
-        let step = self.window_bytes as u64;
-        for_each(self.window_threads, chunk_bytes.div_ceil(step), scratch, |scratch, index| {
-            let offset = index * step;
-            work(scratch, Window { offset, bytes: (chunk_bytes - offset).min(step) as usize })
+        let windows = Windows::over(layout, extent_bytes, self.window_bytes);
+        for_each(self.window_threads, windows.count(), scratch, |scratch, index| {
+            work(scratch, &windows.get(index))
         })
     }
 }
@@ -142,9 +145,9 @@ mod tests {
     #[test]
     fn memory_is_bounded_for_every_shape() {
         for processors in [1, 2, 7, 64] {
-            for code in ["rs(1,1)", "rs(6,3)", "rs(200,55)"] {
+            for code in ["rs(1,1)", "rs(6,3)", "rs(200,55)", "butterfly(8)", "clay(10,4,13)"] {
                 for (file, chunk) in
-                    [(0, 64), (1 << 40, 4 << 30), (1 << 30, 4096), (4 << 30, 64 << 20)]
+                    [(0, 16_384), (1 << 40, 4 << 30), (1 << 30, 65_536), (4 << 30, 64 << 20)]
                 {
                     let geometry = geometry(code, file, chunk);
                     let spread = Spread::of(processors, &geometry);
@@ -166,26 +169,6 @@ mod tests {
                     assert!(spread.stripe_threads == 1 || open <= OPEN_FILES_MAX as u64);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn windows_cover_a_chunk_once() {
-        let spread = Spread { stripe_threads: 1, window_threads: 3, window_bytes: 8192 };
-        for chunk_bytes in [64, 8192, 8256, 100_032] {
-            let seen = Mutex::new(Vec::new());
-            let note = |(): &mut (), window: Window| {
-                seen.lock().unwrap().push(window);
-                Ok::<(), ()>(())
-            };
-            spread.for_each_window(chunk_bytes, || (), note).unwrap();
-            let mut seen = seen.into_inner().unwrap();
-            seen.sort_by_key(|window| window.offset);
-            let end = seen.iter().fold(0, |end, window| {
-                assert_eq!(window.offset, end);
-                end + window.bytes as u64
-            });
-            assert_eq!(end, chunk_bytes);
         }
     }
 

@@ -19,18 +19,23 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use suture_code::{ChunkIndex, Program};
+use suture_code::{ChunkIndex, Dag};
+use suture_gf::bits;
 
 use super::checksum::{BlockChecksums, ChecksumRecorder};
 use super::chunk::{ChecksumFile, ChunkFault, vouched_by_file};
+use super::combination::{self, Buffers, Combination};
 use super::directory::{TEMPORARY_SUFFIX, Temporary, publish_bytes, sync_directory};
 use super::manifest::Manifest;
-use super::pool::{self, Spread, Window};
+use super::method::{Method, Repair, Wish};
+use super::pool::{self, Spread};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
+use super::window::{Layout, Window};
 use crate::progress::Progress;
 
 /// A rebuild of a directory.
@@ -39,9 +44,17 @@ pub struct Rebuild<'a> {
     pub manifest: &'a Manifest,
     /// Chunks to treat as lost in every stripe; where none is named, everything is read to find out.
     pub named: &'a [ChunkIndex],
-    /// What the repair is called in the report.
-    pub method: &'static str,
+    pub wish: Wish<'a>,
     pub progress: &'a Progress,
+    /// The last repair that was prepared: most stripes have lost the same chunks.
+    pub prepared: Mutex<Option<Arc<Prepared>>>,
+}
+
+/// A repair, ready to run on any stripe.
+pub struct Prepared {
+    repair: Repair,
+    combination: Combination,
+    helpers: Vec<HelperReport>,
 }
 
 /// What became of a stripe.
@@ -73,7 +86,10 @@ impl StripeResult {
 pub struct StripeReport {
     pub stripe: u64,
     pub lost: Vec<u8>,
-    pub method: &'static str,
+    pub method: Method,
+    /// Why the method is not the one that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     pub helpers: Vec<HelperReport>,
 }
 
@@ -91,13 +107,7 @@ enum WindowError {
     Output(io::Error),
 }
 
-/// Lost chunks on their way back.
-struct Combination {
-    helpers: Vec<ChunkIndex>,
-    program: Program,
-    rebuilding: Vec<Rebuilding>,
-}
-
+/// A lost chunk on its way back.
 struct Rebuilding {
     chunk: ChunkIndex,
     temporary: Temporary,
@@ -109,12 +119,6 @@ struct Rebuilt {
     chunk: ChunkIndex,
     temporary: Temporary,
     checksums: BlockChecksums,
-}
-
-/// A thread's buffers: of the helpers, and of the lost.
-struct Buffers {
-    sources: Vec<Vec<u8>>,
-    outputs: Vec<Vec<u8>>,
 }
 
 impl Rebuild<'_> {
@@ -141,8 +145,8 @@ impl Rebuild<'_> {
             if lost.is_empty() {
                 break;
             }
-            let helpers = match stripe.open_helpers(&lost) {
-                Ok(helpers) => helpers,
+            let repair = match stripe.open_repair(self.wish, &lost) {
+                Ok(repair) => repair,
                 Err(error) => {
                     return Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, error)));
                 }
@@ -150,7 +154,8 @@ impl Rebuild<'_> {
             if stripe.lost() != lost {
                 continue;
             }
-            let rebuilt = match self.combine(stripe, &lost, &helpers)? {
+            let prepared = self.prepare(repair)?;
+            let rebuilt = match self.combine(stripe, &prepared)? {
                 Ok(rebuilt) => rebuilt,
                 Err((helper, fault)) => {
                     stripe.lose(helper, fault);
@@ -161,7 +166,7 @@ impl Rebuild<'_> {
                 return Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, reason)));
             }
             publish(stripe, rebuilt)?;
-            report = Some(self.report(stripe, &lost, &helpers));
+            report = Some(report_on(stripe, &prepared));
             break;
         }
         mend_checksum_files(stripe)?;
@@ -178,105 +183,106 @@ impl Rebuild<'_> {
         }
     }
 
+    fn prepare(&self, repair: Repair) -> Result<Arc<Prepared>> {
+        let last = self.prepared.lock().expect("no thread panics here").clone();
+        if let Some(last) = last.filter(|last| last.repair == repair) {
+            return Ok(last);
+        }
+        let geometry = &self.manifest.geometry;
+        let dag = repair.dag(&geometry.code)?;
+        let prepared = Arc::new(Prepared {
+            helpers: helper_reports(&dag, &geometry.layout()),
+            combination: Combination::of(&dag, &[])?,
+            repair,
+        });
+        *self.prepared.lock().expect("no thread panics here") = Some(prepared.clone());
+        Ok(prepared)
+    }
+
     /// Computes the lost chunks into temporaries; or names the helper that turned out bad.
     fn combine(
         &self,
         stripe: &Stripe<'_>,
-        lost: &[ChunkIndex],
-        helpers: &[ChunkIndex],
+        prepared: &Prepared,
     ) -> Result<Result<Vec<Rebuilt>, (ChunkIndex, ChunkFault)>> {
-        let combination = Combination::begin(stripe, lost, helpers)?;
-        self.progress.extend(stripe.chunk_bytes() * helpers.len() as u64);
-        let scratch = || Buffers {
-            sources: vec![Vec::new(); helpers.len()],
-            outputs: vec![Vec::new(); lost.len()],
+        let combination = &prepared.combination;
+        let rebuilding = begin(stripe, combination.outputs())?;
+        let layout = self.manifest.geometry.layout();
+        let parts: u64 =
+            combination.inputs().iter().map(|input| input.sub_chunks.len() as u64).sum();
+        self.progress.extend(parts * layout.logical_sub_chunk_bytes());
+        let work = |buffers: &mut Buffers, window: &Window| {
+            combination::read(stripe, combination.inputs(), window, &mut buffers.inputs)
+                .map_err(|(helper, fault)| WindowError::Helper(helper, fault))?;
+            self.progress.add(buffers.inputs.iter().map(|buffer| buffer.len() as u64).sum());
+            combination.run(window, &buffers.inputs, &mut buffers.outputs);
+            write(&rebuilding, window, &buffers.outputs).map_err(WindowError::Output)
         };
-        let work = |buffers: &mut Buffers, window: Window| {
-            self.progress.add((window.bytes * helpers.len()) as u64);
-            combination.run_window(stripe, window, buffers)
-        };
-        match stripe.spread.for_each_window(stripe.chunk_bytes(), scratch, work) {
-            Ok(()) => Ok(Ok(combination.finish())),
+        let spread = stripe.spread;
+        match spread.for_each_window(layout, stripe.chunk_bytes(), Buffers::default, work) {
+            Ok(()) => Ok(Ok(rebuilding.into_iter().map(Rebuilding::finish).collect())),
             Err(WindowError::Helper(helper, fault)) => Ok(Err((helper, fault))),
             Err(WindowError::Output(error)) => Err(error).context("cannot write a rebuilt chunk"),
         }
     }
+}
 
-    fn report(
-        &self,
-        stripe: &Stripe<'_>,
-        lost: &[ChunkIndex],
-        helpers: &[ChunkIndex],
-    ) -> StripeReport {
-        let bytes = stripe.chunk_bytes();
-        let helper = |chunk: &ChunkIndex| HelperReport {
-            chunk: chunk.0,
-            read_bytes: bytes,
-            sent_bytes: bytes,
-        };
-        StripeReport {
-            stripe: stripe.index,
-            lost: lost.iter().map(|chunk| chunk.0).collect(),
-            method: self.method,
-            helpers: helpers.iter().map(helper).collect(),
-        }
+fn report_on(stripe: &Stripe<'_>, prepared: &Prepared) -> StripeReport {
+    StripeReport {
+        stripe: stripe.index,
+        lost: prepared.repair.lost.iter().map(|chunk| chunk.0).collect(),
+        method: prepared.repair.method,
+        instead: prepared.repair.instead.clone(),
+        helpers: prepared.helpers.clone(),
     }
 }
 
-impl Combination {
-    fn begin(
-        stripe: &Stripe<'_>,
-        lost: &[ChunkIndex],
-        helpers: &[ChunkIndex],
-    ) -> Result<Combination> {
-        let program = Program::compile(&stripe.code().repair_dag(lost, helpers)?)?;
-        let bytes = stripe.chunk_bytes();
-        let begin = |chunk: &ChunkIndex| -> Result<Rebuilding> {
-            let temporary = Temporary::create(&stripe.files.chunk(*chunk), bytes)?;
-            Ok(Rebuilding { chunk: *chunk, temporary, recorder: ChecksumRecorder::new(bytes) })
-        };
-        let rebuilding = lost.iter().map(begin).collect::<Result<_>>()?;
-        Ok(Combination { helpers: helpers.to_vec(), program, rebuilding })
-    }
+/// What every helper of a repair reads and sends.
+fn helper_reports(dag: &Dag, layout: &Layout) -> Vec<HelperReport> {
+    let symbols = layout.logical_sub_chunk_bytes() as usize;
+    let row_bytes = |row| bits::buffer_bytes(dag.value(row).width, symbols) as u64;
+    let sent = dag.sent_values();
+    let sent_by = |chunk| {
+        let rows = sent.iter().find(|(sender, _)| *sender == chunk);
+        rows.map_or(0, |(_, rows)| rows.iter().map(|row| row_bytes(*row)).sum())
+    };
+    let reads = dag.reads().into_iter();
+    let report = |(chunk, sub_chunks): (ChunkIndex, Vec<u32>)| HelperReport {
+        chunk: chunk.0,
+        read_bytes: layout.read_bytes(&sub_chunks),
+        sent_bytes: sent_by(chunk),
+    };
+    reads.map(report).collect()
+}
 
-    fn run_window(
-        &self,
-        stripe: &Stripe<'_>,
-        window: Window,
-        buffers: &mut Buffers,
-    ) -> Result<(), WindowError> {
-        let Buffers { sources, outputs } = buffers;
-        sources
-            .iter_mut()
-            .chain(outputs.iter_mut())
-            .for_each(|buffer| buffer.resize(window.bytes, 0));
-        for (&helper, buffer) in self.helpers.iter().zip(sources.iter_mut()) {
-            stripe
-                .reader(helper)
-                .read(window, buffer)
-                .map_err(|fault| WindowError::Helper(helper, fault))?;
-        }
-        let read: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-        let mut written: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        self.program.run(&read, &mut written).expect("buffers have the window's length");
-        for (rebuilding, buffer) in self.rebuilding.iter().zip(outputs) {
-            rebuilding.recorder.record(window.offset, buffer);
-            rebuilding
-                .temporary
-                .file()
-                .write_all_at(buffer, window.offset)
-                .map_err(WindowError::Output)?;
-        }
-        Ok(())
-    }
+/// Empty temporaries for the lost chunks.
+fn begin(stripe: &Stripe<'_>, lost: &[ChunkIndex]) -> Result<Vec<Rebuilding>> {
+    let bytes = stripe.chunk_bytes();
+    let begin = |chunk: &ChunkIndex| -> Result<Rebuilding> {
+        let temporary = Temporary::create(&stripe.files.chunk(*chunk), bytes)?;
+        Ok(Rebuilding { chunk: *chunk, temporary, recorder: ChecksumRecorder::new(bytes) })
+    };
+    lost.iter().map(begin).collect()
+}
 
-    fn finish(self) -> Vec<Rebuilt> {
-        let finish = |Rebuilding { chunk, temporary, recorder }| Rebuilt {
-            chunk,
-            temporary,
-            checksums: recorder.finish(),
-        };
-        self.rebuilding.into_iter().map(finish).collect()
+fn write(rebuilding: &[Rebuilding], window: &Window, buffers: &[Vec<u8>]) -> io::Result<()> {
+    let runs = window.all_runs();
+    for (rebuilding, buffer) in rebuilding.iter().zip(buffers) {
+        let mut rest = buffer.as_slice();
+        for run in &runs {
+            let (bytes, later) = rest.split_at(run.bytes);
+            rest = later;
+            rebuilding.recorder.record(run.offset, bytes);
+            rebuilding.temporary.file().write_all_at(bytes, run.offset)?;
+        }
+    }
+    Ok(())
+}
+
+impl Rebuilding {
+    fn finish(self) -> Rebuilt {
+        let Rebuilding { chunk, temporary, recorder } = self;
+        Rebuilt { chunk, temporary, checksums: recorder.finish() }
     }
 }
 

@@ -13,6 +13,7 @@ use suture_code::{ChunkIndex, Code, CodeError};
 use super::chunk::{ChunkFault, ChunkReader, Expected, Scanned, probe};
 use super::directory::StripeFiles;
 use super::manifest::Manifest;
+use super::method::{Repair, Wish};
 use super::parity;
 use super::pool::{self, Spread};
 
@@ -118,12 +119,16 @@ impl<'a> Stripe<'a> {
         chunks.iter().all(|chunk| matches!(self.state(*chunk), ChunkState::Ready(_)))
     }
 
-    /// Chooses helpers for lost chunks and opens them, until all of them can be used.
-    pub fn open_helpers(&mut self, lost: &[ChunkIndex]) -> Result<Vec<ChunkIndex>, CodeError> {
+    /// Chooses a repair of lost chunks and opens its helpers, until all of them can be used.
+    pub fn open_repair(
+        &mut self,
+        wish: Wish<'_>,
+        lost: &[ChunkIndex],
+    ) -> Result<Repair, CodeError> {
         loop {
-            let helpers = self.code().helpers_for(lost, &self.available())?;
-            if self.open(&helpers) {
-                return Ok(helpers);
+            let repair = Repair::choose(wish, &self.code(), lost, &self.available())?;
+            if self.open(&repair.helpers) {
+                return Ok(repair);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Runs the binary, and makes encoded directories for it to work on.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
