@@ -99,7 +99,7 @@ fn pass_all(agent: &mut Agent) -> u64 {
                     answers.extend(ids.map(|id| Input::SliceArrived { from: CHILD, id }));
                     arrived = upto;
                 }
-                Output::Forward { id, .. } => {
+                Output::Deliver { id, .. } => {
                     passed += 1;
                     answers.push(Input::SliceLeft(id));
                     if passed % (WINDOW / 2) == 0 {

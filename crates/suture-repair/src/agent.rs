@@ -9,8 +9,8 @@
 //! |-----------|----------------------------------|-----------|-------------|
 //! | `Prepare` | `Prepared`                       | `Publish` | `Published` |
 //! | `Read`    | `SliceRead`                      | `Check`   | `Checked`   |
-//! | `Forward` | `SliceLeft` (or `PeerLost`)      | `List`    | `Listed`    |
-//! | `Write`   | `SliceLeft` (or `WriteFailed`)   | the rest  | nothing     |
+//! | `Deliver` | `SliceLeft` (or `PeerLost`, `WriteFailed`) for each sink | `List` | `Listed` |
+//! | `Spool`   | `SliceLeft` (or `WriteFailed`)   | the rest  | nothing     |
 //!
 //! A task is `Preparing -> Flowing -> Publishing -> gone`; a helper's is gone when its last slice
 //! has left. Outcomes are repeated with every heartbeat until the coordinator says `Forget`.
@@ -30,7 +30,7 @@ use crate::message::{CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, T
 use crate::plan::Range;
 use crate::plan::validate::validate;
 use crate::pump::{Pump, Step, WINDOW_MAX};
-use crate::role::{Role, Sink};
+use crate::role::{Role, memory};
 use crate::time::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
 
@@ -74,7 +74,7 @@ pub struct Agent {
     connected: bool,
     tasks: BTreeMap<RepairId, Running>,
     outcomes: BTreeMap<RepairId, FromAgent>,
-    early: BTreeMap<(RepairId, u16), (NodeId, u32)>,
+    early: BTreeMap<(RepairId, u16, NodeId), u32>,
     ended: BTreeSet<RepairId>,
     ended_below: RepairId,
     reserved: u64,
@@ -217,7 +217,9 @@ impl Agent {
     }
 
     fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
+        let alignment = task.stripe.code.alignment() as u64;
         let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
+            && u64::from(task.slice_bytes).is_multiple_of(alignment)
             && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
         if task.window == 0 || task.window > WINDOW_MAX || !slices_fit {
             return Err(Failure::Refused(Refusal::InvalidPlan));
@@ -233,8 +235,9 @@ impl Agent {
         if roles.is_empty() {
             return Err(Failure::Refused(Refusal::NotAParticipant));
         }
-        let needed =
-            roles.iter().map(|(_, r)| r.reserved_bytes(task.slice_bytes, task.window)).sum();
+        let needs = memory(&task.plan, task.slice_bytes).into_iter();
+        let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
+        let needed = mine.sum::<u64>() * u64::from(task.window);
         let free = self.config.pool_bytes - self.reserved;
         if needed > free {
             return Err(Failure::NoBuffers { needed, free });
@@ -272,10 +275,11 @@ impl Agent {
     fn open(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("opened tasks run");
         for (lane, pump) in &mut task.lanes {
-            if let Some((from, upto)) = self.early.remove(&(repair, *lane))
-                && pump.feeds(from)
-            {
-                pump.on_granted(upto);
+            let parents: Vec<NodeId> = pump.role().parents().collect();
+            for from in parents {
+                if let Some(upto) = self.early.remove(&(repair, *lane, from)) {
+                    pump.on_granted(from, upto);
+                }
             }
             pump.open();
         }
@@ -289,12 +293,12 @@ impl Agent {
                 let Some(pump) = task.pump_mut(lane).filter(|pump| pump.feeds(from)) else {
                     return;
                 };
-                pump.on_granted(upto);
+                pump.on_granted(from, upto);
                 self.collect(now, repair);
             }
             None if may_come => {
-                let early = self.early.entry((repair, lane)).or_insert((from, 0));
-                early.1 = early.1.max(upto);
+                let early = self.early.entry((repair, lane, from)).or_default();
+                *early = upto.max(*early);
                 if self.early.len() > EARLY_GRANTS_MAX {
                     self.early.pop_first();
                 }
@@ -354,7 +358,7 @@ impl Agent {
 
     fn read_failed(&mut self, id: SliceId, fault: CopyFault) {
         let Some(task) = self.tasks.get(&id.repair) else { return };
-        let own = task.pump(id.lane).and_then(|pump| pump.role().own);
+        let own = task.pump(id.lane).and_then(|pump| pump.role().own.as_ref());
         let why = match own {
             Some(own) => Failure::Source { copy: own.copy, fault },
             None => Failure::Disk("the spool cannot be read back".into()),
@@ -375,7 +379,7 @@ impl Agent {
 
     fn cancel(&mut self, repair: RepairId) {
         self.outcomes.remove(&repair);
-        self.early.retain(|(early, _), _| *early != repair);
+        self.early.retain(|(early, _, _), _| *early != repair);
         self.release(repair);
         // The dispatch may still be on its way.
         self.end(repair);
@@ -464,23 +468,12 @@ fn effect(
     repair: RepairId,
     lane: u16,
 ) -> Output {
-    let window = |slice| role.windows.get(slice);
-    let own = role.own.map(|own| own.copy);
-    let write = |slice, spool| Output::Write {
-        id: id(slice),
-        window: window(slice),
-        role: role.clone(),
-        spool,
-    };
+    let role = role.clone();
     match step {
-        Step::ReadOwn(slice) => Output::Read { id: id(slice), window: window(slice), copy: own },
-        Step::ReadSpool(slice) => Output::Read { id: id(slice), window: window(slice), copy: None },
-        Step::Forward(slice) => {
-            let Sink::Forward(to) = role.sink else { unreachable!("only a sender forwards") };
-            Output::Forward { id: id(slice), to, role: role.clone(), spooled: role.stored }
-        }
-        Step::Store(slice) => write(slice, false),
-        Step::Spool(slice) => write(slice, true),
+        Step::ReadOwn(slice) => Output::Read { id: id(slice), role, spool: false },
+        Step::ReadSpool(slice) => Output::Read { id: id(slice), role, spool: true },
+        Step::Deliver(slice) => Output::Deliver { id: id(slice), role },
+        Step::Spool(slice) => Output::Spool { id: id(slice), role },
         Step::Grant(to, upto) => Output::Grant { to, repair, lane, upto },
     }
 }

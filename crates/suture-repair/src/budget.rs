@@ -10,8 +10,11 @@
 
 use std::collections::BTreeMap;
 
+use suture_code::code::SUB_CHUNK_ALIGNMENT;
+
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
+use crate::role::memory;
 
 /// Below this a slice costs more in handling than in bytes; also the block of the checksums.
 pub const SLICE_BYTES_MIN: u32 = 4 << 10;
@@ -84,9 +87,9 @@ impl Budget {
     }
 
     /// Reserves what `plan` needs at every participant, or nothing.
-    pub fn admit(&mut self, repair: RepairId, plan: &Plan) -> Admission {
-        let streams = streams(plan);
-        let fit = match self.fit(plan, &streams) {
+    /// Slices are multiples of `alignment` bytes.
+    pub fn admit(&mut self, repair: RepairId, plan: &Plan, alignment: u32) -> Admission {
+        let fit = match self.fit(plan, alignment) {
             Ok(fit) => fit,
             Err(refusal) => return refusal,
         };
@@ -132,22 +135,25 @@ impl Budget {
 
     /// The largest slice, then the widest window, with which the plan takes its share of each pool;
     /// failing that, the smallest of both if only that fits at all.
-    fn fit(&self, plan: &Plan, streams: &[(NodeId, u64)]) -> Result<Fit, Admission> {
-        let needs = |slice: u32, window: u32| {
-            streams.iter().map(move |(n, s)| (*n, s * u64::from(slice) * u64::from(window)))
+    fn fit(&self, plan: &Plan, alignment: u32) -> Result<Fit, Admission> {
+        let fits = |slices: &[(NodeId, u64)], window: u32, shares: u64| {
+            let fits =
+                |(n, slice): &(NodeId, u64)| slice * u64::from(window) <= self.pool(*n).1 / shares;
+            slices.iter().all(fits)
         };
-        let fits = |slice: u32, window: u32, shares: u64| {
-            needs(slice, window).all(|(node, need)| need <= self.pool(node).1 / shares)
-        };
-        let mut slice = preferred_slice(plan.range.bytes());
-        while slice > SLICE_BYTES_MIN && !fits(slice, WINDOW, SHARES) {
-            slice /= 2;
+        let smallest = align(SLICE_BYTES_MIN, alignment);
+        let mut slice = preferred_slice(plan.range.bytes(), alignment);
+        let mut slices = memory(plan, slice);
+        while slice > smallest && !fits(&slices, WINDOW, SHARES) {
+            slice = align(slice / 2, alignment);
+            slices = memory(plan, slice);
         }
         let mut window = WINDOW;
-        while window > 1 && !fits(slice, window, 1) {
+        while window > 1 && !fits(&slices, window, 1) {
             window -= 1;
         }
-        let needs: Vec<(NodeId, u64)> = needs(slice, window).collect();
+        let needs = slices.into_iter().map(|(node, slice)| (node, slice * u64::from(window)));
+        let needs: Vec<(NodeId, u64)> = needs.collect();
         match needs.iter().find(|(node, need)| *need > self.pool(*node).1) {
             None => Ok(Fit { slice_bytes: slice, window, needs }),
             Some(&(node, needed)) => {
@@ -157,21 +163,18 @@ impl Budget {
     }
 }
 
-/// A power of two between the limits, about a `SLICES_A_CHUNK`-th of the chunk.
-pub fn preferred_slice(chunk_bytes: u64) -> u32 {
-    let wanted = (chunk_bytes / SLICES_A_CHUNK).max(1).next_power_of_two();
-    wanted.clamp(u64::from(SLICE_BYTES_MIN), u64::from(SLICE_BYTES_MAX)) as u32
+/// A power of two between the limits, about a `SLICES_A_CHUNK`-th of the chunk; with sub-chunks a
+/// slice may well be wider, so that the piece of each is a whole block of the checksums.
+pub fn preferred_slice(chunk_bytes: u64, alignment: u32) -> u32 {
+    let blocks = u64::from(SLICE_BYTES_MIN) * u64::from(alignment / SUB_CHUNK_ALIGNMENT as u32);
+    let wanted = (chunk_bytes / SLICES_A_CHUNK).max(1).next_power_of_two().max(blocks);
+    let wanted = wanted.clamp(u64::from(SLICE_BYTES_MIN), u64::from(SLICE_BYTES_MAX));
+    align(wanted as u32, alignment)
 }
 
-/// For each participant, the slice streams that flow into it over all lanes: its children, and its
-/// own chunk wherever it sends (a pure relay is counted for one stream too much).
-fn streams(plan: &Plan) -> Vec<(NodeId, u64)> {
-    let mut count: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
-        *count.entry(edge.parent).or_default() += 1;
-        *count.entry(edge.child).or_default() += 1;
-    }
-    count.into_iter().collect()
+/// The largest multiple of `alignment` up to `slice`, but at least one.
+fn align(slice: u32, alignment: u32) -> u32 {
+    (slice / alignment).max(1) * alignment
 }
 
 #[cfg(test)]
@@ -215,7 +218,7 @@ mod tests {
         let mut budget = budget(7, 10 << 20);
         let plan = star(6, 64 << 20);
         let mut admitted = 0;
-        while let Admission::Admitted(_) = budget.admit(RepairId(admitted), &plan) {
+        while let Admission::Admitted(_) = budget.admit(RepairId(admitted), &plan, 64) {
             admitted += 1;
         }
         assert!(admitted >= SHARES, "{admitted} side by side");
@@ -229,11 +232,11 @@ mod tests {
     fn the_smallest_pool_that_admits_one_repair_admits_one() {
         let smallest = 6 * u64::from(SLICE_BYTES_MIN);
         let plan = star(6, 64 << 20);
-        let Admission::Admitted(fit) = budget(7, smallest).admit(RepairId(0), &plan) else {
+        let Admission::Admitted(fit) = budget(7, smallest).admit(RepairId(0), &plan, 64) else {
             panic!("it fits exactly");
         };
         assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_MIN, 1));
-        let refused = budget(7, smallest - 1).admit(RepairId(0), &plan);
+        let refused = budget(7, smallest - 1).admit(RepairId(0), &plan, 64);
         let node = NodeId(6);
         assert_eq!(refused, Admission::TooLarge { node, needed: smallest, pool: smallest - 1 });
     }
@@ -243,17 +246,17 @@ mod tests {
         let mut budget = budget(7, 1 << 30);
         let plan = star(6, 64);
         let admitted = (0..1000)
-            .filter(|id| matches!(budget.admit(RepairId(*id), &plan), Admission::Admitted(_)))
+            .filter(|id| matches!(budget.admit(RepairId(*id), &plan, 64), Admission::Admitted(_)))
             .count();
         assert_eq!(admitted, TASKS_MAX);
         budget.release(RepairId(0));
-        assert!(matches!(budget.admit(RepairId(2000), &plan), Admission::Admitted(_)));
+        assert!(matches!(budget.admit(RepairId(2000), &plan, 64), Admission::Admitted(_)));
     }
 
     #[test]
     fn slices_follow_the_chunk() {
-        assert_eq!(preferred_slice(2 << 20), 32 << 10);
-        assert_eq!(preferred_slice(1 << 30), SLICE_BYTES_MAX);
-        assert_eq!(preferred_slice(64), SLICE_BYTES_MIN);
+        assert_eq!(preferred_slice(2 << 20, 64), 32 << 10);
+        assert_eq!(preferred_slice(1 << 30, 64), SLICE_BYTES_MAX);
+        assert_eq!(preferred_slice(64, 64), SLICE_BYTES_MIN);
     }
 }

@@ -4,12 +4,13 @@
 //! commit location -> stripe healthy]; the agents do what lies between.
 //! `handle` takes one event and only records facts; then maintenance runs: expire, wake, plan,
 //! admit. `poll` gives the effects, `next_deadline` says when to call `handle(now, Tick)` at the
-//! latest, `status` only looks. `now` never goes backwards. A repair's states:
+//! latest, `status` only looks. `now` never goes backwards. The states of a chunk under repair:
 //!
-//! `queued -> planned -> Running -> Committing -> gone`
-//! - `Running` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
+//! `queued -> planned -> Flowing -> Stored -> Committing -> gone`
+//! - `Flowing` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
 //!   participant or a stall; then the stripe is queued again under a fresh repair id.
-//! - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides.
+//! - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
+//!   chunks of one stripe commit one after the other.
 //! - a stripe that is well again, removed, or whose chunk came back leaves any state.
 //!
 //! Invariants: at most one repair of a stripe at a time; a location changes only by a
@@ -18,6 +19,7 @@
 //! Deliberately absent: metadata (the driver's, behind `Commit`), addresses, bytes, clocks. A
 //! restart loses nothing that matters: stripes are reloaded, agents say what they hold.
 
+mod attempt;
 mod copies;
 mod dispatch;
 
@@ -25,9 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::budget::Budget;
 use crate::cluster::{Cluster, Node};
-use crate::event::{
-    Blocked, Command, Commit, Health, Input, Output, Report, RunningRepair, Status, Timers,
-};
+use crate::event::{Blocked, Command, Commit, Health, Input, Output, Report, Status, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
@@ -38,6 +38,7 @@ use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::stripe::{Stripe, StripeMap};
 use crate::time::Time;
+use attempt::{Attempt, State};
 
 /// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
 const ATTEMPTS_SHOWN: u32 = 5;
@@ -85,7 +86,7 @@ pub struct Coordinator {
     planned: BTreeMap<StripeId, Planned>,
     /// The planned stripes in the order in which they asked.
     planned_order: VecDeque<StripeId>,
-    running: BTreeMap<RepairId, Repair>,
+    running: BTreeMap<RepairId, Attempt>,
     repairing: BTreeMap<StripeId, RepairId>,
     budget: Budget,
     load: Load,
@@ -101,29 +102,6 @@ pub struct Coordinator {
 struct Planned {
     job: Job,
     plan: Plan,
-}
-
-/// One attempt.
-#[derive(Clone, Debug)]
-struct Repair {
-    stripe: StripeId,
-    chunk: ChunkIndex,
-    destination: NodeId,
-    bytes: u64,
-    /// What was dispatched; nothing when a copy that was found is adopted.
-    work: Option<Planned>,
-    state: State,
-    bytes_done: u64,
-    progressed_at: Time,
-    since: Time,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    /// Slices flow.
-    Running,
-    /// The copy is durable; its location is asked for.
-    Committing { commit: Commit, asked_at: Time },
 }
 
 /// What went wrong with a stripe so far.
@@ -185,8 +163,8 @@ impl Coordinator {
             Input::StripeAdded(stripe) => self.learn(stripe),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
-            Input::Committed { repair, stripe } => self.committed(repair, stripe),
-            Input::CommitRefused { repair, stripe } => self.commit_refused(repair, stripe),
+            Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
+            Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
             Input::Operator(command) => self.obey(now, command),
             Input::Tick => {}
         }
@@ -250,7 +228,7 @@ impl Coordinator {
         }
         let blocked = self.trouble.iter();
         status.blocked = blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect();
-        status.running = self.running.iter().map(|(id, repair)| repair.line(*id)).collect();
+        status.running = self.running.iter().flat_map(|(id, attempt)| attempt.lines(*id)).collect();
         status
     }
 
@@ -311,47 +289,65 @@ impl Coordinator {
         }
         self.health.free_bytes(node, beat.free_bytes);
         for &(id, bytes_done) in &beat.running {
-            match self.running.get_mut(&id) {
-                None => self.send(node, ToAgent::Cancel(id)),
-                Some(repair) if repair.destination == node && bytes_done > repair.bytes_done => {
-                    (repair.bytes_done, repair.progressed_at) = (bytes_done, now);
-                }
-                Some(_) => {}
+            let Some(attempt) = self.running.get_mut(&id) else {
+                self.send(node, ToAgent::Cancel(id));
+                continue;
+            };
+            let mut goals = attempt.goals.iter_mut();
+            if let Some(goal) = goals.find(|goal| goal.destination == node)
+                && bytes_done > goal.bytes_done
+            {
+                goal.bytes_done = bytes_done;
+                attempt.progressed_at = now;
             }
         }
     }
 
     fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
-        let generation = self.stripes.get(copy.stripe).map(|s| s.generation);
-        match (self.running.get_mut(&id), generation) {
-            (Some(repair), Some(generation))
-                if repair.destination == node && copy.stamp == Stamp::from(id) =>
-            {
-                if repair.state == State::Running {
-                    let commit = Commit { repair: id, copy, node, generation };
-                    repair.state = State::Committing { commit, asked_at: now };
-                    repair.bytes_done = repair.bytes;
-                    self.budget.release(id);
-                    self.outputs.push_back(Output::Commit(commit));
-                }
+        let ours = copy.stamp == Stamp::from(id);
+        let attempt =
+            self.running.get_mut(&id).filter(|attempt| ours && attempt.stripe == copy.stripe);
+        let bytes = attempt.as_ref().map_or(0, |attempt| attempt.bytes);
+        let Some(goal) = attempt.and_then(|attempt| attempt.goal_at(node, copy.chunk)) else {
+            self.send(node, ToAgent::Forget(id));
+            return self.consider(node, copy);
+        };
+        if goal.state == State::Flowing {
+            (goal.state, goal.bytes_done) = (State::Stored(copy), bytes);
+            if !self.running[&id].is_flowing() {
+                self.budget.release(id);
             }
-            _ => {
-                self.send(node, ToAgent::Forget(id));
-                self.consider(node, copy);
+            self.commit_next(now, id);
+        }
+    }
+
+    /// Asks for the location of the next durable chunk, unless one is being asked for.
+    fn commit_next(&mut self, now: Time, id: RepairId) {
+        let Some(attempt) = self.running.get_mut(&id).filter(|attempt| attempt.can_end()) else {
+            return;
+        };
+        let Some(stripe) = self.stripes.get(attempt.stripe) else { return };
+        for goal in &mut attempt.goals {
+            if let State::Stored(copy) = goal.state {
+                let (node, generation) = (goal.destination, stripe.generation);
+                let commit = Commit { repair: id, copy, node, generation };
+                goal.state = State::Committing { commit, asked_at: now };
+                return self.outputs.push_back(Output::Commit(commit));
             }
         }
     }
 
     fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));
-        if self.running.get(&id).is_some_and(|r| r.state == State::Running) {
+        if self.running.get(&id).is_some_and(Attempt::is_flowing) {
             self.attempt_failed(now, id, Some(node), why);
         }
     }
 
-    /// Ends an attempt and queues the stripe again, wiser by what went wrong.
+    /// Ends an attempt and queues the stripe again, wiser by what went wrong. Chunks that are
+    /// durable by now keep the attempt until their locations are settled.
     fn attempt_failed(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: Failure) {
-        let Some(repair) = self.end(id) else { return };
+        let Some(repair) = self.stop_flow(id) else { return };
         self.report(Report::Failed { repair: id, node, why: why.clone() });
         let trouble = self.trouble.entry(repair.stripe).or_default();
         trouble.attempts += 1;
@@ -385,47 +381,69 @@ impl Coordinator {
         self.enqueue(repair.stripe, not_before);
     }
 
-    /// Takes a repair out of the books and tells its participants to drop it.
-    fn end(&mut self, id: RepairId) -> Option<Repair> {
-        let repair = self.running.remove(&id)?;
-        self.repairing.remove(&repair.stripe);
-        self.budget.release(id);
-        if let Some(work) = &repair.work {
-            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
-            if repair.state == State::Running {
-                for node in work.plan.participants() {
-                    self.outputs.push_back(Output::Send { to: node, message: ToAgent::Cancel(id) });
-                }
-            }
+    /// Tells the participants of an attempt to drop it, and takes it out of the books unless some
+    /// of its chunks are durable. Gives it as it was.
+    fn stop_flow(&mut self, id: RepairId) -> Option<Attempt> {
+        let attempt = self.running.get_mut(&id)?;
+        let before = attempt.clone();
+        attempt.goals.retain(|goal| goal.state != State::Flowing);
+        let is_over = attempt.goals.is_empty();
+        self.tell_to_drop(id, &before);
+        if is_over {
+            self.end(id);
         }
-        Some(repair)
+        Some(before)
+    }
+
+    /// Tells all that still work on an attempt to drop it. Destinations that have done their part
+    /// are left alone: their copies are durable.
+    fn tell_to_drop(&mut self, id: RepairId, attempt: &Attempt) {
+        let Some(work) = attempt.work.as_ref().filter(|_| attempt.is_flowing()) else { return };
+        self.budget.release(id);
+        let done = |node: &NodeId| {
+            let mut goals = attempt.goals.iter();
+            goals.any(|goal| goal.destination == *node && goal.state != State::Flowing)
+        };
+        for to in work.plan.participants().into_iter().filter(|node| !done(node)) {
+            self.outputs.push_back(Output::Send { to, message: ToAgent::Cancel(id) });
+        }
+    }
+
+    /// Takes an attempt out of the books, whatever its state.
+    fn end(&mut self, id: RepairId) -> Option<Attempt> {
+        let attempt = self.running.remove(&id)?;
+        self.repairing.remove(&attempt.stripe);
+        self.budget.release(id);
+        if let Some(work) = &attempt.work {
+            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+        }
+        self.tell_to_drop(id, &attempt);
+        Some(attempt)
     }
 
     /// Ends the running repair of a stripe, if it can still be ended without harm.
     fn end_repair_of(&mut self, stripe: StripeId) {
         if let Some(&id) = self.repairing.get(&stripe)
-            && self.running[&id].state == State::Running
+            && self.running[&id].can_end()
         {
             self.end(id);
         }
     }
 
     fn end_repairs_with(&mut self, now: Time, node: NodeId) {
-        let takes_part = |repair: &Repair| {
-            repair.state == State::Running
-                && repair.work.as_ref().is_some_and(|w| w.plan.participants().contains(&node))
-        };
+        let takes_part = |attempt: &Attempt| attempt.is_flowing() && attempt.involves(node);
         let hit: Vec<RepairId> =
-            self.running.iter().filter(|(_, r)| takes_part(r)).map(|(id, _)| *id).collect();
+            self.running.iter().filter(|(_, a)| takes_part(a)).map(|(id, _)| *id).collect();
         for id in hit {
             self.attempt_failed(now, id, None, Failure::PeerLost(node));
         }
     }
 
-    fn committed(&mut self, id: RepairId, stripe: Stripe) {
+    fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
         let Some(commit) = self.end_commit(id) else { return };
         let Some(before) = self.stripes.get(stripe.id) else {
-            // Removed meanwhile: the copy has become an orphan.
+            // Removed meanwhile: its copies have become orphans.
+            self.end(id);
             return self.consider(commit.node, commit.copy);
         };
         let before = before.copy(commit.copy.chunk);
@@ -435,6 +453,7 @@ impl Coordinator {
         self.report(Report::Committed { repair: id, copy, node, bytes });
         self.trouble.remove(&stripe.id);
         self.learn(stripe);
+        self.commit_next(now, id);
         if !self.lost.contains_key(&copy.stripe) {
             self.report(Report::Healthy(copy.stripe));
         }
@@ -445,13 +464,13 @@ impl Coordinator {
         }
     }
 
-    fn commit_refused(&mut self, id: RepairId, truth: Option<Stripe>) {
-        let Some(commit) = self.running.get(&id).and_then(Repair::commit) else { return };
+    fn commit_refused(&mut self, now: Time, id: RepairId, truth: Option<Stripe>) {
+        let Some(commit) = self.running.get(&id).and_then(Attempt::commit) else { return };
         if let Some(stripe) = &truth
             && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
         {
             // The first answer was lost on its way.
-            return self.committed(id, stripe.clone());
+            return self.committed(now, id, stripe.clone());
         }
         self.end_commit(id);
         match truth {
@@ -460,12 +479,18 @@ impl Coordinator {
             None => self.remove_stripe(commit.copy.stripe),
         }
         self.consider(commit.node, commit.copy);
+        self.commit_next(now, id);
     }
 
-    /// Takes a repair whose commit was answered out of the books.
+    /// Takes the chunk whose commit was answered out of the books, and its attempt when it was the
+    /// last.
     fn end_commit(&mut self, id: RepairId) -> Option<Commit> {
-        let commit = self.running.get(&id).and_then(Repair::commit)?;
-        self.end(id);
+        let attempt = self.running.get_mut(&id)?;
+        let commit = attempt.commit()?;
+        attempt.goals.retain(|goal| goal.chunk != commit.copy.chunk);
+        if attempt.goals.is_empty() {
+            self.end(id);
+        }
         self.send(commit.node, ToAgent::Forget(id));
         Some(commit)
     }
@@ -542,47 +567,24 @@ impl Coordinator {
         let timers = self.config.timers;
         let mut stalled = Vec::new();
         let mut asked = Vec::new();
-        for (id, repair) in &mut self.running {
-            match &mut repair.state {
-                State::Running => {
-                    let publishing = repair.bytes_done >= repair.bytes;
-                    let patience = if publishing { PUBLISH_PATIENCE } else { 1 };
-                    if now.since(repair.progressed_at) > timers.stall_after.times(patience) {
-                        stalled.push(*id);
-                    }
-                }
-                State::Committing { commit, asked_at } => {
-                    if now.since(*asked_at) >= timers.commit_retry {
-                        *asked_at = now;
-                        asked.push(*commit);
-                    }
+        for (id, attempt) in &mut self.running {
+            let patience = if attempt.is_publishing() { PUBLISH_PATIENCE } else { 1 };
+            let still = now.since(attempt.progressed_at) > timers.stall_after.times(patience);
+            if still && attempt.is_flowing() {
+                stalled.push(*id);
+            }
+            for goal in &mut attempt.goals {
+                if let State::Committing { commit, asked_at } = &mut goal.state
+                    && now.since(*asked_at) >= timers.commit_retry
+                {
+                    *asked_at = now;
+                    asked.push(*commit);
                 }
             }
         }
         self.outputs.extend(asked.into_iter().map(Output::Commit));
         for id in stalled {
             self.attempt_failed(now, id, None, Failure::Stalled);
-        }
-    }
-}
-
-impl Repair {
-    fn commit(&self) -> Option<Commit> {
-        match self.state {
-            State::Committing { commit, .. } => Some(commit),
-            State::Running => None,
-        }
-    }
-
-    fn line(&self, repair: RepairId) -> RunningRepair {
-        RunningRepair {
-            repair,
-            stripe: self.stripe,
-            chunk: self.chunk,
-            destination: self.destination,
-            bytes_done: self.bytes_done.min(self.bytes),
-            bytes: self.bytes,
-            since: self.since,
         }
     }
 }

@@ -217,7 +217,7 @@ pub enum Blocked {
 impl Blocked {
     /// Whether nothing but returning chunks can help.
     pub fn is_unrepairable(&self) -> bool {
-        matches!(self, Blocked::Plan(PlanError::NotEnoughChunks { .. }))
+        matches!(self, Blocked::Plan(why) if why.is_beyond_repair())
     }
 }
 

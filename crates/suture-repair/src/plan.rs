@@ -20,7 +20,7 @@ pub use fault::{LaneFault, PlanFault};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use suture_code::Code;
+use suture_code::{Code, Dag};
 
 use crate::id::{ChunkIndex, NodeId, StripeId};
 
@@ -294,6 +294,22 @@ impl Lane {
         helpers.sort_unstable();
         helpers.dedup();
         helpers
+    }
+
+    /// What the lane computes, whole: the repair of its lost chunks from its helper set, or by its
+    /// trace scheme.
+    ///
+    /// # Errors
+    /// When the code does not repair from these helpers, or has no such scheme.
+    pub fn dag(&self, facts: &StripeFacts<'_>) -> Result<Dag, LaneFault> {
+        let code = facts.code;
+        let Some(id) = self.scheme else {
+            let helpers = self.helpers(facts);
+            return code.repair_dag(&self.lost, &helpers).map_err(LaneFault::Helpers);
+        };
+        let scheme = code.schemes().iter().find(|scheme| scheme.id() == id.0);
+        let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code })?;
+        code.trace_dag(scheme).map_err(LaneFault::Helpers)
     }
 
     /// The nodes that send to `node`, in the order of the edges.

@@ -218,6 +218,16 @@ impl Batch {
     }
 }
 
+impl PlanError {
+    /// Whether the survivors do not determine what is lost: nothing but returning chunks can help.
+    pub fn is_beyond_repair(&self) -> bool {
+        matches!(
+            self,
+            PlanError::NotEnoughChunks { .. } | PlanError::Code(CodeError::NotDetermined { .. })
+        )
+    }
+}
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -8,9 +8,11 @@
 //!
 //! Flow control: a receiver grants each child "all slices below n"; a grant is absolute, so losing
 //! one, hearing it twice or late does no harm. n never exceeds what has left memory by more than
-//! the window, which is what the task reserved; so a granted slice always finds room.
+//! the window, which is what the task reserved; so a granted slice always finds room. A decoder
+//! has several parents: it consumes a slice when all of them take it, and the slice has left when
+//! its results have left for all of them.
 //!
-//! A `stored` relay spools its sum to disk first (stage `Spooling`) and forwards from there
+//! A `stored` relay spools its results to disk first (stage `Spooling`) and forwards from there
 //! (`Draining`), so that its memory too is bounded by the window.
 
 use std::collections::VecDeque;
@@ -27,13 +29,11 @@ pub const WINDOW_MAX: u32 = 32;
 pub enum Step {
     /// Read this slice of the agent's own chunk.
     ReadOwn(u32),
-    /// Read this slice of the spooled sum.
+    /// Read this slice of the spooled results.
     ReadSpool(u32),
-    /// Sum all sources of this slice and send it to the parent.
-    Forward(u32),
-    /// Sum all sources of this slice and write it to the rebuilt chunk.
-    Store(u32),
-    /// Sum all sources of this slice and write it to the spool.
+    /// Combine all sources of this slice and hand each result to its sink.
+    Deliver(u32),
+    /// Combine all sources of this slice and write the results to the spool.
     Spool(u32),
     /// Let this child send all slices below the number.
     Grant(NodeId, u32),
@@ -62,11 +62,11 @@ pub struct Pump {
     next: u32,
     /// Reads were issued for all slices below this.
     read: u32,
-    /// Slices below this have left memory; of those from it on, bit i of `left` = `done + i`.
+    /// Slices below this have left memory; of those from it to `next`, how many results have not.
     done: u32,
-    left: u64,
-    /// The parent takes all slices below this.
-    granted: u32,
+    staying: VecDeque<usize>,
+    /// For each sink: it takes all slices below this.
+    granted: Vec<u32>,
     /// The children were granted all slices below this.
     promised: u32,
     open: bool,
@@ -81,17 +81,17 @@ impl Pump {
         Pump {
             arrived: vec![0; role.inputs()],
             stage: if role.stored { Stage::Spooling } else { Stage::Direct },
-            role,
             window,
             has_local,
             next: 0,
             read: 0,
             done: 0,
-            left: 0,
-            granted: 0,
+            staying: VecDeque::new(),
+            granted: role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect(),
             promised: 0,
             open: false,
             steps: VecDeque::new(),
+            role,
         }
     }
 
@@ -101,9 +101,14 @@ impl Pump {
         self.advance();
     }
 
-    /// The parent takes all slices below `upto`.
-    pub fn on_granted(&mut self, upto: u32) {
-        self.granted = self.granted.max(upto.min(self.count()));
+    /// `parent` takes all slices below `upto`.
+    pub fn on_granted(&mut self, parent: NodeId, upto: u32) {
+        let upto = upto.min(self.count());
+        for (sink, granted) in self.role.sinks.iter().zip(&mut self.granted) {
+            if *sink == Sink::Forward(parent) {
+                *granted = upto.max(*granted);
+            }
+        }
         self.advance();
     }
 
@@ -128,13 +133,15 @@ impl Pump {
         self.advance();
     }
 
-    /// A forwarded, stored or spooled slice has left memory.
+    /// A result of a slice has left memory: sent, stored or spooled.
     pub fn on_left(&mut self, slice: u32) {
         assert!(slice >= self.done && slice < self.next, "slice {slice} was not on its way out");
-        self.left |= 1 << (slice - self.done);
-        let whole = self.left.trailing_ones();
-        self.left >>= whole;
-        self.done += whole;
+        let staying = &mut self.staying[(slice - self.done) as usize];
+        *staying = staying.checked_sub(1).expect("each result leaves once");
+        while self.staying.front() == Some(&0) {
+            self.staying.pop_front();
+            self.done += 1;
+        }
         if self.stage == Stage::Spooling && self.done == self.count() {
             self.drain();
         }
@@ -152,9 +159,9 @@ impl Pump {
         self.next + self.arrived[source].trailing_ones() < self.count()
     }
 
-    /// Whether `node` is the parent and slices are still to go there.
+    /// Whether `node` is a parent and slices are still to go there.
     pub fn feeds(&self, node: NodeId) -> bool {
-        self.role.sink == Sink::Forward(node) && !self.is_done()
+        self.role.sinks.contains(&Sink::Forward(node)) && !self.is_done()
     }
 
     /// The role that it serves.
@@ -190,7 +197,7 @@ impl Pump {
         if self.stage == Stage::Draining {
             return None;
         }
-        let position = self.role.children.iter().position(|c| *c == child)?;
+        let position = self.role.children.iter().position(|c| c.node == child)?;
         Some(position + usize::from(self.has_local))
     }
 
@@ -198,7 +205,7 @@ impl Pump {
         self.stage = Stage::Draining;
         self.has_local = true;
         self.arrived = vec![0];
-        (self.next, self.read, self.done, self.left) = (0, 0, 0, 0);
+        (self.next, self.read, self.done) = (0, 0, 0);
     }
 
     /// Slices below this may be taken into memory.
@@ -216,15 +223,18 @@ impl Pump {
         self.read_ahead();
     }
 
+    /// All sinks take the slices below this.
+    fn taken(&self) -> u32 {
+        self.granted.iter().copied().min().unwrap_or(0)
+    }
+
     fn consume(&mut self) {
-        let forwards = self.stage != Stage::Spooling && self.role.sink != Sink::Store;
-        let limit = if forwards { self.granted } else { self.count() };
+        let spools = self.stage == Stage::Spooling;
+        let limit = if spools { self.count() } else { self.taken() };
         while self.next < limit && self.arrived.iter().all(|bits| bits & 1 == 1) {
-            self.steps.push_back(match (self.stage, self.role.sink) {
-                (Stage::Spooling, _) => Step::Spool(self.next),
-                (_, Sink::Forward(_)) => Step::Forward(self.next),
-                (_, Sink::Store) => Step::Store(self.next),
-            });
+            let slice = self.next;
+            self.steps.push_back(if spools { Step::Spool(slice) } else { Step::Deliver(slice) });
+            self.staying.push_back(if spools { 1 } else { self.role.sinks.len() });
             self.arrived.iter_mut().for_each(|bits| *bits >>= 1);
             self.next += 1;
         }
@@ -240,7 +250,7 @@ impl Pump {
         if worth {
             self.promised = horizon;
             let children = self.role.children.iter();
-            self.steps.extend(children.map(|child| Step::Grant(*child, horizon)));
+            self.steps.extend(children.map(|child| Step::Grant(child.node, horizon)));
         }
     }
 
@@ -250,7 +260,7 @@ impl Pump {
         }
         // A leaf has nothing to read for before its parent takes it.
         let leaf = self.role.children.is_empty() || self.stage == Stage::Draining;
-        let limit = if leaf { self.horizon().min(self.granted) } else { self.horizon() };
+        let limit = if leaf { self.horizon().min(self.taken()) } else { self.horizon() };
         while self.read < limit {
             let read = self.read;
             let spool = self.stage == Stage::Draining;
@@ -260,17 +270,27 @@ impl Pump {
     }
 }
 
+impl Sink {
+    /// A sink on this node takes everything from the first moment on.
+    fn takes_at_once(self, role: &Role) -> u32 {
+        match self {
+            Sink::Store => role.windows.count(),
+            Sink::Forward(_) => 0,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
     use crate::plan::{Lane, Mode, Plan, Range, Start};
-    use crate::role::Own;
+    use crate::role::{Child, Own, Rows, Work};
 
     const CHILD: NodeId = NodeId(1);
     const PARENT: NodeId = NodeId(2);
 
-    fn role(own: bool, children: &[NodeId], sink: Sink, stored: bool) -> Arc<Role> {
+    fn role(own: bool, children: &[NodeId], sinks: &[Sink], stored: bool) -> Arc<Role> {
         let range = Range { from: 0, to: 1000 };
         let lost = vec![ChunkIndex(0)];
         let (decoder, scheme) = (None, None);
@@ -286,10 +306,21 @@ mod tests {
             lanes: vec![],
         };
         let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(1), stamp: Stamp(0) };
-        let own = own.then_some(Own { copy, coefficient: 3 });
-        // Ten slices of 100 bytes.
-        let windows = plan.windows(&lane, 100);
-        Arc::new(Role { own, children: children.to_vec(), sink, stored, windows })
+        let rows = Rows::bytes_wide(1);
+        let child = |&node: &NodeId| Child { node, rows: rows.clone() };
+        let children = children.iter().map(child).collect();
+        let own = own.then_some(Own { copy, reads: vec![0], part: None, rows });
+        Arc::new(Role {
+            own,
+            children,
+            work: Work::Sum { coefficient: 3 },
+            sinks: sinks.to_vec(),
+            stored,
+            // Ten slices of 100 bytes.
+            windows: plan.windows(&lane, 100),
+            sub_chunk_count: 1,
+            chunk_bytes: 1000,
+        })
     }
 
     fn steps(pump: &mut Pump) -> Vec<Step> {
@@ -298,23 +329,23 @@ mod tests {
 
     #[test]
     fn a_leaf_reads_and_sends_only_what_its_parent_takes() {
-        let mut pump = Pump::new(role(true, &[], Sink::Forward(PARENT), false), 4);
+        let mut pump = Pump::new(role(true, &[], &[Sink::Forward(PARENT)], false), 4);
         pump.open();
         assert_eq!(steps(&mut pump), []);
-        pump.on_granted(2);
+        pump.on_granted(PARENT, 2);
         assert_eq!(steps(&mut pump), [Step::ReadOwn(0), Step::ReadOwn(1)]);
         pump.on_read(1);
         assert_eq!(steps(&mut pump), [], "in order");
         pump.on_read(0);
-        assert_eq!(steps(&mut pump), [Step::Forward(0), Step::Forward(1)]);
-        pump.on_granted(1);
+        assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
+        pump.on_granted(PARENT, 1);
         pump.on_left(1);
         assert_eq!(steps(&mut pump), [], "an old grant takes nothing back");
     }
 
     #[test]
     fn a_slice_that_comes_twice_or_ungranted_is_not_wanted() {
-        let mut pump = Pump::new(role(false, &[CHILD], Sink::Store, false), 4);
+        let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Store], false), 4);
         assert!(!pump.wants(CHILD, 0), "not open yet");
         pump.open();
         assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 4)]);
@@ -322,15 +353,15 @@ mod tests {
         pump.on_arrived(CHILD, 1);
         assert!(!pump.wants(CHILD, 1) && pump.wants(CHILD, 0));
         pump.on_arrived(CHILD, 0);
-        assert_eq!(steps(&mut pump), [Step::Store(0), Step::Store(1)]);
+        assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
         assert!(!pump.wants(CHILD, 0));
     }
 
     #[test]
     fn memory_never_holds_more_than_a_window_of_each_source() {
-        let mut pump = Pump::new(role(true, &[CHILD], Sink::Forward(PARENT), false), 3);
+        let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Forward(PARENT)], false), 3);
         pump.open();
-        pump.on_granted(10);
+        pump.on_granted(PARENT, 10);
         let (mut own, mut child, mut granted, mut forwarded) = (0, 0, 0, 0);
         for _ in 0..100 {
             for step in steps(&mut pump) {
@@ -344,7 +375,7 @@ mod tests {
                         assert!(upto <= forwarded + 3, "granted too far ahead");
                         granted = upto;
                     }
-                    Step::Forward(slice) => {
+                    Step::Deliver(slice) => {
                         assert_eq!(slice, forwarded);
                         pump.on_left(slice);
                         forwarded += 1;
@@ -363,9 +394,9 @@ mod tests {
 
     #[test]
     fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
-        let mut pump = Pump::new(role(false, &[CHILD], Sink::Forward(PARENT), true), 4);
+        let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Forward(PARENT)], true), 4);
         pump.open();
-        pump.on_granted(10);
+        pump.on_granted(PARENT, 10);
         let (mut arrived, mut spooled, mut forwarded) = (0, 0, 0);
         for _ in 0..200 {
             for step in steps(&mut pump) {
@@ -378,7 +409,7 @@ mod tests {
                         assert_eq!(spooled, 10);
                         pump.on_read(slice);
                     }
-                    Step::Forward(slice) => {
+                    Step::Deliver(slice) => {
                         forwarded += 1;
                         pump.on_left(slice);
                     }
@@ -392,5 +423,27 @@ mod tests {
             }
         }
         assert_eq!((spooled, forwarded, pump.is_done()), (10, 10, true));
+    }
+
+    #[test]
+    fn a_decoder_goes_as_fast_as_its_slowest_parent() {
+        const OTHER: NodeId = NodeId(3);
+        let sinks = [Sink::Store, Sink::Forward(PARENT), Sink::Forward(OTHER)];
+        let mut pump = Pump::new(role(false, &[CHILD], &sinks, false), 2);
+        pump.open();
+        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 2)]);
+        pump.on_arrived(CHILD, 0);
+        pump.on_arrived(CHILD, 1);
+        pump.on_granted(PARENT, 2);
+        assert_eq!(steps(&mut pump), [], "the other one takes nothing yet");
+        pump.on_granted(OTHER, 1);
+        assert_eq!(steps(&mut pump), [Step::Deliver(0)]);
+        assert!(pump.feeds(PARENT) && pump.feeds(OTHER) && !pump.feeds(CHILD));
+        pump.on_left(0);
+        pump.on_left(0);
+        assert_eq!(steps(&mut pump), [], "one result is still here");
+        pump.on_left(0);
+        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 3)]);
+        assert_eq!(pump.slices_done(), 1);
     }
 }

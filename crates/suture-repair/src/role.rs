@@ -3,38 +3,93 @@
 //! Place: ... admit -> [dispatch] -> slices flow -> chunk durable ...
 //! The coordinator sends everyone the whole plan; each derives its role here, from the code and
 //! the helper set alone, so no coefficient ever travels and none can disagree.
+//!
+//! Three kinds of work serve every code and plan: a partial sum, which any relay adds to; decoding,
+//! which needs all rows at one node; and passing on what is at hand, which is what a helper of a
+//! decoder does with its rows and a destination with finished bytes. What a slice of each kind
+//! computes is in `combine.rs`.
 
+mod combine;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::id::{ChunkCopy, NodeId};
-use crate::message::{Refusal, Task};
-use crate::plan::{Carries, Lane, Mode, Windows};
+use suture_code::{Dag, Program, Source};
+use suture_gf::bits;
 
-/// One agent's part in one lane of partial sums.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::id::{ChunkCopy, ChunkIndex, NodeId};
+use crate::message::{Refusal, Task};
+use crate::plan::{Edge, Lane, Mode, Plan, StripeFacts, Window, Windows};
+
+/// One agent's part in one lane.
+#[derive(Clone, Debug)]
 pub struct Role {
     /// The agent's own contribution, if it is a helper.
     pub own: Option<Own>,
-    /// Who sends it partial sums.
-    pub children: Vec<NodeId>,
-    /// Where its sum goes.
-    pub sink: Sink,
-    /// Whether it must have all of its sum before it sends the first slice.
+    /// Who sends to it, and what.
+    pub children: Vec<Child>,
+    /// What becomes of it all.
+    pub work: Work,
+    /// Where the results go: a decoder has one for each lost chunk of the lane, in their order;
+    /// everyone else has one.
+    pub sinks: Vec<Sink>,
+    /// Whether it must have all of its results before it sends the first slice.
     pub stored: bool,
     /// The lane's slices.
     pub windows: Windows,
+    /// Sub-chunks of a chunk: alpha.
+    pub sub_chunk_count: u32,
+    /// Length of a chunk.
+    pub chunk_bytes: u64,
 }
 
-/// A helper's own chunk and what it is multiplied by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A helper's own chunk, what it reads of it, and what it makes of that.
+#[derive(Clone, Debug)]
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
-    /// Its coefficient in GF(2^8).
-    pub coefficient: u8,
+    /// Its sub-chunks that are read, in the order in which they are combined.
+    pub reads: Vec<u32>,
+    /// How the sub-chunks become rows; none when they are the rows.
+    pub part: Option<Arc<Program>>,
+    /// What it contributes.
+    pub rows: Rows,
 }
 
-/// Where an agent's sum of a lane goes.
+/// A sender and what it sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Who.
+    pub node: NodeId,
+    /// What.
+    pub rows: Rows,
+}
+
+/// The rows of a slice that travel together, one after the other: bits per symbol of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows(pub Vec<u8>);
+
+/// What an agent makes of what it reads and receives.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// The own bytes times this, plus what the children send.
+    Sum {
+        /// In GF(2^8).
+        coefficient: u8,
+    },
+    /// The lost chunks, from the rows of all helpers; the own ones stand at `own_at` among those of
+    /// the children.
+    Decode {
+        /// From rows to sub-chunks, lost chunk after lost chunk.
+        program: Arc<Program>,
+        /// How many children come before it.
+        own_at: usize,
+    },
+    /// The only thing at hand, as it is.
+    Pass,
+}
+
+/// Where a result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// On to this node.
@@ -43,37 +98,37 @@ pub enum Sink {
     Store,
 }
 
+impl Rows {
+    /// As many rows of bytes.
+    pub fn bytes_wide(count: usize) -> Rows {
+        Rows(vec![8; count])
+    }
+
+    /// The length of a slice of so many symbols, all rows together.
+    pub fn bytes(&self, symbols: usize) -> usize {
+        self.0.iter().map(|&width| bits::buffer_bytes(usize::from(width), symbols)).sum()
+    }
+
+    fn of_outputs(dag: &Dag) -> Rows {
+        Rows(dag.outputs().iter().map(|output| dag.value(output.value).width as u8).collect())
+    }
+}
+
 impl Role {
     /// The part of `me` in each lane of the task, in the order of the lanes.
     pub fn of(task: &Task, me: NodeId) -> Result<Vec<(u16, Arc<Role>)>, Refusal> {
+        let survivors = task.survivors();
+        let facts = task.facts(&survivors);
         let mut roles = Vec::new();
         for (index, lane) in task.plan.lanes.iter().enumerate() {
-            if let Some(role) = Role::in_lane(task, lane, me)? {
-                roles.push((index as u16, Arc::new(role)));
-            }
+            let part = Part { task, facts: &facts, lane, me };
+            let role = match lane.decoder {
+                None => part.of_sum()?,
+                Some(decoder) => part.of_gather(decoder)?,
+            };
+            roles.extend(role.map(|role| (index as u16, Arc::new(role))));
         }
         Ok(roles)
-    }
-
-    fn in_lane(task: &Task, lane: &Lane, me: NodeId) -> Result<Option<Role>, Refusal> {
-        if lane.decoder.is_some() || lane.edges.iter().any(|e| e.carries != Carries::Partial) {
-            return Err(Refusal::Ability);
-        }
-        let &[lost] = lane.lost.as_slice() else { return Err(Refusal::InvalidPlan) };
-        let destination = task.plan.destinations.get(&lost).ok_or(Refusal::InvalidPlan)?;
-        let children: Vec<NodeId> = lane.children(me).collect();
-        let sink = match lane.parent(me) {
-            Some(parent) => Sink::Forward(parent),
-            None if *destination == me => Sink::Store,
-            None => return Ok(None),
-        };
-        let own = own_part(task, lane, me)?;
-        if own.is_none() && children.is_empty() {
-            return Err(Refusal::InvalidPlan);
-        }
-        let stored = lane.mode == Mode::Stored && !children.is_empty() && sink != Sink::Store;
-        let windows = task.plan.windows(lane, task.slice_bytes);
-        Ok(Some(Role { own, children, sink, stored, windows }))
     }
 
     /// How many slice streams flow into this role at a time.
@@ -81,22 +136,238 @@ impl Role {
         self.children.len() + usize::from(self.own.is_some())
     }
 
-    /// Memory that the role holds at most: a window of slices for each stream that flows in. The
-    /// sum is formed in place, in the first slice to be consumed.
-    pub fn reserved_bytes(&self, slice_bytes: u32, window: u32) -> u64 {
-        self.inputs() as u64 * u64::from(window) * u64::from(slice_bytes)
+    /// Whom it sends results to.
+    pub fn parents(&self) -> impl Iterator<Item = NodeId> {
+        self.sinks.iter().filter_map(|sink| match sink {
+            Sink::Forward(parent) => Some(*parent),
+            Sink::Store => None,
+        })
+    }
+
+    /// Symbols of a slice: the bytes that it holds of each sub-chunk.
+    pub fn symbols(&self, slice: u32) -> usize {
+        (self.windows.get(slice).bytes / self.sub_chunk_count) as usize
+    }
+
+    /// The bytes of a slice that are read of the own chunk.
+    pub fn own_bytes(&self, slice: u32) -> usize {
+        self.own.as_ref().map_or(0, |own| own.reads.len() * self.symbols(slice))
+    }
+
+    /// The bytes of a slice that `child` sends; none is expected of strangers.
+    pub fn child_bytes(&self, child: NodeId, slice: u32) -> Option<usize> {
+        let child = self.children.iter().find(|known| known.node == child)?;
+        Some(child.rows.bytes(self.symbols(slice)))
+    }
+
+    /// The bytes of each result of a slice.
+    pub fn result_bytes(&self, slice: u32) -> usize {
+        let symbols = self.symbols(slice);
+        match (&self.work, &self.own, self.children.first()) {
+            (Work::Pass, Some(own), _) => own.rows.bytes(symbols),
+            (Work::Pass, None, Some(child)) => child.rows.bytes(symbols),
+            _ => symbols * self.sub_chunk_count as usize,
+        }
+    }
+
+    /// Where a slice lies in the own chunk: a piece of each sub-chunk that is read.
+    pub fn own_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
+        let reads = self.own.as_ref().map_or(&[][..], |own| &own.reads);
+        let window = self.windows.get(slice);
+        reads.iter().map(move |&sub_chunk| self.piece(window, sub_chunk))
+    }
+
+    /// Where a slice lies in the rebuilt chunk: a piece of each sub-chunk.
+    pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
+        let window = self.windows.get(slice);
+        (0..self.sub_chunk_count).map(move |sub_chunk| self.piece(window, sub_chunk))
+    }
+
+    /// Where the results of a slice lie in the spool, which holds one chunk after the other.
+    pub fn spool_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
+        let (window, bytes) = (self.windows.get(slice), self.result_bytes(slice) as u32);
+        let at = move |result| result as u64 * self.chunk_bytes + window.offset;
+        (0..self.sinks.len()).map(move |result| Window { offset: at(result), bytes })
+    }
+
+    fn piece(&self, window: Window, sub_chunk: u32) -> Window {
+        let alpha = u64::from(self.sub_chunk_count);
+        let start = u64::from(sub_chunk) * (self.chunk_bytes / alpha);
+        let offset = start + window.offset / alpha;
+        Window { offset, bytes: window.bytes / self.sub_chunk_count }
     }
 }
 
-fn own_part(task: &Task, lane: &Lane, me: NodeId) -> Result<Option<Own>, Refusal> {
-    let survivors = task.survivors();
-    let facts = task.facts(&survivors);
-    let Some(chunk) = lane.parent(me).and_then(|_| facts.chunk_on(me)) else { return Ok(None) };
-    let helpers = lane.helpers(&facts);
-    let dag = facts.code.repair_dag(&lane.lost, &helpers).map_err(|_| Refusal::InvalidPlan)?;
-    let terms = dag.partial_coefficients(lane.lost[0]).ok_or(Refusal::Ability)?;
-    let (_, coefficient) =
-        *terms.iter().find(|(helper, _)| *helper == chunk).ok_or(Refusal::InvalidPlan)?;
-    let (_, copy) = task.stripe.copy(chunk).ok_or(Refusal::InvalidPlan)?;
-    Ok(Some(Own { copy, coefficient }))
+/// What deriving a role looks at.
+struct Part<'a> {
+    task: &'a Task,
+    facts: &'a StripeFacts<'a>,
+    lane: &'a Lane,
+    me: NodeId,
+}
+
+impl Part<'_> {
+    /// A part in a tree of partial sums.
+    fn of_sum(&self) -> Result<Option<Role>, Refusal> {
+        let (lane, me) = (self.lane, self.me);
+        let &[lost] = lane.lost.as_slice() else { return Err(Refusal::InvalidPlan) };
+        let destination = self.task.plan.destinations.get(&lost).ok_or(Refusal::InvalidPlan)?;
+        let sink = match lane.parent(me) {
+            Some(parent) => Sink::Forward(parent),
+            None if *destination == me => Sink::Store,
+            None => return Ok(None),
+        };
+        let rows = Rows::bytes_wide(1);
+        let children = lane.children(me).map(|node| Child { node, rows: rows.clone() });
+        let children: Vec<Child> = children.collect();
+        let (own, coefficient) = match self.own_term(lost)? {
+            Some((copy, coefficient)) => {
+                (Some(Own { copy, reads: vec![0], part: None, rows }), coefficient)
+            }
+            None => (None, 1),
+        };
+        if own.is_none() && children.is_empty() {
+            return Err(Refusal::InvalidPlan);
+        }
+        Ok(Some(self.role(own, children, Work::Sum { coefficient }, vec![sink])))
+    }
+
+    /// The own copy and its coefficient, where this node is a helper.
+    fn own_term(&self, lost: ChunkIndex) -> Result<Option<(ChunkCopy, u8)>, Refusal> {
+        let chunk = self.lane.parent(self.me).and_then(|_| self.facts.chunk_on(self.me));
+        let Some(chunk) = chunk else { return Ok(None) };
+        let terms = self.dag()?.partial_coefficients(lost).ok_or(Refusal::Ability)?;
+        let term = terms.iter().find(|(helper, _)| *helper == chunk);
+        let (_, coefficient) = *term.ok_or(Refusal::InvalidPlan)?;
+        Ok(Some((self.copy(chunk)?, coefficient)))
+    }
+
+    /// A part in a gather at a decoder.
+    fn of_gather(&self, decoder: NodeId) -> Result<Option<Role>, Refusal> {
+        let (lane, me) = (self.lane, self.me);
+        if me == decoder {
+            return self.of_decoder().map(Some);
+        }
+        if let Some(chunk) = self.facts.chunk_on(me)
+            && lane.edges.iter().any(|edge| edge.child == me && edge.parent == decoder)
+        {
+            let split = self.dag()?.split_at_helpers();
+            let part = split.helpers.iter().find(|(helper, _)| *helper == chunk);
+            let (_, part) = part.ok_or(Refusal::InvalidPlan)?;
+            let own = self.own(chunk, part)?;
+            return Ok(Some(self.role(
+                Some(own),
+                vec![],
+                Work::Pass,
+                vec![Sink::Forward(decoder)],
+            )));
+        }
+        if lane.edges.iter().any(|edge| edge.child == decoder && edge.parent == me) {
+            let rows = Rows::bytes_wide(self.facts.code.sub_chunk_count() as usize);
+            let child = Child { node: decoder, rows };
+            return Ok(Some(self.role(None, vec![child], Work::Pass, vec![Sink::Store])));
+        }
+        Ok(None)
+    }
+
+    /// The children stand in the order of their chunks, as the decoder's program wants them.
+    fn of_decoder(&self) -> Result<Role, Refusal> {
+        let (lane, me) = (self.lane, self.me);
+        let split = self.dag()?.split_at_helpers();
+        let (mut own, mut own_at, mut children) = (None, 0, Vec::new());
+        for (chunk, part) in &split.helpers {
+            let holder = self.facts.survivors.iter().find(|(survivor, _)| survivor == chunk);
+            let (_, node) = *holder.ok_or(Refusal::InvalidPlan)?;
+            if node == me {
+                own = Some(self.own(*chunk, part)?);
+                own_at = children.len();
+            } else {
+                children.push(Child { node, rows: Rows::of_outputs(part) });
+            }
+        }
+        let sink = |lost: &ChunkIndex| match self.task.plan.destinations.get(lost) {
+            Some(&node) if node == me => Ok(Sink::Store),
+            Some(&node) => Ok(Sink::Forward(node)),
+            None => Err(Refusal::InvalidPlan),
+        };
+        let sinks = lane.lost.iter().map(sink).collect::<Result<_, _>>()?;
+        let program = Program::compile(&split.decoder).map_err(|_| Refusal::InvalidPlan)?;
+        let work = Work::Decode { program: Arc::new(program), own_at };
+        Ok(self.role(own, children, work, sinks))
+    }
+
+    fn own(&self, chunk: ChunkIndex, part: &Dag) -> Result<Own, Refusal> {
+        let reads: Vec<u32> = part.sources().map(|(_, source)| source.sub_chunk).collect();
+        let part_program = match is_selection(part) {
+            true => None,
+            false => {
+                let program = Program::compile(part).map_err(|_| Refusal::InvalidPlan)?;
+                Some(Arc::new(program))
+            }
+        };
+        let copy = self.copy(chunk)?;
+        Ok(Own { copy, reads, part: part_program, rows: Rows::of_outputs(part) })
+    }
+
+    fn role(&self, own: Option<Own>, children: Vec<Child>, work: Work, sinks: Vec<Sink>) -> Role {
+        let forwards = sinks.iter().any(|sink| *sink != Sink::Store);
+        Role {
+            stored: self.lane.mode == Mode::Stored && !children.is_empty() && forwards,
+            own,
+            children,
+            work,
+            sinks,
+            windows: self.task.plan.windows(self.lane, self.task.slice_bytes),
+            sub_chunk_count: self.facts.code.sub_chunk_count(),
+            chunk_bytes: self.facts.chunk_bytes,
+        }
+    }
+
+    fn copy(&self, chunk: ChunkIndex) -> Result<ChunkCopy, Refusal> {
+        let copy = self.task.stripe.copy(chunk).map(|(_, copy)| copy);
+        copy.ok_or(Refusal::InvalidPlan)
+    }
+
+    fn dag(&self) -> Result<Dag, Refusal> {
+        self.lane.dag(self.facts).map_err(|_| Refusal::InvalidPlan)
+    }
+}
+
+/// Whether a helper sends what it reads, as it is and in the order in which it reads it.
+fn is_selection(part: &Dag) -> bool {
+    let sources = part.sources().map(|(value, _): (_, Source)| value);
+    sources.eq(part.outputs().iter().map(|output| output.value))
+}
+
+/// Memory that a slice takes at each participant, all lanes together: what flows in, and the
+/// results of decoding, which are formed beside it. Sums are formed in place.
+///
+/// Coordinator and agents both count by this, so that what the one admits the others have room
+/// for.
+pub fn memory(plan: &Plan, slice_bytes: u32) -> Vec<(NodeId, u64)> {
+    let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
+    for lane in &plan.lanes {
+        let lane_bytes = plan.lane_bytes(lane);
+        let slice = u64::from(slice_bytes).min(lane_bytes);
+        let content = |edge: &Edge| match edge.bytes == lane_bytes {
+            true => slice,
+            false => {
+                (u128::from(edge.bytes) * u128::from(slice)).div_ceil(lane_bytes.into()) as u64
+            }
+        };
+        for edge in &lane.edges {
+            *needs.entry(edge.parent).or_default() += content(edge);
+            *needs.entry(edge.child).or_default() += match Some(edge.child) == lane.decoder {
+                true => 0,
+                // What is read, and what is made of it where that is something else.
+                false if lane.decoder.is_some() => slice + content(edge),
+                false => slice,
+            };
+        }
+        if let Some(decoder) = lane.decoder {
+            // The own chunk, where it has one, and a result for each lost chunk.
+            *needs.entry(decoder).or_default() += (1 + lane.lost.len() as u64) * slice;
+        }
+    }
+    needs.into_iter().collect()
 }

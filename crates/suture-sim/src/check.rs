@@ -194,7 +194,7 @@ impl World {
         }
         let status = self.coordinator.as_ref()?.status();
         let blocked = status.blocked.iter().find(|(id, _)| *id == stripe.id);
-        if stripe.chunks.len() - bad.len() >= stripe.code.data_chunks() {
+        if self.can_repair_some(stripe, &bad) {
             let running = status.running.iter().any(|running| running.stripe == stripe.id);
             let status = format!("blocked {blocked:?}, running {running}");
             return Some(Violation::NotHealthy { stripe: stripe.id, chunks: bad, status });
@@ -227,8 +227,15 @@ impl World {
 
     fn beyond(&self, stripe: Option<&Stripe>) -> bool {
         stripe.is_some_and(|stripe| {
-            let good = stripe.indices().filter(|chunk| self.is_good(stripe, *chunk)).count();
-            good < stripe.code.data_chunks()
+            let good = stripe.indices().filter(|chunk| self.is_good(stripe, *chunk));
+            !stripe.code.decodable(&good.collect::<Vec<_>>())
         })
+    }
+
+    /// Whether what is good determines some chunk that is not: with local groups that is possible
+    /// even where the stripe as a whole is lost.
+    fn can_repair_some(&self, stripe: &Stripe, bad: &[ChunkIndex]) -> bool {
+        let good: Vec<ChunkIndex> = stripe.indices().filter(|chunk| !bad.contains(chunk)).collect();
+        bad.iter().any(|&chunk| stripe.code.helpers_for(&[chunk], &good).is_ok())
     }
 }

@@ -4,10 +4,11 @@
 //! It does what the driver of production does: reads, sums, sends, writes, publishes, and answers
 //! each effect as `agent.rs` demands, after the time that a disk or a network takes.
 
+use suture_code::Scratch;
 use suture_repair::agent::{self, Agent, SliceId};
 use suture_repair::id::NodeId;
 use suture_repair::message::{CopyFault, FromAgent};
-use suture_repair::role::Role;
+use suture_repair::role::{Role, Sink};
 use suture_repair::time::Span;
 
 use crate::world::{Event, Party, World};
@@ -59,31 +60,14 @@ impl World {
                 let result = self.hosts[node.index()].disk.prepare(repair, bytes);
                 self.answer(node, agent::Input::Prepared { repair, result }, None);
             }
-            agent::Output::Read { id, window, copy } => {
-                let disk = &self.host(node).disk;
-                let spool = || disk.unspool(id.repair, id.lane, window.offset);
-                let read = match copy {
-                    Some(copy) => disk.read(copy, window, nets),
-                    None => spool().ok_or(CopyFault::Missing),
-                };
+            agent::Output::Read { id, role, spool } => {
+                let read = self.read(node, id, &role, spool);
                 let result = read.as_ref().map(|_| ()).map_err(|fault| *fault);
                 let bytes = read.ok().map(|bytes| (id, bytes));
                 self.answer(node, agent::Input::SliceRead { id, result }, bytes);
             }
-            agent::Output::Forward { id, to, role, spooled } => {
-                if let Some(bytes) = self.sum(node, id, &role, spooled) {
-                    self.send_peer(node, to, || Event::Slice {
-                        from: node,
-                        to,
-                        id,
-                        bytes: bytes.clone(),
-                    });
-                    self.answer(node, agent::Input::SliceLeft(id), None);
-                }
-            }
-            agent::Output::Write { id, window, role, spool } => {
-                self.write(node, id, window.offset, &role, spool);
-            }
+            agent::Output::Deliver { id, role } => self.deliver(node, id, &role),
+            agent::Output::Spool { id, role } => self.spool(node, id, &role),
             agent::Output::Publish { repair, copy, crc, .. } => {
                 let result = self.hosts[node.index()].disk.publish(repair, copy, crc, nets);
                 if result.is_ok() {
@@ -132,37 +116,96 @@ impl World {
         self.transmit(event);
     }
 
-    fn write(&mut self, node: NodeId, id: SliceId, offset: u64, role: &Role, spool: bool) {
-        let Some(bytes) = self.sum(node, id, role, false) else { return };
-        let disk = &mut self.hosts[node.index()].disk;
-        let result = if spool {
-            disk.spool(id.repair, id.lane, offset, bytes);
-            Ok(())
-        } else {
-            disk.write(id.repair, offset, &bytes)
-        };
-        let input = match result {
-            Ok(()) => agent::Input::SliceLeft(id),
-            Err(why) => agent::Input::WriteFailed { repair: id.repair, why },
-        };
-        self.answer(node, input, None);
+    fn read(
+        &self,
+        node: NodeId,
+        id: SliceId,
+        role: &Role,
+        spool: bool,
+    ) -> Result<Vec<u8>, CopyFault> {
+        let disk = &self.host(node).disk;
+        let mut bytes = Vec::new();
+        if spool {
+            for piece in role.spool_pieces(id.slice) {
+                let result = disk.unspool(id.repair, id.lane, piece.offset);
+                bytes.extend(result.ok_or(CopyFault::Missing)?);
+            }
+            return Ok(bytes);
+        }
+        let own = role.own.as_ref().expect("only helpers read");
+        for piece in role.own_pieces(id.slice) {
+            bytes.extend(disk.read(own.copy, piece, self.options.nets)?);
+        }
+        Ok(bytes)
     }
 
-    /// Sums the sources of a slice, which leave memory. `None` if the task was dropped meanwhile.
-    fn sum(&mut self, node: NodeId, id: SliceId, role: &Role, spooled: bool) -> Option<Vec<u8>> {
+    fn deliver(&mut self, node: NodeId, id: SliceId, role: &Role) {
+        let results = match role.stored {
+            true => self.spooled(node, id, role),
+            false => self.results(node, id, role),
+        };
+        let Some(results) = results else { return };
+        for (sink, bytes) in role.sinks.iter().zip(results) {
+            let input = match *sink {
+                Sink::Forward(to) => {
+                    self.send_peer(node, to, || Event::Slice {
+                        from: node,
+                        to,
+                        id,
+                        bytes: bytes.clone(),
+                    });
+                    agent::Input::SliceLeft(id)
+                }
+                Sink::Store => self.write(node, id, role, &bytes),
+            };
+            self.answer(node, input, None);
+        }
+    }
+
+    fn write(&mut self, node: NodeId, id: SliceId, role: &Role, bytes: &[u8]) -> agent::Input {
+        let disk = &mut self.hosts[node.index()].disk;
+        let mut bytes = bytes;
+        for piece in role.chunk_pieces(id.slice) {
+            let (now, rest) = bytes.split_at(piece.bytes as usize);
+            if let Err(why) = disk.write(id.repair, piece.offset, now) {
+                return agent::Input::WriteFailed { repair: id.repair, why };
+            }
+            bytes = rest;
+        }
+        agent::Input::SliceLeft(id)
+    }
+
+    fn spool(&mut self, node: NodeId, id: SliceId, role: &Role) {
+        let Some(results) = self.results(node, id, role) else { return };
+        for (piece, result) in role.spool_pieces(id.slice).zip(results) {
+            let disk = &mut self.hosts[node.index()].disk;
+            disk.spool(id.repair, id.lane, piece.offset, result);
+        }
+        self.answer(node, agent::Input::SliceLeft(id), None);
+    }
+
+    /// Combines the sources of a slice, which leave memory. `None` if the task was dropped
+    /// meanwhile.
+    fn results(&mut self, node: NodeId, id: SliceId, role: &Role) -> Option<Vec<Vec<u8>>> {
         let buffers = &mut self.hosts[node.index()].buffers;
-        if spooled {
-            return buffers.remove(&(id, None));
-        }
-        let mut sum = vec![0; role.windows.get(id.slice).bytes as usize];
-        if let Some(own) = role.own {
-            let bytes = buffers.remove(&(id, None))?;
-            suture_gf::mul_add(&mut sum, own.coefficient, &bytes);
-        }
-        for child in &role.children {
-            let bytes = buffers.remove(&(id, Some(*child)))?;
-            suture_gf::xor(&mut sum, &bytes);
-        }
-        Some(sum)
+        let own = match &role.own {
+            Some(_) => Some(buffers.remove(&(id, None))?),
+            None => None,
+        };
+        let children = role.children.iter().map(|child| buffers.remove(&(id, Some(child.node))));
+        let children = children.collect::<Option<Vec<Vec<u8>>>>()?;
+        let sources: Vec<&[u8]> = children.iter().map(Vec::as_slice).collect();
+        let mut results = vec![vec![0; role.result_bytes(id.slice)]; role.sinks.len()];
+        let mut into: Vec<&mut [u8]> = results.iter_mut().map(Vec::as_mut_slice).collect();
+        let scratch = &mut Scratch::default();
+        let combined = role.combine(scratch, id.slice, own.as_deref(), &sources, &mut into);
+        combined.expect("what agents want has the right lengths");
+        Some(results)
+    }
+
+    /// The results of a slice that were combined before and have come back from the spool.
+    fn spooled(&mut self, node: NodeId, id: SliceId, role: &Role) -> Option<Vec<Vec<u8>>> {
+        let spooled = self.hosts[node.index()].buffers.remove(&(id, None))?;
+        Some(spooled.chunks(role.result_bytes(id.slice)).map(<[u8]>::to_vec).collect())
     }
 }

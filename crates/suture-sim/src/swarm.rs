@@ -24,10 +24,24 @@ const SAFETY: Span = Span::from_secs(8);
 const LIVENESS: Span = Span::from_secs(90);
 
 /// Sizes that are quick to run and still have several slices.
-const CODES: [&str; 6] = ["rs(2,1)", "rs(2,2)", "rs(3,2)", "rs(4,2)", "rs(6,3)", "rs(1,2)"];
+const CODES: [&str; 9] = [
+    "rs(2,1)",
+    "rs(2,2)",
+    "rs(3,2)",
+    "rs(4,2)",
+    "rs(6,3)",
+    "rs(1,2)",
+    "lrc(4,2,2)",
+    "butterfly(3)",
+    "clay(3,2,4)",
+];
 
+/// Those that serve every code first.
 const POLICIES: [&str; 6] =
     ["suture", "cr", "ppr", "rp", "chain/greedy/window:2", "ppr/greedy/all"];
+
+/// How many of the policies serve codes whose repair is not a sum of whole chunks.
+const POLICIES_FOR_SUB_CHUNKS: usize = 2;
 
 /// The outcome of one seed.
 #[derive(Clone, Debug)]
@@ -50,7 +64,8 @@ pub struct Verdict {
 pub fn options(seed: u64, nets: Nets) -> Options {
     let random = &mut Random::new(seed ^ 0x5077_a413);
     let code: Code = random.choose(&CODES).parse().expect("a known code");
-    let policy: Policy = random.choose(&POLICIES).parse().expect("a known policy");
+    let serving = if code.sub_chunk_count() > 1 { POLICIES_FOR_SUB_CHUNKS } else { POLICIES.len() };
+    let policy: Policy = random.choose(&POLICIES[..serving]).parse().expect("a known policy");
     let nodes = code.chunk_count() + random.between(0, 4) as usize;
     let smallest = World::smallest_pool(code);
     let pool_bytes = match random.below(3) {
@@ -93,6 +108,7 @@ fn populate(world: &mut World) {
         random.shuffle(&mut on);
         on.truncate(code.chunk_count());
         let bytes = 64 * random.between(1, 400);
+        let bytes = bytes.next_multiple_of(code.alignment() as u64);
         let stripe = world.truth.write(&mut random, code, bytes, &on);
         world.store(&stripe);
         world.truth.stripes.insert(stripe.id, stripe);

@@ -242,13 +242,13 @@ impl World {
     /// are gone. A seed may allow the worst.
     fn can_spare(&self, gone: impl Fn(NodeId, ChunkCopy) -> bool) -> bool {
         let spared = |stripe: &Stripe| {
-            let kept = stripe.indices().filter(|&chunk| {
-                self.is_good(stripe, chunk)
-                    && stripe.copy(chunk).is_some_and(|(node, copy)| !gone(node, copy))
-            });
-            let before = stripe.indices().filter(|&chunk| self.is_good(stripe, chunk)).count();
-            let kept = kept.count();
-            kept == before || kept >= stripe.code.data_chunks()
+            let good: Vec<ChunkIndex> =
+                stripe.indices().filter(|&chunk| self.is_good(stripe, chunk)).collect();
+            let stays = |chunk: &ChunkIndex| {
+                stripe.copy(*chunk).is_some_and(|(node, copy)| !gone(node, copy))
+            };
+            let kept: Vec<ChunkIndex> = good.iter().copied().filter(stays).collect();
+            kept == good || stripe.code.decodable(&kept)
         };
         self.options.losses || self.truth.stripes.values().all(spared)
     }
@@ -276,6 +276,7 @@ impl World {
         self.random.shuffle(&mut on);
         on.truncate(code.chunk_count());
         let bytes = 64 * self.random.between(1, 256);
+        let bytes = bytes.next_multiple_of(code.alignment() as u64);
         let stripe = self.truth.write(&mut self.random, code, bytes, &on);
         self.writing.insert(stripe.id);
         self.announce_reserved();

@@ -36,8 +36,10 @@ impl Truth {
         let mut chunks = vec![vec![0; bytes as usize]; code.chunk_count()];
         let (data, parity) = chunks.split_at_mut(code.data_chunks());
         data.iter_mut().for_each(|chunk| random.fill(chunk));
-        let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
+        let sub_chunk_bytes = bytes as usize / code.sub_chunk_count() as usize;
+        let sources: Vec<&[u8]> = data.iter().flat_map(|c| c.chunks(sub_chunk_bytes)).collect();
+        let outputs = parity.iter_mut().flat_map(|chunk| chunk.chunks_mut(sub_chunk_bytes));
+        let mut outputs: Vec<&mut [u8]> = outputs.collect();
         let program = Program::compile(&code.encode_dag()).expect("encoding always compiles");
         program.run(&sources, &mut outputs).expect("chunks are of equal length");
         let record = |(node, bytes): (&NodeId, &Vec<u8>)| ChunkRecord {

@@ -356,7 +356,7 @@ impl World {
         let config = agent::Config {
             me: node,
             incarnation,
-            abilities: Abilities::PARTIAL,
+            abilities: Abilities { traces: false, ..Abilities::ALL },
             pool_bytes: self.options.pool_bytes,
             heartbeat_every: Span::from_millis(100),
             stall_after: Span::from_millis(4000),
@@ -513,7 +513,10 @@ impl World {
 
     /// The smallest slice memory with which any one repair of `code` can run.
     pub fn smallest_pool(code: Code) -> u64 {
-        code.data_chunks() as u64 * u64::from(SLICE_BYTES_MIN)
+        // A decoder takes k slices from its helpers at most, and has one of its own and a result
+        // for each lost chunk.
+        let slices = code.data_chunks() + 1 + code.parity_chunks();
+        slices as u64 * u64::from(SLICE_BYTES_MIN).max(code.alignment() as u64)
     }
 
     pub(crate) fn fail(&mut self, violation: Violation) {

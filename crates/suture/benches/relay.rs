@@ -33,7 +33,7 @@ use suture::store::{Identity, Store};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::{FromAgent, Task, ToAgent};
 use suture_repair::plan::Mode;
-use suture_repair::role::Role;
+use suture_repair::role::{Role, Work};
 use suture_repair::time::Span;
 
 const SLICE_BYTES: u32 = 256 * 1024;
@@ -113,7 +113,8 @@ fn slices(chunks: Chunks) -> (Slices, Slices) {
     let roles = Role::of(&the_task(1, &crcs), NodeId(1)).unwrap();
     let [lost, own, _] = chunks.bytes.try_into().unwrap();
     let mut partial = vec![0; own.len()];
-    suture_gf::mul_add(&mut partial, roles[0].1.own.unwrap().coefficient, &own);
+    let Work::Sum { coefficient } = roles[0].1.work else { panic!("a chain sums") };
+    suture_gf::mul_add(&mut partial, coefficient, &own);
     let slice_bytes = SLICE_BYTES as usize;
     (Slices::new(partial, slice_bytes), Slices::new(lost, slice_bytes))
 }

@@ -8,8 +8,8 @@
 //! it did, and needs no lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits
-//! in its repair's `flow` for the other sources; the core says `Forward` or `Write`, and all its
-//! buffers leave as one `sum`, computed where it is sent or written.
+//! in its repair's `flow` for the other sources; the core says `Deliver` or `Spool`, and all its
+//! buffers leave as one `combination`, computed where a result is sent or written.
 //!
 //! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
 //! hold one slice of a repair that was discarded a moment ago.
@@ -31,7 +31,7 @@ use suture_repair::agent::{Agent, Input, Output, SliceId};
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::FromAgent;
 use suture_repair::planner::Abilities;
-use suture_repair::role::Role;
+use suture_repair::role::{Role, Sink};
 use suture_repair::time::{Span, Time};
 use suture_repair::wire::ClusterId;
 use tokio::net::TcpListener;
@@ -42,13 +42,13 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::buffer::Pool;
+use crate::combination::{Combination, Source};
 use crate::limit::{Port, Rates};
 use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::incoming::{self, Door};
 use crate::net::outgoing::ToPeer;
 use crate::store::Store;
-use crate::sum::{Source, Sum};
 use disk::{Disk, DiskEvent};
 use flow::Flow;
 use peers::Peers;
@@ -56,8 +56,7 @@ use serve::Service;
 use session::{Session, SessionEvent};
 
 /// What this driver can execute.
-pub const ABILITIES: Abilities =
-    Abilities { partial: true, combined: false, traces: false, finished: false };
+pub const ABILITIES: Abilities = Abilities::ALL;
 
 /// Events of the network that may wait. Those with slices are bounded by grants, not by this.
 const NET_QUEUE: usize = 1024;
@@ -98,6 +97,7 @@ struct Driver {
     peers: Peers,
     grants: Arc<Grants>,
     disk: Disk,
+    pool: Arc<Pool>,
     outbox: mpsc::Sender<FromAgent>,
 }
 
@@ -140,6 +140,7 @@ pub async fn run(
         peers: Peers::new((config.cluster, config.me), uplink, net_events.clone()),
         grants: grants.clone(),
         disk: Disk::new(store, pool.clone(), proofs, disk_events)?,
+        pool: pool.clone(),
         outbox: session.outbox,
     };
     let door = Door {
@@ -282,19 +283,15 @@ impl Driver {
                 self.flow(repair);
                 self.disk.prepare(repair, bytes);
             }
-            Output::Read { id, window, copy } => {
+            Output::Read { id, role, spool } => {
                 let files = self.flow(id.repair).files.clone();
-                self.disk.read(&files, id, window, copy);
+                self.disk.read(&files, id, role, spool);
             }
-            Output::Forward { id, to, role, .. } => {
-                if let Some(sum) = self.sum(id, &role) {
-                    self.send(to, ToPeer::Slice(id, sum));
-                }
-            }
-            Output::Write { id, window, role, spool } => {
-                if let Some(sum) = self.sum(id, &role) {
+            Output::Deliver { id, role } => self.deliver(id, role),
+            Output::Spool { id, role } => {
+                if let Some(all) = self.combination(id, &role) {
                     let files = self.flow(id.repair).files.clone();
-                    self.disk.write(&files, id, window, (sum, spool));
+                    self.disk.spool(&files, id, role, all);
                 }
             }
             Output::Publish { repair, copy, crc, .. } => {
@@ -322,18 +319,32 @@ impl Driver {
         }
     }
 
-    /// The sum of a slice whose sources are all in memory.
-    fn sum(&mut self, id: SliceId, role: &Role) -> Option<Sum> {
-        let bytes = role.windows.get(id.slice).bytes as usize;
-        let sources = self.flow(id.repair).take(id);
-        let misfit = sources.iter().find(|(_, slice)| slice.len() != bytes);
-        if let Some((source, slice)) = misfit {
-            warn!("{:?} of {} has {} bytes, not {bytes}", id, id.repair, slice.len());
-            let Source::Child(child) = *source else { unreachable!("own slices fit") };
-            self.later.push(Input::PeerLost(child));
-            return None;
+    fn deliver(&mut self, id: SliceId, role: Arc<Role>) {
+        let Some(all) = self.combination(id, &role) else { return };
+        for (sink, result) in role.sinks.iter().zip(all.into_results()) {
+            match *sink {
+                Sink::Forward(to) => self.send(to, ToPeer::Slice(id, result)),
+                Sink::Store => {
+                    let files = self.flow(id.repair).files.clone();
+                    self.disk.write(&files, id, role.clone(), result);
+                }
+            }
         }
-        Some(Sum::of(sources, role))
+    }
+
+    /// What a slice whose sources are all in memory is to become.
+    fn combination(&mut self, id: SliceId, role: &Arc<Role>) -> Option<Combination> {
+        let sources = self.flow(id.repair).take(id);
+        for (source, slice) in &sources {
+            if let Source::Child(child) = *source
+                && role.child_bytes(child, id.slice) != Some(slice.len())
+            {
+                warn!("{child} sent {} bytes as slice {} of {}", slice.len(), id.slice, id.repair);
+                self.later.push(Input::PeerLost(child));
+                return None;
+            }
+        }
+        Some(Combination::new(role.clone(), id.slice, sources, self.pool.clone()))
     }
 
     fn discard(&mut self, repair: RepairId) {

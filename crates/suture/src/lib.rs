@@ -17,6 +17,7 @@ pub mod checksum;
 pub mod chunk_client;
 #[allow(missing_docs, reason = "every command is `Args` and `run`, as the head of `cmd` says")]
 pub mod cmd;
+pub mod combination;
 pub mod config;
 pub mod control;
 pub mod coordinator;
@@ -33,5 +34,4 @@ pub mod outcome;
 pub mod output;
 pub mod progress;
 pub mod store;
-pub mod sum;
 pub mod units;

@@ -79,6 +79,19 @@ fn a_demo_repairs_verifies_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn every_code_works_from_end_to_end() {
+    for code in ["lrc(6,2,2)", "rs-vandermonde(4,2)", "butterfly(4)", "clay(4,2,5)"] {
+        let stage = Stage::new();
+        let output = stage.demo().args(["--code", code, "--format", "json"]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        assert_eq!((&report["verified"], &report["code"]), (&true.into(), &code.into()));
+        stage.assert_clean();
+    }
+}
+
+#[test]
 fn an_interrupted_demo_leaves_no_process_and_no_folder() {
     let stage = Stage::new();
     for millis in [30, 400, 1500, 3500] {

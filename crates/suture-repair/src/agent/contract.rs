@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::{Check, CopyFault, Failure, FromAgent, ToAgent};
-use crate::plan::Window;
 use crate::planner::Abilities;
 use crate::role::Role;
 use crate::time::Span;
@@ -79,7 +78,7 @@ pub enum Input {
         /// The trouble, if any.
         result: Result<(), CopyFault>,
     },
-    /// A forwarded or written slice has left memory.
+    /// A result of a slice has left memory: sent, written or spooled.
     SliceLeft(SliceId),
     /// A write did not succeed.
     WriteFailed {
@@ -156,32 +155,25 @@ pub enum Output {
     Read {
         /// Which slice.
         id: SliceId,
-        /// Its bytes.
-        window: Window,
-        /// The copy to read; `None` for the spool.
-        copy: Option<ChunkCopy>,
-    },
-    /// Sum the sources of the slice that are in memory and send it on.
-    Forward {
-        /// Which slice.
-        id: SliceId,
-        /// The receiver.
-        to: NodeId,
-        /// What to sum.
+        /// Which pieces of the copy; which part of the spool.
         role: Arc<Role>,
-        /// Whether the spool is the only source.
-        spooled: bool,
-    },
-    /// Sum the sources of the slice that are in memory and write it.
-    Write {
-        /// Which slice.
-        id: SliceId,
-        /// Its place in the chunk.
-        window: Window,
-        /// What to sum.
-        role: Arc<Role>,
-        /// Into the spool rather than the chunk.
+        /// From the spool rather than the copy.
         spool: bool,
+    },
+    /// Combine the sources of the slice that are in memory, and hand each result to its sink. A
+    /// slice that came from the spool is its results already.
+    Deliver {
+        /// Which slice.
+        id: SliceId,
+        /// What to combine, and the sinks.
+        role: Arc<Role>,
+    },
+    /// Combine the sources of the slice that are in memory, and write the results to the spool.
+    Spool {
+        /// Which slice.
+        id: SliceId,
+        /// What to combine.
+        role: Arc<Role>,
     },
     /// Prove the chunk by reading it back, make it durable, give it its name.
     Publish {

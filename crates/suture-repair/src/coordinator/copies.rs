@@ -9,7 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Coordinator, Repair, State, margin};
+use super::attempt::{Attempt, Goal, State};
+use super::{Coordinator, margin};
 use crate::event::{Blocked, Commit, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
@@ -74,7 +75,7 @@ impl Coordinator {
             return;
         }
         if let Some(id) = self.repairing.get(&stripe)
-            && self.running[id].chunk == chunk
+            && self.running[id].rebuilds(chunk)
         {
             self.end_repair_of(stripe);
         }
@@ -229,8 +230,7 @@ impl Coordinator {
     /// Whether a commit of the stripe has been asked for and not been answered: what the truth
     /// says by now is not known, so no copy may be judged. The next inventory asks again.
     fn is_moving(&self, stripe: StripeId) -> bool {
-        let repair = self.repairing.get(&stripe).map(|id| &self.running[id]);
-        repair.is_some_and(|repair| repair.state != State::Running)
+        self.repairing.get(&stripe).is_some_and(|id| !self.running[id].can_end())
     }
 
     pub(super) fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
@@ -252,8 +252,8 @@ impl Coordinator {
         let elsewhere = stripe.chunk_on(node).is_some_and(|chunk| chunk != copy.chunk);
         let condemned = self.bad.contains(&(node, copy)) || self.deleting.contains(&(node, copy));
         let busy = self.repairing.get(&copy.stripe).is_some_and(|id| {
-            let repair = &self.running[id];
-            repair.state != State::Running || repair.chunk != copy.chunk
+            let attempt = &self.running[id];
+            !attempt.can_end() || !attempt.rebuilds(copy.chunk)
         });
         known
             && self.health.is_up(node)
@@ -272,14 +272,17 @@ impl Coordinator {
         let stripe = self.stripes.get(copy.stripe).expect("adoptable, so known");
         let commit = Commit { repair, copy, node, generation: stripe.generation };
         let bytes = stripe.chunk_bytes;
-        let entry = Repair {
-            stripe: copy.stripe,
+        let goal = Goal {
             chunk: copy.chunk,
             destination: node,
+            bytes_done: bytes,
+            state: State::Committing { commit, asked_at: now },
+        };
+        let entry = Attempt {
+            stripe: copy.stripe,
+            goals: vec![goal],
             bytes,
             work: None,
-            state: State::Committing { commit, asked_at: now },
-            bytes_done: bytes,
             progressed_at: now,
             since: now,
         };

@@ -5,9 +5,10 @@
 //! and the schedule allow; one that does not fit now never stands in the way of one that does.
 //! The planner is asked only for what every usable agent says that it can execute.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use super::{Coordinator, Planned, Repair, State};
+use super::attempt::{Attempt, Goal, State};
+use super::{Coordinator, Planned};
 use crate::budget::Admission;
 use crate::event::{Blocked, Output, Report};
 use crate::id::{ChunkIndex, NodeId, RepairId, StripeId};
@@ -92,7 +93,8 @@ impl Coordinator {
             let Some(stripe) = self.planned_order.pop_front() else { break };
             let Some(planned) = self.planned.get(&stripe) else { continue };
             let repair = RepairId::new(self.config.epoch, self.next_sequence);
-            match self.budget.admit(repair, &planned.plan) {
+            let alignment = planned.job.code.alignment() as u32;
+            match self.budget.admit(repair, &planned.plan, alignment) {
                 Admission::Later => later.push_back(stripe),
                 Admission::TooLarge { node, needed, pool } => {
                     self.unplan_stripe(stripe);
@@ -112,15 +114,17 @@ impl Coordinator {
     fn dispatch(&mut self, now: Time, repair: RepairId, planned: Planned, slices: (u32, u32)) {
         let plan = &planned.plan;
         let stripe = self.stripes.get(plan.stripe).expect("planned, so known").clone();
-        let chunk = plan.lost[0];
-        let entry = Repair {
-            stripe: plan.stripe,
+        let goals = plan.lost.iter().map(|&chunk| Goal {
             chunk,
             destination: plan.destinations[&chunk],
+            bytes_done: 0,
+            state: State::Flowing,
+        });
+        let entry = Attempt {
+            stripe: plan.stripe,
+            goals: goals.collect(),
             bytes: stripe.chunk_bytes,
             work: None,
-            state: State::Running,
-            bytes_done: 0,
             progressed_at: now,
             since: now,
         };
@@ -136,7 +140,7 @@ impl Coordinator {
             trouble.blocked = None;
         }
         self.repairing.insert(entry.stripe, repair);
-        self.running.insert(repair, Repair { work: Some(planned), ..entry });
+        self.running.insert(repair, Attempt { work: Some(planned), ..entry });
     }
 
     pub(super) fn next_repair(&mut self) -> RepairId {
@@ -183,39 +187,80 @@ impl Coordinator {
         self.cluster.ids().map(accepts).collect()
     }
 
-    /// The question for the planner: one lost chunk at a time until agents can do more.
+    /// The question for the planner.
     fn job(&self, id: StripeId) -> Option<Job> {
-        let (stripe, lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
+        let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
         let usable = |chunk: ChunkIndex| {
             let (node, _) = stripe.copy(chunk)?;
-            (self.health.is_up(node) && !lost.contains(&chunk)).then_some((chunk, node))
+            (self.health.is_up(node) && !all_lost.contains(&chunk)).then_some((chunk, node))
         };
-        let target = *lost.first().expect("no entry without a lost chunk");
-        let homes = stripe.indices().filter(|chunk| *chunk != target);
+        let survivors: Vec<(ChunkIndex, NodeId)> = stripe.indices().filter_map(usable).collect();
+        let lost = self.lost_together(stripe, all_lost, &survivors);
+        let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
+        let homes = stripe.indices().filter(|chunk| !is_target(chunk));
         let trouble = self.trouble.get(&id);
         Some(Job {
             stripe: id,
             code: stripe.code,
             chunk_bytes: stripe.chunk_bytes,
-            lost: vec![target],
-            survivors: stripe.indices().filter_map(usable).collect(),
+            survivors,
             excluded: homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect(),
             avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
+            lost,
         })
+    }
+
+    /// Which of a stripe's lost chunks are rebuilt in one go: all that can be, so that the
+    /// survivors are read once, if enough nodes that the stripe does not touch can keep them.
+    /// Otherwise the first, which may return to where it was: a node keeps its place in the stripe
+    /// until its chunk has another, so several chunks could stand in each other's way.
+    fn lost_together(
+        &self,
+        stripe: &Stripe,
+        lost: &BTreeSet<ChunkIndex>,
+        survivors: &[(ChunkIndex, NodeId)],
+    ) -> Vec<ChunkIndex> {
+        let mut lost: Vec<ChunkIndex> = lost.iter().copied().collect();
+        if lost.len() == 1 {
+            return lost;
+        }
+        let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
+        let can_repair = |lost: &[ChunkIndex]| stripe.code.helpers_for(lost, &known).is_ok();
+        if !can_repair(&lost) && lost.iter().any(|&chunk| can_repair(&[chunk])) {
+            // Local groups repair what the rest of the stripe cannot.
+            lost.retain(|&chunk| can_repair(&[chunk]));
+        }
+        let has_room = |node: &NodeId| {
+            let free_bytes = self.health.get(*node).free_bytes;
+            self.health.is_up(*node) && free_bytes > stripe.chunk_bytes
+        };
+        let is_free = |node: &NodeId| has_room(node) && stripe.chunk_on(*node).is_none();
+        let abilities = self.health.abilities();
+        let together = abilities.combined
+            && abilities.finished
+            && self.cluster.ids().filter(is_free).nth(lost.len() - 1).is_some();
+        if !together {
+            lost.truncate(1);
+        }
+        lost
     }
 
     fn refused(&mut self, now: Time, job: &Job, why: PlanError) {
         let stripe = self.stripes.get(job.stripe).expect("it was queued");
-        let why = match why {
-            PlanError::NotEnoughChunks { needed, .. } => {
-                let left = self.chunks_left(stripe);
-                match left >= needed {
-                    // Some holders are only silent: they may speak again, or be declared dead.
-                    true => Blocked::Silent { needed, up: job.survivors.len() },
-                    false => Blocked::Plan(PlanError::NotEnoughChunks { needed, available: left }),
+        let left = self.chunks_left(stripe);
+        let from_left = |&lost: &ChunkIndex| stripe.code.helpers_for(&[lost], &left);
+        let why = if !why.is_beyond_repair() {
+            Blocked::Plan(why)
+        } else if self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
+            // Some holders are only silent: they may speak again, or be declared dead.
+            Blocked::Silent { needed: stripe.code.data_chunks(), up: job.survivors.len() }
+        } else {
+            Blocked::Plan(match why {
+                PlanError::NotEnoughChunks { needed, .. } => {
+                    PlanError::NotEnoughChunks { needed, available: left.len() }
                 }
-            }
-            other => Blocked::Plan(other),
+                other => other,
+            })
         };
         self.hold_back(now, job.stripe, why);
     }
@@ -227,7 +272,8 @@ impl Coordinator {
     }
 
     /// Chunks that are not known to be lost, on nodes up or silent.
-    fn chunks_left(&self, stripe: &Stripe) -> usize {
-        stripe.chunks.len() - self.lost[&stripe.id].len()
+    fn chunks_left(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
+        let lost = &self.lost[&stripe.id];
+        stripe.indices().filter(|chunk| !lost.contains(chunk)).collect()
     }
 }

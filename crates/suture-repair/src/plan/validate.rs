@@ -205,7 +205,7 @@ impl LaneCheck<'_> {
             None => self.sums_reach_destination()?,
             Some(decoder) => self.decoder_gathers_and_delivers(decoder)?,
         }
-        let dag = self.dag()?;
+        let dag = self.lane.dag(self.facts)?;
         if self.lane.decoder.is_none() && dag.partial_coefficients(self.lane.lost[0]).is_none() {
             return Err(LaneFault::NotASum { code: self.facts.code });
         }
@@ -308,11 +308,6 @@ impl LaneCheck<'_> {
         }
     }
 
-    fn dag(&self) -> Result<Dag, LaneFault> {
-        let helpers = self.lane.helpers(self.facts);
-        self.facts.code.repair_dag(&self.lane.lost, &helpers).map_err(LaneFault::Helpers)
-    }
-
     fn bytes(&self, edge: &Edge, dag: &Dag) -> Result<(), LaneFault> {
         let expected = edge_bytes(self.plan.lane_bytes(self.lane), edge, self.facts, dag);
         if edge.bytes == expected {
@@ -338,8 +333,8 @@ fn edge_bytes(lane_bytes: u64, edge: &Edge, facts: &StripeFacts<'_>, dag: &Dag) 
     }
 }
 
-/// How many sub-chunks the holder of `chunk` sends to the decoder.
+/// How many sub-chunks, or sums of its own, the holder of `chunk` sends to the decoder.
 pub(crate) fn sub_chunks_sent(dag: &Dag, chunk: ChunkIndex) -> u64 {
-    let read = dag.reads().into_iter().find(|(reader, _)| *reader == chunk);
-    read.map_or(0, |(_, sub_chunks)| sub_chunks.len() as u64)
+    let sent = dag.sends().into_iter().find(|(sender, _)| *sender == chunk);
+    sent.map_or(0, |(_, rows)| u64::from(rows))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use suture_repair::agent::SliceId;
 use suture_repair::id::{ChunkCopy, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure};
-use suture_repair::plan::Window;
+use suture_repair::role::Role;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
@@ -17,10 +17,10 @@ use tracing::{error, warn};
 use super::flow::Files;
 use super::io::Io;
 use crate::buffer::{Buffer, Pool};
+use crate::combination::{Combination, Pending, Source};
 use crate::store::Store;
 use crate::store::chunk::Damage;
 use crate::store::temp::TempChunk;
-use crate::sum::{Source, Sum};
 
 /// Threads for slices: enough to keep a disk's queue busy, few enough not to disturb.
 const IO_THREADS: usize = 4;
@@ -80,57 +80,58 @@ impl Disk {
     }
 
     /// Reads a slice of the own copy, or of the spool.
-    pub fn read(&self, files: &Arc<Files>, id: SliceId, window: Window, copy: Option<ChunkCopy>) {
+    pub fn read(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, spool: bool) {
         let (files, store, pool) = (files.clone(), self.store.clone(), self.pool.clone());
         self.slice_job(move || {
             if files.is_over() {
                 return None;
             }
-            let mut slice = pool.take(window.bytes as usize);
-            let (source, result) = match copy {
-                Some(copy) => {
-                    let chunk = files.own(&store, id.lane, copy);
-                    let result = chunk.and_then(|chunk| chunk.read(window.offset, &mut slice));
-                    (Source::Own, result.map_err(|damage| logged(copy, &damage)))
-                }
-                None => {
-                    let spool = files.spool(&store, id.lane);
-                    let is_good = spool.is_ok_and(|spool| {
-                        spool.read(window.offset, &mut slice).is_ok_and(|is_good| is_good)
-                    });
-                    (Source::Spool, is_good.then_some(()).ok_or(CopyFault::Corrupt))
-                }
+            let (source, result) = match spool {
+                true => (Source::Spool, read_spool(&files, &store, &pool, id, &role)),
+                false => (Source::Own, read_own(&files, &store, &pool, id, &role)),
             };
-            Some(DiskEvent::Read(id, source, result.map(|()| slice)))
+            Some(DiskEvent::Read(id, source, result))
         });
     }
 
-    /// Computes a slice and writes it, to the chunk in the making or to the spool.
-    pub fn write(
-        &self,
-        files: &Arc<Files>,
-        id: SliceId,
-        window: Window,
-        (sum, spool): (Sum, bool),
-    ) {
+    /// Computes a slice and writes it to the chunk in the making.
+    pub fn write(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, result: Pending) {
+        let files = files.clone();
+        self.slice_job(move || {
+            if files.is_over() {
+                return None;
+            }
+            let slice = result.compute();
+            let written = match files.target() {
+                Some(target) => {
+                    let mut rest = &*slice;
+                    role.chunk_pieces(id.slice).try_for_each(|piece| {
+                        let (now, later) = rest.split_at(piece.bytes as usize);
+                        rest = later;
+                        target.write(piece.offset, now)
+                    })
+                }
+                None => Err(Failure::Disk("no room was made for the chunk".into())),
+            };
+            drop(slice);
+            Some(left(id, written))
+        });
+    }
+
+    /// Computes all results of a slice and writes them to the spool.
+    pub fn spool(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, all: Combination) {
         let (files, store) = (files.clone(), self.store.clone());
         self.slice_job(move || {
             if files.is_over() {
                 return None;
             }
-            let slice = sum.compute();
-            let result = match (spool, files.target()) {
-                (true, _) => {
-                    files.spool(&store, id.lane).and_then(|s| s.write(window.offset, &slice))
-                }
-                (false, Some(target)) => target.write(window.offset, &slice),
-                (false, None) => Err(Failure::Disk("no room was made for the chunk".into())),
-            };
-            drop(slice);
-            Some(match result {
-                Ok(()) => DiskEvent::Left(id),
-                Err(why) => DiskEvent::WriteFailed(id.repair, why),
-            })
+            let results = all.compute();
+            let written = files.spool(&store, id.lane).and_then(|spool| {
+                let mut pieces = role.spool_pieces(id.slice).zip(&results);
+                pieces.try_for_each(|(piece, result)| spool.write(piece.offset, result))
+            });
+            drop(results);
+            Some(left(id, written))
         });
     }
 
@@ -222,6 +223,52 @@ impl Disk {
                 Err(error) => error!("a disk job failed: {error}"),
             }
         });
+    }
+}
+
+fn read_own(
+    files: &Files,
+    store: &Store,
+    pool: &Arc<Pool>,
+    id: SliceId,
+    role: &Role,
+) -> Result<Buffer, CopyFault> {
+    let copy = role.own.as_ref().expect("only helpers read").copy;
+    let mut slice = pool.take(role.own_bytes(id.slice));
+    let chunk = files.own(store, id.lane, copy);
+    let result = chunk.and_then(|chunk| {
+        let mut rest = &mut *slice;
+        role.own_pieces(id.slice).try_for_each(|piece| {
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
+            rest = later;
+            chunk.read(piece.offset, now)
+        })
+    });
+    result.map_err(|damage| logged(copy, &damage))?;
+    Ok(slice)
+}
+
+fn read_spool(
+    files: &Files,
+    store: &Store,
+    pool: &Arc<Pool>,
+    id: SliceId,
+    role: &Role,
+) -> Result<Buffer, CopyFault> {
+    let spool = files.spool(store, id.lane).map_err(|_| CopyFault::Corrupt)?;
+    let mut slice = pool.take(role.sinks.len() * role.result_bytes(id.slice));
+    let results = slice.chunks_mut(role.result_bytes(id.slice));
+    for (piece, result) in role.spool_pieces(id.slice).zip(results) {
+        let is_good = spool.read(piece.offset, result).is_ok_and(|is_good| is_good);
+        is_good.then_some(()).ok_or(CopyFault::Corrupt)?;
+    }
+    Ok(slice)
+}
+
+fn left(id: SliceId, written: Result<(), Failure>) -> DiskEvent {
+    match written {
+        Ok(()) => DiskEvent::Left(id),
+        Err(why) => DiskEvent::WriteFailed(id.repair, why),
     }
 }
 

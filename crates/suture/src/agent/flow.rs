@@ -15,10 +15,10 @@ use suture_repair::id::ChunkCopy;
 use suture_repair::message::Failure;
 
 use crate::buffer::Buffer;
+use crate::combination::Source;
 use crate::store::Store;
 use crate::store::chunk::{ChunkFile, Damage};
 use crate::store::temp::{Spool, TempChunk};
-use crate::sum::Source;
 
 /// One repair's share of memory and disk.
 #[derive(Debug, Default)]

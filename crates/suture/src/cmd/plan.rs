@@ -146,15 +146,10 @@ fn evaluate(
 
     let mut unrepairable: Vec<(StripeId, String)> = Vec::new();
     for (index, error) in &batch.refused {
-        match error {
-            PlanError::NotEnoughChunks { .. } | PlanError::NoDestination => {
-                unrepairable.push((damage.jobs[*index].stripe, error.to_string()));
-            }
-            PlanError::NoSums { .. }
-            | PlanError::Inability { .. }
-            | PlanError::NotBuilt(_)
-            | PlanError::Code(_) => return Err(Refusal(error.to_string())),
+        if !error.is_beyond_repair() && *error != PlanError::NoDestination {
+            return Err(Refusal(error.to_string()));
         }
+        unrepairable.push((damage.jobs[*index].stripe, error.to_string()));
     }
     for (job, plan) in batch.planned(&damage.jobs) {
         let homeless = job.lost.len() - plan.lost.len();

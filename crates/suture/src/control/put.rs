@@ -173,9 +173,11 @@ impl Put {
     }
 }
 
-/// With one chunk above the data a stripe outlives a failure until repair has brought the rest.
+/// With so many chunks, whichever they are, a stripe outlives a failure until repair has brought
+/// the rest: one more than it takes to know the data. That is k + 1, but for codes in which not any
+/// k chunks do.
 pub fn enough(code: &Code) -> usize {
-    (code.data_chunks() + 1).min(code.chunk_count())
+    (code.chunk_count() - code.loss_tolerance() + 1).min(code.chunk_count())
 }
 
 fn check_name(name: &str) -> Result<(), Status> {

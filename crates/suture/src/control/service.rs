@@ -10,7 +10,6 @@ use std::sync::Arc;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Command, Health};
 use suture_repair::id::{NodeId, StripeId};
-use suture_repair::planner::PlanError;
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
@@ -399,7 +398,7 @@ fn preview_of(core: &Core) -> proto::PreviewReply {
         stripe: stripe.0,
         object: String::new(),
         why: why.to_string(),
-        unrepairable: matches!(why, PlanError::NotEnoughChunks { .. }),
+        unrepairable: why.is_beyond_repair(),
     });
     reply.blocked = refused.collect();
     reply

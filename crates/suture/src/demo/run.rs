@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use suture_code::Code;
+use suture_code::{ChunkIndex, Code};
 use tempfile::TempDir;
 
 use super::processes::{Processes, Setting};
@@ -234,9 +234,22 @@ fn plan_line(scenario: &Scenario, status: &StatusReply) -> String {
         "  planned    by {}: {}, each from {} others; the busiest link needs {}",
         scenario.setting.policy,
         counted(status.planned_chunks, "repair"),
-        scenario.code.data_chunks(),
+        helper_counts(&scenario.code),
         format_seconds(status.planned_seconds),
     )
+}
+
+/// How many helpers the repair of one chunk takes, whichever chunk it is.
+fn helper_counts(code: &Code) -> String {
+    let helpers = |lost: ChunkIndex| {
+        let others: Vec<ChunkIndex> = code.chunks().filter(|chunk| *chunk != lost).collect();
+        code.helpers_for(&[lost], &others).expect("one loss can be repaired").len()
+    };
+    let (least, most) = code
+        .chunks()
+        .map(helpers)
+        .fold((usize::MAX, 0), |(least, most), count| (count.min(least), count.max(most)));
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
 /// Reads every object back and compares it with its source.

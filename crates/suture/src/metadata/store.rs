@@ -23,6 +23,7 @@ use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
 use super::schema;
+use crate::control::put::enough;
 
 /// One put that has begun and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -541,7 +542,7 @@ fn check_put(put: &Put, object: &Object, stripes: &[ObjectStripe]) -> Result<(),
         let mut homes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
         homes.sort_unstable();
         homes.dedup();
-        let needed = (code.data_chunks() + 1).min(code.chunk_count());
+        let needed = enough(&code);
         let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
         if put.stripes.binary_search(&stripe.id).is_err() {
             return invalid(format!("{} was not given to it", stripe.id));

@@ -21,8 +21,8 @@ use tracing::{debug, warn};
 use super::NetEvent;
 use super::connection::{Connection, Flow, NetError};
 use crate::checksum::crc32c;
+use crate::combination::Pending;
 use crate::limit::{Port, Purpose};
-use crate::sum::Sum;
 
 /// For a connection to stand. Agents sit in one data centre.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -46,7 +46,7 @@ pub enum ToPeer {
         upto: u32,
     },
     /// A slice.
-    Slice(SliceId, Sum),
+    Slice(SliceId, Pending),
     /// Nothing more of this repair.
     Discard(RepairId),
 }
@@ -81,7 +81,7 @@ struct Queue {
 struct Lane {
     repair: RepairId,
     lane: u16,
-    slices: VecDeque<(u32, Sum)>,
+    slices: VecDeque<(u32, Pending)>,
 }
 
 /// Sends what comes through `inbox` until the connection breaks, then says that the peer is lost.
@@ -147,8 +147,8 @@ async fn send_all(
         let mut headers = std::mem::take(&mut queue.grants);
         match queue.next() {
             None => connection.write(&headers, &[], flow).await?,
-            Some((id, sum)) => {
-                let slice = sum.compute();
+            Some((id, pending)) => {
+                let slice = pending.compute();
                 let payload = Payload { bytes: slice.len() as u32, crc: crc32c(&slice) };
                 headers.extend(Frame::Slice { id, payload }.encode());
                 connection.write(&headers, &slice, flow).await?;
@@ -177,12 +177,12 @@ impl Queue {
             ToPeer::Grant { repair, lane, upto } => {
                 self.grants.extend(Frame::Grant { repair, lane, upto }.encode());
             }
-            ToPeer::Slice(SliceId { repair, lane, slice }, sum) => {
+            ToPeer::Slice(SliceId { repair, lane, slice }, pending) => {
                 let is_its = |queued: &&mut Lane| queued.repair == repair && queued.lane == lane;
                 match self.lanes.iter_mut().find(is_its) {
-                    Some(queued) => queued.slices.push_back((slice, sum)),
+                    Some(queued) => queued.slices.push_back((slice, pending)),
                     None => {
-                        let slices = VecDeque::from([(slice, sum)]);
+                        let slices = VecDeque::from([(slice, pending)]);
                         self.lanes.push_back(Lane { repair, lane, slices });
                     }
                 }
@@ -192,13 +192,13 @@ impl Queue {
     }
 
     /// One slice of the lane whose turn it is.
-    fn next(&mut self) -> Option<(SliceId, Sum)> {
+    fn next(&mut self) -> Option<(SliceId, Pending)> {
         let mut lane = self.lanes.pop_front()?;
-        let (slice, sum) = lane.slices.pop_front().expect("no lane is empty");
+        let (slice, pending) = lane.slices.pop_front().expect("no lane is empty");
         let id = SliceId { repair: lane.repair, lane: lane.lane, slice };
         if !lane.slices.is_empty() {
             self.lanes.push_back(lane);
         }
-        Some((id, sum))
+        Some((id, pending))
     }
 }

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use suture_code::{ChunkIndex, Program};
+use suture_code::{ChunkIndex, Program, Source};
 use suture_repair::id::{ChunkCopy, NodeId};
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
@@ -30,6 +30,7 @@ use crate::control::proto::lookup_reply::Part;
 use crate::control::{convert, proto};
 use crate::metadata::{Object, ObjectStripe};
 use crate::progress::Progress;
+use crate::store::layout::BLOCK_BYTES;
 
 /// Bytes of a piece. With `PIECES_AT_ONCE` this is 8 MiB under way, k times that if all of it has
 /// to be decoded.
@@ -37,6 +38,12 @@ const PIECE_BYTES: u64 = 512 << 10;
 
 /// Pieces under way: enough to keep several agents busy.
 const PIECES_AT_ONCE: usize = 16;
+
+/// What the rows of a window take that is decoded at a time, about, where a code has sub-chunks.
+const DECODE_BYTES: usize = 8 << 20;
+
+/// Bytes of pieces under way, about, where they are whole chunks; but always two of them.
+const CHUNK_BYTES_AT_ONCE: u64 = 64 << 20;
 
 /// Where the bytes go.
 pub trait Sink {
@@ -108,15 +115,16 @@ pub async fn get(
     let mut under_way: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
     let mut wanted: VecDeque<Want> = VecDeque::new();
     let mut stripe_offset = 0;
+    let at_once = pieces_at_once(&lookup.object);
     loop {
-        if wanted.len() < PIECES_AT_ONCE {
+        if wanted.len() < at_once {
             for entry in lookup.next().await? {
                 let data_bytes = entry.data_bytes;
                 wanted.extend(pieces(entry, stripe_offset, sink.takes_any_order()));
                 stripe_offset += data_bytes;
             }
         }
-        while under_way.len() < PIECES_AT_ONCE
+        while under_way.len() < at_once
             && let Some(want) = wanted.pop_front()
         {
             under_way.push_back(tokio::spawn(reader.clone().fetch(want)));
@@ -143,6 +151,12 @@ pub async fn get(
         object.checksum
     );
     Ok(fetched)
+}
+
+fn pieces_at_once(object: &Object) -> usize {
+    let chunks = (CHUNK_BYTES_AT_ONCE / object.chunk_bytes.max(1)) as usize;
+    let is_whole = object.code.sub_chunk_count() > 1;
+    if is_whole { chunks.clamp(2, PIECES_AT_ONCE) } else { PIECES_AT_ONCE }
 }
 
 /// Tells the coordinator of each bad copy; gives how many there were when all senders are gone.
@@ -187,7 +201,7 @@ struct Piece {
 fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want> {
     let ObjectStripe { stripe, data_bytes } = entry;
     let stripe = Arc::new(stripe);
-    // A range cannot be decoded alone when the code has sub-chunks.
+    // With sub-chunks no range can be decoded alone.
     let step = if stripe.code.sub_chunk_count() == 1 { PIECE_BYTES } else { stripe.chunk_bytes };
     let mut pieces = Vec::new();
     for chunk in 0..stripe.code.data_chunks() as u64 {
@@ -222,14 +236,7 @@ impl Reader {
         let (bytes, is_decoded) = match self.read(&want.stripe, want.chunk, range).await {
             Ok(bytes) => (bytes, false),
             Err(why) => {
-                // Codes with sub-chunks act on whole chunks, not on any range of them.
-                let sub_chunks = want.stripe.code.sub_chunk_count();
-                let whole = (0, want.stripe.chunk_bytes);
-                let part = if sub_chunks == 1 { range } else { whole };
-                let decoded = self.clone().decode(&want, part).await.map(|mut decoded| {
-                    decoded.truncate(range.1 as usize);
-                    decoded
-                });
+                let decoded = self.clone().decode(&want).await;
                 (decoded.with_context(|| format!("chunk {}: {why:#}", want.chunk))?, true)
             }
         };
@@ -271,49 +278,104 @@ impl Reader {
         Ok(buffer)
     }
 
-    /// Decodes a range of a chunk from others, asking further ones as long as some fail.
-    async fn decode(self: Arc<Self>, want: &Want, range: (u64, u64)) -> Result<Vec<u8>> {
+    /// Decodes a piece from other chunks. Codes act position by position: without sub-chunks the
+    /// piece's own bytes are enough, with them a whole chunk is put together, window by window.
+    async fn decode(self: Arc<Self>, want: &Want) -> Result<Vec<u8>> {
+        let stripe = &want.stripe;
+        let alpha = stripe.code.sub_chunk_count() as usize;
+        if alpha == 1 {
+            let mut rows = self.decode_window(want, (want.from, want.bytes)).await?;
+            return Ok(rows.swap_remove(0));
+        }
+        let sub_chunk_bytes = stripe.chunk_bytes as usize / alpha;
+        let rows = alpha * stripe.code.chunk_count();
+        let step = (DECODE_BYTES / rows).next_multiple_of(BLOCK_BYTES as usize);
+        let mut chunk = vec![0; stripe.chunk_bytes as usize];
+        for at in (0..sub_chunk_bytes).step_by(step) {
+            let bytes = step.min(sub_chunk_bytes - at);
+            let window = (at as u64, bytes as u64);
+            let rows = self.clone().decode_window(want, window).await?;
+            for (into, row) in chunk.chunks_mut(sub_chunk_bytes).zip(rows) {
+                into[at..at + bytes].copy_from_slice(&row);
+            }
+        }
+        chunk.truncate(want.bytes as usize);
+        Ok(chunk)
+    }
+
+    /// Decodes the same positions, `(from, bytes)`, of every sub-chunk of a chunk from others,
+    /// asking further ones as long as some fail.
+    async fn decode_window(
+        self: Arc<Self>,
+        want: &Want,
+        positions: (u64, u64),
+    ) -> Result<Vec<Vec<u8>>> {
         let (stripe, lost) = (&want.stripe, want.chunk);
-        let mut have: BTreeMap<ChunkIndex, Vec<u8>> = BTreeMap::new();
+        let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();
         let mut failed = BTreeSet::from([lost]);
         loop {
+            let is_here = |chunk: &ChunkIndex| have.keys().any(|source| source.chunk == *chunk);
             let is_usable = |chunk: &ChunkIndex| {
-                let is_known = have.contains_key(chunk) || self.holder(stripe, *chunk).is_some();
+                let is_known = is_here(chunk) || self.holder(stripe, *chunk).is_some();
                 is_known && !failed.contains(chunk)
             };
             let mut usable: Vec<ChunkIndex> = stripe.indices().filter(is_usable).collect();
             // What is here already need not be read again.
-            usable.sort_by_key(|chunk| !have.contains_key(chunk));
+            usable.sort_by_key(|chunk| !is_here(chunk));
             let helpers = stripe.code.helpers_for(&[lost], &usable).map_err(|why| {
                 anyhow!("{} of the object cannot be read now: {why}; see suture status", stripe.id)
             })?;
+            let program = Program::compile(&stripe.code.repair_dag(&[lost], &helpers)?)?;
             let mut reads = JoinSet::new();
-            for helper in helpers.iter().copied().filter(|helper| !have.contains_key(helper)) {
+            for helper in helpers {
+                let is_missing = |source: &Source| !have.contains_key(source);
+                let parts = program.sources().filter(|source| source.chunk == helper);
+                let parts: Vec<Source> = parts.filter(is_missing).collect();
                 let (reader, stripe) = (self.clone(), stripe.clone());
-                reads.spawn(async move { (helper, reader.read(&stripe, helper, range).await) });
+                reads.spawn(
+                    async move { (helper, reader.read_parts(&stripe, parts, positions).await) },
+                );
             }
+            let mut is_complete = true;
             while let Some(read) = reads.join_next().await {
                 match read? {
-                    (helper, Ok(bytes)) => drop(have.insert(helper, bytes)),
-                    (helper, Err(_)) => drop(failed.insert(helper)),
+                    (_, Ok(parts)) => have.extend(parts),
+                    (helper, Err(_)) => {
+                        failed.insert(helper);
+                        is_complete = false;
+                    }
                 }
             }
-            if helpers.iter().all(|helper| have.contains_key(helper)) {
-                return decode(stripe, lost, &helpers, &have);
+            if is_complete {
+                return decode(&program, &have, positions.1 as usize);
             }
         }
+    }
+
+    /// The same positions of some sub-chunks of one chunk.
+    async fn read_parts(
+        &self,
+        stripe: &Stripe,
+        parts: Vec<Source>,
+        (from, bytes): (u64, u64),
+    ) -> Result<Vec<(Source, Vec<u8>)>> {
+        let sub_chunk_bytes = stripe.chunk_bytes / u64::from(stripe.code.sub_chunk_count());
+        let mut read = Vec::with_capacity(parts.len());
+        for part in parts {
+            let at = u64::from(part.sub_chunk) * sub_chunk_bytes + from;
+            read.push((part, self.read(stripe, part.chunk, (at, bytes)).await?));
+        }
+        Ok(read)
     }
 }
 
 fn decode(
-    stripe: &Stripe,
-    lost: ChunkIndex,
-    helpers: &[ChunkIndex],
-    have: &BTreeMap<ChunkIndex, Vec<u8>>,
-) -> Result<Vec<u8>> {
-    let program = Program::compile(&stripe.code.repair_dag(&[lost], helpers)?)?;
-    let sources: Vec<&[u8]> = helpers.iter().map(|helper| have[helper].as_slice()).collect();
-    let mut decoded = vec![0; sources[0].len()];
-    program.run(&sources, &mut [&mut decoded])?;
-    Ok(decoded)
+    program: &Program,
+    have: &BTreeMap<Source, Vec<u8>>,
+    bytes: usize,
+) -> Result<Vec<Vec<u8>>> {
+    let sources: Vec<&[u8]> = program.sources().map(|source| &have[&source][..]).collect();
+    let mut rows = vec![vec![0; bytes]; program.outputs().len()];
+    program.run(&sources, &mut rows.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())?;
+    Ok(rows)
 }

@@ -39,6 +39,9 @@ use crate::progress::Progress;
 /// Bytes of each chunk that move at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
 
+/// Bytes of each sub-chunk that are encoded at a time: with a thousand sub-chunks still a few MiB.
+const ROW_BYTES: u64 = 4 << 10;
+
 /// Windows that may wait for one agent, beside the one that it takes.
 const WINDOWS_AHEAD: usize = 2;
 
@@ -256,6 +259,18 @@ struct Cut {
     chunk_bytes: u64,
 }
 
+impl Cut {
+    /// Reads a part of a data chunk into `window`, which is zeros; gives what there is of it.
+    fn read<'a>(&self, chunk: u64, offset: u64, window: &'a mut [u8]) -> Result<&'a [u8]> {
+        let chunk_data = data_in_chunk(chunk, self.chunk_bytes, self.data_bytes);
+        let length = chunk_data.saturating_sub(offset).min(window.len() as u64);
+        let piece = &mut window[..length as usize];
+        let from = self.offset + chunk * self.chunk_bytes + offset;
+        self.file.read_exact_at(piece, from).context("cannot read the input")?;
+        Ok(piece)
+    }
+}
+
 impl Cutter {
     fn new(source: Source, wish: &Wish) -> Cutter {
         let stripe_bytes = wish.chunk_bytes * wish.code.data_chunks() as u64;
@@ -352,23 +367,32 @@ impl Writer {
     /// Reads, encodes and hands out window after window; gives the checksum of the data.
     fn feed(&self, cut: &Cut, feeds: Vec<mpsc::Sender<Bytes>>) -> Result<u64> {
         let data_chunks = self.code.data_chunks();
+        let spooled = match self.code.sub_chunk_count() {
+            1 => None,
+            _ => Some(self.spool_parity(cut).context("cannot spool parity to a temporary file")?),
+        };
         let mut digests: Vec<_> = (0..data_chunks).map(|_| object_digest()).collect();
         for offset in (0..cut.chunk_bytes).step_by(WINDOW_BYTES as usize) {
             let length = WINDOW_BYTES.min(cut.chunk_bytes - offset) as usize;
             let mut windows = vec![vec![0; length]; self.code.chunk_count()];
             let (data, parity) = windows.split_at_mut(data_chunks);
             for (chunk, window) in data.iter_mut().enumerate() {
-                let chunk_data = data_in_chunk(chunk as u64, cut.chunk_bytes, cut.data_bytes);
-                let piece =
-                    &mut window[..chunk_data.saturating_sub(offset).min(length as u64) as usize];
-                let from = cut.offset + chunk as u64 * cut.chunk_bytes + offset;
-                cut.file.read_exact_at(piece, from).context("cannot read the input")?;
+                let piece = cut.read(chunk as u64, offset, window)?;
                 digests[chunk].update(piece);
                 self.progress.add(piece.len() as u64);
             }
-            let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-            let mut outputs: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
-            self.encode.run(&sources, &mut outputs)?;
+            match &spooled {
+                None => {
+                    let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+                    let outputs = parity.iter_mut().map(Vec::as_mut_slice);
+                    self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
+                }
+                Some(spool) => {
+                    for (chunk, window) in parity.iter_mut().enumerate() {
+                        spool.read_exact_at(window, chunk as u64 * cut.chunk_bytes + offset)?;
+                    }
+                }
+            }
             for (feed, window) in feeds.iter().zip(windows) {
                 // Chunk tasks take all windows, also when they could not store the first.
                 let _ = feed.blocking_send(window.into());
@@ -378,6 +402,30 @@ impl Writer {
             (digest.finalize(), data_in_chunk(chunk as u64, cut.chunk_bytes, cut.data_bytes))
         });
         Ok(sums.fold(0, |whole, (sum, bytes)| join_checksums(whole, sum, bytes)))
+    }
+
+    /// The parity of a code with sub-chunks, chunk after chunk in an unnamed file: every byte of it
+    /// needs bytes from all over the data chunks, so it cannot come in their order.
+    fn spool_parity(&self, cut: &Cut) -> Result<File> {
+        let (k, alpha) = (self.code.data_chunks(), u64::from(self.code.sub_chunk_count()));
+        let spool = tempfile::tempfile()?;
+        let sub_chunk_bytes = cut.chunk_bytes / alpha;
+        let place = |sub_chunk: u64, at: u64| sub_chunk % alpha * sub_chunk_bytes + at;
+        for at in (0..sub_chunk_bytes).step_by(ROW_BYTES as usize) {
+            let length = ROW_BYTES.min(sub_chunk_bytes - at) as usize;
+            let mut rows = vec![vec![0; length]; self.code.chunk_count() * alpha as usize];
+            let (data, parity) = rows.split_at_mut(k * alpha as usize);
+            for (row, into) in (0..).zip(data.iter_mut()) {
+                cut.read(row / alpha, place(row, at), into)?;
+            }
+            let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+            let outputs = parity.iter_mut().map(Vec::as_mut_slice);
+            self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
+            for (row, bytes) in (0..).zip(&*parity) {
+                spool.write_all_at(bytes, row / alpha * cut.chunk_bytes + place(row, at))?;
+            }
+        }
+        Ok(spool)
     }
 
     /// Stores one chunk as its windows come. Its checksum is known whether or not it is stored,
