@@ -35,3 +35,12 @@ pub mod output;
 pub mod progress;
 pub mod store;
 pub mod units;
+
+/// Reads the text of an encoded directory's `manifest.json` and writes it anew, in the order and
+/// with the checksum that `suture encode` gives it. For tools that keep manifests, and for fuzzing.
+///
+/// # Errors
+/// Why the manifest is refused: it is not one, it contradicts itself, or it was damaged.
+pub fn rewrite_manifest(text: &str) -> Result<String, String> {
+    offline::manifest::Manifest::parse(text).map(|manifest| manifest.to_json())
+}
