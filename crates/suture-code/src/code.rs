@@ -250,6 +250,13 @@ impl Code {
         }
     }
 
+    /// The known scheme of that [id](Scheme::id).
+    #[must_use]
+    pub fn scheme(&self, id: u32) -> Option<&'static Scheme> {
+        self.dual_multipliers()?;
+        trace::known_scheme(self.data_chunks(), self.parity_chunks(), id)
+    }
+
     /// The known scheme that rebuilds `lost` from all chunks but `missing`; `None` when there is
     /// none, and k whole chunks are needed.
     #[must_use]

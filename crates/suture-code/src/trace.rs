@@ -108,20 +108,43 @@ impl Scheme {
 
 /// The schemes that are embedded for Reed-Solomon codes of these sizes.
 pub(crate) fn known_schemes(data_chunks: usize, parity_chunks: usize) -> &'static [Scheme] {
-    static KNOWN: OnceLock<BTreeMap<(usize, usize), Vec<Scheme>>> = OnceLock::new();
+    known(data_chunks, parity_chunks).map_or(&[], |known| &known.schemes)
+}
+
+/// The embedded scheme of that id.
+pub(crate) fn known_scheme(
+    data_chunks: usize,
+    parity_chunks: usize,
+    id: u32,
+) -> Option<&'static Scheme> {
+    let known = known(data_chunks, parity_chunks)?;
+    known.by_id.get(&id).map(|&at| &known.schemes[at])
+}
+
+/// The schemes of one size.
+#[derive(Default)]
+struct Known {
+    schemes: Vec<Scheme>,
+    by_id: BTreeMap<u32, usize>,
+}
+
+fn known(data_chunks: usize, parity_chunks: usize) -> Option<&'static Known> {
+    static KNOWN: OnceLock<BTreeMap<(usize, usize), Known>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {
-        let mut known: BTreeMap<(usize, usize), Vec<Scheme>> = BTreeMap::new();
+        let mut known: BTreeMap<(usize, usize), Known> = BTreeMap::new();
         for line in SCHEMES.lines() {
             let [k, m, _bits, scheme] = line.splitn(4, ' ').collect::<Vec<_>>()[..] else {
                 unreachable!("the embedded schemes have four columns: {line}")
             };
             let number = |text: &str| text.parse().expect("a number in the embedded schemes");
-            let scheme = scheme.parse().expect("an embedded scheme is well formed");
-            known.entry((number(k), number(m))).or_default().push(scheme);
+            let scheme: Scheme = scheme.parse().expect("an embedded scheme is well formed");
+            let of_size = known.entry((number(k), number(m))).or_default();
+            of_size.by_id.insert(scheme.id(), of_size.schemes.len());
+            of_size.schemes.push(scheme);
         }
         known
     });
-    known.get(&(data_chunks, parity_chunks)).map_or(&[], Vec::as_slice)
+    known.get(&(data_chunks, parity_chunks))
 }
 
 /// The repair that a scheme describes, in a code with these dual multipliers.

@@ -96,7 +96,9 @@ fn ids_name_schemes() {
         assert_eq!(ids.len(), schemes.len(), "different schemes of ({k},{m}) have different ids");
         for scheme in schemes {
             assert_eq!(scheme.to_string().parse(), Ok(scheme.clone()));
+            assert_eq!(code("rs", k, m).scheme(scheme.id()), Some(scheme));
         }
+        assert_eq!(code("rs", k, m).scheme(1), None);
     }
 }
 

@@ -1,157 +1,235 @@
 //! How fast a batch of repairs could be at best, whatever plans are made: the k-chunk lower bound.
 //!
 //! Place: beside `[plan]`; printed next to every result, so that a figure says how much is left.
-//! Counting argument (theory of balancing, "Lower bound"): for each stripe at least
-//! `demand` bytes leave surviving nodes, at most one chunk from each; and everything that leaves
-//! somewhere arrives somewhere. For RS the demand is k chunks; for codes with a cheaper repair it
-//! is the least that their helpers must send. Losses of one stripe are read once: l of them cost
-//! one demand and l - 1 forwards of finished chunks.
+//! For RS a stripe needs k chunks from its survivors; for codes with a cheaper repair it is what
+//! their helpers send at least (`need.rs`): a local group, or parts of all others. Losses of one
+//! stripe are read once: l of them cost one set of helpers and l - 1 forwards of finished chunks.
 //!
-//! For any set A of nodes, the nodes outside of A can supply at most a chunk each of a stripe, so
-//! the rest of its demand leaves A, at A's combined rate. On equal nodes the best A is all nodes,
-//! giving k f / N. On unequal ones the fast nodes run out of chunks before they run out of rate,
-//! and A is what remains without them: we try every A that holds the nodes with the least rate per
-//! byte of interest, up to some node. That is a valid bound but not always the greatest; the exact
-//! one is a maximum flow over all sets.
+//! Four counts, of which the greatest is the bound:
+//! * *helpers*: for any set of nodes, what the others cannot send of a stripe, at most a chunk
+//!   each, leaves the set, and is read there. The worst set is exact, a parametric flow
+//!   (`transport.rs`);
+//! * *all links*: everything sent is received, forwards included;
+//! * *destinations*: each rebuilt chunk is received and written by one node that may keep it;
+//! * *racks* (`bound/rack.rs`): what must cross between racks even if each sends only sums.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
-//! long as these use only nodes that hold a survivor of some job or accept chunks. Foreground
-//! traffic is taken off capacities; running repairs, disks and racks are not considered. Traces
-//! may go below it: they send parts of symbols.
+//! long as these take as few helpers as the code allows and use only nodes that hold a survivor of
+//! some job or accept chunks. Foreground traffic is taken off capacities; running repairs are not
+//! considered. Two things may go below it: traces, which send parts of symbols, and repairs that
+//! read more than they need to, around a slow node.
+
+mod rack;
 
 use suture_code::ChunkIndex;
 
 use crate::id::NodeId;
+use crate::need::{Need, Needs, Part};
 use crate::planner::{Job, View};
+use crate::transport::{Rounding, Supply, Transport, seconds_to_ship};
+
+/// Units of the longest chunk: what the flows count in.
+const CHUNK_UNITS: u64 = 1 << 20;
+
+/// Up to so many pairs of a lost chunk and a node that may keep it, destinations are a flow of
+/// their own. On larger clusters nearly every node may keep nearly every chunk, and only sums count.
+const PAIRS_MAX: usize = 1 << 18;
 
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
-    let demands: Vec<Demand<'_>> = jobs.iter().filter_map(Demand::of).collect();
-    let mut fastest: Vec<NodeId> =
-        view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
-    fastest.sort_by(|a, b| down(view, *b).total_cmp(&down(view, *a)));
-    let alone = demands.iter().map(|demand| {
-        demand.helpers_alone_seconds(view).max(demand.destinations_alone_seconds(&fastest, view))
+    let mut needs = Needs::default();
+    let named = jobs.iter().filter_map(|job| {
+        let available = job.survivors.iter().map(|(chunk, _)| *chunk);
+        Some((job, needs.find(job.code, &job.lost, available)?))
     });
-    let alone = alone.fold(0.0, f64::max);
-    alone.max(upload_seconds(&demands, view)).max(total_seconds(&demands, view))
+    let named: Vec<(&Job, usize)> = named.collect();
+    let demands: Vec<Demand<'_>> =
+        named.into_iter().map(|(job, name)| Demand { job, need: needs.get(name) }).collect();
+    helper_seconds(&demands, view)
+        .max(total_seconds(&demands, view))
+        .max(destination_seconds(&demands, view))
+        .max(rack::seconds(&demands, view))
 }
 
-/// What one job needs at least.
+/// A job and what it needs at least.
 struct Demand<'a> {
     job: &'a Job,
-    /// What survivors must send, at most a chunk each.
-    helper_bytes: u64,
-    /// What must then be sent on, by whomever.
-    forward_bytes: u64,
+    need: &'a Need,
 }
 
 impl Demand<'_> {
-    fn of(job: &Job) -> Option<Demand<'_>> {
-        let helper_bytes = least_bytes(job, &job.lost)?;
-        let one_by_one = job.lost.iter().filter_map(|&lost| least_bytes(job, &[lost]));
-        let separately: u64 = one_by_one.sum();
-        let forward_bytes = (job.lost.len() as u64 - 1) * job.chunk_bytes;
-        // Losses in different local groups are rebuilt apart, and then nothing is sent on.
-        let is_joint = separately >= helper_bytes + forward_bytes;
-        Some(Demand { job, helper_bytes, forward_bytes: if is_joint { forward_bytes } else { 0 } })
+    /// Bytes of so many sub-chunks.
+    fn bytes(&self, sub_chunks: u64) -> f64 {
+        let alpha = f64::from(self.job.code.sub_chunk_count());
+        sub_chunks as f64 * self.job.chunk_bytes as f64 / alpha
     }
 
-    fn bytes(&self) -> f64 {
-        (self.helper_bytes + self.forward_bytes) as f64
+    /// What is sent in all.
+    fn moved_bytes(&self) -> f64 {
+        let helpers: u64 = self.need.parts.iter().map(Part::sent).sum();
+        let forwards: usize = self.need.parts.iter().map(Part::forwards).sum();
+        self.bytes(helpers) + forwards as f64 * self.job.chunk_bytes as f64
     }
 
-    /// What must leave the other nodes when `outside` survivors send a whole chunk each.
-    fn bytes_without(&self, outside: usize) -> f64 {
-        self.helper_bytes.saturating_sub(outside as u64 * self.job.chunk_bytes) as f64
+    fn holder(&self, chunk: ChunkIndex) -> NodeId {
+        let found = self.job.survivors.iter().find(|(held, _)| *held == chunk);
+        found.expect("only survivors are asked for help").1
     }
 
-    /// The bound of this job if it had the survivors' uplinks to itself.
-    fn helpers_alone_seconds(&self, view: &View<'_>) -> f64 {
-        let survivors = self.job.survivors.iter();
-        let mut uplinks: Vec<f64> = survivors.map(|(_, node)| up(view, *node)).collect();
-        uplinks.sort_by(f64::total_cmp);
-        let (mut rate, mut seconds) = (0.0, 0.0f64);
-        for (index, uplink) in uplinks.iter().enumerate() {
-            rate += uplink;
-            seconds = seconds.max(ratio(self.bytes_without(uplinks.len() - index - 1), rate));
-        }
-        seconds
-    }
-
-    /// The time that the slowest of its destinations needs for one chunk, if they are the fastest
-    /// that may keep it. `fastest` lists the nodes that accept chunks by falling downlink.
-    fn destinations_alone_seconds(&self, fastest: &[NodeId], view: &View<'_>) -> f64 {
+    /// Whether `node` may keep a rebuilt chunk.
+    fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
         let job = self.job;
-        let holds = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
-        let mut free = fastest.iter().filter(|node| !job.excluded.contains(node) && !holds(node));
-        let slowest = free.nth(job.lost.len() - 1);
-        slowest.map_or(0.0, |node| ratio(job.chunk_bytes as f64, down(view, *node)))
+        view.accepts[node.index()]
+            && !job.excluded.contains(&node)
+            && !job.survivors.iter().any(|(_, holder)| *holder == node)
     }
 }
 
-/// The least that survivors send for `lost`, or `None` when they are not enough.
-fn least_bytes(job: &Job, lost: &[ChunkIndex]) -> Option<u64> {
-    let available: Vec<ChunkIndex> = job.survivors.iter().map(|(chunk, _)| *chunk).collect();
-    let helpers = job.code.helpers_for(lost, &available).ok()?;
-    let alpha = u64::from(job.code.sub_chunk_count());
-    if alpha == 1 {
-        return Some(helpers.len() as u64 * job.chunk_bytes);
-    }
-    // Together they need at least what the most demanding of them needs alone.
-    let least = lost.iter().map(|&lost| u64::from(job.code.least_helper_sub_chunks(lost))).max();
-    least.map(|sub_chunks| sub_chunks * job.chunk_bytes / alpha)
+/// What helpers do: send, and read from their disks.
+#[derive(Clone, Copy)]
+enum Side {
+    Sent,
+    Read,
+    /// Both at once, where they are the same for every helper.
+    Both,
 }
 
-/// The greatest bound over the sets of survivors described in the file head.
-fn upload_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let mut jobs_on: Vec<Vec<u32>> = vec![Vec::new(); view.cluster.nodes.len()];
-    for (index, demand) in demands.iter().enumerate() {
-        for (_, node) in &demand.job.survivors {
-            jobs_on[node.index()].push(index as u32);
+impl Side {
+    fn rate(self, view: &View<'_>, node: NodeId) -> f64 {
+        let (up, read) = (up(view, node), disk(view.cluster.node(node).disk_read));
+        match self {
+            Side::Sent => up,
+            Side::Read => read,
+            Side::Both => up.min(read),
         }
     }
-    let interest = |node: NodeId| -> f64 {
-        let jobs = jobs_on[node.index()].iter();
-        jobs.map(|&index| demands[index as usize].job.chunk_bytes as f64).sum()
+
+    fn forced(self, sender: &crate::need::Sender) -> u64 {
+        u64::from(if let Side::Read = self { sender.read } else { sender.sent })
+    }
+
+    fn free(self, part: &Part) -> u64 {
+        u64::from(if let Side::Read = self { part.free_read } else { part.free_sent })
+    }
+}
+
+/// The worst set of helpers, by links and by disks.
+fn helper_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+    let parts = || demands.iter().flat_map(|demand| &demand.need.parts);
+    let reads_more = |part: &Part| part.forced.iter().any(|sender| sender.read != sender.sent);
+    match parts().any(reads_more) {
+        false => worst_set_seconds(demands, view, Side::Both),
+        true => [Side::Sent, Side::Read]
+            .map(|side| worst_set_seconds(demands, view, side))
+            .into_iter()
+            .fold(0.0, f64::max),
+    }
+}
+
+fn worst_set_seconds(demands: &[Demand<'_>], view: &View<'_>, side: Side) -> f64 {
+    let unit = unit_bytes(demands);
+    let supply = |node| Supply::of_rate(side.rate(view, node) / unit);
+    let mut transport = Transport::new(view.cluster.ids().map(supply).collect());
+    for demand in demands {
+        let units = |sub_chunks: u64| (demand.bytes(sub_chunks) / unit).round() as u32;
+        for part in &demand.need.parts {
+            for sender in &part.forced {
+                let limit = units(side.forced(sender));
+                let only = transport.add(limit, [demand.holder(sender.chunk).0]);
+                transport.ship_greedily(only, 1, limit);
+            }
+            if part.count > 0 {
+                let limit = units(side.free(part));
+                let holders = part.free.iter().map(|chunk| demand.holder(*chunk).0);
+                let shared = transport.add(limit, holders);
+                transport.ship_greedily(shared, part.count, limit);
+            }
+        }
+    }
+    let worst = transport.balance(Rounding::Up, 1);
+    // The flow counts in units; the set that it found gives the bound in bytes.
+    let mut is_in = vec![false; view.cluster.nodes.len()];
+    worst.nodes.iter().for_each(|&node| is_in[node as usize] = true);
+    let rate = view.cluster.ids().filter(|node| is_in[node.index()]);
+    ratio(
+        demands.iter().map(|demand| bytes_left_to(&is_in, demand, side)).sum(),
+        rate.map(|node| side.rate(view, node)).sum(),
+    )
+}
+
+/// What the nodes of a set have to send or read of a stripe when all others do what they can.
+fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
+    let holds = |chunk: ChunkIndex| is_in[demand.holder(chunk).index()];
+    let of_part = |part: &Part| {
+        let forced = part.forced.iter().filter(|sender| holds(sender.chunk));
+        let forced: u64 = forced.map(|sender| side.forced(sender)).sum();
+        let outside = part.free.iter().filter(|chunk| !holds(**chunk)).count();
+        forced + part.count.saturating_sub(outside) as u64 * side.free(part)
     };
-    let mut nodes: Vec<(f64, NodeId)> = view
-        .cluster
-        .ids()
-        .filter(|node| !jobs_on[node.index()].is_empty())
-        .map(|node| (up(view, node) / interest(node), node))
-        .collect();
-    nodes.sort_by(|a, b| a.0.total_cmp(&b.0));
-
-    let mut outside: Vec<usize> = demands.iter().map(|demand| demand.job.survivors.len()).collect();
-    let (mut bytes, mut rate, mut seconds) = (0.0, 0.0, 0.0f64);
-    for (_, node) in nodes {
-        for &index in &jobs_on[node.index()] {
-            let (demand, outside) = (&demands[index as usize], &mut outside[index as usize]);
-            bytes += demand.bytes_without(*outside - 1) - demand.bytes_without(*outside);
-            *outside -= 1;
-        }
-        rate += up(view, node);
-        seconds = seconds.max(ratio(bytes, rate));
-    }
-    seconds
+    demand.bytes(demand.need.parts.iter().map(of_part).sum())
 }
 
-/// Everything that is sent, over all links that can send or receive it; and every rebuilt chunk,
-/// over the links of the nodes that may keep it.
+/// Everything that is sent, over all links that can send or receive it.
 fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
     let mut takes_part: Vec<bool> = view.accepts.to_vec();
     for (_, node) in demands.iter().flat_map(|demand| &demand.job.survivors) {
         takes_part[node.index()] = true;
     }
-    let rates = |is_in: &[bool], rate: fn(&View<'_>, NodeId) -> f64| -> f64 {
-        view.cluster.ids().filter(|node| is_in[node.index()]).map(|node| rate(view, node)).sum()
+    let rates = |rate: fn(&View<'_>, NodeId) -> f64| -> f64 {
+        let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
+        nodes.map(|node| rate(view, node)).sum()
     };
-    let sent: f64 = demands.iter().map(Demand::bytes).sum();
-    let kept = demands.iter().map(|d| d.job.lost.len() as f64 * d.job.chunk_bytes as f64).sum();
-    ratio(sent, rates(&takes_part, up))
-        .max(ratio(sent, rates(&takes_part, down)))
-        .max(ratio(kept, rates(view.accepts, down)))
+    let moved = demands.iter().map(Demand::moved_bytes).sum();
+    ratio(moved, rates(up)).max(ratio(moved, rates(down)))
+}
+
+/// Every rebuilt chunk, received and written by a node that may keep it.
+fn destination_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+    let mut fastest: Vec<NodeId> =
+        view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
+    fastest.sort_by(|a, b| keeping(view, *b).total_cmp(&keeping(view, *a)));
+    let alone = |demand: &Demand<'_>| {
+        // The slowest of its destinations, if they are the fastest that may keep a chunk.
+        let mut free = fastest.iter().filter(|node| demand.may_keep(**node, view));
+        let slowest = free.nth(demand.job.lost.len() - 1);
+        slowest.map_or(0.0, |node| ratio(demand.job.chunk_bytes as f64, keeping(view, *node)))
+    };
+    let alone = demands.iter().map(alone).fold(0.0, f64::max);
+
+    let unit = unit_bytes(demands);
+    let supplies = |nodes: &mut dyn Iterator<Item = NodeId>| -> Vec<Supply> {
+        nodes.map(|node| Supply::of_rate(keeping(view, node) / unit)).collect()
+    };
+    let kept: usize = demands.iter().map(|demand| demand.job.lost.len()).sum();
+    if kept * fastest.len() > PAIRS_MAX {
+        let bytes =
+            |demand: &Demand<'_>| demand.job.lost.len() as f64 * demand.job.chunk_bytes as f64;
+        let units = demands.iter().map(bytes).sum::<f64>() / unit;
+        return alone.max(seconds_to_ship(&supplies(&mut fastest.into_iter()), units));
+    }
+    let mut transport = Transport::new(supplies(&mut view.cluster.ids()));
+    for demand in demands {
+        let limit = (demand.job.chunk_bytes as f64 / unit).floor() as u32;
+        let free: Vec<u32> = fastest
+            .iter()
+            .filter(|node| demand.may_keep(**node, view))
+            .map(|node| node.0)
+            .collect();
+        let count = demand.job.lost.len().min(free.len());
+        let keepers = transport.add(limit, free);
+        transport.ship_greedily(keepers, count, limit);
+    }
+    // A chunk is kept by one node: with chunks of one length, whole ones are exact.
+    let equal =
+        demands.iter().all(|demand| demand.job.chunk_bytes as f64 >= unit * CHUNK_UNITS as f64);
+    let rounding = if equal { Rounding::Down(CHUNK_UNITS as u32) } else { Rounding::Up };
+    alone.max(transport.balance(rounding, 1).seconds)
+}
+
+/// Bytes of a unit: so many that the longest chunk has [`CHUNK_UNITS`].
+fn unit_bytes(demands: &[Demand<'_>]) -> f64 {
+    let longest = demands.iter().map(|demand| demand.job.chunk_bytes).max();
+    longest.unwrap_or(1).max(1) as f64 / CHUNK_UNITS as f64
 }
 
 fn up(view: &View<'_>, node: NodeId) -> f64 {
@@ -160,6 +238,16 @@ fn up(view: &View<'_>, node: NodeId) -> f64 {
 
 fn down(view: &View<'_>, node: NodeId) -> f64 {
     view.cluster.node(node).downlink_free().0.max(0.0)
+}
+
+/// A disk that is not modelled is never the slowest.
+fn disk(rate: Option<crate::cluster::Rate>) -> f64 {
+    rate.map_or(f64::INFINITY, |rate| rate.0.max(0.0))
+}
+
+/// How fast a node receives and writes.
+fn keeping(view: &View<'_>, node: NodeId) -> f64 {
+    down(view, node).min(disk(view.cluster.node(node).disk_write))
 }
 
 /// No bytes need no time, even over no link.

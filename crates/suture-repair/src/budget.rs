@@ -89,6 +89,10 @@ impl Budget {
     /// Reserves what `plan` needs at every participant, or nothing.
     /// Slices are multiples of `alignment` bytes.
     pub fn admit(&mut self, repair: RepairId, plan: &Plan, alignment: u32) -> Admission {
+        // The usual reason to wait, and much cheaper to find than the memory that a plan needs.
+        if plan.participants().into_iter().any(|node| self.tasks(node) >= TASKS_MAX) {
+            return Admission::Later;
+        }
         let fit = match self.fit(plan, alignment) {
             Ok(fit) => fit,
             Err(refusal) => return refusal,

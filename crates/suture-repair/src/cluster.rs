@@ -96,6 +96,17 @@ impl Cluster {
         self.nodes.iter().position(|n| n.name == name).map(|i| NodeId(i as u32))
     }
 
+    /// The rack of this name, new or known; racks are numbered in the order in which they are
+    /// first named.
+    pub fn rack(&mut self, name: &str) -> RackId {
+        let known = self.racks.iter().position(|rack| rack == name);
+        let index = known.unwrap_or_else(|| {
+            self.racks.push(name.to_string());
+            self.racks.len() - 1
+        });
+        RackId(index as u32)
+    }
+
     /// All ids in order.
     pub fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)

@@ -149,7 +149,10 @@ impl Coordinator {
     /// One event.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
-            Input::NodeAdded(id, node) => self.add_node(now, id, node),
+            Input::NodeAdded { id, node, rack } => {
+                let rack = rack.map(|name| self.cluster.rack(&name));
+                self.add_node(now, id, Node { rack, ..node });
+            }
             Input::Agent { node, message } => self.hear(now, node, message),
             Input::AgentLost(node) => {
                 if self.health.session_lost(node) {
@@ -244,12 +247,26 @@ impl Coordinator {
         if id.index() == self.cluster.nodes.len() {
             self.cluster.nodes.push(node);
             self.health.add(now, false);
+        } else if self.cluster.node(id).rack != node.rack {
+            return self.move_node(id, node);
         } else {
             self.cluster.nodes[id.index()] = node;
         }
         let mut load = Load::new(&self.cluster);
         load.add_load(&self.load);
         self.load = load;
+    }
+
+    /// A node is in another rack than before. What runs is charged again, because a plan crosses
+    /// racks according to where its nodes are now, and must be taken off as it was put on.
+    fn move_node(&mut self, id: NodeId, node: Node) {
+        // Plans were made for another world, and what was blocked for want of racks may go now.
+        self.unplan();
+        self.look_again();
+        self.cluster.nodes[id.index()] = node;
+        let running = self.running.values().filter_map(|attempt| attempt.work.as_ref());
+        let charged = running.map(|work| (&work.plan, work.job.facts()));
+        self.load = Load::of(&self.cluster, charged);
     }
 
     fn hear(&mut self, now: Time, node: NodeId, message: FromAgent) {

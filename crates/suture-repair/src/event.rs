@@ -17,8 +17,15 @@ use crate::time::{Span, Time};
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A node was registered, or its rates changed. Ids are given in order.
-    NodeAdded(NodeId, Node),
+    /// A node was registered, or its rates or its rack changed.
+    NodeAdded {
+        /// Ids are given in order.
+        id: NodeId,
+        /// The node, but for its rack.
+        node: Node,
+        /// The name of its rack, if it says one; the core numbers racks.
+        rack: Option<String>,
+    },
     /// An agent said something.
     Agent {
         /// Who.

@@ -3,7 +3,8 @@
 //! Place: beside `[plan -> ... -> slices]`; agents, simulators and planners are tested against it.
 //! Slow and obvious on purpose. There are no slices and no network: a node that is asked for its
 //! sum asks its children for theirs first. A lane without a decoder is one recursion over the
-//! tree; a lane with one hands the helpers' bytes to the code's own naive executor.
+//! tree; a lane with one hands the helpers' bytes to the code's own naive executor, which forms their
+//! traces or combinations on the way.
 //!
 //! Invariant: it uses nothing of a plan but what `suture-plan-1` says, and nothing of the helpers
 //! but the chunks that they hold.
@@ -30,8 +31,7 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
     let range_bytes = plan.range.bytes() as usize;
     let mut rebuilt: Chunks = plan.lost.iter().map(|&lost| (lost, vec![0; range_bytes])).collect();
     for lane in &plan.lanes {
-        let helpers = lane.helpers(facts);
-        let dag = facts.code.repair_dag(&lane.lost, &helpers).expect("the plan is valid");
+        let dag = dag(lane, facts);
         let run = Run { facts, chunks, lane, dag: &dag };
         for piece in plan.pieces(lane) {
             let parts = match lane.decoder {
@@ -46,6 +46,18 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
         }
     }
     rebuilt
+}
+
+/// What the lane computes: the repair from its helpers, or that of its trace scheme.
+fn dag(lane: &Lane, facts: &StripeFacts<'_>) -> Dag {
+    let dag = match lane.scheme {
+        None => facts.code.repair_dag(&lane.lost, &lane.helpers(facts)),
+        Some(id) => {
+            let scheme = facts.code.scheme(id.0).expect("the plan is valid: the scheme is known");
+            facts.code.trace_dag(scheme)
+        }
+    };
+    dag.expect("the plan is valid")
 }
 
 /// Bytes `range` of each sub-chunk of `chunk`, one after the other: what [`execute`] should give.

@@ -20,7 +20,7 @@ pub use fault::{LaneFault, PlanFault};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use suture_code::{Code, Dag};
+use suture_code::{Code, Dag, Scheme};
 
 use crate::id::{ChunkIndex, NodeId, StripeId};
 
@@ -121,9 +121,17 @@ pub struct Lane {
     pub edges: Vec<Edge>,
 }
 
-/// Names a trace repair scheme of a code.
+/// Names a trace repair scheme of a code: by its [`Scheme::id`], a hash of what it is, so that two
+/// ends which know different schemes never mean different ones by the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemeId(pub u32);
+
+impl SchemeId {
+    /// The name of a scheme. [`Code::scheme`] finds it again.
+    pub fn of(scheme: &Scheme) -> SchemeId {
+        SchemeId(scheme.id())
+    }
+}
 
 /// How a relay treats what passes through it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +225,12 @@ impl Plan {
         self.pieces(lane).map(Range::bytes).sum()
     }
 
+    /// How many bytes traces of so many bits for each byte take for all of `lane`: bit planes, 64
+    /// symbols at a time, each piece by itself.
+    pub fn trace_bytes(&self, lane: &Lane, bits: u64) -> u64 {
+        self.pieces(lane).map(|piece| bits * 8 * piece.bytes().div_ceil(64)).sum()
+    }
+
     /// The slices of `lane`: its pieces cut at multiples of `slice_bytes` from each piece's start.
     /// Every participant derives the same list, so a slice's index names it on the wire.
     pub fn windows(&self, lane: &Lane, slice_bytes: u32) -> Windows {
@@ -287,12 +301,16 @@ impl Windows {
 
 impl Lane {
     /// The helper set, ascending: every child that holds a surviving chunk, and the decoder if it
-    /// holds one. What the edges carry follows from it.
+    /// holds one. What the edges carry follows from it; in a lane of traces it follows from the
+    /// scheme, and a decoder whose chunk the scheme does without is no helper.
     pub fn helpers(&self, facts: &StripeFacts<'_>) -> Vec<ChunkIndex> {
         let nodes = self.edges.iter().map(|edge| edge.child).chain(self.decoder);
         let mut helpers: Vec<ChunkIndex> = nodes.filter_map(|node| facts.chunk_on(node)).collect();
         helpers.sort_unstable();
         helpers.dedup();
+        if let Some(scheme) = self.scheme.and_then(|scheme| facts.code.scheme(scheme.0)) {
+            helpers.retain(|chunk| !scheme.missing().contains(chunk));
+        }
         helpers
     }
 
@@ -307,8 +325,7 @@ impl Lane {
             let helpers = self.helpers(facts);
             return code.repair_dag(&self.lost, &helpers).map_err(LaneFault::Helpers);
         };
-        let scheme = code.schemes().iter().find(|scheme| scheme.id() == id.0);
-        let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code })?;
+        let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
         code.trace_dag(scheme).map_err(LaneFault::Helpers)
     }
 

@@ -6,26 +6,52 @@
 //! Planning is a pure function of (policy, jobs, view, seed).
 //!
 //! In steps: each job becomes a `Task` (what has to flow, who may take part) or a refusal; the
-//! balance (`random`, `greedy`) gives every task its nodes; and tasks with nodes become plans.
-//! Shapes (`star`, `ppr`, `chain`) know no nodes: a shape is a list of parents for so many helpers.
+//! balance (`random`, `lru`, `repairboost`, `chameleon`, `car`, `greedy`) decides about the helpers
+//! and destinations of every task; with the shape (`star`, `ppr`, `chain`, `ppt`, `pivot`, `rack`,
+//! `tunable`) that becomes a `Route`, and a route is a plan of one lane. A balance that thinks in
+//! several lanes hands its lanes to `Task::plan` itself.
 
+pub mod car;
 mod chain;
+mod chameleon;
+mod chameleon_artifact;
+mod crossing;
+mod destination;
+mod error;
+mod flow;
+mod frame;
 mod greedy;
+mod intake;
+mod join;
 mod least;
+mod lru;
+mod mix;
+pub mod pivot;
+mod potential;
 mod ppr;
+mod ppt;
+mod rack;
 mod random;
+mod repairboost;
+mod route;
+mod split;
 mod star;
+mod tally;
 mod task;
+mod tunable;
 
-use std::fmt;
+use suture_code::Code;
 
-use suture_code::{Code, CodeError};
+pub use error::PlanError;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
-use crate::plan::{Carries, Plan, StripeFacts};
-use crate::policy::{Balance, NotBuilt, Policy, Shape};
+use crate::plan::{Plan, StripeFacts};
+use crate::policy::{Balance, Policy, Shape};
+use car::Recovery;
+use chameleon::Account;
+use route::Joiner;
 use task::Task;
 
 /// One stripe with lost chunks that a plan is asked for.
@@ -70,6 +96,22 @@ pub struct View<'a> {
     pub load: &'a Load,
     /// What every agent can execute.
     pub abilities: Abilities,
+}
+
+/// What a link without any free capacity counts as: so slow that every other one is better, but
+/// still a number that can be compared.
+const DEAD_LINK: Rate = Rate(1e-9);
+
+impl View<'_> {
+    /// What is free of the uplink, in bytes per second; above zero.
+    fn up(&self, node: NodeId) -> f64 {
+        self.cluster.node(node).uplink_free().0.max(DEAD_LINK.0)
+    }
+
+    /// What is free of the downlink, in bytes per second; above zero.
+    fn down(&self, node: NodeId) -> f64 {
+        self.cluster.node(node).downlink_free().0.max(DEAD_LINK.0)
+    }
 }
 
 /// The kinds of edges that agents can execute.
@@ -118,51 +160,72 @@ pub struct Batch {
     pub refused: Vec<(usize, PlanError)>,
 }
 
-/// Why a stripe has no plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlanError {
-    /// The survivors do not determine the lost chunks.
-    NotEnoughChunks {
-        /// How many chunks the code needs.
-        needed: usize,
-        /// How many are left.
-        available: usize,
-    },
-    /// Every living node holds a chunk of the stripe already, or is full.
-    NoDestination,
-    /// The code refused the helper set.
-    Code(CodeError),
-    /// The policy's shape joins sums, and this code's repair is not a sum of whole chunks.
-    NoSums {
-        /// The shape.
-        shape: Shape,
-        /// The code.
-        code: Code,
-    },
-    /// Some agent cannot execute the kind of edge that the repair needs.
-    Inability {
-        /// The kind of edge.
-        needed: Carries,
-    },
-    /// The policy cannot be planned with yet.
-    NotBuilt(NotBuilt),
-}
-
 /// Plans a batch. The order of jobs matters to nobody but ties; plans come in their order.
 ///
 /// # Panics
-/// When a job or the view names a node that the cluster does not have.
+/// When the view is not of its own cluster, or a job excludes or avoids nodes that there are not.
 pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    if let Err(missing) = policy.built() {
-        let refused = (0..jobs.len()).map(|job| (job, PlanError::NotBuilt(missing)));
-        return Batch { plans: Vec::new(), refused: refused.collect() };
+    let usable = policy.plannable().map_err(PlanError::Policy);
+    if let Err(error) = usable.and_then(|()| check(policy, view)) {
+        return Batch::refuse_all(jobs, &error);
     }
-    match policy.shape {
-        Shape::Mix => {
-            best_of(&[Shape::Star, Shape::Ppr, Shape::Chain], policy.balance, jobs, view, seed)
+    match (policy.shape, policy.balance) {
+        (Shape::Split, Balance::Flow) => flow_over_racks(jobs, view, seed),
+        (Shape::Mix, Balance::Flow) => mix::plan(jobs, view, seed),
+        (Shape::Mix, balance) => {
+            best_of(&[Shape::Star, Shape::Ppr, Shape::Chain], balance, jobs, view, seed)
         }
-        shape => plan_shape(shape, policy.balance, jobs, view, seed),
+        (shape, balance) => plan_shape(shape, balance, jobs, view, seed),
     }
+}
+
+/// Whether the cluster has what the policy looks at.
+fn check(policy: Policy, view: &View<'_>) -> Result<(), PlanError> {
+    let cluster = view.cluster;
+    let name = |node: &Node| node.name.clone();
+    // A link that carries nothing is a fact of life: it is used when nothing else will do.
+    let is_no_rate = |rate: Rate| rate.0.is_nan() || rate.0 < 0.0;
+    for node in &cluster.nodes {
+        for (link, rate) in [("uplink", node.uplink), ("downlink", node.downlink)] {
+            if is_no_rate(rate) {
+                return Err(PlanError::NoRate { node: name(node), link });
+            }
+        }
+    }
+    let outside = cluster.nodes.iter().find(|node| node.rack.is_none());
+    if let Some(name_of_part) = policy.needs_racks()
+        && (cluster.racks.is_empty() || outside.is_some())
+    {
+        let node = outside.filter(|_| !cluster.racks.is_empty()).map(name);
+        return Err(PlanError::NoRacks { name: name_of_part, node });
+    }
+    let has_disk = |node: &&Node| node.disk_read.is_some() && node.disk_write.is_some();
+    match (policy.needs_disks(), cluster.nodes.iter().find(|node| !has_disk(node))) {
+        (Some(name_of_part), Some(node)) => {
+            Err(PlanError::NoDisks { name: name_of_part, node: name(node) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Flow; where racks have links of their own, which it does not weigh, whichever of it, trees by
+/// prices, and trees that cross the core as seldom as they can has the lowest peak.
+fn flow_over_racks(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
+    let batch = flow::plan(jobs, view, seed);
+    if view.cluster.core.is_none() {
+        return batch;
+    }
+    let served = batch.plans.len();
+    let priced = potential::batch(jobs, view, potential::Kinds::Chunks, seed);
+    let others = [priced, crossing::plan(jobs, view, seed)].into_iter().flatten();
+    let mut best = (peak_seconds(&batch, jobs, view), batch);
+    for other in others.filter(|other| other.plans.len() == served) {
+        let peak = peak_seconds(&other, jobs, view);
+        if peak < best.0 {
+            best = (peak, other);
+        }
+    }
+    best.1
 }
 
 /// The batch that serves the most jobs and then has the lowest peak; of equals, the first: shapes
@@ -199,16 +262,29 @@ fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, see
             Err(error) => refused.push((index, error)),
         }
     }
-    let places = match balance {
-        Balance::Random => random::place(&tasks, view, seed),
-        Balance::Greedy => greedy::place(&tasks, view, seed),
+    let joiner = &mut Joiner::new(view);
+    let routes = match balance {
+        Balance::Random => random::place(&tasks, view, seed, joiner),
+        Balance::Lru => lru::place(&tasks, view, joiner),
+        Balance::RepairBoost => repairboost::place(&tasks, view, joiner),
+        Balance::Car => car::place(&tasks, Recovery::Aware, view, seed, joiner),
+        Balance::CarRandom => car::place(&tasks, Recovery::Random, view, seed, joiner),
+        Balance::Chameleon => chameleon::place(&tasks, Account::Links, view, joiner),
+        Balance::ChameleonIo => chameleon::place(&tasks, Account::LinksAndDisks, view, joiner),
+        Balance::ChameleonArtifact => chameleon_artifact::place(&tasks, view, joiner),
+        Balance::Greedy => greedy::place(&tasks, view, seed, joiner),
         other => unreachable!("{other} is not built, and was refused before"),
     };
-    let plans = tasks.iter().zip(&places).map(|(task, place)| task.plan(place)).collect();
+    let plans = tasks.iter().zip(&routes).map(|(task, route)| route.plan(task)).collect();
     Batch { plans, refused }
 }
 
 impl Batch {
+    fn refuse_all(jobs: &[Job], error: &PlanError) -> Batch {
+        let refused = (0..jobs.len()).map(|job| (job, error.clone()));
+        Batch { plans: Vec::new(), refused: refused.collect() }
+    }
+
     /// Each plan beside its job.
     pub fn planned<'a>(&'a self, jobs: &'a [Job]) -> impl Iterator<Item = (&'a Job, &'a Plan)> {
         let mut refused = self.refused.iter().map(|(index, _)| *index).peekable();
@@ -217,43 +293,3 @@ impl Batch {
         planned.map(|(_, job)| job).zip(&self.plans)
     }
 }
-
-impl PlanError {
-    /// Whether the survivors do not determine what is lost: nothing but returning chunks can help.
-    pub fn is_beyond_repair(&self) -> bool {
-        matches!(
-            self,
-            PlanError::NotEnoughChunks { .. } | PlanError::Code(CodeError::NotDetermined { .. })
-        )
-    }
-}
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PlanError::NotEnoughChunks { needed, available } => {
-                write!(f, "{available} chunks are left, {needed} are needed")
-            }
-            PlanError::NoDestination => {
-                write!(
-                    f,
-                    "no node can take the chunk: each holds one of the stripe, is full, or is down"
-                )
-            }
-            PlanError::Code(error) => error.fmt(f),
-            PlanError::NoSums { shape, code } => write!(
-                f,
-                "the shape '{shape}' joins partial sums, which {code} does not have; use star or mix"
-            ),
-            PlanError::Inability { needed } => {
-                write!(
-                    f,
-                    "the repair needs edges that carry '{needed}', which some agent cannot execute"
-                )
-            }
-            PlanError::NotBuilt(missing) => missing.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for PlanError {}

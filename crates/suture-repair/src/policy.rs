@@ -4,8 +4,9 @@
 //! The shape says how helpers are joined to a tree, the balance who helps and who receives, the
 //! schedule what runs when. Every published algorithm is one triple, so that they can be crossed.
 //!
-//! Every name that Suture will ever understand parses today; what this version cannot plan is
-//! refused by `Policy::built`, so a script learns "not built yet" and never "no such thing".
+//! Every name that Suture will ever understand parses today; what this version cannot plan is refused
+//! by `Policy::plannable`, so a script learns "not built yet" and never "no such thing". Planning
+//! ignores the schedule, and where one is not built yet everything runs at once.
 //! To add one: a variant, a row of its table, an arm in `planner.rs`.
 
 use std::fmt;
@@ -60,6 +61,8 @@ pub enum Balance {
     RepairBoost,
     /// CAR's minimal racks.
     Car,
+    /// CAR's baseline: its destinations, and anyone's help.
+    CarRandom,
     /// ChameleonEC's dispatch rule.
     Chameleon,
     /// ChameleonEC as its published code does it, with a partial sort.
@@ -94,11 +97,11 @@ const SHAPES: &[(&str, Shape, Built)] = &[
     ("star", Shape::Star, Built::Yes),
     ("ppr", Shape::Ppr, Built::Yes),
     ("chain", Shape::Chain, Built::Yes),
-    ("ppt", Shape::Ppt, Built::NotYet),
-    ("pivot", Shape::Pivot, Built::NotYet),
-    ("rack", Shape::Rack, Built::NotYet),
-    ("tunable", Shape::Tunable, Built::NotYet),
-    ("split", Shape::Split, Built::NotYet),
+    ("ppt", Shape::Ppt, Built::Yes),
+    ("pivot", Shape::Pivot, Built::Yes),
+    ("rack", Shape::Rack, Built::Yes),
+    ("tunable", Shape::Tunable, Built::Yes),
+    ("split", Shape::Split, Built::Yes),
     ("trace", Shape::Trace, Built::NotYet),
     ("mix", Shape::Mix, Built::Yes),
 ];
@@ -106,13 +109,14 @@ const SHAPES: &[(&str, Shape, Built)] = &[
 /// The name of each balance, and whether this version plans it.
 const BALANCES: &[(&str, Balance, Built)] = &[
     ("random", Balance::Random, Built::Yes),
-    ("lru", Balance::Lru, Built::NotYet),
-    ("repairboost", Balance::RepairBoost, Built::NotYet),
-    ("car", Balance::Car, Built::NotYet),
-    ("chameleon", Balance::Chameleon, Built::NotYet),
-    ("chameleon:artifact", Balance::ChameleonArtifact, Built::NotYet),
-    ("chameleon:io", Balance::ChameleonIo, Built::NotYet),
-    ("flow", Balance::Flow, Built::NotYet),
+    ("lru", Balance::Lru, Built::Yes),
+    ("repairboost", Balance::RepairBoost, Built::Yes),
+    ("car", Balance::Car, Built::Yes),
+    ("car:random", Balance::CarRandom, Built::Yes),
+    ("chameleon", Balance::Chameleon, Built::Yes),
+    ("chameleon:artifact", Balance::ChameleonArtifact, Built::Yes),
+    ("chameleon:io", Balance::ChameleonIo, Built::Yes),
+    ("flow", Balance::Flow, Built::Yes),
     ("greedy", Balance::Greedy, Built::Yes),
 ];
 
@@ -123,7 +127,7 @@ const SCHEDULES: &[(&str, Schedule, Built)] = &[
     ("slots", Schedule::Slots, Built::NotYet),
     ("adaptive", Schedule::Adaptive, Built::NotYet),
     ("phases", Schedule::Phases(PHASE_SECONDS), Built::NotYet),
-    ("waves", Schedule::Waves, Built::NotYet),
+    ("waves", Schedule::Waves, Built::Yes),
 ];
 
 /// The length of ChameleonEC's phases when none is given: the paper's default.
@@ -142,8 +146,7 @@ const PRESETS: &[(&str, Policy)] = &[
     ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, Schedule::Slots)),
     ("repairboost+rp", policy(Shape::Chain, Balance::RepairBoost, Schedule::Slots)),
     ("flow", policy(Shape::Split, Balance::Flow, Schedule::Waves)),
-    // Becomes mix/flow/waves when those are built.
-    ("suture", policy(Shape::Mix, Balance::Greedy, Schedule::All)),
+    ("suture", policy(Shape::Mix, Balance::Flow, Schedule::Waves)),
 ];
 
 const fn policy(shape: Shape, balance: Balance, schedule: Schedule) -> Policy {
@@ -167,13 +170,30 @@ pub enum Part {
     Schedule,
 }
 
-/// This version knows the name and cannot plan with it yet.
+/// Why a policy cannot be used, although its name is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotBuilt {
-    /// Which part of the policy.
-    pub part: Part,
-    /// Its name.
-    pub name: &'static str,
+pub enum PolicyFault {
+    /// This version knows the name, and no more.
+    NotBuilt {
+        /// Which part of the policy.
+        part: Part,
+        /// Its name.
+        name: &'static str,
+    },
+    /// The policy looks at something of nodes that agents do not report yet.
+    NotReported {
+        /// What needs it: a shape or a balance.
+        name: &'static str,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The balance does not decide what the shape has to know.
+    Apart {
+        /// The shape.
+        shape: Shape,
+        /// The balance.
+        balance: Balance,
+    },
 }
 
 /// Why a text is not a policy.
@@ -217,22 +237,78 @@ impl Policy {
         PRESETS.iter().copied()
     }
 
-    /// Whether this version can plan with it.
+    /// Whether this version can plan with it, whatever the schedule.
     ///
     /// # Errors
-    /// The first part that is not built yet.
-    pub fn built(self) -> Result<(), NotBuilt> {
-        let missing = |part, (name, built)| match built {
-            Built::Yes => Ok(()),
-            Built::NotYet => Err(NotBuilt { part, name }),
-        };
-        missing(Part::Shape, entry(SHAPES, self.shape))?;
-        missing(Part::Balance, entry(BALANCES, self.balance))?;
-        missing(Part::Schedule, entry(SCHEDULES, self.schedule.without_parameter()))
+    /// What is missing.
+    pub fn plannable(self) -> Result<(), PolicyFault> {
+        is_built(Part::Shape, entry(SHAPES, self.shape))?;
+        is_built(Part::Balance, entry(BALANCES, self.balance))?;
+        match self.shape.fits(self.balance) {
+            true => Ok(()),
+            false => Err(PolicyFault::Apart { shape: self.shape, balance: self.balance }),
+        }
+    }
+
+    /// Whether this version can plan with what it knows of its agents.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn runnable(self) -> Result<(), PolicyFault> {
+        self.plannable()?;
+        match self.needs_disks() {
+            Some(name) => Err(PolicyFault::NotReported { name, what: "rates of disks" }),
+            None => Ok(()),
+        }
+    }
+
+    /// The name of the part for which every node has to be in a rack, if there is one.
+    pub fn needs_racks(self) -> Option<&'static str> {
+        match (self.shape, self.balance) {
+            (Shape::Rack, _) => Some(entry(SHAPES, self.shape).0),
+            (_, Balance::Car | Balance::CarRandom) => Some(entry(BALANCES, self.balance).0),
+            _ => None,
+        }
+    }
+
+    /// The name of the part for which every disk's rates have to be known, if there is one.
+    pub fn needs_disks(self) -> Option<&'static str> {
+        (self.balance == Balance::ChameleonIo).then(|| entry(BALANCES, self.balance).0)
+    }
+}
+
+fn is_built(part: Part, (name, built): (&'static str, Built)) -> Result<(), PolicyFault> {
+    match built {
+        Built::Yes => Ok(()),
+        Built::NotYet => Err(PolicyFault::NotBuilt { part, name }),
+    }
+}
+
+impl Shape {
+    /// Whether the balance decides what the shape has to know, and no more than it can follow.
+    fn fits(self, balance: Balance) -> bool {
+        use Balance::{Chameleon, ChameleonArtifact, ChameleonIo, Flow, RepairBoost};
+        match (self, balance) {
+            (Shape::Split | Shape::Mix, Flow) => true,
+            (Shape::Split, _) | (_, Flow) => false,
+            (Shape::Tunable, Chameleon | ChameleonArtifact | ChameleonIo) => true,
+            (Shape::Tunable, _) | (_, Chameleon | ChameleonArtifact | ChameleonIo) => false,
+            (Shape::Ppt | Shape::Pivot | Shape::Rack, RepairBoost) => false,
+            _ => true,
+        }
     }
 }
 
 impl Schedule {
+    /// What is run in its place: a schedule that is not built yet lets everything start at once,
+    /// which the plans of every policy can bear.
+    pub fn in_force(self) -> Schedule {
+        match entry(SCHEDULES, self.without_parameter()) {
+            (_, Built::Yes) => self,
+            (_, Built::NotYet) => Schedule::All,
+        }
+    }
+
     fn without_parameter(self) -> Schedule {
         match self {
             Schedule::Window(_) => Schedule::Window(None),
@@ -352,9 +428,41 @@ impl fmt::Display for Part {
     }
 }
 
-impl fmt::Display for NotBuilt {
+impl fmt::Display for PolicyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the {} '{}' is not built yet in this version", self.part, self.name)
+        match self {
+            PolicyFault::NotBuilt { part, name } => {
+                write!(f, "the {part} '{name}' is not built yet in this version")
+            }
+            PolicyFault::NotReported { name, what } => {
+                write!(f, "'{name}' needs {what}, which agents do not report yet in this version")
+            }
+            PolicyFault::Apart { shape: Shape::Tunable, balance } => write!(
+                f,
+                "the shape 'tunable' has to be told who receives how often, which the balance \
+                 '{balance}' does not decide; use chameleon"
+            ),
+            PolicyFault::Apart { shape, balance: Balance::Flow } => write!(
+                f,
+                "the balance 'flow' decides about ranges of chunks, which the shape '{shape}' \
+                 cannot follow; use split"
+            ),
+            PolicyFault::Apart { shape: Shape::Split, balance } => write!(
+                f,
+                "the shape 'split' has to be told who serves which range of a chunk, which the \
+                 balance '{balance}' does not decide; use flow"
+            ),
+            PolicyFault::Apart { shape, balance: Balance::RepairBoost } => write!(
+                f,
+                "the balance 'repairboost' needs a graph that is known before its nodes, and the \
+                 shape '{shape}' has none; use star, ppr or chain"
+            ),
+            PolicyFault::Apart { shape, balance } => write!(
+                f,
+                "the balance '{balance}' decides who receives how often, which the shape '{shape}' \
+                 cannot follow; use tunable"
+            ),
+        }
     }
 }
 
@@ -382,7 +490,7 @@ impl fmt::Display for PolicyError {
     }
 }
 
-impl std::error::Error for NotBuilt {}
+impl std::error::Error for PolicyFault {}
 impl std::error::Error for PolicyError {}
 
 #[cfg(test)]
@@ -403,7 +511,7 @@ mod tests {
             ("repairboost+ppr", "ppr/repairboost/slots"),
             ("repairboost+rp", "chain/repairboost/slots"),
             ("flow", "split/flow/waves"),
-            ("suture", "mix/greedy/all"),
+            ("suture", "mix/flow/waves"),
         ] {
             let policy: Policy = preset.parse().unwrap();
             assert_eq!(policy, triple.parse().unwrap(), "{preset}");
@@ -446,15 +554,26 @@ mod tests {
 
     #[test]
     fn what_is_not_built_says_so_and_names_the_part() {
-        let refused = |text: &str| text.parse::<Policy>().unwrap().built().unwrap_err().to_string();
-        assert_eq!(refused("pivot"), "the shape 'pivot' is not built yet in this version");
-        assert_eq!(refused("star/lru/all"), "the balance 'lru' is not built yet in this version");
-        assert_eq!(
-            refused("star/random/slots"),
-            "the schedule 'slots' is not built yet in this version"
-        );
-        for text in ["suture", "cr", "ppr", "rp", "chain/greedy/window:3"] {
-            assert_eq!(text.parse::<Policy>().unwrap().built(), Ok(()), "{text}");
+        let policy = |text: &str| text.parse::<Policy>().unwrap();
+        let refused = policy("trace/random/all").plannable().unwrap_err().to_string();
+        assert_eq!(refused, "the shape 'trace' is not built yet in this version");
+        for (name, preset) in Policy::presets() {
+            assert_eq!(preset.plannable(), Ok(()), "{name}");
+        }
+        assert_eq!(policy("repairboost+rp").schedule.in_force(), Schedule::All);
+        let window = policy("chain/greedy/window:3").schedule;
+        assert_eq!(window.in_force(), window);
+    }
+
+    #[test]
+    fn a_shape_and_a_balance_that_do_not_fit_are_told_why() {
+        for (text, reason) in [
+            ("tunable/random/all", "which the balance 'random' does not decide; use chameleon"),
+            ("star/chameleon/all", "which the shape 'star' cannot follow; use tunable"),
+            ("pivot/repairboost/all", "the shape 'pivot' has none; use star, ppr or chain"),
+        ] {
+            let fault = text.parse::<Policy>().unwrap().plannable().unwrap_err().to_string();
+            assert!(fault.ends_with(reason), "{text}: {fault}");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Short stories of the coordinator alone: events in, effects out, by hand.
 
-use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::coordinator::{Config, Coordinator};
 use suture_repair::event::{Command, Commit, Health, Input, Output, Report, Timers};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
+};
 use suture_repair::message::{
     Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
 };
@@ -45,10 +47,15 @@ fn copy(stripe: u64, chunk: u8, stamp: u64) -> ChunkCopy {
 
 impl Story {
     fn new(nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
+        Story::by("suture", nodes, stripes)
+    }
+
+    /// Planned by this policy.
+    fn by(policy: &str, nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
         let config = Config {
             epoch: 1,
             timers: TIMERS,
-            policy: "suture".parse().expect("a policy"),
+            policy: policy.parse().expect("a policy"),
             seed: 1,
             paused: false,
             failed: Vec::new(),
@@ -79,6 +86,13 @@ impl Story {
         let held = self.core.stripes().on_node(NodeId(node));
         let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1)).collect();
         self.hear(node, FromAgent::Inventory(held));
+    }
+
+    /// A node's agent has started again and says this rack.
+    fn move_to(&mut self, node: u32, rack: &str) {
+        let added = Node::new(format!("n{node}"), Rate(1e6));
+        let rack = Some(rack.to_string());
+        self.give(Input::NodeAdded { id: NodeId(node), node: added, rack });
     }
 
     /// Lets time pass; the given nodes go on speaking.
@@ -312,6 +326,51 @@ fn a_stripe_removed_during_its_repair_leaves_nothing_behind() {
     let delete = ToAgent::Delete { epoch: 1, copy: commit.copy };
     assert!(sent(&story.take(), |to, m| to == commit.node && *m == delete), "the new one too");
     assert_eq!(story.core.running().count(), 0);
+}
+
+#[test]
+fn racks_are_numbered_in_the_order_in_which_nodes_say_them() {
+    let mut story = Story::new(3, []);
+    for (node, rack) in [(1, "b"), (0, "a"), (2, "b"), (3, "c")] {
+        story.move_to(node, rack);
+    }
+    let cluster = story.core.cluster();
+    assert_eq!(cluster.racks, ["b", "a", "c"]);
+    let racks: Vec<_> = cluster.nodes.iter().map(|node| node.rack).collect();
+    assert_eq!(racks, [1, 0, 0, 2].map(|rack| Some(RackId(rack))));
+    assert_eq!(cluster.core, None, "what runs between racks is not known");
+}
+
+#[test]
+fn a_node_may_change_its_rack_while_repairs_run_and_wait() {
+    let mut story =
+        Story::by("mix/greedy/window:1", 6, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 2, 3, 4])]);
+    (0..6).for_each(|node| story.move_to(node, "a"));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let first = story.dispatched().remove(0);
+    // What crossed no rack when it began crosses racks when it ends, and the other way round.
+    (1..6).for_each(|node| story.move_to(node, if node % 2 == 0 { "b" } else { "c" }));
+    let commit = story.store(&first);
+    story.accept(commit);
+    let second = story.dispatched().remove(0);
+    (1..6).for_each(|node| story.move_to(node, "a"));
+    let commit = story.store(&second);
+    story.accept(commit);
+    assert_eq!(story.core.status().lost_chunks, 0);
+    assert_eq!(story.core.preview().max_load_seconds, 0.0, "nothing is left in the books");
+}
+
+#[test]
+fn a_policy_for_racks_waits_until_every_node_is_in_one() {
+    let mut story = Story::by("car", 5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let why = |story: &Story| story.core.status().blocked[0].1.to_string();
+    assert!(why(&story).contains("needs racks"), "{}", why(&story));
+    (0..4).for_each(|node| story.move_to(node, ["a", "b"][node as usize % 2]));
+    assert!(why(&story).contains("'n4' is in none"), "{}", why(&story));
+    assert!(story.dispatched().is_empty());
+    story.move_to(4, "a");
+    assert_eq!(story.dispatched().len(), 1, "at once");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use suture_repair::plan::json::{read_plan, write_plan};
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::{validate, validate_starts};
 use suture_repair::plan::{
-    Carries, LaneFault, Plan, PlanFault, Range, SchemeId, Start, StripeFacts,
+    Carries, Edge, LaneFault, Plan, PlanFault, Range, SchemeId, Start, StripeFacts,
 };
 use suture_repair::random::Random;
 
@@ -281,6 +281,77 @@ fn a_gather_has_rules_of_its_own() {
         spoiled(|p| p.lanes[0].edges[3].bytes = 1),
         LaneFault::Bytes { child: six, parent: five, expected: 128, found: 1 },
     );
+}
+
+#[test]
+fn traces_have_rules_of_their_own() {
+    let code: Code = "rs(3,2)".parse().unwrap();
+    let scheme = code.trace_scheme(ChunkIndex(0), &[]).unwrap();
+    let bits = scheme.ranks(5);
+    assert!(bits.iter().all(|(_, bits)| *bits > 0));
+    let six = NodeId(6);
+    let id = SchemeId::of(scheme);
+    // Helpers 1 to 4 send to node 6, which sends the finished chunk to node 5.
+    let traces = |p: &mut Plan| {
+        let edge = |&(chunk, bits): &(ChunkIndex, usize)| Edge {
+            child: NodeId(chunk.0.into()),
+            parent: six,
+            bytes: bits as u64 * 16,
+            carries: Carries::Traces,
+        };
+        let finished =
+            Edge { child: six, parent: NodeId(5), bytes: 128, carries: Carries::Finished };
+        let lane = &mut p.lanes[0];
+        (lane.decoder, lane.scheme) = (Some(six), Some(id));
+        lane.edges = bits.iter().map(edge).chain([finished]).collect();
+    };
+    let spoiled = |spoil: fn(&mut Plan)| {
+        move |p: &mut Plan| {
+            traces(p);
+            spoil(p)
+        }
+    };
+    let other = code.trace_scheme(ChunkIndex(1), &[]).unwrap();
+    let other_id = SchemeId::of(other);
+    check_lane(
+        |p| {
+            traces(p);
+            p.lanes[0].scheme = Some(other_id);
+        },
+        LaneFault::SchemeForOther { scheme: other_id, chunk: ChunkIndex(1) },
+    );
+    check_lane(spoiled(|p| p.lanes[0].decoder = None), LaneFault::TracesWithoutDecoder);
+    let one = NodeId(1);
+    check_lane(spoiled(|p| p.lanes[0].scheme = None), LaneFault::NoTraces { child: one, code });
+    check_lane(
+        spoiled(|p| p.lanes[0].edges[0].carries = Carries::Combined),
+        LaneFault::GatheredOther {
+            child: one,
+            carries: Carries::Combined,
+            gathered: Carries::Traces,
+        },
+    );
+    check_lane(
+        spoiled(|p| _ = p.lanes[0].edges.remove(0)),
+        LaneFault::TracesMissing { chunk: ChunkIndex(1), scheme: id },
+    );
+    check_lane(
+        spoiled(|p| p.lanes[0].edges[0].parent = NodeId(2)),
+        LaneFault::CombinedDetour { child: one, parent: NodeId(2), decoder: six },
+    );
+    let expected = bits[0].1 as u64 * 16;
+    check_lane(
+        spoiled(|p| p.lanes[0].edges[0].bytes = 1),
+        LaneFault::Bytes { child: one, parent: six, expected, found: 1 },
+    );
+    // What the destination itself decodes is not sent on.
+    let (survivors, mut plan) = chain();
+    traces(&mut plan);
+    plan.lanes[0].decoder = Some(NodeId(5));
+    plan.lanes[0].edges.pop();
+    plan.lanes[0].edges.iter_mut().for_each(|edge| edge.parent = NodeId(5));
+    let facts = StripeFacts { stripe: StripeId(0), code, chunk_bytes: 128, survivors: &survivors };
+    assert_eq!(validate(&plan, &facts, 7), Ok(()));
 }
 
 #[test]

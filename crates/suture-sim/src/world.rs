@@ -356,7 +356,7 @@ impl World {
         let config = agent::Config {
             me: node,
             incarnation,
-            abilities: Abilities { traces: false, ..Abilities::ALL },
+            abilities: Abilities::ALL,
             pool_bytes: self.options.pool_bytes,
             heartbeat_every: Span::from_millis(100),
             stall_after: Span::from_millis(4000),

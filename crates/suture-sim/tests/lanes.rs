@@ -15,11 +15,12 @@ use suture_sim::world::{Options, World};
 
 const NODES: usize = 12;
 
-const CODES: [&str; 8] = [
+const CODES: [&str; 9] = [
     "rs(2,1)",
     "rs(3,2)",
     "rs(4,2)",
     "rs(6,3)",
+    "rs-vandermonde(6,3)",
     "lrc(4,2,2)",
     "butterfly(4)",
     "clay(4,2,5)",
@@ -33,6 +34,7 @@ struct Special {
     is_stored: bool,
     is_periodic: bool,
     decodes: bool,
+    has_traces: bool,
     lost: usize,
 }
 
@@ -92,17 +94,19 @@ fn execute(seed: u64) -> Special {
         is_stored: plan.lanes.iter().any(|lane| lane.mode == Mode::Stored),
         is_periodic: plan.period.is_some(),
         decodes: plan.lanes.iter().any(|lane| lane.decoder.is_some()),
+        has_traces: plan.lanes.iter().any(|lane| lane.scheme.is_some()),
         lost: plan.lost.len(),
     }
 }
 
 #[test]
 fn agents_execute_any_valid_plan() {
-    let special: Vec<Special> = (0..600).map(execute).collect();
-    let tried = |rule: fn(&Special) -> bool| special.iter().filter(|plan| rule(plan)).count() > 20;
+    let special: Vec<Special> = (0..1000).map(execute).collect();
+    let tried = |rule: fn(&Special) -> bool| special.iter().filter(|plan| rule(plan)).count() >= 10;
     assert!(tried(|plan| plan.lanes > 2), "several lanes");
     assert!(tried(|plan| plan.is_stored), "spooled results");
     assert!(tried(|plan| plan.is_periodic), "periods");
     assert!(tried(|plan| plan.decodes && plan.lost > 1), "decoders of several chunks");
+    assert!(tried(|plan| plan.has_traces), "traces");
     assert!(tried(|plan| !plan.decodes), "sums");
 }

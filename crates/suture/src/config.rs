@@ -86,6 +86,8 @@ pub struct RepairConfig {
 pub struct AgentConfig {
     /// The node's name; the host's when there is none.
     pub name: Option<String>,
+    /// The rack that it is in, if anyone is to know.
+    pub rack: Option<String>,
     /// Where the coordinator listens.
     pub coordinator: String,
     /// Where it listens itself.
@@ -232,6 +234,7 @@ impl Default for AgentConfig {
     fn default() -> AgentConfig {
         AgentConfig {
             name: None,
+            rack: None,
             coordinator: COORDINATOR_ADDRESS.into(),
             listen: "127.0.0.1:7401".parse().expect("it is an address"),
             advertise: None,
@@ -309,7 +312,7 @@ fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Er
 
 fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
     let policy: Policy = String::deserialize(deserializer)?.parse().map_err(D::Error::custom)?;
-    policy.built().map_err(D::Error::custom)?;
+    policy.runnable().map_err(D::Error::custom)?;
     Ok(policy)
 }
 
@@ -343,6 +346,7 @@ mod tests {
         let agent: AgentConfig =
             toml::from_str(&text.lines().map(with).collect::<String>()).unwrap();
         assert!(agent.name.is_some() && agent.advertise.is_some() && agent.repair_cap.is_some());
+        assert_eq!(agent.rack.as_deref(), Some("r1"));
         assert_eq!(agent.links(), (125e6, 125e6));
     }
 

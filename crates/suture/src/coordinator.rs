@@ -216,7 +216,8 @@ impl Driver {
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Obey(command) => self.handle(Input::Operator(command)),
             Request::Place { stripes, width, chunk_bytes, reply } => {
-                let placed = self.placer.place(&self.core.status(), &stripes, width, chunk_bytes);
+                let now = (self.core.cluster(), &self.core.status());
+                let placed = self.placer.place(now, &stripes, width, chunk_bytes);
                 // A put that went away gives its places back by itself.
                 let _ = reply.send(placed);
             }

@@ -438,6 +438,54 @@ fn an_operator_can_pause_preview_and_resume() {
 }
 
 #[test]
+fn a_whole_rack_may_be_lost_and_racks_outlive_the_coordinator() {
+    let mut cluster = Cluster::of(0);
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    let start = |index: usize, keys: &str| start_agent(&folder, &address, index, keys);
+    let rack = |index: usize| format!("rack = '{}'", ["left", "right"][index / 3]);
+    cluster.agents = (0..6).map(|index| start(index, &rack(index))).collect();
+    cluster.wait("all agents are up", |status| count(status, "up") == 6);
+    let racks = |status: &Value| {
+        let nodes = status["nodes"].as_array().unwrap();
+        let mut racks: Vec<(String, Value)> = nodes
+            .iter()
+            .map(|node| (node["name"].as_str().unwrap().to_string(), node["rack"].clone()))
+            .collect();
+        racks.sort_by(|a, b| a.0.cmp(&b.0));
+        racks.into_iter().map(|(_, rack)| rack).collect::<Vec<_>>()
+    };
+    let expected = ["left", "left", "left", "right", "right", "right"];
+    assert_eq!(racks(&cluster.json(&["node", "list"])), expected);
+    let table = cluster.ok(&["node", "list"]);
+    assert!(table.lines().next().unwrap().ends_with("rack") && table.contains("right"), "{table}");
+
+    let content = cluster.put("x", 1_000_000, &["--code", "rs(2,2)", "--chunk-size", "64KiB"]);
+    cluster.agents[..3].iter_mut().for_each(Process::kill);
+    cluster.assert_reads("x", &content);
+    cluster.restart_coordinator();
+    assert_eq!(racks(&cluster.json(&["status"])), expected, "as the metadata has it");
+    // They return, one of them without a rack.
+    cluster.agents[0] = start(0, "");
+    (1..3).for_each(|index| cluster.agents[index] = start(index, &rack(index)));
+    let status = cluster.wait_healthy();
+    assert_eq!((&racks(&status)[0], &racks(&status)[1]), (&Value::Null, &"left".into()));
+
+    let config = cluster.path("odd.toml");
+    let text = format!(
+        "name = 'odd'\ncoordinator = '{}'\nlisten = '127.0.0.1:0'\nrack = 'r 1'\ndata_dir = '{}'\n",
+        cluster.address,
+        cluster.path("odd").display()
+    );
+    fs::write(&config, text).unwrap();
+    let odd = finish(suture().args(["agent", "--config"]).arg(&config));
+    assert!(
+        odd.status == 2 && odd.stderr.contains("'r 1' is no name for a rack"),
+        "{}",
+        odd.stderr
+    );
+}
+
+#[test]
 fn two_coordinators_never_share_an_address_or_a_database() {
     let cluster = Cluster::of(0);
     let second = |name: &str, listen: &str, data: &Path| {

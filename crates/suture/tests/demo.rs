@@ -92,6 +92,20 @@ fn every_code_works_from_end_to_end() {
 }
 
 #[test]
+fn published_policies_and_plans_of_many_lanes_repair_in_the_demo_too() {
+    for (policy, has_racks) in [("car", true), ("flow", false)] {
+        let stage = Stage::new();
+        let output = stage.demo().args(["--policy", policy, "--format", "json"]).output().unwrap();
+        let story = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{story}");
+        assert_eq!(story.contains("4 with 3 agents each, since car"), has_racks, "{story}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+        assert_eq!((&report["verified"], &report["policy"]), (&true.into(), &policy.into()));
+        stage.assert_clean();
+    }
+}
+
+#[test]
 fn an_interrupted_demo_leaves_no_process_and_no_folder() {
     let stage = Stage::new();
     for millis in [30, 400, 1500, 3500] {
@@ -135,7 +149,9 @@ fn impossible_wishes_are_refused_by_name() {
     assert!(refused(&["--agents", "9"]).contains("at least 10"));
     assert!(refused(&["--code", "rs(0,3)"]).contains("rs(0,3)"));
     assert!(refused(&["--policy", "sutur"]).contains("suture"));
-    assert!(refused(&["--policy", "flow"]).contains("not built yet"));
+    assert!(refused(&["--policy", "trace/random/all"]).contains("not built yet"));
+    let unserved = refused(&["--code", "butterfly(4)", "--policy", "car"]);
+    assert!(unserved.contains("use star or mix"), "{unserved}");
     assert!(refused(&["--chunk-size", "1000B"]).contains("1024B"));
     assert!(refused(&["--data", "/no/such/folder"]).contains("/no/such/folder"));
     assert!(refused(&["--link", "0Mbit"]).contains("0Mbit"));

@@ -580,7 +580,11 @@ fn codes_are_shown_with_their_price() {
         .filter(|policy| policy["served"] == true)
         .map(|policy| policy["policy"].as_str().unwrap())
         .collect();
-    assert_eq!(served, ["cr", "ppr", "rp", "suture"]);
+    let published = ["cr", "ppr", "rp", "ppt", "pivot", "car", "chameleon"];
+    let boosted = ["repairboost+cr", "repairboost+ppr", "repairboost+rp"];
+    let expected: Vec<&str> = published.into_iter().chain(boosted).collect();
+    assert_eq!(served[..expected.len()], expected);
+    assert_eq!(served.last(), Some(&"suture"));
     assert_eq!(report["codes"][1]["repair_sent_chunks"], 20.0);
     let table = common::run_plain(&["codes"]);
     assert!(table.stdout.contains("rs(10,4)") && table.stdout.contains("chameleon"), "{table:?}");

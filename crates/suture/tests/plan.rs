@@ -83,7 +83,7 @@ const GENERATED: &str = "--nodes 16 --stripes 180 --code rs(6,3) --failed n0";
 
 #[test]
 fn the_json_document_has_the_fields_of_the_contract_in_their_order() {
-    let output = plan(&format!("{GENERATED} --format json"));
+    let output = plan(&format!("{GENERATED} --policy flow --format json"));
     assert_eq!(output.status.code(), Some(0));
     let text = stdout(&output);
     let fields = [
@@ -109,7 +109,7 @@ fn the_json_document_has_the_fields_of_the_contract_in_their_order() {
     assert!(positions.is_sorted(), "{fields:?} stand at {positions:?}");
 
     assert_eq!(document["format"], "suture-plan-1");
-    assert_eq!(document["policy"], "suture");
+    assert_eq!(document["policy"], "flow");
     assert_eq!(document["own_bound_seconds"], Value::Null);
     let lost = document["lost_chunks"].as_u64().unwrap();
     let chunk = document["chunk_bytes"].as_u64().unwrap();
@@ -199,7 +199,11 @@ fn several_losses_of_a_stripe_are_read_once_and_forwarded() {
         let lane = &plan["lanes"][0];
         let carries: Vec<&Value> =
             lane["edges"].as_array().unwrap().iter().map(|edge| &edge[3]).collect();
-        assert_eq!(carries, ["combined", "combined", "combined", "combined", "finished"]);
+        // Four chunks are read; whoever decodes has its own, and finished ones go on.
+        let combined = carries.iter().filter(|kind| **kind == "combined").count();
+        let finished = carries.iter().filter(|kind| **kind == "finished").count();
+        assert_eq!(combined + finished, 5, "{carries:?}");
+        assert!((1..=2).contains(&finished) && combined + finished == carries.len());
         assert_eq!(lane["decoders"].as_array().unwrap().len(), 1);
     }
     assert!(seen > 3, "{seen}");
@@ -257,13 +261,19 @@ fn one_slow_link_is_named() {
 #[test]
 fn racks_and_the_core_count() {
     let racks = "--nodes 30 --racks 5 --oversubscription 5 --stripes 100 --code rs(6,3)";
-    let document = json(&plan(&format!("{racks} --failed n0 --format json --no-plans")));
+    let by = |policy: &str| {
+        json(&plan(&format!("{racks} --failed n0 --policy {policy} --format json --no-plans")))
+    };
+    let document = by("rp");
     let crossing = document["cross_rack_bytes"].as_u64().unwrap();
     assert!(crossing > 0 && crossing <= document["moved_bytes"].as_u64().unwrap());
     // The nodes' links alone would be near the bound; the core is not.
     assert!(document["ratio"].as_f64().unwrap() > 2.0);
+    let spread = by("suture");
+    assert!(spread["ratio"].as_f64().unwrap() < 1.2);
+    assert!(spread["cross_rack_bytes"].as_u64().unwrap() < crossing / 2);
     let text = stdout(&plan(&format!("{racks} --failed n0")));
-    assert!(text.contains("rack downlink") && text.contains("across racks"), "{text}");
+    assert!(text.contains("rack ") && text.contains("across racks"), "{text}");
 }
 
 #[test]
@@ -294,8 +304,11 @@ fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
     );
     let row = |name: &str| results.iter().find(|row| row["policy"] == name).unwrap();
     assert_eq!(
-        *row("pivot"),
-        json!({"policy": "pivot", "refused": "the shape 'pivot' is not built yet in this version"})
+        *row("car"),
+        json!({
+            "policy": "car",
+            "refused": "'rack' needs racks, and the cluster has none; give its nodes racks"
+        })
     );
     assert!(row("cr").get("plans").is_none());
     let ratio = |name: &str| row(name)["ratio"].as_f64().unwrap();
@@ -303,7 +316,7 @@ fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
     assert!(ratio("suture") < 1.1);
 
     let text = stdout(&plan(&format!("{GENERATED} --compare")));
-    assert!(text.contains("x bound") && text.contains("Refused:\n  ppt: "), "{text}");
+    assert!(text.contains("x bound") && text.contains("Refused:\n  car: "), "{text}");
 }
 
 #[test]
@@ -356,7 +369,8 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rx(6,3)", "did you mean rs"),
         ("--code rs(6,3) --policy sutre", "did you mean 'suture'"),
         ("--code rs(6,3) --policy chain/gredy/all", "no balance 'gredy'; did you mean 'greedy'"),
-        ("--code rs(6,3) --policy chameleon", "'tunable' is not built yet"),
+        ("--code rs(6,3) --policy trace/random/all", "'trace' is not built yet"),
+        ("--code rs(6,3) --policy tunable/random/all", "use chameleon"),
         ("--code rs(6,3) --bandwidth 0Mbit", "above zero"),
         ("--code rs(6,3) --bandwidth uniform:2Gbit..1Gbit", "swap them"),
         ("--code rs(6,3) --racks 17", "--racks 17 does not fit 16 nodes"),
@@ -364,6 +378,14 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rs(6,3) --chunk-size 0B", "at least 1B"),
     ] {
         let output = plan(&format!("--nodes 16 --stripes 1 --failed n0 {args}"));
+        check_refused(&output, &[words]);
+    }
+    for (args, words) in [
+        ("--code rs(6,3) --policy car", "the cluster has none; give its nodes racks"),
+        ("--code rs(10,4) --policy ppt", "26420108 of them with 10 of 13 survivors"),
+        ("--code butterfly(4) --policy rp", "butterfly(4) does not have; use star or mix"),
+    ] {
+        let output = plan(&format!("--nodes 16 --stripes 40 --failed n0 {args}"));
         check_refused(&output, &[words]);
     }
 }

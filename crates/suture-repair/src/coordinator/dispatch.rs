@@ -164,7 +164,7 @@ impl Coordinator {
     }
 
     fn window(&self) -> usize {
-        match self.config.policy.schedule {
+        match self.config.policy.schedule.in_force() {
             Schedule::Window(Some(repairs)) => repairs as usize,
             Schedule::Window(None) => self.cluster.ids().filter(|n| self.health.is_up(*n)).count(),
             _ => usize::MAX,

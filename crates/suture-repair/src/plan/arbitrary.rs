@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use suture_code::Scheme;
+
 use crate::id::{ChunkIndex, NodeId};
-use crate::plan::validate::sub_chunks_sent;
-use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeFacts};
+use crate::plan::validate::{sub_chunks_sent, trace_bits};
+use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start, StripeFacts};
 use crate::random::Random;
 
 /// The most ranges that a generated plan is cut into: several lanes, still quick to execute.
@@ -46,7 +48,8 @@ pub fn arbitrary_plan(random: &mut Random, facts: &StripeFacts<'_>, node_count: 
     plan
 }
 
-/// Lanes for one range: a gather at one decoder, or a tree of sums for each lost chunk.
+/// Lanes for one range: a gather at one decoder, or a tree of sums or a gather of traces for each
+/// lost chunk.
 fn add_lanes(
     random: &mut Random,
     facts: &StripeFacts<'_>,
@@ -59,8 +62,46 @@ fn add_lanes(
         return;
     }
     for &lost in &plan.lost.clone() {
-        plan.lanes.push(tree(random, facts, free, segment, (plan, lost)));
+        let traces = traces(random, facts, free, segment, (plan, lost));
+        let lane = traces.unwrap_or_else(|| tree(random, facts, free, segment, (plan, lost)));
+        plan.lanes.push(lane);
     }
+}
+
+/// Now and then, and where the survivors allow: all helpers of a scheme send their traces to any
+/// node.
+fn traces(
+    random: &mut Random,
+    facts: &StripeFacts<'_>,
+    free: &[NodeId],
+    segment: Range,
+    (plan, lost): (&Plan, ChunkIndex),
+) -> Option<Lane> {
+    let serves = |scheme: &&Scheme| {
+        let needed = |chunk: &ChunkIndex| *chunk != lost && !scheme.missing().contains(chunk);
+        scheme.lost() == lost && facts.code.chunks().filter(needed).all(|c| facts.survives(c))
+    };
+    let schemes: Vec<&Scheme> = facts.code.schemes().iter().filter(serves).collect();
+    if schemes.is_empty() || random.per_mille(700) {
+        return None;
+    }
+    let scheme = *random.choose(&schemes);
+    let holders: Vec<NodeId> = facts.survivors.iter().map(|(_, node)| *node).collect();
+    let parent = *random.choose(&[free, &holders].concat());
+    let root = plan.destinations[&lost];
+    let mut lane = empty_lane(random, segment, vec![lost]);
+    (lane.decoder, lane.scheme) = (Some(parent), Some(SchemeId::of(scheme)));
+    let dag = facts.code.trace_dag(scheme).expect("a scheme of this code");
+    for (chunk, bits) in trace_bits(&dag) {
+        let holder = facts.survivors.iter().find(|(held, _)| *held == chunk);
+        let (_, child) = *holder.expect("the scheme's helpers survive");
+        let bytes = plan.trace_bytes(&lane, bits);
+        lane.edges.push(Edge { child, parent, bytes, carries: Carries::Traces });
+    }
+    let bytes = plan.lane_bytes(&lane);
+    lane.edges.push(Edge { child: parent, parent: root, bytes, carries: Carries::Finished });
+    lane.edges.retain(|edge| edge.child != edge.parent);
+    Some(lane)
 }
 
 /// Sums on a random tree: every helper, and some relays, sends to one that was placed before it.

@@ -69,8 +69,18 @@ pub enum LaneFault {
     NoSuchNode { node: NodeId, node_count: usize },
     /// The code has no trace scheme of that id.
     NoScheme { scheme: SchemeId, code: Code },
-    /// The code has no traces.
+    /// Traces mean something only by their scheme.
     NoTraces { child: NodeId, code: Code },
+    /// A scheme rebuilds one chunk, and no other.
+    SchemeForOther { scheme: SchemeId, chunk: ChunkIndex },
+    /// Traces are narrower than what they rebuild: one node needs them all.
+    TracesWithoutDecoder,
+    /// A helper that the scheme does without.
+    TracesUnwanted { child: NodeId, scheme: SchemeId },
+    /// A helper that the scheme needs.
+    TracesMissing { chunk: ChunkIndex, scheme: SchemeId },
+    /// A decoder takes traces where the lane has a scheme, and combinations where it has none.
+    GatheredOther { child: NodeId, carries: Carries, gathered: Carries },
     /// One sum cannot be two chunks.
     SumOfSeveral { lost_count: usize },
     /// Only sums can flow without a decoder.
@@ -85,9 +95,9 @@ pub enum LaneFault {
     DeadEnd { node: NodeId, root: NodeId },
     /// A path that never ends.
     Cycle { node: NodeId },
-    /// A decoder takes combinations; sums belong to lanes without one.
+    /// A decoder takes combinations or traces; sums belong to lanes without one.
     SumIntoDecoder { child: NodeId },
-    /// Combinations go straight from a helper to the decoder.
+    /// Combinations and traces go straight from a helper to the decoder.
     CombinedDetour { child: NodeId, parent: NodeId, decoder: NodeId },
     /// Finished bytes go once from the decoder to each destination that it is not itself.
     FinishedDetour { child: NodeId, parent: NodeId, decoder: NodeId },
@@ -162,7 +172,24 @@ impl fmt::Display for LaneFault {
             NoSuchNode { node, node_count } => no_such_node(f, *node, *node_count),
             NoScheme { scheme, code } => write!(f, "{code} has no trace scheme {}", scheme.0),
             NoTraces { child, code } => {
-                write!(f, "{child} sends traces, but {code} has no trace scheme")
+                write!(f, "{child} sends traces, but the lane names no trace scheme of {code}")
+            }
+            SchemeForOther { scheme, chunk } => {
+                write!(f, "trace scheme {} rebuilds chunk {chunk}, and nothing else", scheme.0)
+            }
+            TracesWithoutDecoder => write!(f, "it has a trace scheme but no decoder"),
+            TracesUnwanted { child, scheme } => {
+                write!(f, "{child} sends traces, but scheme {} does without its chunk", scheme.0)
+            }
+            TracesMissing { chunk, scheme } => {
+                write!(
+                    f,
+                    "scheme {} needs the traces of chunk {chunk}, which nobody sends",
+                    scheme.0
+                )
+            }
+            GatheredOther { child, carries, gathered } => {
+                write!(f, "{child} sends {carries} to a decoder of {gathered}")
             }
             SumOfSeveral { lost_count } => write!(
                 f,
@@ -187,7 +214,7 @@ impl fmt::Display for LaneFault {
             }
             CombinedDetour { child, parent, decoder } => write!(
                 f,
-                "combinations of {child} go to {parent} instead of to the decoder, {decoder}"
+                "what {child} sends goes to {parent} instead of to the decoder, {decoder}"
             ),
             FinishedDetour { child, parent, decoder } => write!(
                 f,

@@ -205,7 +205,7 @@ fn port_load(port: Port, bytes: u64, capacity: Option<Rate>) -> Option<PortLoad>
 
 /// What each helper of a lane reads. Codes of one sub-chunk read all of the range; others read
 /// the sub-chunks that the repair DAG names.
-fn disk_reads(lane: &Lane, lane_bytes: u64, facts: &StripeFacts<'_>) -> Vec<(NodeId, u64)> {
+pub fn disk_reads(lane: &Lane, lane_bytes: u64, facts: &StripeFacts<'_>) -> Vec<(NodeId, u64)> {
     let helpers = lane.helpers(facts);
     let holder = |chunk: ChunkIndex| {
         facts.survivors.iter().find(|(c, _)| *c == chunk).map(|(_, node)| *node)

@@ -7,17 +7,20 @@
 //! The rules, in the order of the checks: the lost chunks exist and cannot be read; each has a
 //! destination of its own that holds no surviving chunk; the lanes tile the range (or the period)
 //! for each lost chunk, at bounds that every code can be cut at; each lane is a tree of sums into
-//! its destination, or a gather at one decoder that sends finished bytes on; the code takes the
-//! helper set; and the bytes of each edge are those that follow from its content.
+//! its destination, or a gather at one decoder (of combinations, or of the traces of one scheme)
+//! that sends finished bytes on; the code takes the helper set; and the bytes of each edge are those
+//! that follow from its content.
 //!
 //! A node without a surviving chunk may relay sums. It says nothing about speed or balance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suture_code::Dag;
+use suture_code::{Dag, ValueId};
 
 use crate::id::{ChunkIndex, NodeId};
-use crate::plan::{Carries, Edge, Lane, LaneFault, Plan, PlanFault, Range, Start, StripeFacts};
+use crate::plan::{
+    Carries, Edge, Lane, LaneFault, Plan, PlanFault, Range, SchemeId, Start, StripeFacts,
+};
 
 /// Checks `plan` against its stripe and a cluster of `node_count` nodes.
 ///
@@ -200,10 +203,16 @@ impl LaneCheck<'_> {
         if let Some(node) = nodes.find(|node| node.index() >= node_count) {
             return Err(LaneFault::NoSuchNode { node, node_count });
         }
-        self.no_traces()?;
+        if let Some(scheme) = self.lane.scheme {
+            return self.traces(scheme);
+        }
+        if let Some(edge) = self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
+            let code = self.facts.code;
+            return Err(LaneFault::NoTraces { child: edge.child, code });
+        }
         match self.lane.decoder {
             None => self.sums_reach_destination()?,
-            Some(decoder) => self.decoder_gathers_and_delivers(decoder)?,
+            Some(decoder) => self.decoder_gathers_and_delivers(decoder, Carries::Combined)?,
         }
         let dag = self.lane.dag(self.facts)?;
         if self.lane.decoder.is_none() && dag.partial_coefficients(self.lane.lost[0]).is_none() {
@@ -212,16 +221,33 @@ impl LaneCheck<'_> {
         self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &dag))
     }
 
-    /// No code of this version has a trace scheme.
-    fn no_traces(&self) -> Result<(), LaneFault> {
-        let code = self.facts.code;
-        if let Some(scheme) = self.lane.scheme {
-            return Err(LaneFault::NoScheme { scheme, code });
+    /// A gather of traces: every helper of the scheme sends its own, nobody else sends any.
+    fn traces(&self, id: SchemeId) -> Result<(), LaneFault> {
+        let (code, lost) = (self.facts.code, &self.lane.lost);
+        let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
+        if lost[..] != [scheme.lost()] {
+            return Err(LaneFault::SchemeForOther { scheme: id, chunk: scheme.lost() });
         }
-        match self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
-            Some(edge) => Err(LaneFault::NoTraces { child: edge.child, code }),
-            None => Ok(()),
+        let decoder = self.lane.decoder.ok_or(LaneFault::TracesWithoutDecoder)?;
+        self.decoder_gathers_and_delivers(decoder, Carries::Traces)?;
+        let dag = code.trace_dag(scheme).map_err(LaneFault::Helpers)?;
+        let sent = trace_bits(&dag);
+        let senders = self.lane.edges.iter().filter(|edge| edge.carries == Carries::Traces);
+        let senders: Vec<NodeId> = senders.map(|edge| edge.child).collect();
+        for &child in &senders {
+            let chunk = self.facts.chunk_on(child);
+            if !sent.iter().any(|(helper, _)| Some(*helper) == chunk) {
+                return Err(LaneFault::TracesUnwanted { child, scheme: id });
+            }
         }
+        let arrives = |chunk: ChunkIndex| {
+            self.facts.chunk_on(decoder) == Some(chunk)
+                || senders.iter().any(|node| self.facts.chunk_on(*node) == Some(chunk))
+        };
+        if let Some((chunk, _)) = sent.iter().find(|(chunk, _)| !arrives(*chunk)) {
+            return Err(LaneFault::TracesMissing { chunk: *chunk, scheme: id });
+        }
+        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &dag))
     }
 
     /// A tree of partial sums: one parent for each child, every path ends at the destination.
@@ -268,16 +294,21 @@ impl LaneCheck<'_> {
         Err(LaneFault::Cycle { node: child })
     }
 
-    /// A gather: combinations go straight to the decoder, finished bytes straight from it.
-    fn decoder_gathers_and_delivers(&self, decoder: NodeId) -> Result<(), LaneFault> {
+    /// A gather: what helpers send goes straight to the decoder, finished bytes straight from it.
+    fn decoder_gathers_and_delivers(
+        &self,
+        decoder: NodeId,
+        gathered: Carries,
+    ) -> Result<(), LaneFault> {
         let mut senders = BTreeSet::new();
         let mut served = BTreeSet::new();
         for &Edge { child, parent, carries, .. } in &self.lane.edges {
             match carries {
-                Carries::Partial | Carries::Traces => {
-                    return Err(LaneFault::SumIntoDecoder { child });
-                }
-                Carries::Combined => {
+                Carries::Partial => return Err(LaneFault::SumIntoDecoder { child }),
+                Carries::Combined | Carries::Traces => {
+                    if carries != gathered {
+                        return Err(LaneFault::GatheredOther { child, carries, gathered });
+                    }
                     if parent != decoder || child == decoder {
                         return Err(LaneFault::CombinedDetour { child, parent, decoder });
                     }
@@ -309,7 +340,7 @@ impl LaneCheck<'_> {
     }
 
     fn bytes(&self, edge: &Edge, dag: &Dag) -> Result<(), LaneFault> {
-        let expected = edge_bytes(self.plan.lane_bytes(self.lane), edge, self.facts, dag);
+        let expected = edge_bytes(self.plan, self.lane, edge, self.facts, dag);
         if edge.bytes == expected {
             return Ok(());
         }
@@ -318,19 +349,28 @@ impl LaneCheck<'_> {
     }
 }
 
-/// The bytes that an edge moves for `lane_bytes` of the chunk, all periods together.
-fn edge_bytes(lane_bytes: u64, edge: &Edge, facts: &StripeFacts<'_>, dag: &Dag) -> u64 {
+/// The bytes that an edge moves for all of a lane, all periods together.
+fn edge_bytes(plan: &Plan, lane: &Lane, edge: &Edge, facts: &StripeFacts<'_>, dag: &Dag) -> u64 {
+    let chunk = facts.chunk_on(edge.child);
     match edge.carries {
-        Carries::Partial | Carries::Finished => lane_bytes,
+        Carries::Partial | Carries::Finished => plan.lane_bytes(lane),
         Carries::Combined => {
-            let chunk = facts.chunk_on(edge.child);
             let rows = chunk.map_or(0, |chunk| sub_chunks_sent(dag, chunk));
-            rows * lane_bytes / u64::from(dag.sub_chunk_count())
+            rows * plan.lane_bytes(lane) / u64::from(dag.sub_chunk_count())
         }
-        // A trace of rank r takes r bits for each symbol, 64 symbols at a time; no DAG that gets
-        // here has one.
-        Carries::Traces => 0,
+        Carries::Traces => {
+            let sent = trace_bits(dag).into_iter();
+            let bits =
+                sent.filter(|(helper, _)| Some(*helper) == chunk).map(|(_, bits)| bits).sum();
+            plan.trace_bytes(lane, bits)
+        }
     }
+}
+
+/// How many bits each helper of a trace repair sends for each byte.
+pub(crate) fn trace_bits(dag: &Dag) -> Vec<(ChunkIndex, u64)> {
+    let bits = |values: &[ValueId]| values.iter().map(|id| dag.value(*id).width as u64).sum();
+    dag.sent_values().iter().map(|(chunk, values)| (*chunk, bits(values))).collect()
 }
 
 /// How many sub-chunks, or sums of its own, the holder of `chunk` sends to the decoder.

@@ -38,10 +38,38 @@ impl Least {
         }
     }
 
-    /// The index of the least key; `None` when all are infinite, or there are none.
-    pub fn least(&self) -> Option<usize> {
-        let winner = self.winners[1] as usize;
-        self.keys.get(winner).filter(|key| key.is_finite()).map(|_| winner)
+    /// The index of the least key among those that `serves`; `None` when theirs are all infinite,
+    /// or there are none. Quick when most serve: only subtrees whose winner does not are searched.
+    pub fn least_where(&self, serves: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut best = None;
+        let mut best_key = f64::INFINITY;
+        self.search(1, &serves, &mut best, &mut best_key);
+        best
+    }
+
+    fn search(
+        &self,
+        place: usize,
+        serves: &impl Fn(usize) -> bool,
+        best: &mut Option<usize>,
+        best_key: &mut f64,
+    ) {
+        let winner = self.winners[place] as usize;
+        // Left before right, and only what is less: of equals the lower index wins.
+        if self.keys.get(winner).is_none_or(|key| key >= best_key) {
+            return;
+        }
+        if serves(winner) {
+            (*best, *best_key) = (Some(winner), self.keys[winner]);
+        } else if place < self.winners.len() / 2 {
+            self.search(2 * place, serves, best, best_key);
+            self.search(2 * place + 1, serves, best, best_key);
+        }
+    }
+
+    /// The index of the least key, and the key, in the same way.
+    pub fn least_with_key(&self) -> Option<(usize, f64)> {
+        self.least_where(|_| true).map(|index| (index, self.keys[index]))
     }
 
     fn play(&mut self, place: usize) {
@@ -61,16 +89,19 @@ mod tests {
         let mut random = Random::new(1);
         for count in 1..40 {
             let mut least = Least::new(vec![f64::INFINITY; count]);
-            assert_eq!(least.least(), None);
+            assert_eq!(least.least_where(|_| true), None);
             for _ in 0..200 {
                 let key =
                     if random.per_mille(200) { f64::INFINITY } else { random.below(9) as f64 };
                 least.set(random.index(count), key);
-                let finite = (0..count).filter(|&index| least.keys[index].is_finite());
+                let (modulus, rest) = (random.between(1, 4) as usize, random.index(4));
+                let serves = |index: usize| index % modulus != rest;
+                let serving = (0..count).filter(|&index| serves(index));
+                let finite = serving.filter(|&index| least.keys[index].is_finite());
                 let expected = finite.min_by(|&a, &b| least.keys[a].total_cmp(&least.keys[b]));
-                assert_eq!(least.least(), expected);
+                assert_eq!(least.least_where(serves), expected);
             }
         }
-        assert_eq!(Least::new(Vec::new()).least(), None);
+        assert_eq!(Least::new(Vec::new()).least_where(|_| true), None);
     }
 }

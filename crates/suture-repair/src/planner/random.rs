@@ -6,26 +6,31 @@
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::task::{Placement, Task, may_receive};
+use crate::planner::route::{Choice, Joiner, Route};
+use crate::planner::task::{Task, may_receive};
 use crate::random::Random;
 
 /// How often to draw a destination before listing all that qualify: with a stripe on a small part
 /// of the cluster the first draws succeed, and the list is long.
 const DRAWS_MAX: usize = 64;
 
-/// Nodes for each task.
-pub(super) fn place(tasks: &[Task<'_>], view: &View<'_>, seed: u64) -> Vec<Placement> {
+/// A route for each task.
+pub(super) fn place(
+    tasks: &[Task<'_>],
+    view: &View<'_>,
+    seed: u64,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Route> {
     let mut random = Random::new(seed);
     let accepting: Vec<NodeId> =
         view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
-    let place = |task: &Task<'_>| {
+    let route = |task: &Task<'_>| {
         let mut candidates = task.candidates.clone();
         random.shuffle(&mut candidates);
-        let helpers = task.choose_helpers(&candidates);
         let destinations = destinations(&mut random, task, &accepting, view);
-        Placement { helpers, destinations }
+        joiner.join(task, Choice::Offered(candidates), destinations)
     };
-    tasks.iter().map(place).collect()
+    tasks.iter().map(route).collect()
 }
 
 fn destinations(

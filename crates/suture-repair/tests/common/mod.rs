@@ -1,8 +1,9 @@
 //! Clusters with a failed node, for tests of planning.
+#![allow(dead_code, reason = "each test, bench and example takes what it needs")]
 
 use suture_code::Code;
 use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkIndex, NodeId, RackId, StripeId};
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::random::Random;
@@ -12,6 +13,26 @@ pub const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Bytes per second of every link of an equal cluster: a chunk takes a second.
 pub const LINK: Rate = Rate(CHUNK_BYTES as f64);
+
+/// How the links of a cluster differ.
+#[derive(Clone, Copy)]
+pub enum Links {
+    Equal,
+    /// Uniform in 1..10 times the usual, each by itself.
+    Independent,
+    /// Uniform in 1..10 times the usual, the same up and down.
+    Same,
+}
+
+impl Links {
+    pub fn name(self) -> &'static str {
+        match self {
+            Links::Equal => "hom",
+            Links::Independent => "het",
+            Links::Same => "cor",
+        }
+    }
+}
 
 /// A cluster and the stripes that failures hit.
 pub struct World {
@@ -50,11 +71,43 @@ impl World {
     }
 
     /// Gives every node links of its own, uniform in 1..10 times the usual.
-    pub fn with_unequal_links(mut self, seed: u64) -> World {
+    pub fn with_unequal_links(self, seed: u64) -> World {
+        self.with_links(Links::Independent, seed)
+    }
+
+    /// Gives every node links of that kind.
+    pub fn with_links(mut self, links: Links, seed: u64) -> World {
         let mut random = Random::new(seed);
+        let mut rate = || Rate(LINK.0 * (1.0 + 9.0 * random.unit()));
         for node in &mut self.cluster.nodes {
-            node.uplink = Rate(LINK.0 * (1.0 + 9.0 * random.unit()));
-            node.downlink = Rate(LINK.0 * (1.0 + 9.0 * random.unit()));
+            (node.uplink, node.downlink) = match links {
+                Links::Equal => (LINK, LINK),
+                Links::Independent => (rate(), rate()),
+                Links::Same => {
+                    let both = rate();
+                    (both, both)
+                }
+            };
+        }
+        self
+    }
+
+    /// Puts the nodes into racks, one after the other.
+    pub fn with_racks(mut self, rack_count: usize) -> World {
+        self.cluster.racks = (0..rack_count).map(|rack| format!("r{rack}")).collect();
+        for (index, node) in self.cluster.nodes.iter_mut().enumerate() {
+            node.rack = Some(RackId((index % rack_count) as u32));
+        }
+        self.load = Load::new(&self.cluster);
+        self
+    }
+
+    /// Gives every node a disk, uniform in 1..10 times the usual link.
+    pub fn with_disks(mut self, seed: u64) -> World {
+        let mut random = Random::new(seed);
+        let mut rate = || Some(Rate(LINK.0 * (1.0 + 9.0 * random.unit())));
+        for node in &mut self.cluster.nodes {
+            (node.disk_read, node.disk_write) = (rate(), rate());
         }
         self
     }

@@ -107,6 +107,7 @@ fn introduction(
     Introduction {
         coordinator: config.coordinator.clone(),
         name: config.name(),
+        rack: config.rack.clone(),
         data_address: config.advertise.unwrap_or(listening),
         uplink,
         downlink,

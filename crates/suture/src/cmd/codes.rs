@@ -7,9 +7,9 @@ use anyhow::Result;
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError};
 use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{NodeId, RackId, StripeId};
 use suture_repair::plan::load::Load;
-use suture_repair::planner::{Job, View, plan};
+use suture_repair::planner::{Job, PlanError, View, plan};
 use suture_repair::policy::Policy;
 
 use crate::agent::ABILITIES;
@@ -228,17 +228,26 @@ impl Volume {
     }
 }
 
-/// Asks the planner to repair each chunk of a stripe with that policy.
 fn service(name: &str, policy: Policy, code: &Code) -> Service {
-    // One node more than chunks: the one that takes the rebuilt chunk.
-    let cluster = Cluster::uniform(code.chunk_count() + 1, Rate(1.0));
+    let reason = refusal(policy, code).map(|error| error.to_string());
+    Service { policy: name.to_string(), served: reason.is_none(), reason }
+}
+
+/// Asks the planner to repair each chunk of a stripe with that policy; why it will not, if so.
+pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
+    // One node more than chunks: the one that takes the rebuilt chunk. In two racks: whether a
+    // cluster has racks says nothing of the code.
+    let mut cluster = Cluster::uniform(code.chunk_count() + 1, Rate(1.0));
+    cluster.racks = vec!["left".to_string(), "right".to_string()];
+    for (index, node) in cluster.nodes.iter_mut().enumerate() {
+        node.rack = Some(RackId(index as u32 % 2));
+    }
     let accepts: Vec<bool> = cluster.ids().map(|_| true).collect();
     let idle = Load::new(&cluster);
     let view = View { cluster: &cluster, accepts: &accepts, load: &idle, abilities: ABILITIES };
     let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
-    let batch = plan(policy, &jobs, &view, 1);
-    let reason = batch.refused.first().map(|(_, error)| error.to_string());
-    Service { policy: name.to_string(), served: reason.is_none(), reason }
+    let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
+    refused.map(|(_, error)| error)
 }
 
 fn job(code: &Code, lost: ChunkIndex) -> Job {

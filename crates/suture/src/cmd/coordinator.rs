@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use suture_repair::cluster::Cluster;
+use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
@@ -18,7 +18,7 @@ use crate::control::service::{self, Service};
 use crate::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
 use crate::coordinator::{Driver, Handle, inbox};
 use crate::daemon;
-use crate::metadata::{Metadata, Store};
+use crate::metadata::{Metadata, NodeRecord, Store};
 use crate::outcome::Outcome;
 
 /// Changes of the truth that the driver may be behind; then commits wait for it.
@@ -74,16 +74,14 @@ async fn serve(config: CoordinatorConfig) -> Result<Outcome> {
 }
 
 /// The core as the truth makes it.
-fn load(
-    config: &CoordinatorConfig,
-    store: &mut Store,
-) -> Result<(Coordinator, Vec<crate::metadata::NodeRecord>)> {
+fn load(config: &CoordinatorConfig, store: &mut Store) -> Result<(Coordinator, Vec<NodeRecord>)> {
     let (nodes, intent) = (store.nodes()?, store.intent()?);
     let stripes = StripeMap::new(store.stripes()?);
-    let cluster = Cluster {
-        nodes: nodes.iter().map(|record| record.node.as_planned()).collect(),
-        ..Cluster::default()
-    };
+    let mut cluster = Cluster::default();
+    for NodeRecord { node, .. } in &nodes {
+        let rack = node.rack.as_ref().map(|name| cluster.rack(name));
+        cluster.nodes.push(Node { rack, ..node.as_planned() });
+    }
     let core_config = core::Config {
         epoch: store.epoch(),
         timers: config.timers(),

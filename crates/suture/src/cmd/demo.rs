@@ -8,6 +8,7 @@ use suture_code::Code;
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
+use crate::cmd::codes;
 use crate::daemon::{self, StopSignals};
 use crate::demo::processes::{Processes, Setting};
 use crate::demo::run::{self, Measured, Scenario};
@@ -128,7 +129,9 @@ fn check(args: &Args) -> Result<()> {
             args.chunk_size.next_multiple_of(unit),
         )));
     }
-    args.policy.built().map_err(bad_input)
+    args.policy.runnable().map_err(bad_input)?;
+    // Otherwise the repair would wait for ever for another policy.
+    codes::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))
 }
 
 /// Runs the scenario, and again with conventional repair; ends everything on Ctrl-C.
@@ -168,6 +171,15 @@ async fn both_runs(
         format_rate(args.link),
         format_size(args.chunk_size),
     ));
+    let schedule = args.policy.schedule;
+    if schedule.in_force() != schedule {
+        scenario.say(&format!(
+            "  note       the schedule '{schedule}' is not built yet; everything runs at once"
+        ));
+    }
+    if scenario.setting.racks > 0 {
+        scenario.say(&rack_line(args, scenario.setting.racks));
+    }
     let mut measured = vec![one_run(args, &scenario, folder.path(), stage).await?];
     if args.policy != CONVENTIONAL.parse().expect("a known preset") {
         scenario.setting.policy = CONVENTIONAL.into();
@@ -217,12 +229,32 @@ async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
     };
     let setting = Setting {
         agents: args.agents,
+        racks: args.policy.needs_racks().map_or(0, |_| rack_count(&args.code, args.agents)),
         link: Some(args.link),
         memory: args.memory,
         policy: format!("{}", args.policy),
     };
     let (code, chunk_bytes) = (args.code, args.chunk_size);
     Ok(Scenario { code, chunk_bytes, sources, setting, format: args.format })
+}
+
+/// In how many racks the agents of a demo are: as few as it takes for none to have more agents than
+/// chunks may be lost. So a whole rack may be, before and after any repair.
+fn rack_count(code: &Code, agents: usize) -> usize {
+    agents.div_ceil(code.loss_tolerance().max(1))
+}
+
+fn rack_line(args: &Args, racks: usize) -> String {
+    let least = args.agents / racks;
+    let each = match args.agents.is_multiple_of(racks) {
+        true => least.to_string(),
+        false => format!("{least} or {}", least + 1),
+    };
+    format!(
+        "  racks      {racks} with {each} agents each, since {} asks for racks; a whole one may be \
+         lost without losing data",
+        args.policy
+    )
 }
 
 fn check_room(folder: &Path, needed: u64) -> Result<()> {
@@ -296,4 +328,21 @@ fn print_text(report: &Report, measured: &[Measured]) {
         report.agent_peak_memory_bytes.map_or("unknown memory".into(), format_size),
         format_size(report.agent_memory_ceiling_bytes),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_rack_of_the_demo_may_be_lost() {
+        for name in ["rs(6,3)", "rs(2,3)", "rs(4,1)", "lrc(6,2,2)", "butterfly(4)"] {
+            let code: Code = name.parse().unwrap();
+            for agents in code.chunk_count() + 1..60 {
+                let racks = rack_count(&code, agents);
+                let largest = agents.div_ceil(racks);
+                assert!(racks >= 2 && largest <= code.loss_tolerance(), "{name}, {agents} agents");
+            }
+        }
+    }
 }

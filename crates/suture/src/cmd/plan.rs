@@ -3,7 +3,7 @@
 //! Place: `failure -> stripes -> queue -> [plan] -> ...`; nothing is moved. The plans are those that
 //! the coordinator would make, and the bound beside them says how much better any plan could be.
 
-mod text;
+pub(super) mod text;
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ use crate::outcome::{Outcome, bad_input};
 use crate::output::{Format, print_json};
 
 /// The `format` of a comparison.
-const COMPARE_FORMAT: &str = "suture-compare-1";
+pub(super) const COMPARE_FORMAT: &str = "suture-compare-1";
 
 /// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
 /// far that is from the best possible.
@@ -136,7 +136,7 @@ fn evaluate(
     damage: &Damage,
     damage_ns: u64,
 ) -> Result<Evaluation, Refusal> {
-    policy.built().map_err(|missing| Refusal(missing.to_string()))?;
+    policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
     let (accepts, idle) = (input.accepts(), Load::new(&input.cluster));
     let view =
         View { cluster: &input.cluster, accepts: &accepts, load: &idle, abilities: Abilities::ALL };
@@ -226,12 +226,12 @@ fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Evaluation) -> 
     Ok(())
 }
 
-fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
+pub(super) fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
     if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable }
 }
 
 /// CPU time of this thread, which is the one that plans.
-fn cpu_ns() -> u64 {
+pub(super) fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

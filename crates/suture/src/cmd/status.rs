@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use comfy_table::ColumnConstraint;
 use serde_json::{Value, json};
 
 use crate::control::client::{Client, CoordinatorAddress, refusal};
@@ -136,7 +137,8 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     }
     let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
     nodes.sort_by_cached_key(|node| by_number(&node.name));
-    let mut rows = table(["node", "health", "chunks", "free", "address"], &[2, 3]);
+    let has_racks = nodes.iter().any(|node| node.rack.is_some());
+    let mut rows = table(["node", "health", "chunks", "free", "address", "rack"], &[2, 3]);
     for node in nodes {
         let declared = if node.failed_by_operator { " (by operator)" } else { "" };
         rows.add_row([
@@ -145,7 +147,11 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
             node.chunks.to_string(),
             format_size(node.free_bytes),
             node.address.clone(),
+            node.rack.clone().unwrap_or_else(|| "-".into()),
         ]);
+    }
+    if let Some(column) = rows.column_mut(5).filter(|_| !has_racks) {
+        column.set_constraint(ColumnConstraint::Hidden);
     }
     print_table(&rows);
 }
@@ -262,6 +268,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
         json!({
             "node": node.node,
             "name": node.name,
+            "rack": node.rack,
             "address": node.address,
             "health": node.health,
             "free_bytes": node.free_bytes,

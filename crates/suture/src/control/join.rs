@@ -38,6 +38,8 @@ pub struct Introduction {
     pub coordinator: String,
     /// The node's name.
     pub name: String,
+    /// The rack that the node is in, if it says one.
+    pub rack: Option<String>,
     /// Where the agent serves chunks.
     pub data_address: SocketAddr,
     /// Bytes per second that it can send.
@@ -113,6 +115,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, Session), End> {
     let introduction = proto::Join {
         protocol: PROTOCOL_VERSION,
         name: me.name.clone(),
+        rack: me.rack.clone(),
         data_address: me.data_address.to_string(),
         uplink: me.uplink,
         downlink: me.downlink,

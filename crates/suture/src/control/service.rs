@@ -313,7 +313,7 @@ fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) 
     let (core, now) = (driver.core(), driver.now());
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
-    let peers = driver.peers();
+    let (peers, racks) = (driver.peers(), &core.cluster().racks);
     let node = |&(id, health, free_bytes, chunks): &(NodeId, Health, u64, u64)| proto::NodeStatus {
         node: id.0,
         name: name(id),
@@ -322,6 +322,7 @@ fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) 
         free_bytes,
         chunks,
         failed_by_operator: false,
+        rack: core.cluster().node(id).rack.map(|rack| racks[rack.0 as usize].clone()),
     };
     let running = status.running.iter().map(|repair| proto::Running {
         repair: repair.repair.to_string(),

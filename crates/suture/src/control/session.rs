@@ -108,13 +108,8 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
             "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}"
         )));
     }
-    let name_is_plain = join.name.chars().all(|c| !c.is_whitespace() && !c.is_control());
-    if join.name.is_empty() || join.name.len() > NAME_BYTES_MAX || !name_is_plain {
-        return Err(Status::invalid_argument(format!(
-            "'{}' is no name for a node: 1 to {NAME_BYTES_MAX} bytes without spaces",
-            join.name.escape_debug()
-        )));
-    }
+    check_name("node", &join.name)?;
+    join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;
     if join.data_address.parse::<std::net::SocketAddr>().is_err() {
         let what = format!("'{}' is not an address and port", join.data_address);
         return Err(Status::invalid_argument(what));
@@ -124,8 +119,20 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     }
     Ok(NewNode {
         name: join.name,
+        rack: join.rack,
         address: join.data_address,
         uplink: join.uplink,
         downlink: join.downlink,
     })
+}
+
+fn check_name(of: &str, name: &str) -> Result<(), Status> {
+    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if is_plain && (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!(
+        "'{}' is no name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
+        name.escape_debug()
+    )))
 }

@@ -1,6 +1,11 @@
-//! Which nodes a new stripe goes to: the least filled ones, each at most once.
+//! Which nodes a new stripe goes to: the least filled ones, each at most once, and of no rack more
+//! than others can spare it.
 //!
 //! Place: put -> [placement]; before anything can fail.
+//! A rack fails as a whole. So the most chunks that one rack gets are as few as the racks allow,
+//! and when that many may be lost at all, any rack may be. Below that fill decides, because the
+//! nodes of a small rack must not get a chunk of every stripe. A node without a rack is alone.
+//!
 //! Equally filled nodes are taken in an order that differs from stripe to stripe. Taking them in
 //! turn would give each node the same few neighbours, and when it dies only those could help;
 //! mixed, everybody shares a little with everybody, and a repair draws on all.
@@ -9,8 +14,9 @@
 
 use std::collections::BTreeMap;
 
+use suture_repair::cluster::Cluster;
 use suture_repair::event::{Health, Status};
-use suture_repair::id::{NodeId, StripeId};
+use suture_repair::id::{NodeId, RackId, StripeId};
 use suture_repair::random::Random;
 
 /// Remembers what is promised.
@@ -21,15 +27,24 @@ pub struct Placer {
 
 impl Placer {
     /// Chooses up to `width` nodes for each stripe: up, and with room for one more chunk beside
-    /// those that they are promised.
+    /// those that they are promised. The status is that of the cluster.
     pub fn place(
         &mut self,
-        status: &Status,
+        (cluster, status): (&Cluster, &Status),
         stripes: &[StripeId],
         width: usize,
         chunk_bytes: u64,
     ) -> Vec<Vec<NodeId>> {
-        stripes.iter().map(|id| self.place_one(status, *id, width, chunk_bytes)).collect()
+        let place = |id: &StripeId| {
+            let mut order = Random::new(id.0);
+            let candidates = self.candidates((cluster, status), chunk_bytes, &mut order);
+            let mut nodes = choose(candidates, width);
+            // Which of them holds parity must not depend on how filled they are.
+            order.shuffle(&mut nodes);
+            nodes.iter().for_each(|node| *self.promised.entry(*node).or_default() += 1);
+            nodes
+        };
+        stripes.iter().map(place).collect()
     }
 
     /// Forgets promises: they are kept, and so counted as stored, or will not be.
@@ -41,39 +56,97 @@ impl Placer {
         }
     }
 
-    fn place_one(
-        &mut self,
-        status: &Status,
-        stripe: StripeId,
-        width: usize,
+    fn candidates(
+        &self,
+        (cluster, status): (&Cluster, &Status),
         chunk_bytes: u64,
-    ) -> Vec<NodeId> {
-        let mut order = Random::new(stripe.0);
+        order: &mut Random,
+    ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for &(node, health, free_bytes, chunks) in &status.nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
             if health == Health::Up && free_bytes > chunk_bytes.saturating_mul(promised + 1) {
-                candidates.push((chunks + promised, order.next_u64(), node));
+                let (fill, order) = (chunks + promised, order.next_u64());
+                candidates.push(Candidate { fill, order, node, rack: cluster.node(node).rack });
             }
         }
-        candidates.sort_unstable();
-        let mut nodes: Vec<NodeId> = candidates.iter().take(width).map(|c| c.2).collect();
-        // Which of them holds parity must not depend on how filled they are.
-        order.shuffle(&mut nodes);
-        nodes.iter().for_each(|node| *self.promised.entry(*node).or_default() += 1);
-        nodes
+        candidates
     }
+}
+
+/// A node that can take a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// The chunks that it has or is promised.
+    fill: u64,
+    /// Its place among equals.
+    order: u64,
+    node: NodeId,
+    rack: Option<RackId>,
+}
+
+/// Up to `width` nodes, the least filled first and of equals those whose rack has the least.
+fn choose(mut candidates: Vec<Candidate>, width: usize) -> Vec<NodeId> {
+    let most = most_per_rack(&candidates, width);
+    let mut given: BTreeMap<RackId, usize> = BTreeMap::new();
+    let mut nodes = Vec::with_capacity(width);
+    while nodes.len() < width {
+        let has = |rack: Option<RackId>| rack.and_then(|rack| given.get(&rack)).map_or(0, |n| *n);
+        let open = candidates.iter().enumerate().filter(|(_, c)| has(c.rack) < most);
+        let key = |(_, c): &(usize, &Candidate)| (c.fill, has(c.rack), c.order, c.node);
+        let Some((index, _)) = open.min_by_key(key) else { break };
+        let chosen = candidates.swap_remove(index);
+        chosen.rack.into_iter().for_each(|rack| *given.entry(rack).or_default() += 1);
+        nodes.push(chosen.node);
+    }
+    nodes
+}
+
+/// The least that each rack must be ready to take for the stripe to find room.
+fn most_per_rack(candidates: &[Candidate], width: usize) -> usize {
+    let mut sizes: BTreeMap<RackId, usize> = BTreeMap::new();
+    let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);
+    in_racks.for_each(|rack| *sizes.entry(rack).or_default() += 1);
+    let alone = candidates.len() - sizes.values().sum::<usize>();
+    let room = |most: usize| alone + sizes.values().map(|size| most.min(*size)).sum::<usize>();
+    (1..width).find(|&most| room(most) >= width).unwrap_or(width)
 }
 
 #[cfg(test)]
 mod tests {
+    use suture_repair::cluster::Rate;
+
     use super::*;
 
     const CHUNK: u64 = 1000;
 
-    fn cluster(nodes: u32) -> Status {
+    fn cluster(nodes: u32) -> (Cluster, Status) {
         let node = |id| (NodeId(id), Health::Up, 1_000_000, 0);
-        Status { nodes: (0..nodes).map(node).collect(), ..Status::default() }
+        let status = Status { nodes: (0..nodes).map(node).collect(), ..Status::default() };
+        (Cluster::uniform(nodes as usize, Rate(1e6)), status)
+    }
+
+    /// Nodes in racks of these sizes.
+    fn racks(sizes: &[u32]) -> (Cluster, Status) {
+        let (mut cluster, status) = cluster(sizes.iter().sum());
+        let racks = (0..).zip(sizes).flat_map(|(rack, size)| vec![RackId(rack); *size as usize]);
+        for (node, rack) in cluster.nodes.iter_mut().zip(racks) {
+            node.rack = Some(rack);
+        }
+        (cluster, status)
+    }
+
+    /// How many of the nodes are in each rack, most first.
+    fn per_rack(cluster: &Cluster, nodes: &[NodeId]) -> Vec<usize> {
+        let mut counts: BTreeMap<Option<RackId>, usize> = BTreeMap::new();
+        nodes.iter().for_each(|node| *counts.entry(cluster.node(*node).rack).or_default() += 1);
+        let mut counts: Vec<usize> = counts.into_values().collect();
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts
+    }
+
+    fn place(placer: &mut Placer, world: &(Cluster, Status), count: u64) -> Vec<Vec<NodeId>> {
+        placer.place((&world.0, &world.1), &ids(count), 9, CHUNK)
     }
 
     fn ids(count: u64) -> Vec<StripeId> {
@@ -82,7 +155,7 @@ mod tests {
 
     #[test]
     fn chunks_spread_evenly_over_nodes_and_over_pairs_of_nodes() {
-        let placed = Placer::default().place(&cluster(12), &ids(400), 9, CHUNK);
+        let placed = place(&mut Placer::default(), &cluster(12), 400);
         let mut count = [0; 12];
         let mut together = [0; 12];
         for nodes in &placed {
@@ -98,10 +171,10 @@ mod tests {
 
     #[test]
     fn a_stripe_uses_each_node_once_and_only_nodes_that_can_take_it() {
-        let mut status = cluster(12);
-        status.nodes[3].1 = Health::Suspect;
-        status.nodes[4].2 = CHUNK;
-        for nodes in Placer::default().place(&status, &ids(50), 9, CHUNK) {
+        let mut world = cluster(12);
+        world.1.nodes[3].1 = Health::Suspect;
+        world.1.nodes[4].2 = CHUNK;
+        for nodes in place(&mut Placer::default(), &world, 50) {
             let mut distinct = nodes.clone();
             distinct.sort_unstable();
             distinct.dedup();
@@ -112,18 +185,59 @@ mod tests {
 
     #[test]
     fn an_emptier_node_is_preferred_and_promises_count() {
-        let mut status = cluster(4);
+        let (cluster, mut status) = cluster(4);
         status.nodes[0].3 = 5;
         let mut placer = Placer::default();
-        let first = placer.place(&status, &ids(1), 3, CHUNK);
+        let first = placer.place((&cluster, &status), &ids(1), 3, CHUNK);
         assert!(!first[0].contains(&NodeId(0)));
-        placer.place(&status, &ids(5), 3, CHUNK);
+        placer.place((&cluster, &status), &ids(5), 3, CHUNK);
         placer.unplace(&first[0]);
         assert_eq!(placer.promised.values().sum::<u64>(), 15);
     }
 
     #[test]
     fn too_few_nodes_give_a_shorter_list() {
-        assert_eq!(Placer::default().place(&cluster(5), &ids(1), 9, CHUNK)[0].len(), 5);
+        assert_eq!(place(&mut Placer::default(), &cluster(5), 1)[0].len(), 5);
+        assert_eq!(place(&mut Placer::default(), &racks(&[2, 3]), 1)[0].len(), 5);
+    }
+
+    #[test]
+    fn no_rack_holds_more_than_it_must() {
+        for (sizes, most) in [
+            (&[4, 4, 4][..], 3),
+            (&[3, 3, 3, 3], 3),
+            (&[6, 6, 2, 2, 2], 2),
+            (&[1, 5, 5, 5], 3),
+            (&[1, 5, 5], 4),
+            (&[2; 9], 1),
+            (&[12], 9),
+        ] {
+            let world = racks(sizes);
+            for nodes in place(&mut Placer::default(), &world, 200) {
+                let counts = per_rack(&world.0, &nodes);
+                assert_eq!((nodes.len(), counts[0]), (9, most), "{sizes:?}: {counts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn racks_of_one_size_fill_evenly() {
+        let world = racks(&[3, 3, 3, 3]);
+        let placed = place(&mut Placer::default(), &world, 400);
+        let mut count = [0; 12];
+        placed.iter().flatten().for_each(|node| count[node.index()] += 1);
+        assert!(count.iter().all(|c| *c == 300), "{count:?}");
+        assert_eq!(per_rack(&world.0, &placed[0]), [3, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_node_outside_of_racks_counts_for_itself() {
+        let mut world = racks(&[3, 3, 3, 3]);
+        world.0.nodes.iter_mut().take(6).for_each(|node| node.rack = None);
+        for nodes in place(&mut Placer::default(), &world, 50) {
+            let inside = nodes.iter().filter(|node| world.0.node(**node).rack.is_some());
+            let counts = per_rack(&world.0, &inside.copied().collect::<Vec<_>>());
+            assert!(counts[0] <= 2, "{counts:?}");
+        }
     }
 }

@@ -25,6 +25,8 @@ const LOG_LINES_SHOWN: usize = 12;
 pub struct Setting {
     /// How many agents.
     pub agents: usize,
+    /// In how many racks they are; 0: in none.
+    pub racks: usize,
     /// Bytes per second of each link, each way; `None` for no limit.
     pub link: Option<f64>,
     /// Memory of each agent.
@@ -62,8 +64,13 @@ impl Processes {
 
     /// Starts one more agent; the first is `node-01`.
     pub async fn start_agent(&mut self, setting: &Setting) -> Result<()> {
-        let name = format!("node-{:02}", self.children.len());
-        let text = agent_config(&name, &self.path(&name), &self.address, setting);
+        let number = self.children.len();
+        let name = format!("node-{number:02}");
+        let rack = (number - 1) * setting.racks / setting.agents + 1;
+        let mut text = agent_config(&name, &self.path(&name), &self.address, setting);
+        if setting.racks > 0 {
+            text.insert_str(0, &format!("rack = \"rack-{rack}\"\n"));
+        }
         self.start(&name, "agent", &text).await?;
         Ok(())
     }

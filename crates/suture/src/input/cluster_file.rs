@@ -9,7 +9,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
-use suture_repair::id::RackId;
 use toml::Spanned;
 
 use crate::outcome::bad_input;
@@ -90,7 +89,7 @@ fn parse(text: &str) -> Result<Cluster, (usize, String)> {
     let mut cluster = Cluster::default();
     for node in &toml.node {
         let fault = |message: String| (node.name.span().start, message);
-        let built = build_node(node, &toml.defaults, &mut cluster.racks).map_err(fault)?;
+        let built = build_node(node, &toml.defaults, &mut cluster).map_err(fault)?;
         if cluster.find(&built.name).is_some() {
             return Err(fault(format!("there are two nodes '{}'; rename one", built.name)));
         }
@@ -110,7 +109,7 @@ fn parse(text: &str) -> Result<Cluster, (usize, String)> {
 fn build_node(
     toml: &NodeToml,
     defaults: &DefaultsToml,
-    racks: &mut Vec<String>,
+    cluster: &mut Cluster,
 ) -> Result<Node, String> {
     let name = toml.name.get_ref();
     let link = |own: Option<RateToml>, default: Option<RateToml>, key: &str| {
@@ -134,7 +133,7 @@ fn build_node(
     };
     Ok(Node {
         name: name.clone(),
-        rack: toml.rack.as_ref().map(|rack| rack_id(racks, rack)),
+        rack: toml.rack.as_ref().map(|rack| cluster.rack(rack)),
         foreground_uplink: taken(toml.foreground_uplink, uplink, "uplink")?,
         foreground_downlink: taken(toml.foreground_downlink, downlink, "downlink")?,
         uplink,
@@ -142,14 +141,4 @@ fn build_node(
         disk_read: disk(toml.disk_read, defaults.disk_read),
         disk_write: disk(toml.disk_write, defaults.disk_write),
     })
-}
-
-/// The id of a rack, new or known; racks are numbered in the order in which nodes name them.
-fn rack_id(racks: &mut Vec<String>, name: &str) -> RackId {
-    let known = racks.iter().position(|rack| rack == name);
-    let index = known.unwrap_or_else(|| {
-        racks.push(name.to_string());
-        racks.len() - 1
-    });
-    RackId(index as u32)
 }

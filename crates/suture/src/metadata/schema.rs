@@ -3,6 +3,7 @@
 //! Place: the first step of a coordinator's start, before it listens to anyone.
 //! The file's `application_id` says that it is Suture's, its `user_version` which schema it has.
 //! An unknown one of either is refused: guessing at the last good map of chunks would lose them.
+//! An older version becomes the present one, by one transaction that keeps everything.
 //! The lock is a file of its own, held by the kernel for as long as the process lives, so a crash
 //! leaves nothing to clean up.
 
@@ -17,11 +18,16 @@ use crate::outcome::bad_input;
 /// "Sutr", as SQLite's header has it.
 const APPLICATION_ID: u32 = 0x5375_7472;
 
-/// The schema below. 1: the first.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The schema that this program reads and writes.
+pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
+
+/// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
+/// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
+/// released never changes.
+const STEPS: [&str; 2] = [FIRST, RACKS];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
-const SCHEMA: &str = "
+const FIRST: &str = "
 CREATE TABLE cluster (
     one         INTEGER PRIMARY KEY CHECK (one = 1),
     id          INTEGER NOT NULL,   -- 64 random bits
@@ -65,6 +71,9 @@ CREATE TABLE chunk (
     PRIMARY KEY (stripe, idx)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// Racks by name; null where none is known.
+const RACKS: &str = "ALTER TABLE node ADD COLUMN rack TEXT";
 
 /// An open database that nobody else has open.
 pub struct Database {
@@ -114,8 +123,8 @@ fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
     };
     let (application, version) =
         (pragma(connection, "application_id")?, pragma(connection, "user_version")?);
-    if application == APPLICATION_ID && version == SCHEMA_VERSION {
-        return Ok(());
+    if application == APPLICATION_ID && (1..=SCHEMA_VERSION).contains(&version) {
+        return advance(connection, version);
     }
     if application == APPLICATION_ID {
         return Err(bad_input(format!(
@@ -129,11 +138,29 @@ fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
             "'{path}' is a database of another program; give another data_dir"
         )));
     }
-    let created = connection.transaction()?;
-    created.execute_batch(SCHEMA)?;
-    created.pragma_update(None, "application_id", APPLICATION_ID)?;
-    created.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    Ok(created.commit()?)
+    advance(connection, 0)
+}
+
+/// Takes the steps that a file of this version lacks, all or none.
+fn advance(connection: &mut Connection, version: u32) -> Result<()> {
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let changed = connection.transaction()?;
+    STEPS[version as usize..].iter().try_for_each(|step| changed.execute_batch(step))?;
+    changed.pragma_update(None, "application_id", APPLICATION_ID)?;
+    changed.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    Ok(changed.commit()?)
+}
+
+/// A database as version 1 made it, without the steps since.
+#[cfg(test)]
+pub(super) fn create_first(dir: &Path) -> Connection {
+    let connection = Connection::open(dir.join("metadata.db")).unwrap();
+    connection.execute_batch(FIRST).unwrap();
+    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    connection
 }
 
 #[cfg(test)]
@@ -155,6 +182,24 @@ mod tests {
             assert!(error.contains(&format!("schema version {version},")), "{error}");
             assert!(error.contains(&format!("knows version {SCHEMA_VERSION}")), "{error}");
         }
+    }
+
+    #[test]
+    fn an_older_file_takes_the_steps_that_it_lacks() {
+        let columns = |connection: &Connection| {
+            let mut query =
+                connection.prepare("SELECT name FROM pragma_table_info('node')").unwrap();
+            let names = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            names.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        create_first(dir.path());
+        let old = open(dir.path()).unwrap();
+        let new_dir = tempfile::tempdir().unwrap();
+        let new = open(new_dir.path()).unwrap();
+        assert_eq!(columns(&old.connection), columns(&new.connection));
+        drop(old);
+        open(dir.path()).unwrap();
     }
 
     #[test]

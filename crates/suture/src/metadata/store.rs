@@ -60,6 +60,8 @@ pub struct ObjectStripe {
 pub struct NewNode {
     /// Its name, unique.
     pub name: String,
+    /// Its rack, if it says one.
+    pub rack: Option<String>,
     /// Where it serves chunks.
     pub address: String,
     /// Bytes per second that it can send.
@@ -69,7 +71,7 @@ pub struct NewNode {
 }
 
 impl NewNode {
-    /// The node as the core sees it.
+    /// The node as the core sees it, but for its rack, which the cluster numbers.
     pub fn as_planned(&self) -> Node {
         let node = Node::new(&self.name, Rate(self.uplink));
         Node { downlink: Rate(self.downlink), ..node }
@@ -174,13 +176,14 @@ impl Store {
 
     /// All nodes, in the order of their ids.
     pub fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
-        let mut query = self
-            .database
-            .prepare_cached("SELECT id, name, address, uplink, downlink FROM node ORDER BY id")?;
+        let mut query = self.database.prepare_cached(
+            "SELECT id, name, rack, address, uplink, downlink FROM node ORDER BY id",
+        )?;
         let nodes = query.query_map([], |row| {
             let id = NodeId(row.get(0)?);
-            let (name, address) = (row.get(1)?, row.get(2)?);
-            let node = NewNode { name, address, uplink: row.get(3)?, downlink: row.get(4)? };
+            let (name, rack, address) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            let (uplink, downlink) = (row.get(4)?, row.get(5)?);
+            let node = NewNode { name, rack, address, uplink, downlink };
             Ok(NodeRecord { id, node })
         })?;
         Ok(nodes.collect::<Result<_, _>>()?)
@@ -189,16 +192,18 @@ impl Store {
     /// Registers a node, or notes what changed of the one with this name.
     pub fn join(&mut self, node: &NewNode) -> Result<NodeId, StoreError> {
         let mut query = self.database.prepare_cached(
-            "INSERT INTO node (id, name, address, uplink, downlink, failed)
-             VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, 0)
+            "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
+             VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, 0)
              ON CONFLICT (name) DO UPDATE
-             SET address = excluded.address, uplink = excluded.uplink, downlink = excluded.downlink
+             SET rack = excluded.rack, address = excluded.address,
+                 uplink = excluded.uplink, downlink = excluded.downlink
              RETURNING id",
         )?;
-        let row = params![node.name, node.address, node.uplink, node.downlink];
+        let row = params![node.name, node.rack, node.address, node.uplink, node.downlink];
         let id = query.query_row(row, |row| Ok(NodeId(row.get(0)?)))?;
         // Told as a change, so that whoever keeps nodes by number hears of them in order.
-        self.changes.push(Input::NodeAdded(id, node.as_planned()));
+        let rack = node.rack.clone();
+        self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
         Ok(id)
     }
 

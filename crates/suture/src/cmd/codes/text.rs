@@ -60,7 +60,10 @@ fn print_volumes(rows: &[Row]) {
 fn print_policies(rows: &[Row]) {
     let mut columns: Vec<Vec<&Row>> = Vec::new();
     for row in rows {
-        match columns.iter_mut().find(|column| column[0].policies == row.policies) {
+        // Served alike; of the reasons, which may differ in numbers, one is enough.
+        let served =
+            |row: &Row| row.policies.iter().map(|policy| policy.served).collect::<Vec<_>>();
+        match columns.iter_mut().find(|column| served(column[0]) == served(row)) {
             Some(column) => column.push(row),
             None => columns.push(vec![row]),
         }

@@ -96,7 +96,7 @@ pub(super) fn print_comparison(
     Ok(())
 }
 
-fn what_is_lost(input: &Input, damage: &Damage) -> String {
+pub(in crate::cmd) fn what_is_lost(input: &Input, damage: &Damage) -> String {
     let failed: Vec<&str> =
         input.failed.iter().map(|node| input.cluster.node(*node).name.as_str()).collect();
     let left = (input.cluster.nodes.len() - failed.len()) as u64;
@@ -113,25 +113,41 @@ fn what_is_lost(input: &Input, damage: &Damage) -> String {
     )
 }
 
-fn nothing_to_do(damage: &Damage) -> &'static str {
+pub(in crate::cmd) fn nothing_to_do(damage: &Damage) -> &'static str {
     if damage.lost_chunks == 0 { "There is nothing to repair." } else { "Nothing can be repaired." }
 }
 
 /// Why these helpers, in a sentence.
-fn who_helps(policy: Policy) -> String {
+pub(in crate::cmd) fn who_helps(policy: Policy) -> String {
     let shape = match policy.shape {
         Shape::Star => "helpers send straight to the destination",
         Shape::Ppr => "helpers add up in pairs, round by round",
         Shape::Chain => "each helper adds to what the one before it sent",
-        Shape::Mix => "the best of star, ppr and chain",
-        _ => "",
+        Shape::Ppt => "of all trees the one whose slowest link is fastest, by trying each",
+        Shape::Pivot => "trees whose slowest link is fastest, the best nodes placed first",
+        Shape::Rack => "helpers of a rack add up first, so that a rack sends one sum",
+        Shape::Tunable => "trees that follow from how much each node was given to send and receive",
+        Shape::Split => "chunks are cut into ranges, each with a tree of its own",
+        Shape::Trace => "every survivor sends a few bits of each byte to a decoder",
+        Shape::Mix => "for each stripe whichever of trees and traces loads the busiest port least",
     };
     let balance = match policy.balance {
         Balance::Random => "helpers and destinations are drawn at random",
+        Balance::Lru => "those that helped least recently help",
+        Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
+        Balance::Car => "as few racks as possible help, and their uplinks are evened out",
+        Balance::CarRandom => "anyone helps, drawn at random; destinations are those of car",
+        Balance::Chameleon => "each transfer goes to the node that finishes it first",
+        Balance::ChameleonArtifact => {
+            "each transfer goes to the node that finishes it first, by a partial sort"
+        }
+        Balance::ChameleonIo => {
+            "each transfer goes to the node whose links and disk finish it first"
+        }
+        Balance::Flow => "transfers are moved along paths until no move can lower the peak",
         Balance::Greedy => {
             "the least loaded nodes help and receive, chosen again until the peak stops falling"
         }
-        _ => "",
     };
     let name = policy.to_string();
     let triple = format!("{policy:#}");
@@ -284,7 +300,7 @@ fn rate(input: &Input, port: Port) -> String {
 }
 
 /// A paragraph for each reason.
-fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
+pub(in crate::cmd) fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
     let mut out = String::new();
     let mut reasons: Vec<&str> = stripes.iter().map(|(_, reason)| reason.as_str()).collect();
     reasons.sort_unstable();
@@ -301,14 +317,14 @@ fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
     Ok(out)
 }
 
-fn align_right(table: &mut Table, from_column: usize) {
+pub(in crate::cmd) fn align_right(table: &mut Table, from_column: usize) {
     for column in table.column_iter_mut().skip(from_column) {
         column.set_cell_alignment(CellAlignment::Right);
     }
 }
 
 /// The table without spaces at the ends of its lines.
-fn trimmed(table: &Table) -> String {
+pub(in crate::cmd) fn trimmed(table: &Table) -> String {
     let text = table.to_string();
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

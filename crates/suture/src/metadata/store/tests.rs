@@ -23,7 +23,7 @@ fn store() -> (TempDir, Store) {
 
 fn node(name: &str) -> NewNode {
     let address = format!("127.0.0.1:{}", 7000 + name.len());
-    NewNode { name: name.into(), address, uplink: 1e6, downlink: 2e6 }
+    NewNode { name: name.into(), rack: None, address, uplink: 1e6, downlink: 2e6 }
 }
 
 /// Ends the store as a crash does: nothing is said, nothing is closed in order.
@@ -95,6 +95,47 @@ fn a_node_that_joins_again_keeps_its_id_and_brings_its_new_address() {
     assert_eq!(nodes.len(), 5);
     assert!(nodes.iter().enumerate().all(|(index, record)| record.id.index() == index));
     assert_eq!(nodes[1].node, moved);
+}
+
+#[test]
+fn a_node_keeps_its_rack_until_it_says_another_or_none() {
+    let (dir, mut store) = store();
+    for rack in [Some("r1"), Some("r2"), None] {
+        let said = NewNode { rack: rack.map(str::to_string), ..node("b") };
+        store.join(&said).unwrap();
+        let Input::NodeAdded { id, rack: told, .. } = last_change(&mut store) else { panic!() };
+        assert_eq!((id, told.as_deref()), (NodeId(1), rack));
+        store = crash(store, dir.path());
+        assert_eq!(store.nodes().unwrap()[1].node, said);
+    }
+}
+
+#[test]
+fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = schema::create_first(dir.path());
+    old.execute_batch(
+        "INSERT INTO cluster VALUES (1, -77, 4, 9, 1);
+         INSERT INTO node VALUES (0, 'a', '127.0.0.1:7001', 1e6, 2e6, 0),
+             (1, 'b', '127.0.0.1:7001', 1e6, 2e6, 1), (2, 'c', '127.0.0.1:7001', 1e6, 2e6, 0);
+         INSERT INTO object VALUES (5, 'x', 256, 'rs(2,1)', 128, -81985529216486896, 1700000000);
+         INSERT INTO stripe VALUES (8, 5, 0, 'rs(2,1)', 128, 256, 0);
+         INSERT INTO chunk VALUES (8, 0, 0, 0, 4294967295), (8, 1, 1, 0, 4294967295),
+             (8, 2, 2, 0, 4294967295);",
+    )
+    .unwrap();
+    drop(old);
+    let store = Store::open(dir.path()).unwrap();
+    assert_eq!((store.cluster(), store.epoch()), (ClusterId(-77i64 as u64), 5));
+    assert_eq!(store.intent().unwrap(), Intent { paused: true, failed: vec![NodeId(1)] });
+    let nodes: Vec<NewNode> = store.nodes().unwrap().into_iter().map(|known| known.node).collect();
+    assert_eq!(nodes, ["a", "b", "c"].map(node));
+    assert_eq!(store.object("x").unwrap(), object("x", 256));
+    assert_eq!(store.object_stripes("x", 0, 10).unwrap(), [stripe(StripeId(8))]);
+    let mut store = crash(store, dir.path());
+    let moved = NewNode { rack: Some("r1".into()), ..node("a") };
+    store.join(&moved).unwrap();
+    assert_eq!(store.nodes().unwrap()[0].node, moved);
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! What planning costs, in CPU time, and how near the bound its plans come.
+//!
+//! Small: 1,000 lost chunks on 500 nodes; large: 100,000 on 5,000; equal links, and links uniform
+//! in 1..10. Ratios (busiest port over the k-chunk bound) are printed before each measurement.
+#![allow(clippy::disallowed_macros, reason = "a bench prints")]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::cell::LazyCell;
+use std::hint::black_box;
+
+use common::World;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+use criterion::{Criterion, SamplingMode};
+use rustix::time::{ClockId, clock_gettime};
+use suture_repair::bound::bound_seconds;
+use suture_repair::plan::load::Load;
+use suture_repair::planner::plan;
+
+/// Measures the CPU time of this thread: others share the machine.
+struct CpuTime;
+
+impl Measurement for CpuTime {
+    type Intermediate = u64;
+    type Value = u64;
+
+    fn start(&self) -> u64 {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    fn end(&self, started: u64) -> u64 {
+        self.start() - started
+    }
+
+    fn add(&self, a: &u64, b: &u64) -> u64 {
+        a + b
+    }
+
+    fn zero(&self) -> u64 {
+        0
+    }
+
+    fn to_f64(&self, nanoseconds: &u64) -> f64 {
+        *nanoseconds as f64
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
+
+/// The name of a case, its size, and whether its links are equal.
+const CASES: [(&str, usize, usize, bool); 4] = [
+    ("1k x 500 equal", 1_000, 500, true),
+    ("1k x 500 unequal", 1_000, 500, false),
+    ("100k x 5k equal", 100_000, 5_000, true),
+    ("100k x 5k unequal", 100_000, 5_000, false),
+];
+
+/// What is measured: the bound, and planning under these policies.
+const POLICIES: [&str; 2] = ["flow", "mix/flow/waves"];
+
+fn main() {
+    let mut criterion = Criterion::default().with_measurement(CpuTime).configure_from_args();
+    for (name, chunks, nodes, is_equal) in CASES {
+        let world = LazyCell::new(|| {
+            let world = World::failed_node("rs(10,4)", nodes, chunks, 1);
+            if is_equal { world } else { world.with_links(common::Links::Independent, 2) }
+        });
+        let mut group = criterion.benchmark_group(name);
+        if chunks > 1_000 {
+            group.sample_size(10).sampling_mode(SamplingMode::Flat);
+        }
+        group.bench_function("bound", |bencher| {
+            bencher.iter(|| black_box(bound_seconds(&world.jobs, &world.view())));
+        });
+        for policy in POLICIES {
+            let mut is_first = true;
+            group.bench_function(policy, |bencher| {
+                if std::mem::take(&mut is_first) {
+                    report(&world, policy);
+                }
+                let policy = policy.parse().expect("a policy");
+                bencher.iter(|| black_box(plan(policy, &world.jobs, &world.view(), 1)));
+            });
+        }
+        group.finish();
+    }
+    criterion.final_summary();
+}
+
+/// Prints how near the bound the plans are, their lanes, and the memory that it took.
+fn report(world: &World, policy: &str) {
+    let batch = plan(policy.parse().expect("a policy"), &world.jobs, &world.view(), 1);
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    let load = Load::of(&world.cluster, planned);
+    let ratio = load.max_seconds(&world.cluster) / bound_seconds(&world.jobs, &world.view());
+    let lanes: usize = batch.plans.iter().map(|plan| plan.lanes.len()).sum();
+    let lanes = lanes as f64 / batch.plans.len() as f64;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!("{policy}: load / bound {ratio:.4}, {lanes:.2} lanes a plan, {peak}");
+}

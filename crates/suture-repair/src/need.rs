@@ -1,0 +1,282 @@
+//! What the repair of a stripe needs at least: who has to send how much, whoever asks.
+//!
+//! Place: beside `[plan]`; the lower bound counts with it, the flow planner chooses within it.
+//! A code answers "who helps?" for one order of preference. Here the same question is asked until
+//! the structure shows: helpers without whom the repair costs more or fails (a local group, all of
+//! an MSR code's helpers), and beyond these so many of the rest (any k of a Reed-Solomon stripe).
+//! Losses that are cheaper to rebuild apart, because they lie in different local groups, are parts
+//! of their own; those that are read once for all of them are one part, whose decoder sends each
+//! finished chunk but its own on.
+//!
+//! Stripes of a batch repeat a few patterns of (lost, available), so the answers are kept.
+//!
+//! Invariant: an answer depends on the code, the lost and the available chunks alone.
+
+use std::collections::BTreeMap;
+
+use suture_code::{ChunkIndex, Code};
+
+/// The cheapest repair of the lost chunks of a stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Chunks that are rebuilt together, each lost chunk in one part.
+    pub parts: Vec<Part>,
+}
+
+/// Lost chunks that are rebuilt from one set of helpers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Ascending.
+    pub lost: Vec<ChunkIndex>,
+    /// Helpers that cannot be replaced at the same cost.
+    pub forced: Vec<Sender>,
+    /// How many of `free` help besides, each with `free_sent` and `free_read`.
+    pub count: usize,
+    /// All others that are available.
+    pub free: Vec<ChunkIndex>,
+    /// Sub-chunks that each of them sends.
+    pub free_sent: u32,
+    /// Sub-chunks that each of them reads.
+    pub free_read: u32,
+    /// Whether any `count` of them will do. If not, the code must be asked.
+    pub any: bool,
+    /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
+    pub is_sum: bool,
+}
+
+/// A helper and what it sends and reads, in sub-chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub chunk: ChunkIndex,
+    pub sent: u32,
+    pub read: u32,
+}
+
+impl Part {
+    /// Sub-chunks that all helpers send together.
+    pub fn sent(&self) -> u64 {
+        let forced: u64 = self.forced.iter().map(|sender| u64::from(sender.sent)).sum();
+        forced + self.count as u64 * u64::from(self.free_sent)
+    }
+
+    /// Chunks that the decoder sends on: all but the one that it may keep.
+    pub fn forwards(&self) -> usize {
+        self.lost.len() - 1
+    }
+
+    /// Sub-chunks that are sent by anyone.
+    fn moved(&self, code: Code) -> u64 {
+        self.sent() + self.forwards() as u64 * u64::from(code.sub_chunk_count())
+    }
+}
+
+/// Answers, each asked for once.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    known: Vec<(Code, BTreeMap<Pattern, Option<usize>>)>,
+    needs: Vec<Need>,
+}
+
+/// A set of chunks as bits.
+type Bits = [u64; 4];
+
+/// The lost and the available chunks.
+type Pattern = (Bits, Bits);
+
+impl Needs {
+    /// The name of the need for `lost` when `available` may help; `None` when that is not enough.
+    pub fn find(
+        &mut self,
+        code: Code,
+        lost: &[ChunkIndex],
+        available: impl Iterator<Item = ChunkIndex> + Clone,
+    ) -> Option<usize> {
+        let at = self.known.iter().position(|(known, _)| *known == code).unwrap_or_else(|| {
+            self.known.push((code, BTreeMap::new()));
+            self.known.len() - 1
+        });
+        let pattern = (bits(lost.iter().copied()), bits(available.clone()));
+        if let Some(&known) = self.known[at].1.get(&pattern) {
+            return known;
+        }
+        let available: Vec<ChunkIndex> = available.collect();
+        let parts = parts(code, lost, &available);
+        let name = parts.map(|parts| {
+            self.needs.push(Need { parts });
+            self.needs.len() - 1
+        });
+        self.known[at].1.insert(pattern, name);
+        name
+    }
+
+    /// The need of that name.
+    pub fn get(&self, name: usize) -> &Need {
+        &self.needs[name]
+    }
+}
+
+fn bits(chunks: impl Iterator<Item = ChunkIndex>) -> Bits {
+    chunks.fold([0; 4], |mut bits, ChunkIndex(chunk)| {
+        bits[usize::from(chunk) / 64] |= 1 << (chunk % 64);
+        bits
+    })
+}
+
+/// The cheapest way to rebuild `lost`, together or apart.
+fn parts(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Vec<Part>> {
+    let together = part(code, lost, available)?;
+    for (at, &one) in lost.iter().enumerate().filter(|_| lost.len() > 1) {
+        let rest: Vec<ChunkIndex> = [&lost[..at], &lost[at + 1..]].concat();
+        let apart = part(code, &[one], available).zip(parts(code, &rest, available));
+        if let Some((alone, mut others)) = apart {
+            let moved = alone.moved(code) + others.iter().map(|part| part.moved(code)).sum::<u64>();
+            if moved < together.moved(code) {
+                others.push(alone);
+                others.sort_by_key(|part| part.lost[0]);
+                return Some(others);
+            }
+        }
+    }
+    Some(vec![together])
+}
+
+fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Part> {
+    let helpers = code.helpers_for(lost, available).ok()?;
+    let shares = shares(code, lost, &helpers)?;
+    let sent: u64 = shares.iter().map(|share| u64::from(share.sent)).sum();
+    let is_forced = |share: &&Sender| {
+        let others: Vec<ChunkIndex> =
+            available.iter().copied().filter(|chunk| *chunk != share.chunk).collect();
+        let replaced = code.helpers_for(lost, &others).ok();
+        let replaced = replaced.and_then(|helpers| self::shares(code, lost, &helpers));
+        replaced.is_none_or(|shares| shares.iter().map(|s| u64::from(s.sent)).sum::<u64>() > sent)
+    };
+    let (forced, rest): (Vec<Sender>, Vec<Sender>) =
+        shares.iter().partition(|share| is_forced(share));
+    let is_free = |chunk: &ChunkIndex| forced.iter().all(|sender| sender.chunk != *chunk);
+    let mut part = Part {
+        lost: lost.to_vec(),
+        count: rest.len(),
+        free: match rest.is_empty() {
+            true => Vec::new(),
+            false => available.iter().copied().filter(is_free).collect(),
+        },
+        free_sent: rest.first().map_or(0, |share| share.sent),
+        free_read: rest.first().map_or(0, |share| share.read),
+        any: true,
+        is_sum: lost.len() == 1 && code.sub_chunk_count() == 1,
+        forced,
+    };
+    part.any = any_will_do(code, &part);
+    Some(part)
+}
+
+/// What each helper sends and reads.
+fn shares(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec<Sender>> {
+    if code.sub_chunk_count() == 1 {
+        let whole = |&chunk: &ChunkIndex| Sender { chunk, sent: 1, read: 1 };
+        return Some(helpers.iter().map(whole).collect());
+    }
+    let dag = code.repair_dag(lost, helpers).ok()?;
+    let reads: BTreeMap<ChunkIndex, Vec<u32>> = dag.reads().into_iter().collect();
+    let share = |(chunk, sent)| Sender { chunk, sent, read: reads[&chunk].len() as u32 };
+    Some(dag.sends().into_iter().map(share).collect())
+}
+
+/// The most helper sets that are tried: enough for any locally repairable code in use.
+const SETS_MAX: usize = 4096;
+
+/// Whether any `count` of the free helpers complete the forced ones.
+fn any_will_do(code: Code, part: &Part) -> bool {
+    // The other codes decode from any k chunks, and regenerate from any that complete a row.
+    let Code::Lrc(_) = code else { return true };
+    let mut chosen: Vec<usize> = (0..part.count).collect();
+    for _ in 0..SETS_MAX {
+        let mut helpers: Vec<ChunkIndex> = part.forced.iter().map(|s| s.chunk).collect();
+        helpers.extend(chosen.iter().map(|&at| part.free[at]));
+        helpers.sort_unstable();
+        if code.repair_dag(&part.lost, &helpers).is_err() {
+            return false;
+        }
+        if !next_combination(&mut chosen, part.free.len()) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The next set of as many numbers below `end`, in lexical order; false after the last.
+fn next_combination(chosen: &mut [usize], end: usize) -> bool {
+    let count = chosen.len();
+    let Some(at) = (0..count).rev().find(|&at| chosen[at] < end - count + at) else {
+        return false;
+    };
+    let first = chosen[at] + 1;
+    chosen[at..].iter_mut().zip(first..).for_each(|(place, value)| *place = value);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(code: &str, lost: &[u8], missing: &[u8]) -> Need {
+        let code: Code = code.parse().unwrap();
+        let lost: Vec<ChunkIndex> = lost.iter().copied().map(ChunkIndex).collect();
+        let helps = |chunk: &ChunkIndex| !lost.contains(chunk) && !missing.contains(&chunk.0);
+        let available: Vec<ChunkIndex> = code.chunks().filter(helps).collect();
+        let mut needs = Needs::default();
+        let name = needs.find(code, &lost, available.into_iter());
+        needs.get(name.expect("the rest is enough")).clone()
+    }
+
+    /// Forced helpers, the count of others, and how many these are chosen from.
+    fn shape(need: &Need) -> Vec<(usize, usize, usize, bool)> {
+        let shape = |p: &Part| (p.forced.len(), p.count, p.free.len(), p.any);
+        need.parts.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn any_k_chunks_of_a_reed_solomon_stripe_help() {
+        assert_eq!(shape(&need("rs(6,3)", &[0], &[])), [(0, 6, 8, true)]);
+        assert_eq!(shape(&need("rs(6,3)", &[0, 3], &[7])), [(6, 0, 0, true)]);
+        assert_eq!(need("rs(10,4)", &[0, 3], &[7]).parts[0].forwards(), 1);
+    }
+
+    #[test]
+    fn a_local_group_is_forced_and_losses_of_two_groups_are_two_parts() {
+        assert_eq!(shape(&need("lrc(6,2,2)", &[0], &[])), [(3, 0, 0, true)]);
+        let two = need("lrc(6,2,2)", &[0, 4], &[]);
+        assert_eq!(shape(&two), [(3, 0, 0, true), (3, 0, 0, true)]);
+        assert!(two.parts.iter().all(|part| part.is_sum));
+        let same = need("lrc(6,2,2)", &[0, 1], &[]);
+        assert_eq!((same.parts.len(), same.parts[0].sent()), (1, 6));
+        // What is read for the first two rebuilds the third as well.
+        assert_eq!(need("lrc(6,2,2)", &[0, 1, 3], &[]).parts.len(), 1);
+    }
+
+    #[test]
+    fn sub_chunk_codes_send_what_they_promise_and_may_read_more() {
+        for name in ["butterfly(4)", "clay(4,2,5)", "clay(6,3,7)"] {
+            let code: Code = name.parse().unwrap();
+            for lost in code.chunks() {
+                let need = need(name, &[lost.0], &[]);
+                let least = u64::from(code.least_helper_sub_chunks(lost));
+                assert_eq!(need.parts[0].sent(), least, "{name}, chunk {lost}");
+            }
+        }
+        // Of B's helpers, all data columns but the leftmost read twice what they send.
+        let b = need("butterfly(4)", &[5], &[]);
+        let read: u32 = b.parts[0].forced.iter().map(|sender| sender.read).sum();
+        assert!(u64::from(read) > b.parts[0].sent());
+        let clay = need("clay(6,3,7)", &[0], &[]);
+        assert!(clay.parts[0].count > 0 && clay.parts[0].free.len() > clay.parts[0].count);
+    }
+
+    #[test]
+    fn what_cannot_be_repaired_has_no_need() {
+        let code: Code = "rs(2,1)".parse().unwrap();
+        let lost = [ChunkIndex(0), ChunkIndex(1)];
+        assert_eq!(Needs::default().find(code, &lost, [ChunkIndex(2)].into_iter()), None);
+    }
+}

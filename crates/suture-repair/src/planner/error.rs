@@ -1,0 +1,167 @@
+//! Why a stripe has no plan: what is wrong with the stripe, the cluster or the policy.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! Every refusal names the thing that was wrong and, where something can be done, what.
+
+use std::fmt;
+
+use suture_code::{Code, CodeError};
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::plan::Carries;
+use crate::planner::ppt::TRIALS_MAX;
+use crate::policy::{PolicyFault, Shape};
+
+/// Why a stripe has no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// The survivors do not determine the lost chunks.
+    NotEnoughChunks {
+        /// How many chunks the code needs.
+        needed: usize,
+        /// How many are left.
+        available: usize,
+    },
+    /// Every living node holds a chunk of the stripe already, or is full.
+    NoDestination,
+    /// The code refused the helper set.
+    Code(CodeError),
+    /// The policy's shape joins sums, and this code's repair is not a sum of whole chunks.
+    NoSums {
+        /// The shape.
+        shape: Shape,
+        /// The code.
+        code: Code,
+    },
+    /// Some agent cannot execute the kind of edge that the repair needs.
+    Inability {
+        /// The kind of edge.
+        needed: Carries,
+    },
+    /// PPT would have to try more trees than is sensible.
+    TooManyTrees {
+        /// How many survivors there are to choose from.
+        candidate_count: usize,
+        /// How many of them help.
+        helper_count: usize,
+        /// How many choices that makes; `u64::MAX` stands for more.
+        trials: u64,
+    },
+    /// The policy needs racks, and the cluster has none, or a node outside of them.
+    NoRacks {
+        /// The part of the policy.
+        name: &'static str,
+        /// A node without a rack, where there are racks.
+        node: Option<String>,
+    },
+    /// The policy weighs disks, and a node's is not known.
+    NoDisks {
+        /// The part of the policy.
+        name: &'static str,
+        /// The node.
+        node: String,
+    },
+    /// The bandwidth of a link is negative or no number.
+    NoRate {
+        /// The node.
+        node: String,
+        /// The link.
+        link: &'static str,
+    },
+    /// A chunk is on a node that the cluster does not have.
+    NoSuchNode {
+        /// The chunk.
+        chunk: ChunkIndex,
+        /// The node.
+        node: NodeId,
+        /// How many nodes there are.
+        node_count: usize,
+    },
+    /// Two chunks of the stripe are on one node.
+    SharedNode {
+        /// The node.
+        node: NodeId,
+        /// One of them.
+        first: ChunkIndex,
+        /// The other.
+        second: ChunkIndex,
+    },
+    /// No plans can be made with this policy.
+    Policy(PolicyFault),
+}
+
+impl PlanError {
+    /// Whether the survivors do not determine what is lost: nothing but returning chunks can help.
+    pub fn is_beyond_repair(&self) -> bool {
+        matches!(
+            self,
+            PlanError::NotEnoughChunks { .. } | PlanError::Code(CodeError::NotDetermined { .. })
+        )
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::NotEnoughChunks { needed, available } => {
+                write!(f, "{available} chunks are left, {needed} are needed")
+            }
+            PlanError::NoDestination => {
+                write!(
+                    f,
+                    "no node can take the chunk: each holds one of the stripe, is full, or is down"
+                )
+            }
+            PlanError::Code(error) => error.fmt(f),
+            PlanError::NoSums { shape, code } => write!(
+                f,
+                "the shape '{shape}' joins partial sums, which {code} does not have; use star or mix"
+            ),
+            PlanError::Inability { needed } => {
+                write!(
+                    f,
+                    "the repair needs edges that carry '{needed}', which some agent cannot execute"
+                )
+            }
+            PlanError::TooManyTrees { candidate_count, helper_count, trials } => {
+                let trials: &dyn fmt::Display =
+                    if *trials == u64::MAX { &"countless" } else { trials };
+                write!(
+                    f,
+                    "the shape 'ppt' tries all trees: {trials} of them with {helper_count} of \
+                     {candidate_count} survivors, and no more than {TRIALS_MAX} are tried; pivot \
+                     finds an equally fast one at once"
+                )
+            }
+            PlanError::NoRacks { name, node: None } => {
+                write!(f, "'{name}' needs racks, and the cluster has none; give its nodes racks")
+            }
+            PlanError::NoRacks { name, node: Some(node) } => {
+                write!(f, "'{name}' needs racks, and the node '{node}' is in none; give it one")
+            }
+            PlanError::NoDisks { name, node } => write!(
+                f,
+                "'{name}' weighs disks, and nothing is known of that of the node \
+                 '{node}'; give its rates, or use chameleon"
+            ),
+            PlanError::NoRate { node, link } => write!(
+                f,
+                "the {link} of the node '{node}' has a bandwidth below zero, or one that is no \
+                 number; give it a rate"
+            ),
+            PlanError::NoSuchNode { chunk, node, node_count } => write!(
+                f,
+                "chunk {chunk} is on node number {}, and the cluster has {node_count} nodes",
+                node.0
+            ),
+            PlanError::SharedNode { node, first, second } => write!(
+                f,
+                "chunks {first} and {second} are both on node number {}; a stripe uses each node once",
+                node.0
+            ),
+            PlanError::Policy(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}

@@ -1,0 +1,278 @@
+//! Potential: every chunk again and again by the cheapest of its ways, at prices that sharpen.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! For what is no flow: traces, which send different amounts and may do without one helper;
+//! several losses, whose decoder sends as well as receives; racks, whose links many helpers share.
+//! A port's price grows exponentially with its load (`potential/ports.rs`); a sweep takes every
+//! chunk out in random order and puts it back by the cheapest way (`potential/option.rs`), and the
+//! exponent grows from sweep to sweep, from shaping the whole to shaving the peak. Where a single
+//! chunk is a large part of a port's load, chunks are then cut into ranges that choose for
+//! themselves.
+//!
+//! Multiplicative weights of this kind approximate packing linear programs (Plotkin, Shmoys,
+//! Tardos, 1995); what the paper proves for fractions, whole chunks reach within a few per cent.
+
+mod gather;
+mod keeper;
+mod lanes;
+mod option;
+mod ports;
+mod rack;
+mod traces;
+
+use std::collections::BTreeMap;
+
+use crate::id::NodeId;
+use crate::plan::Plan;
+use crate::planner::frame::{CHUNK_UNITS, Frame};
+use crate::planner::intake::Intake;
+use crate::planner::{Batch, Job, View};
+use crate::random::Random;
+
+use keeper::{Keepers, Rule};
+use option::{Item, Menu, Prices, Way, each_charge};
+use ports::Ports;
+
+/// The exponent of the busiest port in the first and in the last sweep over whole chunks.
+const SHARPNESS: (f64, f64) = (8.0, 150.0);
+
+/// Sweeps over whole chunks.
+const SWEEPS: usize = 8;
+
+/// The same over ranges of chunks, which are small enough for sharper prices.
+const RANGE_SHARPNESS: (f64, f64) = (30.0, 600.0);
+
+/// The fewest sweeps over ranges that are worth it, and the most.
+const RANGE_SWEEPS: (usize, usize) = (4, 16);
+
+/// How often a range is looked at in all. Large batches have small parts, and need no ranges.
+const LOOKS_MAX: usize = 20_000;
+
+/// The most ranges of a chunk.
+const CUTS_MAX: usize = 8;
+
+/// The shortest range.
+const RANGE_BYTES_MIN: u64 = 32 << 10;
+
+/// What to consider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kinds {
+    /// Trees and gathers.
+    Chunks,
+    /// Traces too.
+    Traces,
+}
+
+/// Plans for all jobs that can be planned; `None` where prices are beyond all numbers, so that
+/// nothing can be chosen by them.
+pub(super) fn batch(jobs: &[Job], view: &View<'_>, kinds: Kinds, seed: u64) -> Option<Batch> {
+    let intake = Intake::new(jobs, view);
+    let plans = plan(&Frame::new(&intake, view), kinds, &mut Random::new(seed));
+    let is_complete = |plan: &Plan| plan.lanes.iter().all(|lane| !lane.edges.is_empty());
+    plans.iter().all(is_complete).then_some(Batch { plans, refused: intake.refused })
+}
+
+/// Plans for all orders, in their order.
+fn plan(frame: &Frame<'_>, kinds: Kinds, random: &mut Random) -> Vec<Plan> {
+    let mut state = State::new(frame, kinds);
+    sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
+    let looks = LOOKS_MAX.saturating_sub(SWEEPS * state.items.len());
+    if let Some(sweeps) = state.cut(looks) {
+        let rising = sharpness(RANGE_SHARPNESS, sweeps);
+        rising.for_each(|sharpness| state.sweep(sharpness, random));
+    }
+    state.plans()
+}
+
+/// So many steps from one sharpness to another.
+fn sharpness((first, last): (f64, f64), steps: usize) -> impl Iterator<Item = f64> {
+    (0..steps).map(move |step| first * (last / first).powf(step as f64 / (steps - 1) as f64))
+}
+
+/// One range of an item, and how it is rebuilt.
+struct Piece {
+    item: u32,
+    way: Option<Way>,
+}
+
+struct State<'a> {
+    frame: &'a Frame<'a>,
+    items: Vec<Item<'a>>,
+    /// Who keeps the chunks of each item.
+    kept: Vec<Vec<u32>>,
+    pieces: Vec<Piece>,
+    /// Whether destinations may change still.
+    is_cut: bool,
+    menus: Vec<Menu>,
+    ports: Ports,
+    keepers: Keepers,
+    prices: Prices,
+    /// The time of all ports when everything is spread evenly.
+    fair_seconds: f64,
+    order: Vec<usize>,
+}
+
+impl<'a> State<'a> {
+    fn new(frame: &'a Frame<'a>, kinds: Kinds) -> State<'a> {
+        let (items, menus) = items(frame, kinds);
+        let ports = Ports::new(frame);
+        State {
+            fair_seconds: fair_seconds(frame, &items),
+            kept: vec![Vec::new(); items.len()],
+            pieces: (0..items.len() as u32).map(|item| Piece { item, way: None }).collect(),
+            is_cut: false,
+            order: (0..items.len()).collect(),
+            keepers: Keepers::new(frame),
+            prices: Prices::default(),
+            frame,
+            items,
+            menus,
+            ports,
+        }
+    }
+
+    /// Takes every piece out and puts it back where it is cheapest.
+    fn sweep(&mut self, sharpness: f64, random: &mut Random) {
+        self.ports.sharpen(sharpness, self.fair_seconds);
+        self.keepers.rank(&self.ports, self.frame.view.cluster.nodes.len());
+        let mut order = std::mem::take(&mut self.order);
+        random.shuffle(&mut order);
+        for &piece in &order {
+            self.charge(piece, -1.0);
+            self.choose(piece);
+            self.charge(piece, 1.0);
+        }
+        self.order = order;
+    }
+
+    fn charge(&mut self, piece: usize, sign: f64) {
+        let Piece { item, way: Some(way) } = &self.pieces[piece] else { return };
+        let (item, kept) = (&self.items[*item as usize], &self.kept[*item as usize]);
+        let mut charges = std::mem::take(&mut self.prices.charges);
+        charges.clear();
+        each_charge(item, way, kept, &self.menus, &self.ports, |port, amount| {
+            charges.push((port, amount));
+        });
+        for &(port, amount) in &charges {
+            self.ports.charge(port, sign * amount);
+        }
+        self.prices.charges = charges;
+        kept.iter().for_each(|node| self.keepers.refresh(&self.ports, *node));
+    }
+
+    /// The cheapest way of a piece at the prices of now.
+    fn choose(&mut self, piece: usize) {
+        let index = self.pieces[piece].item as usize;
+        let item = &self.items[index];
+        if !self.is_cut {
+            self.kept[index] = self.keepers.cheapest(self.frame, item, &self.ports);
+        }
+        let kept = &self.kept[index];
+        let may_forward = self.frame.view.abilities.finished;
+        if !item.part.is_sum {
+            let (_, way) = gather::cheapest(item, kept, may_forward, &self.ports);
+            self.pieces[piece].way = Some(way);
+            return;
+        }
+        self.prices.look_up(item, &self.ports);
+        let menu = item.menu.map(|menu| &self.menus[menu]);
+        let traces = menu.and_then(|menu| {
+            let limit = f64::INFINITY;
+            traces::cheapest(item, menu, kept[0], &self.ports, &mut self.prices, limit)
+        });
+        let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
+        let tree = match self.ports.have_racks() {
+            true => Some(rack::cheapest(item, kept[0], &self.ports, &self.prices)),
+            false => self.prices.tree(item, kept[0], &self.ports, limit),
+        };
+        let tree = tree.filter(|(cost, _)| *cost < limit);
+        self.pieces[piece].way = tree.or(traces).map(|(_, way)| way);
+    }
+
+    /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few
+    /// that each can be looked at some times. Returns how often.
+    fn cut(&mut self, looks: usize) -> Option<usize> {
+        let shortest = self.items.iter().map(|item| item.order.job.chunk_bytes).min()?;
+        let each = looks / self.items.len();
+        let cuts = (each / RANGE_SWEEPS.0).min(CUTS_MAX).min((shortest / RANGE_BYTES_MIN) as usize);
+        if cuts < 2 {
+            return None;
+        }
+        self.is_cut = true;
+        self.items.iter_mut().for_each(|item| item.length /= cuts as f64);
+        let pieces = std::mem::take(&mut self.pieces).into_iter();
+        let copies = |piece: Piece| {
+            (0..cuts).map(move |_| Piece { item: piece.item, way: piece.way.clone() })
+        };
+        self.pieces = pieces.flat_map(copies).collect();
+        self.order = (0..self.pieces.len()).collect();
+        Some((each / cuts).min(RANGE_SWEEPS.1))
+    }
+
+    fn plans(&self) -> Vec<Plan> {
+        let mut at = 0;
+        let orders = self.frame.intake.orders.iter().map(|order| {
+            let (mut destinations, mut lanes) = (BTreeMap::new(), Vec::new());
+            while let Some(piece) = self.pieces.get(at)
+                && std::ptr::eq(self.items[piece.item as usize].order, order)
+            {
+                let index = piece.item as usize;
+                let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
+                let ways: Vec<&Way> = same.filter_map(|piece| piece.way.as_ref()).collect();
+                at += ways.len();
+                let (item, kept) = (&self.items[index], &self.kept[index]);
+                let nodes = kept.iter().map(|node| NodeId(*node));
+                destinations.extend(item.part.lost.iter().copied().zip(nodes));
+                lanes.extend(lanes::lanes(item, &ways, kept, &self.menus, &self.ports));
+            }
+            let nodes: Vec<NodeId> = destinations.into_values().collect();
+            order.plan(&nodes, lanes)
+        });
+        orders.collect()
+    }
+}
+
+/// What is to be rebuilt, and the menus of schemes that serve it.
+fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
+    let abilities = frame.view.abilities;
+    let may_trace = kinds == Kinds::Traces && abilities.traces && abilities.finished;
+    let mut menus: Vec<Menu> = Vec::new();
+    let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
+    let mut items = Vec::with_capacity(frame.intake.orders.len());
+    for order in &frame.intake.orders {
+        let length = f64::from(frame.units(order)) / f64::from(CHUNK_UNITS);
+        for (index, part) in frame.parts(order).iter().enumerate() {
+            let chunks = part.forced.iter().map(|sender| sender.chunk);
+            let chunks = chunks.chain(part.free.iter().copied());
+            let menu = known.entry((order.need, index)).or_insert_with(|| {
+                let menu = may_trace.then(|| Menu::new(order.job.code, part)).flatten();
+                menu.map(|menu| {
+                    menus.push(menu);
+                    menus.len() - 1
+                })
+            });
+            items.push(Item {
+                order,
+                part,
+                holders: chunks.map(|chunk| order.holder(chunk).0).collect(),
+                length,
+                menu: *menu,
+                rule: Rule::new(frame, order),
+            });
+        }
+    }
+    (items, menus)
+}
+
+/// When all links would be done with trees, if each did what it can.
+fn fair_seconds(frame: &Frame<'_>, items: &[Item<'_>]) -> f64 {
+    let sent = items.iter().map(|item| {
+        let alpha = f64::from(item.order.job.code.sub_chunk_count());
+        item.part.sent() as f64 / alpha * item.length
+    });
+    let units = sent.sum::<f64>() * f64::from(CHUNK_UNITS);
+    let nodes = || frame.view.cluster.ids();
+    let up: f64 = nodes().map(|node| frame.sending(node).rates[0]).sum();
+    let down: f64 = nodes().map(|node| frame.receiving(node).rates[0]).sum();
+    0.3 * units / up.min(down)
+}

@@ -1,0 +1,115 @@
+//! Who may keep a rebuilt chunk, and who of them would do so at the least price.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
+//! of the potential planner. The rules are those of `flow/destination.rs`: trusted nodes in racks
+//! with room for the stripe, as long as there are enough of them.
+
+use crate::id::NodeId;
+use crate::planner::flow::destination::full_racks;
+use crate::planner::frame::Frame;
+use crate::planner::intake::Order;
+use crate::planner::least::Least;
+use crate::planner::potential::option::Item;
+use crate::planner::potential::ports::Ports;
+
+/// On clusters up to this size all nodes are looked at; a ranking would not be faster.
+const SCAN_MAX: usize = 48;
+
+/// Which nodes may keep the chunks of an order.
+pub(super) struct Rule {
+    trusted: bool,
+    /// Racks that hold as many chunks of the stripe as may be lost.
+    full: Vec<crate::id::RackId>,
+}
+
+impl Rule {
+    /// The strictest rule that enough nodes pass.
+    pub fn new(frame: &Frame<'_>, order: &Order<'_>) -> Rule {
+        let full = full_racks(frame, order);
+        let strict = [
+            Rule { trusted: true, full: full.clone() },
+            Rule { trusted: true, full: Vec::new() },
+            Rule { trusted: false, full },
+        ];
+        let enough = |rule: &Rule| {
+            let nodes = frame.view.cluster.ids().filter(|node| rule.allows(frame, order, *node));
+            nodes.take(order.lost.len()).count() == order.lost.len()
+        };
+        let found = strict.into_iter().find(enough);
+        found.unwrap_or(Rule { trusted: false, full: Vec::new() })
+    }
+
+    pub fn allows(&self, frame: &Frame<'_>, order: &Order<'_>, node: NodeId) -> bool {
+        let rack = frame.view.cluster.node(node).rack;
+        order.may_keep(node, frame.view)
+            && !(self.trusted && order.job.avoid.contains(&node))
+            && rack.is_none_or(|rack| !self.full.contains(&rack))
+    }
+}
+
+/// All nodes that accept chunks, by what keeping one more would cost.
+pub(super) struct Keepers {
+    accepting: Vec<u32>,
+    /// Of all nodes; prices may have risen since they were entered, but not fallen.
+    ranking: Option<Least>,
+}
+
+impl Keepers {
+    pub fn new(frame: &Frame<'_>) -> Keepers {
+        let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts[node.index()]);
+        Keepers { accepting: nodes.map(|node| node.0).collect(), ranking: None }
+    }
+
+    /// Ranks all nodes by the prices of now.
+    pub fn rank(&mut self, ports: &Ports, node_count: usize) {
+        if self.accepting.len() > SCAN_MAX {
+            let mut keys = vec![f64::INFINITY; node_count];
+            self.accepting.iter().for_each(|node| keys[*node as usize] = price(ports, *node));
+            self.ranking = Some(Least::new(keys));
+        }
+    }
+
+    /// Says that a node's price may have fallen.
+    pub fn refresh(&mut self, ports: &Ports, node: u32) {
+        if let Some(ranking) = &mut self.ranking {
+            ranking.set(node as usize, price(ports, node));
+        }
+    }
+
+    /// The cheapest nodes that may keep the item's chunks, one for each.
+    pub fn cheapest(&mut self, frame: &Frame<'_>, item: &Item<'_>, ports: &Ports) -> Vec<u32> {
+        let wanted = item.part.lost.len();
+        let allows = |node: u32| item.rule.allows(frame, item.order, NodeId(node));
+        let Some(ranking) = &mut self.ranking else {
+            let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
+            let mut ranked: Vec<(f64, u32)> =
+                allowed.map(|node| (price(ports, node), node)).collect();
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+            return ranked.into_iter().take(wanted).map(|(_, node)| node).collect();
+        };
+        let (mut chosen, mut seen) = (Vec::with_capacity(wanted), Vec::new());
+        while chosen.len() < wanted
+            && let Some((index, key)) = ranking.least_with_key()
+        {
+            let node = index as u32;
+            let now = price(ports, node);
+            if now > key * (1.0 + 1e-9) {
+                ranking.set(index, now);
+                continue;
+            }
+            ranking.set(index, f64::INFINITY);
+            seen.push((index, now));
+            if allows(node) {
+                chosen.push(node);
+            }
+        }
+        seen.into_iter().for_each(|(index, key)| ranking.set(index, key));
+        chosen
+    }
+}
+
+/// What receiving and writing a chunk would cost. Never infinite: that would be no node at all.
+fn price(ports: &Ports, node: u32) -> f64 {
+    let written = if ports.have_disks() { ports.cost(ports.write(node), 1.0) } else { 0.0 };
+    (ports.cost(ports.down(node), 1.0) + written).min(f64::MAX)
+}

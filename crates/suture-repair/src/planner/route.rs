@@ -1,0 +1,211 @@
+//! A route: the nodes of a task and who sends to whom. What a balance and a shape make together.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! A balance decides one of three things about the helpers: who may help, in order of preference;
+//! who stands at which place of a tree that is known; or who receives how often. From there the
+//! shape goes on. A balance that counts what it dispatches takes the loads from the route.
+//!
+//! Invariant: a route is complete; its lane is valid whatever the balance thought of.
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::plan::load::NodeLoad;
+use crate::plan::validate::sub_chunks_sent;
+use crate::plan::{Carries, Edge, Lane, Mode, Plan};
+use crate::planner::pivot::{self, Pivot};
+use crate::planner::task::{Flow, Helper, Task};
+use crate::planner::{View, chain, ppt, rack, tunable};
+use crate::policy::Shape;
+
+/// What a balance says of a task's helpers.
+#[derive(Clone, Debug)]
+pub(super) enum Choice {
+    /// Those who may help, best first; the shape takes and arranges as many as it needs.
+    Offered(Vec<Helper>),
+    /// Exactly the helpers, by place.
+    Placed(Vec<Helper>),
+    /// Exactly the helpers, and how often each of them receives; the destination receives the rest.
+    Tuned {
+        /// The helpers.
+        helpers: Vec<Helper>,
+        /// One number for each of them.
+        receives: Vec<u32>,
+    },
+}
+
+/// The nodes of a task, joined.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    /// By place.
+    pub helpers: Vec<Helper>,
+    /// The parent of each helper's place, `helpers.len()` being the destination; `None` for a
+    /// gather at the first destination.
+    pub parents: Option<Vec<usize>>,
+    /// In the order of the lost chunks.
+    pub destinations: Vec<NodeId>,
+}
+
+/// Makes routes; keeps the buffers that it takes.
+#[derive(Debug)]
+pub(super) struct Joiner<'a> {
+    view: &'a View<'a>,
+    pivot: Pivot,
+}
+
+impl<'a> Joiner<'a> {
+    pub fn new(view: &'a View<'a>) -> Joiner<'a> {
+        Joiner { view, pivot: Pivot::default() }
+    }
+
+    /// The route of a task whose helpers and destinations have been decided about.
+    pub fn join(&mut self, task: &Task<'_>, choice: Choice, destinations: Vec<NodeId>) -> Route {
+        let (helpers, parents) = match choice {
+            Choice::Offered(offered) => self.arrange(task, &offered, destinations[0]),
+            Choice::Placed(helpers) => match &task.flow {
+                Flow::Tree { parents } => (helpers, Some(parents.clone())),
+                Flow::Gather => (helpers, None),
+                Flow::Grown | Flow::Tuned => unreachable!("{} has no places", task.shape),
+            },
+            Choice::Tuned { helpers, receives } => (helpers, Some(tunable::parents(&receives))),
+        };
+        Route { helpers, parents, destinations }
+    }
+
+    /// Takes and arranges helpers of those that were offered.
+    fn arrange(
+        &mut self,
+        task: &Task<'_>,
+        offered: &[Helper],
+        destination: NodeId,
+    ) -> (Vec<Helper>, Option<Vec<usize>>) {
+        match (&task.flow, task.shape) {
+            (Flow::Gather, _) => (task.choose_helpers(offered), None),
+            (Flow::Tree { parents }, Shape::Chain) => {
+                (chain::best_path(task, offered, self.view), Some(parents.clone()))
+            }
+            (Flow::Tree { parents }, _) => (task.choose_helpers(offered), Some(parents.clone())),
+            (Flow::Grown | Flow::Tuned, shape) => {
+                let (helpers, parents) = self.grow(task, shape, offered, destination);
+                (helpers, Some(parents))
+            }
+        }
+    }
+
+    fn grow(
+        &mut self,
+        task: &Task<'_>,
+        shape: Shape,
+        offered: &[Helper],
+        destination: NodeId,
+    ) -> (Vec<Helper>, Vec<usize>) {
+        let (helper_count, view) = (task.helper_count, self.view);
+        match shape {
+            Shape::Rack => rack::join(task, offered, destination, view),
+            Shape::Ppt => {
+                ppt::join(&pivot::narrow(task, offered, view), helper_count, destination, view)
+            }
+            Shape::Pivot => {
+                let offered = pivot::narrow(task, offered, view);
+                self.pivot.join(&offered, helper_count, destination, view)
+            }
+            other => unreachable!("{other} grows no trees"),
+        }
+    }
+}
+
+impl Route {
+    /// The plan that this is.
+    pub fn plan(&self, task: &Task<'_>) -> Plan {
+        let (decoder, edges) = match &self.parents {
+            Some(parents) => (None, self.tree_edges(task, parents)),
+            None => (Some(self.destinations[0]), self.gather_edges(task)),
+        };
+        let lane = Lane {
+            range: task.range(),
+            lost: task.lost.to_vec(),
+            mode: Mode::Streamed,
+            decoder,
+            scheme: None,
+            edges,
+        };
+        task.plan(&self.destinations, vec![lane])
+    }
+
+    fn tree_edges(&self, task: &Task<'_>, parents: &[usize]) -> Vec<Edge> {
+        let node = |at: usize| self.helpers.get(at).map_or(self.destinations[0], |(_, node)| *node);
+        let edge = |(child, &parent): (usize, &usize)| Edge {
+            child: node(child),
+            parent: node(parent),
+            bytes: task.job.chunk_bytes,
+            carries: Carries::Partial,
+        };
+        parents.iter().enumerate().map(edge).collect()
+    }
+
+    fn gather_edges(&self, task: &Task<'_>) -> Vec<Edge> {
+        let decoder = self.destinations[0];
+        let sent = gathered_bytes(task, &self.helpers);
+        let combined = self.helpers.iter().zip(sent).map(|(&(_, child), bytes)| Edge {
+            child,
+            parent: decoder,
+            bytes,
+            carries: Carries::Combined,
+        });
+        let finished = self.destinations[1..].iter().map(|&parent| Edge {
+            child: decoder,
+            parent,
+            bytes: task.job.chunk_bytes,
+            carries: Carries::Finished,
+        });
+        combined.chain(finished).collect()
+    }
+
+    /// What it puts on each of its nodes. A helper reads what it sends; that is exact but for codes
+    /// whose helpers combine before they send, where the load of the plan is.
+    pub fn each_load(&self, task: &Task<'_>, mut charge: impl FnMut(NodeId, NodeLoad)) {
+        let (chunk_bytes, helper_count) = (task.job.chunk_bytes, self.helpers.len());
+        let mut received_bytes = vec![0; helper_count + 1];
+        let sent = match &self.parents {
+            Some(parents) => {
+                parents.iter().for_each(|&parent| received_bytes[parent] += chunk_bytes);
+                None
+            }
+            None => {
+                let sent = gathered_bytes(task, &self.helpers);
+                received_bytes[helper_count] = sent.iter().sum();
+                Some(sent)
+            }
+        };
+        for (at, (_, node)) in self.helpers.iter().enumerate() {
+            let up_bytes = sent.as_ref().map_or(chunk_bytes, |sent| sent[at]);
+            let down_bytes = received_bytes[at];
+            charge(
+                *node,
+                NodeLoad { up_bytes, down_bytes, disk_read_bytes: up_bytes, disk_write_bytes: 0 },
+            );
+        }
+        for (at, node) in self.destinations.iter().enumerate() {
+            let load = NodeLoad {
+                up_bytes: if at == 0 { task.forwarded_bytes() } else { 0 },
+                down_bytes: if at == 0 { received_bytes[helper_count] } else { chunk_bytes },
+                disk_read_bytes: 0,
+                disk_write_bytes: chunk_bytes,
+            };
+            charge(*node, load);
+        }
+    }
+}
+
+/// What each helper sends to the decoder.
+pub(super) fn gathered_bytes(task: &Task<'_>, helpers: &[Helper]) -> Vec<u64> {
+    let chunk_bytes = task.job.chunk_bytes;
+    let alpha = u64::from(task.job.code.sub_chunk_count());
+    if alpha == 1 {
+        return vec![chunk_bytes; helpers.len()];
+    }
+    let mut chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
+    chunks.sort_unstable();
+    let dag = task.job.code.repair_dag(task.lost, &chunks);
+    let dag = dag.expect("the code chose these helpers");
+    let bytes = |(chunk, _): &Helper| sub_chunks_sent(&dag, *chunk) * chunk_bytes / alpha;
+    helpers.iter().map(bytes).collect()
+}

@@ -1,0 +1,282 @@
+//! What the lower bound promises: it is that of the worst set of nodes, and no valid plan beats it.
+
+mod common;
+
+use common::{CHUNK_BYTES, LINK, Links, World};
+use proptest::prelude::*;
+use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::{Core, Node, Rate};
+use suture_repair::id::{NodeId, RackId};
+use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::plan::load::Load;
+use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
+use suture_repair::planner::{Job, plan};
+use suture_repair::random::Random;
+
+fn bound(world: &World) -> f64 {
+    bound_seconds(&world.jobs, &world.view())
+}
+
+fn peak(world: &World, plans: &[Plan]) -> f64 {
+    let pairs = plans.iter().zip(&world.jobs).map(|(plan, job)| (plan, job.facts()));
+    Load::of(&world.cluster, pairs).max_seconds(&world.cluster)
+}
+
+/// Everything that the model knows may be there: unequal links, foreground, disks and racks.
+fn with_everything(mut world: World, random: &mut Random) -> World {
+    let rack_count = random.between(2, 6) as u32;
+    let (is_unequal, has_disks) = (random.per_mille(600), random.per_mille(500));
+    let mut rate = |from: f64| {
+        Rate(LINK.0 * if is_unequal { from * 10.0f64.powf(random.unit()) } else { from })
+    };
+    for node in &mut world.cluster.nodes {
+        (node.uplink, node.downlink) = (rate(1.0), rate(1.0));
+        (node.foreground_uplink, node.foreground_downlink) = (rate(0.1), rate(0.1));
+        if has_disks {
+            (node.disk_read, node.disk_write) = (Some(rate(1.0)), Some(rate(0.2)));
+        }
+    }
+    if random.per_mille(500) {
+        world.cluster.racks = (0..rack_count).map(|rack| format!("r{rack}")).collect();
+        for node in &mut world.cluster.nodes {
+            node.rack = Some(RackId(random.below(u64::from(rack_count)) as u32));
+        }
+        let rate = |random: &mut Random| Rate(LINK.0 * (0.2 + 3.0 * random.unit()));
+        let core = Core { rack_uplink: rate(random), rack_downlink: rate(random) };
+        world.cluster.core = Some(core);
+        world.load = Load::new(&world.cluster);
+    }
+    world
+}
+
+fn arbitrary_world(random: &mut Random) -> World {
+    let codes =
+        ["rs(6,3)", "rs(3,2)", "rs(10,4)", "rs(2,2)", "lrc(6,2,2)", "butterfly(4)", "clay(4,2,5)"];
+    let (code, node_count) = (*random.choose(&codes), random.between(18, 24) as usize);
+    let failed = &[NodeId(0), NodeId(1)][..random.between(1, 2) as usize];
+    let stripe_count = random.between(1, 40) as usize;
+    let world = World::failed_nodes(code, node_count, failed, stripe_count, random.next_u64());
+    with_everything(world, random)
+}
+
+/// A plan for each job that is as odd as can be, but whole.
+fn arbitrary_batch(world: &World, random: &mut Random) -> Vec<Plan> {
+    let whole = Range { from: 0, to: CHUNK_BYTES };
+    let node_count = world.cluster.nodes.len();
+    let draw = |job: &Job, random: &mut Random| {
+        loop {
+            let plan = arbitrary_plan(random, &job.facts(), node_count);
+            // Traces may be better than any k chunks.
+            let is_plain = plan.lanes.iter().all(|lane| lane.scheme.is_none());
+            if plan.range == whole && plan.lost == job.lost && is_plain {
+                return plan;
+            }
+        }
+    };
+    world.jobs.iter().map(|job| draw(job, random)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn no_valid_plans_beat_the_bound(seed: u64) {
+        let mut random = Random::new(seed);
+        let world = arbitrary_world(&mut random);
+        let least = bound(&world);
+        prop_assert!(least > 0.0 && least.is_finite());
+        let policy = "suture".parse().unwrap();
+        let batch = plan(policy, &world.jobs, &world.view(), seed);
+        prop_assert_eq!(&batch.refused, &[]);
+        // Traces may be better than any k chunks.
+        let lanes = || batch.plans.iter().flat_map(|plan| &plan.lanes);
+        if lanes().all(|lane| lane.scheme.is_none()) {
+            prop_assert!(peak(&world, &batch.plans) >= least * (1.0 - 1e-6));
+        }
+        // Odd plans may also use the failed nodes as relays and destinations; here they are up.
+        let world = World { accepts: vec![true; world.accepts.len()], ..world };
+        let jobs = world.jobs.iter().map(|job| Job { excluded: Vec::new(), ..job.clone() });
+        let world = World { jobs: jobs.collect(), ..world };
+        let plans = arbitrary_batch(&world, &mut random);
+        prop_assert!(peak(&world, &plans) >= bound(&world) * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn the_bound_of_uplinks_is_that_of_the_worst_set_of_nodes(seed: u64) {
+        let mut random = Random::new(seed);
+        let code = *random.choose(&["rs(3,2)", "rs(4,2)", "rs(2,3)"]);
+        let count = random.between(1, 12) as usize;
+        let mut world = World::failed_node(code, 9, count, random.next_u64());
+        for node in &mut world.cluster.nodes {
+            node.uplink = Rate(LINK.0 * (0.1 + random.unit()));
+            // Nothing else is scarce.
+            node.downlink = Rate(LINK.0 * 1e6);
+            if random.per_mille(300) {
+                node.disk_read = Some(Rate(LINK.0 * random.unit()));
+            }
+        }
+        for job in &mut world.jobs {
+            job.chunk_bytes = 1000 * random.between(1, 5);
+        }
+        let worst = (1..1u32 << 9).map(|set| seconds_of_set(&world, set)).fold(0.0, f64::max);
+        prop_assert!((bound(&world) - worst).abs() <= 1e-5 * worst, "{} {worst}", bound(&world));
+        prop_assert!(bound(&world) <= worst * (1.0 + 1e-12));
+    }
+}
+
+/// What a set of nodes must send, over what it can.
+fn seconds_of_set(world: &World, set: u32) -> f64 {
+    let holds = |node: NodeId| set >> node.0 & 1 == 1;
+    let bytes = world.jobs.iter().map(|job| {
+        let outside = job.survivors.iter().filter(|(_, node)| !holds(*node)).count();
+        job.code.data_chunks().saturating_sub(outside) as f64 * job.chunk_bytes as f64
+    });
+    let rate = |node: &Node| node.disk_read.map_or(node.uplink.0, |disk| disk.0.min(node.uplink.0));
+    let inside = world.cluster.ids().filter(|node| holds(*node));
+    let rate: f64 = inside.map(|node| rate(world.cluster.node(node))).sum();
+    let bytes: f64 = bytes.sum();
+    if bytes > 0.0 { bytes / rate } else { 0.0 }
+}
+
+/// Every tree of two helpers, on every free node, for every stripe of rs(2,1).
+fn every_plan(world: &World, job: &Job) -> Vec<Plan> {
+    let nodes: Vec<NodeId> = job.survivors.iter().map(|(_, node)| *node).collect();
+    let free = world
+        .cluster
+        .ids()
+        .filter(|node| world.accepts[node.index()] && !job.excluded.contains(node));
+    let (a, b) = (nodes[0], nodes[1]);
+    let plan = |edges: [(NodeId, NodeId); 2], to: NodeId| {
+        let range = Range { from: 0, to: job.chunk_bytes };
+        let edge = |(child, parent)| Edge {
+            child,
+            parent,
+            bytes: job.chunk_bytes,
+            carries: Carries::Partial,
+        };
+        let lane = Lane {
+            range,
+            lost: job.lost.clone(),
+            mode: Mode::Streamed,
+            decoder: None,
+            scheme: None,
+            edges: edges.map(edge).to_vec(),
+        };
+        Plan {
+            stripe: job.stripe,
+            lost: job.lost.clone(),
+            destinations: [(job.lost[0], to)].into(),
+            start: Start::Now,
+            range,
+            period: None,
+            lanes: vec![lane],
+        }
+    };
+    free.flat_map(|to| {
+        [plan([(a, to), (b, to)], to), plan([(a, b), (b, to)], to), plan([(b, a), (a, to)], to)]
+    })
+    .collect()
+}
+
+#[test]
+fn of_all_plans_of_a_small_batch_none_beats_the_bound_and_some_come_near() {
+    let mut ratios = Vec::new();
+    for seed in 0..30 {
+        let mut random = Random::new(seed);
+        let world = World::failed_node("rs(2,1)", 6, 4, seed);
+        let world = if seed % 2 == 0 {
+            world
+        } else {
+            world.with_links(Links::Independent, random.next_u64())
+        };
+        let choices: Vec<Vec<Plan>> =
+            world.jobs.iter().map(|job| every_plan(&world, job)).collect();
+        let count: usize = choices.iter().map(Vec::len).product();
+        let best = (0..count).map(|mut code| {
+            let pick = |plans: &Vec<Plan>| {
+                let plan = plans[code % plans.len()].clone();
+                code /= plans.len();
+                plan
+            };
+            peak(&world, &choices.iter().map(pick).collect::<Vec<_>>())
+        });
+        let best = best.fold(f64::INFINITY, f64::min);
+        assert!(best >= bound(&world) * (1.0 - 1e-12), "{best}");
+        ratios.push(best / bound(&world));
+    }
+    // Two chunks are all that a node sends here: rounding alone can cost a half.
+    assert!(ratios.iter().sum::<f64>() / 30.0 < 1.3, "{ratios:?}");
+}
+
+#[test]
+fn disks_bound_what_is_read_and_written() {
+    let mut world = World::failed_node("rs(6,3)", 16, 100, 1);
+    world.cluster.nodes.iter_mut().for_each(|node| node.disk_read = Some(Rate(LINK.0 / 2.0)));
+    assert!((bound(&world) - 80.0).abs() < 1e-9);
+    // A hundred chunks are written by fifteen nodes: seven by one of them at least.
+    world.cluster.nodes.iter_mut().for_each(|node| node.disk_write = Some(Rate(LINK.0 / 20.0)));
+    assert!((bound(&world) - 140.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_only_node_that_is_free_keeps_all() {
+    // Ten nodes, nine chunks, one node failed: whoever has no chunk of the stripe must keep it.
+    let mut world = World::failed_node("rs(6,3)", 10, 40, 3);
+    world.cluster.nodes.iter_mut().for_each(|node| node.downlink = Rate(LINK.0 / 10.0));
+    let free = |job: &Job| world.cluster.ids().find(|node| !job.excluded.contains(node)).unwrap();
+    let homes: Vec<NodeId> = world.jobs.iter().map(free).collect();
+    let most = world.cluster.ids().map(|node| homes.iter().filter(|home| **home == node).count());
+    let most = most.max().unwrap() as f64;
+    world.cluster.nodes.iter_mut().for_each(|node| node.disk_write = Some(Rate(LINK.0 / 1000.0)));
+    assert!((bound(&world) - 1000.0 * most).abs() < 1e-6, "{} {most}", bound(&world));
+}
+
+#[test]
+fn codes_with_cheap_repairs_have_lower_bounds() {
+    // A group of three is forced: the bound is the busiest node's.
+    let world = World::failed_node("lrc(6,2,2)", 16, 100, 1);
+    let helpers = |job: &Job| {
+        let available: Vec<_> = job.survivors.iter().map(|(chunk, _)| *chunk).collect();
+        let chunks = job.code.helpers_for(&job.lost, &available).unwrap();
+        let nodes = job.survivors.iter().filter(move |(chunk, _)| chunks.contains(chunk));
+        nodes.map(|(_, node)| *node).collect::<Vec<_>>()
+    };
+    let local: Vec<NodeId> =
+        world.jobs.iter().filter(|job| job.lost[0].0 < 8).flat_map(helpers).collect();
+    let busiest = world.cluster.ids().map(|node| local.iter().filter(|n| **n == node).count());
+    assert!(bound(&world) >= busiest.max().unwrap() as f64);
+
+    // Butterfly: all five others send a half; in B's place some read all of theirs.
+    let world = World::failed_node("butterfly(4)", 16, 90, 1);
+    assert!(bound(&world) >= 90.0 * 2.5 / 15.0);
+    let mut world = World::failed_node("clay(4,2,5)", 16, 90, 1);
+    world.cluster.nodes.iter_mut().for_each(|node| node.uplink = Rate(LINK.0 * 100.0));
+    assert!((bound(&world) - 90.0 * 2.5 / 15.0).abs() < 1e-9);
+}
+
+#[test]
+fn racks_send_at_least_a_sum_each() {
+    let mut world = World::failed_node("rs(6,3)", 18, 60, 4);
+    world.cluster.racks = vec!["a".into(), "b".into(), "c".into()];
+    for (index, node) in world.cluster.nodes.iter_mut().enumerate() {
+        node.rack = Some(RackId(index as u32 % 3));
+    }
+    let slow = Rate(LINK.0 / 100.0);
+    world.cluster.core = Some(Core { rack_uplink: slow, rack_downlink: slow });
+    let least = world.jobs.iter().map(|job| {
+        let mut counts = [0; 3];
+        job.survivors.iter().for_each(|(_, node)| counts[node.index() % 3] += 1);
+        counts.sort_unstable();
+        // The largest rack keeps the chunk; the next one alone, or both, send a sum.
+        let [_, second, first] = counts;
+        if first >= 6 {
+            0
+        } else if first + second >= 6 {
+            1
+        } else {
+            2
+        }
+    });
+    let least: usize = least.sum();
+    assert!((bound(&world) - least as f64 * 100.0 / 3.0).abs() < 1e-6);
+}

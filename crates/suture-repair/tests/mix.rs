@@ -1,0 +1,142 @@
+//! The mix of traces and trees: as far below the bound of whole chunks as it should be, and near
+//! the optimum of its own linear program, which a solver from outside computes.
+
+mod common;
+#[path = "common/lp.rs"]
+mod lp;
+
+use common::{LINK, Links, World};
+use lp::LinearProgram;
+use suture_repair::bound::bound_seconds;
+use suture_repair::id::NodeId;
+use suture_repair::plan::load::Load;
+use suture_repair::plan::validate::validate;
+use suture_repair::planner::plan;
+
+/// The busiest port of `suture`'s plans, in seconds; all of them valid.
+fn mix_seconds(world: &World, seed: u64) -> f64 {
+    let batch = plan("suture".parse().unwrap(), &world.jobs, &world.view(), seed);
+    assert_eq!(batch.refused, []);
+    for (job, plan) in batch.planned(&world.jobs) {
+        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
+    }
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
+}
+
+fn world(links: Links, nodes: usize, lost: usize, code: &str, seed: u64) -> World {
+    World::failed_node(code, nodes, lost, seed).with_links(links, seed + 1000)
+}
+
+#[test]
+fn traces_go_below_what_whole_chunks_can_do() {
+    for (nodes, lost, code) in
+        [(16, 100, "rs(6,3)"), (30, 300, "rs(6,3)"), (16, 100, "rs(10,4)"), (30, 300, "rs(10,4)")]
+    {
+        for (links, most) in [(Links::Equal, 0.72), (Links::Independent, 0.92), (Links::Same, 0.92)]
+        {
+            let ratio = |seed: u64| {
+                let world = world(links, nodes, lost, code, seed);
+                mix_seconds(&world, seed) / bound_seconds(&world.jobs, &world.view())
+            };
+            let mean = (0..3).map(ratio).sum::<f64>() / 3.0;
+            assert!(mean <= most, "{nodes} {lost} {code} {}: {mean}", links.name());
+        }
+    }
+}
+
+/// The least time of any fractional mix: for each stripe shares of trees, of traces decoded at a
+/// helper (who then sends finished bytes), and of traces decoded at a destination. Tree shares are
+/// those of the flow bound: helpers send at most their share, sums arrive anywhere among helpers
+/// and destinations.
+fn lp_seconds(w: &World) -> f64 {
+    let n = w.cluster.nodes.len();
+    let mut p = LinearProgram::default();
+    let t = p.variable(1.0);
+    let (mut up, mut down) = (vec![Vec::new(); n], vec![Vec::new(); n]);
+    for job in &w.jobs {
+        let k = job.code.data_chunks() as f64;
+        let free: Vec<NodeId> =
+            w.cluster.ids().filter(|x| w.accepts[x.index()] && !job.excluded.contains(x)).collect();
+        let kept: Vec<usize> = free.iter().map(|_| p.variable(0.0)).collect();
+        p.equals(kept.iter().map(|v| (*v, 1.0)).collect(), 1.0);
+        for (y, v) in free.iter().zip(&kept) {
+            down[y.index()].push((*v, 1.0));
+        }
+        let tau = p.variable(0.0);
+        let mut all = vec![(tau, 1.0)];
+        let mut sent = vec![(tau, -k)];
+        let mut sums = vec![(tau, 1.0 - k)];
+        for (_, node) in &job.survivors {
+            let u = p.variable(0.0);
+            sent.push((u, 1.0));
+            p.at_most(vec![(u, 1.0), (tau, -1.0)], 0.0);
+            up[node.index()].push((u, 1.0));
+            let r = p.variable(0.0);
+            sums.push((r, 1.0));
+            down[node.index()].push((r, 1.0));
+        }
+        let mut direct: Vec<Vec<(usize, f64)>> = kept.iter().map(|v| vec![(*v, -1.0)]).collect();
+        for (y, node) in free.iter().enumerate() {
+            let r = p.variable(0.0);
+            sums.push((r, 1.0));
+            down[node.index()].push((r, 1.0));
+            direct[y].push((r, 1.0 / (k - 1.0)));
+        }
+        p.equals(sent, 0.0);
+        p.equals(sums, 0.0);
+        for scheme in job.code.schemes() {
+            if scheme.lost() != job.lost[0] {
+                continue;
+            }
+            let ranks = scheme.ranks(job.code.chunk_count());
+            let ranks: Vec<(usize, f64)> = ranks
+                .iter()
+                .map(|(c, r)| {
+                    (job.survivors.iter().find(|(x, _)| x == c).unwrap().1.index(), *r as f64 / 8.0)
+                })
+                .collect();
+            let total: f64 = ranks.iter().map(|r| r.1).sum();
+            for &(x, own) in &ranks {
+                let v = p.variable(0.0);
+                all.push((v, 1.0));
+                for &(i, r) in &ranks {
+                    up[i].push((v, if i == x { 1.0 } else { r }));
+                }
+                down[x].push((v, total - own));
+            }
+            for (y, node) in free.iter().enumerate() {
+                let v = p.variable(0.0);
+                all.push((v, 1.0));
+                for &(i, r) in &ranks {
+                    up[i].push((v, r));
+                }
+                down[node.index()].push((v, total - 1.0));
+                direct[y].push((v, 1.0));
+            }
+        }
+        p.equals(all, 1.0);
+        for row in direct {
+            p.at_most(row, 0.0);
+        }
+    }
+    for (i, node) in w.cluster.nodes.iter().enumerate() {
+        up[i].push((t, -node.uplink.0 / LINK.0));
+        down[i].push((t, -node.downlink.0 / LINK.0));
+        p.at_most(std::mem::take(&mut up[i]), 0.0);
+        p.at_most(std::mem::take(&mut down[i]), 0.0);
+    }
+    p.solve()
+}
+
+#[test]
+fn the_mix_is_near_the_optimum_of_its_linear_program() {
+    for code in ["rs(6,3)", "rs(10,4)"] {
+        for links in [Links::Equal, Links::Independent, Links::Same] {
+            let world = world(links, 16, 60, code, 5);
+            let ratio = mix_seconds(&world, 1) / lp_seconds(&world);
+            assert!(ratio <= 1.05, "{code} {}: {ratio}", links.name());
+            assert!(ratio >= 1.0 - 1e-6, "{code} {}: {ratio}", links.name());
+        }
+    }
+}
