@@ -1,15 +1,30 @@
-//! A cluster in memory: the same state machines as in production, real bytes, seeded trouble.
+//! Two worlds in which the coordinator of production works, both of them in memory and seeded.
 //!
-//! Read `world` (the cluster and its clock), `effect` (what agents ask for), `disk` and `truth` (what survives), `fault` and
-//! `trouble` (what goes wrong), `check` (what must hold), `swarm` (many seeds). It contains no
-//! policy: everything that is decided is decided by suture-repair.
+//! *Is it right?* A cluster of the same state machines with real bytes and trouble: read `world`
+//! (the cluster and its clock), `effect` (what agents ask for), `disk` and `truth` (what survives),
+//! `fault` and `trouble` (what goes wrong), `check` (what must hold), `swarm` (many seeds).
+//!
+//! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
+//! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
+//! `workload` and `client` (applications), `timeline` (what one sees), `simulate` (all together).
+//!
+//! It contains no policy: everything that is decided is decided by suture-repair.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod check;
+pub mod client;
 pub mod disk;
 mod effect;
 pub mod fault;
+pub mod fluid;
+pub mod fluid_agents;
+pub mod ports;
+pub mod simulate;
 pub mod swarm;
+pub mod timeline;
+pub mod trace;
 pub mod trouble;
 pub mod truth;
+pub mod workload;
 pub mod world;

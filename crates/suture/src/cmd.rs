@@ -14,6 +14,7 @@ pub mod put;
 pub mod rebuild;
 pub mod repair;
 pub mod rm;
+pub mod simulate;
 pub mod stat;
 pub mod status;
 pub mod swarm;

@@ -36,6 +36,7 @@ enum Command {
     Repair(cmd::repair::Args),
     Swarm(cmd::swarm::Args),
     Plan(cmd::plan::Args),
+    Simulate(cmd::simulate::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,5 +77,6 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Repair(args) => cmd::repair::run(args),
         Command::Swarm(args) => cmd::swarm::run(args),
         Command::Plan(args) => cmd::plan::run(args),
+        Command::Simulate(args) => cmd::simulate::run(args),
     }
 }

@@ -103,6 +103,18 @@ fn the_crates_that_decide_are_pure() {
 }
 
 #[test]
+fn the_simulator_decides_nothing_about_repairs() {
+    // Who helps, what comes first and what runs when is the coordinator's affair, in every world.
+    let deciding = ["planner::plan", "planner::{", "Schedule::", "Balance::", "Shape::", "Queue::"];
+    for path in sources("suture-sim") {
+        let text = read(&path);
+        for word in deciding {
+            assert!(!text.contains(word), "{}: {word}", path.display());
+        }
+    }
+}
+
+#[test]
 fn only_the_kernels_and_the_border_to_c_are_unsafe() {
     let is_safe = |krate: &str| !["suture-gf", "suture-ffi"].contains(&krate);
     for (krate, _) in ARROWS.into_iter().filter(|(krate, _)| is_safe(krate)) {

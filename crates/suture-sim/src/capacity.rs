@@ -1,0 +1,181 @@
+//! Capacities over time: the cluster's, a trace's, and what a straggler leaves of either.
+//!
+//! Place: beside [slices flow].
+//! Everything changes at whole seconds or at a straggler's two moments. A coordinator is told what
+//! traces say, once a second, as by a monitor; a straggler it has to notice by itself.
+//! Invariant: between two changes every capacity is constant.
+
+use suture_repair::cluster::{Cluster, Node, Rate};
+use suture_repair::id::NodeId;
+use suture_repair::plan::load::Port;
+
+use crate::fluid::Network;
+use crate::ports::PortMap;
+use crate::trace::Trace;
+
+/// How often a guess is doubled: a thousandfold is beyond all traces.
+const GUESSES_MAX: usize = 10;
+
+/// What a coordinator is told of a link that has nothing: planners divide by rates.
+const TOLD_MIN: Rate = Rate(1.0);
+
+/// A node that is slow for a while, all of it: links and disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Straggler {
+    /// Which.
+    pub node: NodeId,
+    /// What it keeps of its rates, in [0, 1].
+    pub factor: f64,
+    /// From when, in seconds.
+    pub from: f64,
+    /// Until when, in seconds.
+    pub to: f64,
+}
+
+/// All capacities at all times.
+#[derive(Clone, Debug)]
+pub struct Capacities {
+    cluster: Cluster,
+    uplinks: Option<Trace>,
+    downlinks: Option<Trace>,
+    stragglers: Vec<Straggler>,
+}
+
+impl Capacities {
+    /// Those of a cluster, which a trace of the same nodes replaces for its direction.
+    ///
+    /// # Panics
+    /// When a straggler's factor is negative or no number.
+    pub fn new(
+        cluster: Cluster,
+        uplinks: Option<Trace>,
+        downlinks: Option<Trace>,
+        stragglers: Vec<Straggler>,
+    ) -> Capacities {
+        assert!(stragglers.iter().all(|straggler| straggler.factor >= 0.0), "factors of rates");
+        Capacities { cluster, uplinks, downlinks, stragglers }
+    }
+
+    /// The cluster with the rates that it was declared with.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Whether links follow a trace.
+    pub fn is_traced(&self) -> bool {
+        self.uplinks.is_some() || self.downlinks.is_some()
+    }
+
+    /// After how many seconds everything has been seen; 0 without traces.
+    pub fn period(&self) -> u64 {
+        [&self.uplinks, &self.downlinks]
+            .into_iter()
+            .flatten()
+            .map(Trace::seconds)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// When something changes next.
+    pub fn next_change(&self, now: f64) -> Option<f64> {
+        let second = self.is_traced().then(|| now.floor() + 1.0);
+        let moments = self.stragglers.iter().flat_map(|straggler| [straggler.from, straggler.to]);
+        let moment = moments.filter(|&at| at > now);
+        moment.chain(second).min_by(f64::total_cmp)
+    }
+
+    /// Gives the network what ports carry at `now`.
+    pub fn apply(&self, now: f64, ports: &PortMap, network: &mut Network) {
+        for id in self.cluster.ids() {
+            let node = self.node_at(id, now);
+            let slow =
+                self.stragglers.iter().filter(|s| s.node == id && s.from <= now && now < s.to);
+            let factor: f64 = slow.map(|straggler| straggler.factor).product();
+            let mut set = |port: Port, rate: f64| {
+                network.set_capacity(ports.index(port), rate.max(0.0) * factor);
+            };
+            set(Port::Uplink(id), node.uplink_free().0);
+            set(Port::Downlink(id), node.downlink_free().0);
+            node.disk_read.into_iter().for_each(|rate| set(Port::DiskRead(id), rate.0));
+            node.disk_write.into_iter().for_each(|rate| set(Port::DiskWrite(id), rate.0));
+        }
+    }
+
+    /// What a coordinator is told of a node.
+    pub fn told(&self, id: NodeId, now: f64) -> Node {
+        let mut node = self.node_at(id, now);
+        for link in [&mut node.uplink, &mut node.downlink] {
+            link.0 = link.0.max(TOLD_MIN.0);
+        }
+        node
+    }
+
+    /// The cluster as a coordinator is told of it.
+    pub fn told_cluster(&self, now: f64) -> Cluster {
+        let nodes = self.cluster.ids().map(|id| self.told(id, now)).collect();
+        Cluster { nodes, ..self.cluster.clone() }
+    }
+
+    /// The node without stragglers. What a trace calls available is net of applications.
+    fn node_at(&self, id: NodeId, now: f64) -> Node {
+        let mut node = self.cluster.node(id).clone();
+        if let Some(trace) = &self.uplinks {
+            node.uplink = trace.rate(id.index(), now as u64);
+            node.foreground_uplink = Rate(0.0);
+        }
+        if let Some(trace) = &self.downlinks {
+            node.downlink = trace.rate(id.index(), now as u64);
+            node.foreground_downlink = Rate(0.0);
+        }
+        node
+    }
+
+    /// The cluster with the rates that its links had on average until `seconds`, above zero: what
+    /// bounds and loads are measured against. Stragglers are not taken into account.
+    pub fn average(&self, seconds: f64) -> Cluster {
+        let mut cluster = self.cluster.clone();
+        for id in self.cluster.ids() {
+            let node = &mut cluster.nodes[id.index()];
+            if let Some(trace) = &self.uplinks {
+                node.uplink = average(trace, id, seconds);
+                node.foreground_uplink = Rate(0.0);
+            }
+            if let Some(trace) = &self.downlinks {
+                node.downlink = average(trace, id, seconds);
+                node.foreground_downlink = Rate(0.0);
+            }
+        }
+        cluster
+    }
+
+    /// The least time in which links carry what would take `seconds_at(cluster)` at the rates of
+    /// `cluster`; `guess` is about as long. Without a trace that is the answer itself.
+    ///
+    /// With one: bytes over average rates is a time; it has enough of it when it is at least that
+    /// time, and what links have carried only grows.
+    pub fn least_seconds(&self, guess: f64, seconds_at: impl Fn(&Cluster) -> f64) -> f64 {
+        if !self.is_traced() {
+            return seconds_at(&self.cluster);
+        }
+        let is_enough = |seconds: f64| seconds_at(&self.average(seconds)) <= seconds;
+        let (mut low, mut high) = (0.0, guess);
+        for _ in 0..GUESSES_MAX {
+            if is_enough(high) {
+                break;
+            }
+            (low, high) = (high, 2.0 * high);
+        }
+        while high - low > 1e-6 * high {
+            let middle = (low + high) / 2.0;
+            if is_enough(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+}
+
+fn average(trace: &Trace, id: NodeId, seconds: f64) -> Rate {
+    let whole = seconds.floor() as u64;
+    let rate = |second: u64| trace.rate(id.index(), second).0;
+    let bytes: f64 = (0..whole).map(rate).sum::<f64>() + rate(whole) * (seconds - whole as f64);
+    Rate((bytes / seconds).max(TOLD_MIN.0))
+}

@@ -1,0 +1,437 @@
+//! The fluid network: flows share ports max-min fairly, and time passes from event to event.
+//!
+//! Place: failure -> ... -> dispatch -> [slices flow] -> chunk durable -> ...; in place of slices.
+//! A port is one direction of a link, or a disk's reading or writing, with a capacity. A flow has
+//! bytes to move and takes `weight` times its rate of each of its ports: a lane is one flow that
+//! takes a whole tree of ports, because slices couple their rates. Rates are max-min fair: no
+//! flow's rate can grow without lowering that of a flow that is not faster. That is what
+//! round-robin by slice of lane gives at every port.
+//!
+//! Filling: all rates rise together; when a port is full, its flows stop there and what they take
+//! elsewhere is settled. The next port to fill up is found with a heap whose entries may be out of
+//! date but never too late, since levels only rise. One filling costs each flow's ports once.
+//!
+//! A network of more than `exact_entries` (port, flow) pairs is not filled anew at each event, but
+//! once in a `COALESCED`-th part of the time that the average flow has left: what ended flows set
+//! free stays idle until then, new flows wait, so rates are never above what ports carry and no
+//! byte is lost. Changed capacities and prompt flows are always served at once.
+//!
+//! Invariants: ports are never overdrawn; events come in order; same calls, same results.
+//! `oracle.rs` is the definition, followed step by step. Does not know nodes, plans or time zones.
+
+pub mod oracle;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What one direction of a link or disk is to the network: an index.
+pub type PortIndex = u32;
+
+/// Ends closer together than this, in seconds, are one event. Far below a nanosecond, so that no
+/// clock can tell; far above rounding, so that flows that are equal by symmetry end together.
+const SAME_MOMENT: f64 = 1e-10;
+
+/// See the file head: 0.2 % of a flow's life is waited for at both of its ends at most.
+const COALESCED: f64 = 1.0 / 500.0;
+
+/// Up to here a filling costs about as much as what a coordinator does about the event.
+pub const EXACT_ENTRIES: usize = 16_384;
+
+/// A port of a flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Take {
+    /// Which.
+    pub port: PortIndex,
+    /// Bytes through it for each byte of the flow; above zero.
+    pub weight: f64,
+}
+
+/// Names a flow. After it has ended or was stopped, and time has passed again, the name goes to
+/// another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
+/// When a flow needs its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// A lane: a little later will do in a large network.
+    Patient,
+    /// A request, whose latency is measured.
+    Prompt,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    takes: Box<[Take]>,
+    /// Bytes left at `since`.
+    left: f64,
+    rate: f64,
+    since: f64,
+    ends_at: f64,
+    /// Its position among the live flows; `None`: this slot is free.
+    position: Option<u32>,
+    /// The filling that settled its rate.
+    settled: u64,
+    /// How often this slot was used, so that ports notice flows that are gone.
+    life: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Port {
+    capacity: f64,
+    /// What flows take of it now.
+    used: f64,
+    /// The weights of its flows, and how many they are.
+    weight: f64,
+    count: u32,
+    /// Its flows, and some that are gone: (slot, life).
+    flows: Vec<(u32, u32)>,
+    /// Its position among the busy ports.
+    position: u32,
+}
+
+/// A port while rates rise; apart from the rest of it, because a filling touches little else.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rising {
+    /// What is left for the flows that still rise.
+    free: f64,
+    /// Their weights, and how many they are.
+    weight: f64,
+    count: u32,
+}
+
+impl Rising {
+    /// The rate at which the port is full.
+    fn level(self) -> f64 {
+        self.free.max(0.0) / self.weight
+    }
+}
+
+/// Ports, and the flows through them.
+#[derive(Clone, Debug)]
+pub struct Network {
+    now: f64,
+    ports: Vec<Port>,
+    /// Of each port; of no meaning between fillings.
+    rising: Vec<Rising>,
+    /// Ports with flows.
+    busy: Vec<PortIndex>,
+    flows: Vec<Flow>,
+    free_slots: Vec<u32>,
+    /// Slots of flows that ended in this step, whose names callers still use.
+    left_slots: Vec<u32>,
+    live: Vec<u32>,
+    entries: usize,
+    exact_entries: usize,
+    /// Flows that end before the next filling, latest first.
+    ending: Vec<(f64, u32, u32)>,
+    /// When the rates must be computed anew, if they must.
+    fill_at: Option<f64>,
+    filled_at: f64,
+    /// How long changes may wait for each other.
+    patience: f64,
+    fillings: u64,
+    heap: BinaryHeap<Reverse<(Level, PortIndex)>>,
+}
+
+/// A rate that is never NaN, so that it has an order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Level(f64);
+
+impl Eq for Level {}
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Level) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Level {
+    fn cmp(&self, other: &Level) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Network {
+    /// Ports with these capacities in bytes per second, at time zero. With more than
+    /// `exact_entries` pairs of a flow and a port, changes wait for each other a little.
+    pub fn new(capacities: &[f64], exact_entries: usize) -> Network {
+        let port = |capacity: &f64| Port { capacity: *capacity, ..Port::default() };
+        Network {
+            now: 0.0,
+            ports: capacities.iter().map(port).collect(),
+            rising: vec![Rising::default(); capacities.len()],
+            busy: Vec::new(),
+            flows: Vec::new(),
+            free_slots: Vec::new(),
+            left_slots: Vec::new(),
+            live: Vec::new(),
+            entries: 0,
+            exact_entries,
+            ending: Vec::new(),
+            fill_at: None,
+            filled_at: 0.0,
+            patience: 0.0,
+            fillings: 0,
+            heap: BinaryHeap::new(),
+        }
+    }
+
+    /// The time in seconds.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether nothing flows.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// What the port can carry.
+    pub fn capacity(&self, port: PortIndex) -> f64 {
+        self.ports[port as usize].capacity
+    }
+
+    /// What the port carries until the next event. Rates must be settled: after `next_event`.
+    pub fn used(&self, port: PortIndex) -> f64 {
+        self.ports[port as usize].used
+    }
+
+    /// Ports that flows go through, in any order.
+    pub fn busy(&self) -> &[PortIndex] {
+        &self.busy
+    }
+
+    /// The flow's rate until the next event, in bytes of the flow per second.
+    pub fn rate(&self, flow: FlowId) -> f64 {
+        self.flows[flow.0 as usize].rate
+    }
+
+    /// The bytes that the flow still has to move.
+    pub fn left(&self, flow: FlowId) -> f64 {
+        let flow = &self.flows[flow.0 as usize];
+        (flow.left - flow.rate * (self.now - flow.since)).max(0.0)
+    }
+
+    /// Gives a port another capacity, from now on.
+    pub fn set_capacity(&mut self, port: PortIndex, capacity: f64) {
+        let port = &mut self.ports[port as usize];
+        if port.capacity != capacity {
+            port.capacity = capacity;
+            if port.count > 0 {
+                self.fill_at = Some(self.now);
+            }
+        }
+    }
+
+    /// Begins to move `bytes`, above zero, through ports, each named once.
+    ///
+    /// # Panics
+    /// When it takes no port: then nothing would limit it.
+    pub fn start(&mut self, bytes: f64, takes: &[Take], urgency: Urgency) -> FlowId {
+        assert!(!takes.is_empty(), "a flow goes through at least one port");
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.flows.push(Flow {
+                takes: Box::default(),
+                left: 0.0,
+                rate: 0.0,
+                since: 0.0,
+                ends_at: f64::INFINITY,
+                position: None,
+                settled: 0,
+                life: 0,
+            });
+            self.flows.len() as u32 - 1
+        });
+        let flow = &mut self.flows[slot as usize];
+        flow.takes = takes.into();
+        (flow.left, flow.rate, flow.since, flow.ends_at) = (bytes, 0.0, self.now, f64::INFINITY);
+        flow.position = Some(self.live.len() as u32);
+        flow.life += 1;
+        self.live.push(slot);
+        self.entries += takes.len();
+        for take in takes {
+            let port = &mut self.ports[take.port as usize];
+            if port.count == 0 {
+                port.position = self.busy.len() as u32;
+                self.busy.push(take.port);
+            }
+            port.count += 1;
+            port.weight += take.weight;
+            if port.flows.len() > 2 * port.count as usize + 8 {
+                port.flows.retain(|(slot, life)| is_alive(&self.flows[*slot as usize], *life));
+            }
+            port.flows.push((slot, self.flows[slot as usize].life));
+        }
+        self.change(urgency);
+        FlowId(slot)
+    }
+
+    /// Takes a flow out. Returns the bytes that it had not moved.
+    pub fn stop(&mut self, id: FlowId) -> f64 {
+        let left = self.left(id);
+        let takes = std::mem::take(&mut self.flows[id.0 as usize].takes);
+        let flow = &mut self.flows[id.0 as usize];
+        let rate = std::mem::take(&mut flow.rate);
+        let position = flow.position.take().expect("a flow is stopped once") as usize;
+        self.live.swap_remove(position);
+        if let Some(&moved) = self.live.get(position) {
+            self.flows[moved as usize].position = Some(position as u32);
+        }
+        self.left_slots.push(id.0);
+        self.entries -= takes.len();
+        for take in &takes {
+            let port = &mut self.ports[take.port as usize];
+            port.count -= 1;
+            port.weight -= take.weight;
+            port.used = (port.used - take.weight * rate).max(0.0);
+            if port.count == 0 {
+                // Rounding must not pile up.
+                (port.weight, port.used) = (0.0, 0.0);
+                port.flows.clear();
+                let position = port.position as usize;
+                self.busy.swap_remove(position);
+                if let Some(&moved) = self.busy.get(position) {
+                    self.ports[moved as usize].position = position as u32;
+                }
+            }
+        }
+        self.change(Urgency::Patient);
+        left
+    }
+
+    /// When the network next wants to be advanced; `None` when nothing will happen by itself.
+    pub fn next_event(&mut self) -> Option<f64> {
+        if self.fill_at.is_some_and(|at| at <= self.now) {
+            self.fill();
+        }
+        let is_gone =
+            |&(_, slot, life): &(f64, u32, u32)| !is_alive(&self.flows[slot as usize], life);
+        while self.ending.last().is_some_and(is_gone) {
+            self.ending.pop();
+        }
+        let end = self.ending.last().map(|(at, ..)| *at);
+        [end, self.fill_at].into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// Lets time pass until `to`, which must not lie beyond `next_event`, and takes out the flows
+    /// that end there; they are named in `ended`, in order of their slots.
+    pub fn advance(&mut self, to: f64, ended: &mut Vec<FlowId>) {
+        self.now = self.now.max(to);
+        self.free_slots.append(&mut self.left_slots);
+        let first = ended.len();
+        while let Some(&(at, slot, life)) = self.ending.last()
+            && at <= self.now + SAME_MOMENT
+        {
+            self.ending.pop();
+            if is_alive(&self.flows[slot as usize], life) {
+                ended.push(FlowId(slot));
+            }
+        }
+        ended[first..].sort_unstable();
+        for &flow in &ended[first..] {
+            self.stop(flow);
+        }
+    }
+
+    /// Rates are out of date.
+    fn change(&mut self, urgency: Urgency) {
+        let at = match urgency {
+            Urgency::Patient => self.now.max(self.filled_at + self.patience),
+            Urgency::Prompt => self.now,
+        };
+        self.fill_at = Some(self.fill_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Settles all rates.
+    fn fill(&mut self) {
+        self.fillings += 1;
+        (self.fill_at, self.filled_at) = (None, self.now);
+        self.heap.clear();
+        let mut levels = std::mem::take(&mut self.heap).into_vec();
+        for &index in &self.busy {
+            let port = &self.ports[index as usize];
+            let (free, weight, count) = (port.capacity, port.weight, port.count);
+            let rising = Rising { free, weight, count };
+            self.rising[index as usize] = rising;
+            levels.push(Reverse((Level(rising.level()), index)));
+        }
+        self.heap = BinaryHeap::from(levels);
+        while let Some(Reverse((level, index))) = self.heap.pop() {
+            let rising = self.rising[index as usize];
+            if rising.count == 0 {
+                continue;
+            }
+            let actual = rising.level();
+            if actual > level.0 && self.heap.peek().is_some_and(|next| actual > next.0.0.0) {
+                self.heap.push(Reverse((Level(actual), index)));
+                continue;
+            }
+            self.settle_port(index, actual.max(level.0));
+        }
+        self.schedule_ends();
+    }
+
+    /// All flows of the port that still rise stop at `level`.
+    fn settle_port(&mut self, index: PortIndex, level: f64) {
+        let mut members = std::mem::take(&mut self.ports[index as usize].flows);
+        members.retain(|&(slot, life)| {
+            let flow = &mut self.flows[slot as usize];
+            if !is_alive(flow, life) {
+                return false;
+            }
+            if flow.settled == self.fillings {
+                return true;
+            }
+            flow.settled = self.fillings;
+            for take in &flow.takes {
+                let rising = &mut self.rising[take.port as usize];
+                rising.free -= take.weight * level;
+                rising.weight -= take.weight;
+                rising.count -= 1;
+            }
+            if flow.rate != level {
+                flow.left = (flow.left - flow.rate * (self.now - flow.since)).max(0.0);
+                (flow.since, flow.rate) = (self.now, level);
+                flow.ends_at =
+                    if flow.left > 0.0 { self.now + flow.left / level } else { self.now };
+            }
+            true
+        });
+        self.ports[index as usize].flows = members;
+    }
+
+    /// Finds what ends before the next filling.
+    fn schedule_ends(&mut self) {
+        for &index in &self.busy {
+            let port = &mut self.ports[index as usize];
+            let free = self.rising[index as usize].free;
+            port.used = (port.capacity - free).clamp(0.0, port.capacity);
+        }
+        let (mut first, mut left, mut rate) = (f64::INFINITY, 0.0, 0.0);
+        for &slot in &self.live {
+            let flow = &self.flows[slot as usize];
+            first = first.min(flow.ends_at);
+            left += flow.left - flow.rate * (self.now - flow.since);
+            rate += flow.rate;
+        }
+        let is_exact = self.entries <= self.exact_entries || rate <= 0.0;
+        self.patience = if is_exact { 0.0 } else { COALESCED * left / rate };
+        let until = first.max(self.now + self.patience) + SAME_MOMENT;
+        self.ending.clear();
+        for &slot in &self.live {
+            let flow = &self.flows[slot as usize];
+            if flow.ends_at <= until {
+                self.ending.push((flow.ends_at, slot, flow.life));
+            }
+        }
+        self.ending.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+    }
+}
+
+fn is_alive(flow: &Flow, life: u32) -> bool {
+    flow.position.is_some() && flow.life == life
+}

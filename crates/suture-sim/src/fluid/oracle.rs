@@ -1,0 +1,90 @@
+//! The fluid network by its definition, slowly: what `fluid.rs` must agree with.
+//!
+//! Place: beside [slices flow], in tests.
+//! At every event all rates are computed from nothing: raise the rates of all flows together until
+//! some port is full, freeze the flows of the full ports, go on with the rest. Then wait for
+//! whatever comes first: an end, an arrival, another capacity.
+
+use super::Take;
+
+/// A flow and when it arrives.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// When, in seconds.
+    pub at: f64,
+    /// Bytes to move.
+    pub bytes: f64,
+    /// Through which ports.
+    pub takes: Vec<Take>,
+}
+
+/// Another capacity for a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// When, in seconds.
+    pub at: f64,
+    /// Which port.
+    pub port: u32,
+    /// Bytes per second from then on.
+    pub capacity: f64,
+}
+
+/// The max-min fair rates of flows with these ports.
+pub fn fair_rates(capacities: &[f64], flows: &[&[Take]]) -> Vec<f64> {
+    let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
+    while rates.iter().any(Option::is_none) {
+        let level_of = |port: usize| {
+            let (mut free, mut rising) = (capacities[port], 0.0);
+            for (takes, rate) in flows.iter().zip(&rates) {
+                for take in takes.iter().filter(|take| take.port as usize == port) {
+                    match rate {
+                        Some(rate) => free -= take.weight * rate,
+                        None => rising += take.weight,
+                    }
+                }
+            }
+            (rising > 0.0).then(|| free.max(0.0) / rising)
+        };
+        let levels: Vec<Option<f64>> = (0..capacities.len()).map(level_of).collect();
+        let lowest = levels.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let is_full = |port: u32| levels[port as usize].is_some_and(|level| level <= lowest);
+        for (takes, rate) in flows.iter().zip(&mut rates) {
+            if rate.is_none() && takes.iter().any(|take| is_full(take.port)) {
+                *rate = Some(lowest);
+            }
+        }
+    }
+    rates.into_iter().flatten().collect()
+}
+
+/// When each flow ends; infinite for those that never do. `changes` are ascending in time.
+pub fn ends(capacities: &[f64], arrivals: &[Arrival], changes: &[Change]) -> Vec<f64> {
+    let mut capacities = capacities.to_vec();
+    let mut left: Vec<f64> = arrivals.iter().map(|flow| flow.bytes).collect();
+    let mut ends = vec![f64::INFINITY; arrivals.len()];
+    let mut changes = changes.iter().peekable();
+    let mut now = 0.0;
+    loop {
+        while let Some(change) = changes.next_if(|change| change.at <= now) {
+            capacities[change.port as usize] = change.capacity;
+        }
+        let is_here = |flow: &usize| arrivals[*flow].at <= now && ends[*flow].is_infinite();
+        let here: Vec<usize> = (0..arrivals.len()).filter(is_here).collect();
+        let takes: Vec<&[Take]> = here.iter().map(|&flow| &arrivals[flow].takes[..]).collect();
+        let rates = fair_rates(&capacities, &takes);
+        let end = here.iter().zip(&rates).map(|(&flow, rate)| now + left[flow] / rate);
+        let arrival = arrivals.iter().map(|flow| flow.at).filter(|&at| at > now);
+        let change = changes.peek().map(|change| change.at);
+        let next = end.chain(arrival).chain(change).fold(f64::INFINITY, f64::min);
+        if next.is_infinite() {
+            return ends;
+        }
+        for (&flow, rate) in here.iter().zip(&rates) {
+            if now + left[flow] / rate <= next {
+                ends[flow] = next;
+            }
+            left[flow] = (left[flow] - rate * (next - now)).max(0.0);
+        }
+        now = next;
+    }
+}

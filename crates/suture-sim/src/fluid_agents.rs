@@ -1,0 +1,513 @@
+//! The coordinator at work on a fluid network: what agents would answer, the network answers.
+//!
+//! Place: failure -> stripes -> queue -> plan -> admit -> [dispatch -> slices flow -> chunk durable
+//! -> commit location] -> stripe healthy; what is not in brackets is the coordinator itself.
+//! Each dispatched plan becomes flows. When all lanes that rebuild a chunk have ended, its
+//! destination says `Stored`; commits succeed at once; heartbeats tell progress now and then, so
+//! that a schedule can see who lags.
+//!
+//! Differences to a real cluster, on purpose: pools of slice memory are endless, silence means
+//! nothing and a repair that stands still is not tried another way (a trace may have minutes
+//! without bandwidth, and any other way would wait too). The most tasks that an agent takes at a
+//! time (`budget::TASKS_MAX`) does hold: it is part of how the real system runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use suture_repair::cluster::Cluster;
+use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
+use suture_repair::plan::Plan;
+use suture_repair::plan::load::Load;
+use suture_repair::planner::Abilities;
+use suture_repair::stripe::{Stripe, StripeMap};
+use suture_repair::time::{Span, Time};
+
+use crate::fluid::{FlowId, Network, Urgency};
+use crate::ports::{LaneWork, PortMap};
+use crate::simulate::{Overheads, Scenario};
+
+/// Longer than any simulation.
+const FOREVER: Span = Span { ns: u64::MAX / 4 };
+
+/// Memory and room of every agent.
+const PLENTY: u64 = 1 << 50;
+
+/// Which start of every agent speaks.
+const INCARNATION: u64 = 1;
+
+const TIMERS: Timers = Timers {
+    suspect_after: FOREVER,
+    dead_after: FOREVER,
+    start_grace: FOREVER,
+    stall_after: FOREVER,
+    commit_retry: FOREVER,
+    retry_first: Span::from_secs(1),
+    retry_max: FOREVER,
+};
+
+/// A chunk that was rebuilt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rebuilt {
+    /// Of which stripe.
+    pub stripe: StripeId,
+    /// Which.
+    pub chunk: ChunkIndex,
+    /// When its repair was dispatched, in seconds.
+    pub began: f64,
+    /// When all of its bytes were there, in seconds.
+    pub ended: f64,
+}
+
+/// One dispatched repair.
+#[derive(Debug)]
+struct Repair {
+    task: Box<Task>,
+    lanes: Vec<Lane>,
+    /// How many lanes each chunk still waits for.
+    waiting: BTreeMap<ChunkIndex, usize>,
+    began: f64,
+}
+
+#[derive(Debug)]
+struct Lane {
+    work: LaneWork,
+    steps: Vec<Step>,
+    steps_left: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    Waiting,
+    Flowing(FlowId),
+    Ended,
+}
+
+/// A flow's place in the repairs.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    repair: RepairId,
+    lane: usize,
+    step: usize,
+}
+
+/// The coordinator, and its agents as flows.
+#[derive(Debug)]
+pub(crate) struct FluidAgents {
+    coordinator: Coordinator,
+    stripes: BTreeMap<StripeId, Stripe>,
+    failed: Vec<NodeId>,
+    overheads: Overheads,
+    repairs: BTreeMap<RepairId, Repair>,
+    /// By the number of the flow.
+    owners: Vec<Option<Owner>>,
+    /// Lanes whose bytes have come and whose overheads pass, by when they have.
+    settling: BTreeSet<(Time, RepairId, usize)>,
+    inbox: VecDeque<Input>,
+    pub(crate) rebuilt: Vec<Rebuilt>,
+    /// What all repairs moved.
+    pub(crate) load: Load,
+    cluster: Cluster,
+    /// Time of the calls in which plans were made.
+    pub(crate) planning_ns: u64,
+}
+
+impl FluidAgents {
+    /// A coordinator that has met all its agents and has been told of the failure, but not begun.
+    pub fn new(scenario: &Scenario) -> FluidAgents {
+        let cluster = scenario.capacities.told_cluster(0.0);
+        let config = Config {
+            epoch: 1,
+            timers: TIMERS,
+            policy: scenario.policy,
+            seed: scenario.seed,
+            paused: true,
+            failed: scenario.failed.clone(),
+        };
+        let stripes = StripeMap::new(scenario.stripes.iter().cloned());
+        let mut agents = FluidAgents {
+            coordinator: Coordinator::new(Time::ZERO, config, cluster.clone(), stripes),
+            stripes: scenario.stripes.iter().map(|s| (s.id, s.clone())).collect(),
+            failed: scenario.failed.clone(),
+            overheads: scenario.overheads,
+            repairs: BTreeMap::new(),
+            owners: Vec::new(),
+            settling: BTreeSet::new(),
+            inbox: VecDeque::new(),
+            rebuilt: Vec::new(),
+            load: Load::new(&cluster),
+            cluster,
+            planning_ns: 0,
+        };
+        let hello = Hello {
+            incarnation: INCARNATION,
+            abilities: Abilities::ALL,
+            pool_bytes: PLENTY,
+            free_bytes: PLENTY,
+        };
+        for node in agents.cluster.ids().filter(|node| !scenario.failed.contains(node)) {
+            agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
+        }
+        agents
+    }
+
+    /// Lets the coordinator begin.
+    pub fn begin(
+        &mut self,
+        network: &mut Network,
+        ports: &PortMap,
+        cpu_ns: &mut dyn FnMut() -> u64,
+    ) {
+        self.inbox.push_back(Input::Operator(Command::Resume));
+        self.converse(network, ports, cpu_ns);
+    }
+
+    /// Whether nothing is under way and nothing will be.
+    pub fn are_done(&self) -> bool {
+        self.repairs.is_empty() && self.inbox.is_empty() && self.deadline().is_none()
+    }
+
+    /// Whether bytes of repairs are to be moved.
+    pub fn has_flows(&self) -> bool {
+        !self.repairs.is_empty()
+    }
+
+    /// Whether some repair moves at this moment.
+    pub fn is_moving(&self, network: &Network) -> bool {
+        let lanes = self.repairs.values().flat_map(|repair| &repair.lanes);
+        let mut steps = lanes.flat_map(|lane| &lane.steps);
+        !self.settling.is_empty()
+            || steps.any(|step| matches!(step, Step::Flowing(flow) if network.rate(*flow) > 0.0))
+    }
+
+    /// When the coordinator wants to be woken or a lane's overheads have passed.
+    pub fn next_event(&self) -> Option<f64> {
+        let settled = self.settling.first().map(|(at, ..)| *at);
+        [settled, self.deadline()].into_iter().flatten().min().map(seconds)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.coordinator.next_deadline().filter(|at| at.ns < FOREVER.ns)
+    }
+
+    /// What could not be repaired, and why the coordinator thinks so.
+    pub fn unrepaired(&self) -> Vec<(StripeId, Option<Blocked>)> {
+        let status = self.coordinator.status();
+        let mut blocked: BTreeMap<StripeId, Blocked> = status.blocked.into_iter().collect();
+        let is_lost = |stripe: &&Stripe| {
+            stripe.chunks.iter().any(|c| c.node.is_none_or(|node| self.failed.contains(&node)))
+        };
+        let lost = self.stripes.values().filter(is_lost);
+        lost.map(|stripe| (stripe.id, blocked.remove(&stripe.id))).collect()
+    }
+
+    /// A flow of a repair has ended.
+    pub fn flow_ended(&mut self, flow: FlowId, network: &mut Network) {
+        let owner = self.owners[flow.0 as usize].take().expect("a client's flow or a repair's");
+        let repair = self.repairs.get_mut(&owner.repair).expect("its flows are stopped with it");
+        repair.lanes[owner.lane].steps[owner.step] = Step::Ended;
+        repair.lanes[owner.lane].steps_left -= 1;
+        self.go_on(owner.repair, owner.lane, network);
+    }
+
+    /// Wakes whoever waits for this moment, and lets the coordinator answer to what has happened.
+    pub fn wake(
+        &mut self,
+        network: &mut Network,
+        ports: &PortMap,
+        cpu_ns: &mut dyn FnMut() -> u64,
+    ) {
+        let now = time(network.now());
+        while let Some(&(at, repair, lane)) = self.settling.first()
+            && at <= now
+        {
+            self.settling.pop_first();
+            self.lane_ended(repair, lane, network.now());
+        }
+        if self.deadline().is_some_and(|at| at <= now) {
+            self.inbox.push_back(Input::Tick);
+        }
+        self.converse(network, ports, cpu_ns);
+    }
+
+    /// Tells the coordinator what links have now.
+    pub fn tell_rates(&mut self, scenario: &Scenario, now: f64) {
+        for id in self.cluster.ids() {
+            let node = scenario.capacities.told(id, now);
+            if node != self.cluster.nodes[id.index()] {
+                self.cluster.nodes[id.index()] = node.clone();
+                let rack = node.rack.map(|rack| self.cluster.racks[rack.0 as usize].clone());
+                self.inbox.push_back(Input::NodeAdded { id, node, rack });
+            }
+        }
+    }
+
+    /// Every destination tells how far its chunks are.
+    pub fn beat(&mut self, network: &Network) {
+        let mut beats: BTreeMap<NodeId, Heartbeat> = BTreeMap::new();
+        for (id, repair) in &self.repairs {
+            let plan = &repair.task.plan;
+            for chunk in repair.waiting.keys() {
+                let lanes = repair.lanes.iter().filter(|lane| lane.work.lost.contains(chunk));
+                let done: f64 = lanes.map(|lane| lane.done(network)).sum();
+                let beat = beats.entry(plan.destinations[chunk]).or_insert_with(|| Heartbeat {
+                    incarnation: INCARNATION,
+                    free_bytes: PLENTY,
+                    running: Vec::new(),
+                });
+                beat.running.push((*id, done as u64));
+            }
+        }
+        for (node, beat) in beats {
+            self.inbox.push_back(Input::Agent { node, message: FromAgent::Heartbeat(beat) });
+        }
+    }
+
+    /// Hands over what has happened and does what the coordinator says, until both are silent.
+    fn converse(
+        &mut self,
+        network: &mut Network,
+        ports: &PortMap,
+        cpu_ns: &mut dyn FnMut() -> u64,
+    ) {
+        while let Some(input) = self.inbox.pop_front() {
+            let before_ns = cpu_ns();
+            self.coordinator.handle(time(network.now()), input);
+            let taken_ns = cpu_ns() - before_ns;
+            while let Some(output) = self.coordinator.poll() {
+                match output {
+                    Output::Send { message, .. } => self.obey(message, network, ports),
+                    Output::Commit(commit) => self.commit(commit),
+                    Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
+                    Output::Report(_) => {}
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToAgent, network: &mut Network, ports: &PortMap) {
+        match message {
+            // Every participant is told; the flows are those of all of them.
+            ToAgent::Dispatch(task) => {
+                if !self.repairs.contains_key(&task.repair) {
+                    self.dispatch(task, network, ports);
+                }
+            }
+            ToAgent::Cancel(id) => self.cancel(id, network),
+            // What was said needs no repeating here, and there are no copies to look after.
+            ToAgent::Forget(_) | ToAgent::Check(_) | ToAgent::Delete { .. } | ToAgent::List => {}
+        }
+    }
+
+    fn dispatch(&mut self, task: Box<Task>, network: &mut Network, ports: &PortMap) {
+        let survivors = task.survivors();
+        let work = ports.lanes(&task.plan, &task.facts(&survivors));
+        let mut waiting = BTreeMap::new();
+        for chunk in work.iter().flat_map(|lane| &lane.lost) {
+            *waiting.entry(*chunk).or_insert(0) += 1;
+        }
+        let lane = |work: LaneWork| Lane {
+            steps: vec![Step::Waiting; work.steps.len()],
+            steps_left: work.steps.len(),
+            work,
+        };
+        let lanes: Vec<Lane> = work.into_iter().map(lane).collect();
+        let (id, count) = (task.repair, lanes.len());
+        self.repairs.insert(id, Repair { task, lanes, waiting, began: network.now() });
+        (0..count).for_each(|lane| self.go_on(id, lane, network));
+    }
+
+    /// Starts the steps of a lane whose time has come, and ends the lane after the last one.
+    fn go_on(&mut self, id: RepairId, index: usize, network: &mut Network) {
+        let repair = self.repairs.get_mut(&id).expect("only running repairs go on");
+        let Lane { work, steps, steps_left } = &mut repair.lanes[index];
+        let mut has_changed = true;
+        while std::mem::take(&mut has_changed) {
+            for (step, what) in work.steps.iter().enumerate() {
+                let is_ready = steps[step] == Step::Waiting
+                    && what.after.iter().all(|&before| steps[before] == Step::Ended);
+                if is_ready && (what.takes.is_empty() || what.bytes <= 0.0) {
+                    (steps[step], has_changed) = (Step::Ended, true);
+                    *steps_left -= 1;
+                } else if is_ready {
+                    let flow = network.start(what.bytes, &what.takes, Urgency::Patient);
+                    steps[step] = Step::Flowing(flow);
+                    let owner = Owner { repair: id, lane: index, step };
+                    let slot = flow.0 as usize;
+                    self.owners.resize(self.owners.len().max(slot + 1), None);
+                    self.owners[slot] = Some(owner);
+                }
+            }
+        }
+        if *steps_left == 0 {
+            let task = &repair.task;
+            let slices = work.bytes.div_ceil(u64::from(task.slice_bytes.max(1)));
+            let after = self.overheads.seconds(work.depth, slices);
+            if after > 0.0 {
+                self.settling.insert((time(network.now() + after), id, index));
+            } else {
+                self.lane_ended(id, index, network.now());
+            }
+        }
+    }
+
+    fn lane_ended(&mut self, id: RepairId, lane: usize, now: f64) {
+        let Some(repair) = self.repairs.get_mut(&id) else { return };
+        let stripe = repair.task.stripe.id;
+        for &chunk in &repair.lanes[lane].work.lost {
+            let lanes_left = repair.waiting.get_mut(&chunk).expect("it waited for this lane");
+            *lanes_left -= 1;
+            if *lanes_left > 0 {
+                continue;
+            }
+            repair.waiting.remove(&chunk);
+            self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
+            let copy = ChunkCopy { stripe, chunk, stamp: Stamp::from(id) };
+            let node = repair.task.plan.destinations[&chunk];
+            let message = FromAgent::Stored { repair: id, copy };
+            self.inbox.push_back(Input::Agent { node, message });
+        }
+        if repair.waiting.is_empty() {
+            let repair = self.repairs.remove(&id).expect("looked up above");
+            self.charge(&repair.task.plan, &repair.task);
+        }
+    }
+
+    fn cancel(&mut self, id: RepairId, network: &mut Network) {
+        let Some(repair) = self.repairs.remove(&id) else { return };
+        self.settling.retain(|(_, repair, _)| *repair != id);
+        // What was moved was moved: the plan, cut down to it.
+        let mut plan = repair.task.plan.clone();
+        for (lane, part) in plan.lanes.iter_mut().zip(&repair.lanes) {
+            let done = part.done(network) / (part.work.bytes as f64).max(1.0);
+            lane.range.to = lane.range.from + (lane.range.bytes() as f64 * done) as u64;
+            for edge in &mut lane.edges {
+                edge.bytes = (edge.bytes as f64 * done) as u64;
+            }
+        }
+        for step in repair.lanes.iter().flat_map(|lane| &lane.steps) {
+            if let Step::Flowing(flow) = step {
+                network.stop(*flow);
+                self.owners[flow.0 as usize] = None;
+            }
+        }
+        self.charge(&plan, &repair.task);
+    }
+
+    fn charge(&mut self, plan: &Plan, task: &Task) {
+        let survivors = task.survivors();
+        self.load.add(&self.cluster, plan, &task.facts(&survivors));
+    }
+
+    fn commit(&mut self, commit: Commit) {
+        let stripe = self.stripes.get_mut(&commit.copy.stripe).expect("the coordinator knows it");
+        let repair = commit.repair;
+        if stripe.generation != commit.generation {
+            let stripe = Some(stripe.clone());
+            return self.inbox.push_back(Input::CommitRefused { repair, stripe });
+        }
+        stripe.generation.0 += 1;
+        let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
+        (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
+        let stripe = stripe.clone();
+        self.inbox.push_back(Input::Committed { repair, stripe });
+    }
+}
+
+impl Lane {
+    /// Bytes of the chunk that have come so far; of a stored lane, that part of its transfers.
+    fn done(&self, network: &Network) -> f64 {
+        let (mut moved, mut total) = (0.0, 0.0);
+        for (step, what) in self.steps.iter().zip(&self.work.steps) {
+            total += what.bytes;
+            moved += match step {
+                Step::Waiting => 0.0,
+                Step::Flowing(flow) => what.bytes - network.left(*flow),
+                Step::Ended => what.bytes,
+            };
+        }
+        if total > 0.0 { self.work.bytes as f64 * moved / total } else { 0.0 }
+    }
+}
+
+/// The coordinator's clock ticks nanoseconds.
+fn time(seconds: f64) -> Time {
+    Time { ns: (seconds * 1e9).round() as u64 }
+}
+
+fn seconds(time: Time) -> f64 {
+    time.ns as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::cluster::Rate;
+    use suture_repair::id::Generation;
+    use suture_repair::stripe::ChunkRecord;
+
+    use super::*;
+    use crate::capacity::Capacities;
+    use crate::fluid::EXACT_ENTRIES;
+
+    const CHUNK: u64 = 1 << 20;
+
+    /// One stripe of rs(4,2) on nodes 0 to 5, of which node 0 fails; links of a chunk a second.
+    fn scenario() -> Scenario {
+        let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: 0 };
+        let stripe = Stripe {
+            id: StripeId(0),
+            code: "rs(4,2)".parse().expect("a code"),
+            chunk_bytes: CHUNK,
+            generation: Generation(0),
+            chunks: (0..6).map(record).collect(),
+        };
+        let cluster = Cluster::uniform(8, Rate(CHUNK as f64));
+        Scenario {
+            capacities: Capacities::new(cluster, None, None, Vec::new()),
+            stripes: vec![stripe],
+            failed: vec![NodeId(0)],
+            policy: "chain/random/all".parse().expect("a policy"),
+            seed: 1,
+            overheads: Overheads::default(),
+            foreground: None,
+            timeline_buckets: None,
+            exact_entries: EXACT_ENTRIES,
+        }
+    }
+
+    fn advance(agents: &mut FluidAgents, network: &mut Network, ports: &PortMap, to: f64) {
+        let mut ended = Vec::new();
+        while let Some(next) = network.next_event().filter(|&next| next <= to) {
+            network.advance(next, &mut ended);
+            ended.drain(..).for_each(|flow| agents.flow_ended(flow, network));
+            agents.wake(network, ports, &mut || 0);
+        }
+        network.advance(to, &mut ended);
+    }
+
+    #[test]
+    fn what_a_cancelled_repair_moved_was_moved() {
+        let scenario = scenario();
+        let ports = PortMap::new(scenario.capacities.cluster(), 0);
+        let capacities = ports.capacities(scenario.capacities.cluster(), Rate(0.0));
+        let network = &mut Network::new(&capacities, EXACT_ENTRIES);
+        let agents = &mut FluidAgents::new(&scenario);
+        agents.begin(network, &ports, &mut || 0);
+        advance(agents, network, &ports, 0.5);
+        assert!(agents.is_moving(network) && agents.load.moved_bytes() == 0);
+
+        agents.inbox.push_back(Input::Operator(Command::Cancel));
+        agents.converse(network, &ports, &mut || 0);
+        assert!(network.is_empty() && agents.are_done());
+        assert_eq!(agents.load.moved_bytes(), 4 * CHUNK / 2);
+        assert_eq!(agents.unrepaired(), [(StripeId(0), None)]);
+
+        agents.begin(network, &ports, &mut || 0);
+        advance(agents, network, &ports, 3.0);
+        assert!(agents.are_done() && agents.unrepaired().is_empty());
+        assert_eq!(agents.load.moved_bytes(), 4 * CHUNK / 2 + 4 * CHUNK);
+        let Rebuilt { began, ended, .. } = agents.rebuilt[0];
+        assert!((began - 0.5).abs() < 1e-9 && (ended - 1.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,243 @@
+//! A whole repair on the fluid network: the coordinator, the links over time, and applications.
+//!
+//! Place: failure -> [stripes -> queue -> plan -> admit -> dispatch -> slices flow -> chunk durable
+//! -> commit location -> stripe healthy].
+//! The loop asks everyone when something happens next, lets time pass until then, and tells
+//! everyone. It contains no policy: what is planned, and what runs when, the coordinator decides.
+//! Deterministic: time of planning is measured by a clock that the caller hands in.
+
+use suture_repair::cluster::Rate;
+use suture_repair::event::Blocked;
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::plan::load::{Load, Port};
+use suture_repair::policy::Policy;
+use suture_repair::stripe::Stripe;
+
+use crate::capacity::Capacities;
+use crate::client::{Clients, Served};
+use crate::fluid::{FlowId, Network};
+use crate::fluid_agents::{FluidAgents, Rebuilt};
+use crate::ports::PortMap;
+use crate::timeline::Timeline;
+use crate::workload::{Source, Workload};
+
+/// Seconds between an agent's heartbeats.
+const BEAT_SECONDS: f64 = 1.0;
+
+/// Heartbeats that a coordinator hears in a second: in a large cluster agents speak less often.
+const BEATS_A_SECOND: f64 = 250.0;
+
+/// Keeps the clients' choices apart from those of planners.
+const CLIENT_SEED: u64 = 0x636c_6965_6e74;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Nodes, racks and links, over time.
+    pub capacities: Capacities,
+    /// The stripes that lost something.
+    pub stripes: Vec<Stripe>,
+    /// The nodes that failed.
+    pub failed: Vec<NodeId>,
+    /// How to repair.
+    pub policy: Policy,
+    /// Where everything random begins.
+    pub seed: u64,
+    /// What slices and hops cost beside their bytes.
+    pub overheads: Overheads,
+    /// Applications, and how many clients they have.
+    pub foreground: Option<(Workload, usize)>,
+    /// Keep a timeline in at most so many buckets.
+    pub timeline_buckets: Option<usize>,
+    /// Above so many (flow, port) pairs the network may wait a little with changes.
+    pub exact_entries: usize,
+}
+
+/// What the fluid model leaves out, as time at the end of each lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overheads {
+    /// For each edge on the longest way, in seconds.
+    pub hop_seconds: f64,
+    /// For each slice, in seconds; slices of one lane follow each other.
+    pub slice_seconds: f64,
+}
+
+impl Overheads {
+    /// What a lane of this depth and so many slices costs: the last slice leaves after all others,
+    /// and then passes each edge.
+    pub fn seconds(self, depth: u32, slices: u64) -> f64 {
+        let in_sequence = (slices + u64::from(depth)).saturating_sub(1);
+        f64::from(depth) * self.hop_seconds + in_sequence as f64 * self.slice_seconds
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// From the first dispatch to the last chunk.
+    pub seconds: f64,
+    /// Every chunk, in the order in which they were finished.
+    pub rebuilt: Vec<Rebuilt>,
+    /// What was moved.
+    pub load: Load,
+    /// Stripes that still miss something, and why if the coordinator knows.
+    pub unrepaired: Vec<(StripeId, Option<Blocked>)>,
+    /// Repairs stood still for good: what they wait for has no bandwidth.
+    pub is_stuck: bool,
+    /// What planning took, by the caller's clock.
+    pub planning_ns: u64,
+    /// What clients did meanwhile, and how the same operations went without the repair.
+    pub foreground: Option<(Served, Served)>,
+    /// How busy links were: first uplinks and downlinks of all nodes in turn, then of racks.
+    pub timeline: Option<Timeline>,
+}
+
+/// Simulates. `cpu_ns` is asked before and after each call of the coordinator.
+pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome {
+    let mut run = Run::new(scenario, None);
+    let mut agents = FluidAgents::new(scenario);
+    agents.begin(&mut run.network, &run.ports, cpu_ns);
+    let nodes = scenario.capacities.cluster().nodes.len();
+    let beat_seconds = BEAT_SECONDS.max(nodes as f64 / BEATS_A_SECOND);
+    let mut next_beat = beat_seconds;
+    let mut moved_at = 0.0;
+    let mut is_stuck = false;
+    let patience = (scenario.capacities.period() + 1) as f64 + beat_seconds;
+    while !agents.are_done() {
+        let beat = agents.has_flows().then_some(next_beat);
+        let next = [run.next_event(), agents.next_event(), beat].into_iter().flatten();
+        let next = next.fold(f64::INFINITY, f64::min).max(run.network.now());
+        if agents.is_moving(&run.network) || !agents.has_flows() {
+            moved_at = run.network.now();
+        }
+        if next.is_infinite() || next - moved_at > patience && run.has_no_end_of_waiting(next) {
+            is_stuck = true;
+            break;
+        }
+        run.advance(next, |flow, network| agents.flow_ended(flow, network));
+        if next >= next_beat {
+            agents.beat(&run.network);
+            next_beat = next + beat_seconds;
+        }
+        if run.has_changed {
+            agents.tell_rates(scenario, next);
+        }
+        agents.wake(&mut run.network, &run.ports, cpu_ns);
+    }
+    finish(scenario, run, agents, is_stuck)
+}
+
+fn finish(scenario: &Scenario, run: Run<'_>, agents: FluidAgents, is_stuck: bool) -> Outcome {
+    let foreground = run.clients.zip(scenario.foreground).map(|(clients, _)| {
+        let served = clients.served();
+        let alone = alone(scenario, &served.operations);
+        (served, alone)
+    });
+    Outcome {
+        seconds: agents.rebuilt.iter().map(|chunk| chunk.ended).fold(0.0, f64::max),
+        unrepaired: agents.unrepaired(),
+        rebuilt: agents.rebuilt,
+        load: agents.load,
+        is_stuck,
+        planning_ns: agents.planning_ns,
+        foreground,
+        timeline: run.timeline,
+    }
+}
+
+/// The same operations without a repair.
+fn alone(scenario: &Scenario, operations: &[u64]) -> Served {
+    let mut run = Run::new(scenario, Some(operations));
+    run.timeline = None;
+    while run.clients.as_ref().is_some_and(|clients| !clients.are_done())
+        && let Some(next) = run.next_event()
+    {
+        run.advance(next, |_, _| {});
+    }
+    run.clients.map(Clients::served).unwrap_or_default()
+}
+
+/// The network with all that changes it but repairs.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    ports: PortMap,
+    network: Network,
+    clients: Option<Clients>,
+    timeline: Option<Timeline>,
+    ended: Vec<FlowId>,
+    /// Whether capacities changed in the last step.
+    has_changed: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, operations: Option<&[u64]>) -> Run<'a> {
+        let cluster = scenario.capacities.cluster();
+        let client_count = scenario.foreground.map_or(0, |(_, clients)| clients);
+        let ports = PortMap::new(cluster, client_count);
+        let fastest = cluster.nodes.iter().map(|node| node.uplink.0.max(node.downlink.0));
+        let client_link = Rate(fastest.fold(0.0, f64::max));
+        let capacities = ports.capacities(cluster, client_link);
+        let mut network = Network::new(&capacities, scenario.exact_entries);
+        scenario.capacities.apply(0.0, &ports, &mut network);
+        let clients = scenario.foreground.map(|(workload, count)| {
+            let lives = |node: &NodeId| !scenario.failed.contains(node);
+            let source = Source::new(workload, cluster.ids().filter(lives).collect());
+            Clients::new(source, count, scenario.seed ^ CLIENT_SEED, operations)
+        });
+        let timeline = scenario
+            .timeline_buckets
+            .map(|buckets| Timeline::new(timeline_ports(scenario, &ports), buckets));
+        let (ended, has_changed) = (Vec::new(), false);
+        Run { scenario, ports, network, clients, timeline, ended, has_changed }
+    }
+
+    fn next_event(&mut self) -> Option<f64> {
+        let clients = self.clients.as_ref().and_then(Clients::next_begin);
+        let change = self.scenario.capacities.next_change(self.network.now());
+        [self.network.next_event(), clients, change].into_iter().flatten().min_by(f64::total_cmp)
+    }
+
+    /// Whether capacities will never be others than they have been: no straggler is still to end.
+    fn has_no_end_of_waiting(&self, now: f64) -> bool {
+        let next = self.scenario.capacities.next_change(now);
+        next.is_none_or(|next| self.scenario.capacities.is_traced() && next - now <= 1.0)
+    }
+
+    fn advance(&mut self, to: f64, mut flow_ended: impl FnMut(FlowId, &mut Network)) {
+        let Run { network, ports, .. } = self;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.record(network, to);
+        }
+        let change = self.scenario.capacities.next_change(network.now());
+        self.ended.clear();
+        network.advance(to, &mut self.ended);
+        self.has_changed = change.is_some_and(|at| at <= to);
+        if self.has_changed {
+            self.scenario.capacities.apply(to, ports, network);
+        }
+        for &flow in &self.ended {
+            let clients = self.clients.as_mut();
+            if !clients.is_some_and(|clients| clients.flow_ended(flow, network, ports)) {
+                flow_ended(flow, network);
+            }
+        }
+        if let Some(clients) = &mut self.clients {
+            clients.begin(network, ports);
+        }
+    }
+}
+
+/// Links in the order of `Outcome::timeline`.
+fn timeline_ports(scenario: &Scenario, ports: &PortMap) -> Vec<u32> {
+    let links = timeline_links(scenario);
+    links.into_iter().map(|port| ports.index(port)).collect()
+}
+
+/// The links that a timeline shows, in its order.
+pub fn timeline_links(scenario: &Scenario) -> Vec<Port> {
+    let cluster = scenario.capacities.cluster();
+    let nodes = cluster.ids().flat_map(|id| [Port::Uplink(id), Port::Downlink(id)]);
+    let racks = (0..cluster.racks.len() as u32).map(suture_repair::id::RackId);
+    let racks = racks.filter(|_| cluster.core.is_some());
+    nodes.chain(racks.flat_map(|id| [Port::RackUplink(id), Port::RackDownlink(id)])).collect()
+}

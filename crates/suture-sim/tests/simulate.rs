@@ -1,0 +1,298 @@
+//! Whole repairs on the fluid network: closed forms, bytes, time-varying links, applications.
+
+use suture_code::Code;
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::plan::load::{Load, Port};
+use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeFacts};
+use suture_repair::random::Random;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_sim::capacity::{Capacities, Straggler};
+use suture_sim::client::percentile;
+use suture_sim::fluid::EXACT_ENTRIES;
+use suture_sim::ports::PortMap;
+use suture_sim::simulate::{Outcome, Overheads, Scenario, simulate};
+use suture_sim::trace::Trace;
+
+const CHUNK: u64 = 1 << 20;
+
+/// Seconds that a chunk needs on one link.
+const CHUNK_SECONDS: f64 = CHUNK as f64 / LINK;
+
+const LINK: f64 = 1e6;
+
+fn stripe(id: u64, code: Code, on: &[NodeId]) -> Stripe {
+    let record = |&node: &NodeId| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
+    Stripe {
+        id: StripeId(id),
+        code,
+        chunk_bytes: CHUNK,
+        generation: Generation(0),
+        chunks: on.iter().map(record).collect(),
+    }
+}
+
+/// Node 0 fails; each of `stripes` lost its chunk there.
+fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scenario {
+    let code: Code = code.parse().unwrap();
+    let random = &mut Random::new(7);
+    let mut others: Vec<NodeId> = (1..nodes as u32).map(NodeId).collect();
+    let stripes = (0..stripes as u64).map(|id| {
+        random.shuffle(&mut others);
+        let rest = &others[..code.chunk_count() - 1];
+        stripe(id, code, &[&[NodeId(0)], rest].concat())
+    });
+    let stripes = stripes.collect();
+    let cluster = Cluster::uniform(nodes, Rate(LINK));
+    Scenario {
+        capacities: Capacities::new(cluster, None, None, Vec::new()),
+        stripes,
+        failed: vec![NodeId(0)],
+        policy: policy.parse().unwrap(),
+        seed: 1,
+        overheads: Overheads::default(),
+        foreground: None,
+        timeline_buckets: None,
+        exact_entries: EXACT_ENTRIES,
+    }
+}
+
+fn run(scenario: &Scenario) -> Outcome {
+    let outcome = simulate(scenario, &mut || 0);
+    assert!(!outcome.is_stuck && outcome.unrepaired.is_empty(), "{:?}", outcome.unrepaired);
+    outcome
+}
+
+fn check_seconds(outcome: &Outcome, seconds: f64) {
+    assert!((outcome.seconds / seconds - 1.0).abs() < 5e-4, "{} of {seconds} s", outcome.seconds);
+}
+
+#[test]
+fn closed_forms_to_three_digits() {
+    // One chunk: a star waits for k chunks at its destination, a chain for one link, PPR's tree
+    // (three pairs, then two) for its nodes with two children.
+    for (policy, chunk_times) in
+        [("star/random/all", 6.0), ("chain/random/all", 1.0), ("ppr/random/all", 2.0)]
+    {
+        let outcome = run(&scenario(policy, 10, 1, "rs(6,3)"));
+        check_seconds(&outcome, chunk_times * CHUNK_SECONDS);
+    }
+    // A node with f chunks: k f / N when loads are even, whatever the shape.
+    let full_node = run(&scenario("split/flow/all", 16, 150, "rs(6,3)"));
+    check_seconds(&full_node, 6.0 * 150.0 / 15.0 * CHUNK_SECONDS);
+}
+
+#[test]
+fn overheads_are_paid_by_each_hop_and_slice() {
+    let chain = |hop_seconds, slice_seconds| {
+        let overheads = Overheads { hop_seconds, slice_seconds };
+        run(&Scenario { overheads, ..scenario("chain/random/all", 10, 1, "rs(6,3)") }).seconds
+    };
+    assert!((chain(0.25, 0.0) - CHUNK_SECONDS - 6.0 * 0.25).abs() < 1e-6);
+    // 64 slices of 16 KiB, and five more steps until the last has passed six edges.
+    assert!((chain(0.0, 0.01) - CHUNK_SECONDS - 69.0 * 0.01).abs() < 1e-6);
+}
+
+#[test]
+fn no_schedule_beats_the_busiest_port_and_every_byte_is_moved() {
+    for policy in ["cr", "rp", "suture", "star/greedy/window:3", "flow", "chameleon"] {
+        let scenario =
+            Scenario { timeline_buckets: Some(64), ..scenario(policy, 16, 60, "rs(6,3)") };
+        let outcome = run(&scenario);
+        let cluster = scenario.capacities.cluster();
+        assert!(outcome.seconds >= outcome.load.max_seconds(cluster) * (1.0 - 1e-9), "{policy}");
+        assert_eq!(outcome.rebuilt.len(), 60);
+        let timeline = outcome.timeline.as_ref().unwrap();
+        for node in cluster.ids() {
+            for direction in 0..2 {
+                let port = 2 * node.index() + direction;
+                let carried: f64 = (0..timeline.len()).map(|b| timeline.get(b, port).carried).sum();
+                let load = outcome.load.node(node);
+                let asked = [load.up_bytes, load.down_bytes][direction] as f64;
+                assert!((carried - asked).abs() <= 1e-6 * asked, "{policy} {node}: {carried}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let scenario = Scenario {
+        foreground: Some(("ycsb-a".parse().unwrap(), 2)),
+        ..scenario("suture", 12, 20, "rs(4,2)")
+    };
+    let (first, second) = (run(&scenario), run(&scenario));
+    assert_eq!(first.rebuilt, second.rebuilt);
+    assert_eq!(first.foreground, second.foreground);
+}
+
+#[test]
+fn flows_take_what_the_load_of_their_plan_says() {
+    for seed in 0..400 {
+        let random = &mut Random::new(seed);
+        let codes = ["rs(4,2)", "lrc(4,2,2)", "butterfly(4)", "clay(4,2,5)"];
+        let code: Code = random.choose(&codes).parse().unwrap();
+        let mut cluster = Cluster::uniform(14, Rate(LINK));
+        cluster.racks = vec!["r0".into(), "r1".into(), "r2".into()];
+        cluster.core = Some(suture_repair::cluster::Core {
+            rack_uplink: Rate(LINK),
+            rack_downlink: Rate(LINK),
+        });
+        for (index, node) in cluster.nodes.iter_mut().enumerate() {
+            node.rack = Some(suture_repair::id::RackId(index as u32 % 3));
+            (node.disk_read, node.disk_write) = (Some(Rate(LINK)), Some(Rate(LINK)));
+        }
+        let chunk_bytes = 64 * code.alignment() as u64 * random.between(1, 9);
+        let survivors: Vec<(ChunkIndex, NodeId)> =
+            code.chunks().skip(1).map(|chunk| (chunk, NodeId(u32::from(chunk.0)))).collect();
+        let facts = StripeFacts { stripe: StripeId(0), code, chunk_bytes, survivors: &survivors };
+        let plan = arbitrary_plan(random, &facts, 14);
+        let ports = PortMap::new(&cluster, 0);
+        let mut through = vec![0.0; ports.len()];
+        for step in ports.lanes(&plan, &facts).iter().flat_map(|lane| &lane.steps) {
+            for take in &step.takes {
+                through[take.port as usize] += take.weight * step.bytes;
+            }
+        }
+        let load = Load::of(&cluster, [(&plan, facts)]);
+        for port in load.ports(&cluster) {
+            let found = through[ports.index(port.port) as usize];
+            let is_same = (found - port.bytes as f64).abs() <= 1e-6 * found.max(1.0);
+            assert!(is_same, "seed {seed} {:?}: {found} of {}", port.port, port.bytes);
+        }
+    }
+}
+
+#[test]
+fn edges_of_a_stored_lane_wait_for_what_they_send() {
+    let mut cluster = Cluster::uniform(4, Rate(LINK));
+    cluster.nodes.iter_mut().for_each(|node| node.disk_read = Some(Rate(LINK)));
+    cluster.nodes[3].disk_write = Some(Rate(LINK));
+    let edge = |child, parent| Edge {
+        child: NodeId(child),
+        parent: NodeId(parent),
+        bytes: CHUNK,
+        carries: Carries::Partial,
+    };
+    let range = Range { from: 0, to: CHUNK };
+    let lane = Lane {
+        range,
+        lost: vec![ChunkIndex(0)],
+        mode: Mode::Stored,
+        decoder: None,
+        scheme: None,
+        // The order of edges is free.
+        edges: vec![edge(2, 3), edge(1, 2)],
+    };
+    let plan = Plan {
+        stripe: StripeId(0),
+        lost: vec![ChunkIndex(0)],
+        destinations: [(ChunkIndex(0), NodeId(3))].into(),
+        start: Start::Now,
+        range,
+        period: None,
+        lanes: vec![lane],
+    };
+    let survivors = [(ChunkIndex(1), NodeId(1)), (ChunkIndex(2), NodeId(2))];
+    let code: Code = "rs(2,1)".parse().unwrap();
+    let facts =
+        StripeFacts { stripe: StripeId(0), code, chunk_bytes: CHUNK, survivors: &survivors };
+    let lanes = PortMap::new(&cluster, 0).lanes(&plan, &facts);
+    let after: Vec<&[usize]> = lanes[0].steps.iter().map(|step| &step.after[..]).collect();
+    // The edges, the two reads, and the write of what was made of them.
+    assert_eq!(after, [&[1, 3][..], &[2], &[], &[], &[0, 1, 2, 3]]);
+    assert_eq!(lanes[0].depth, 2);
+}
+
+#[test]
+fn a_trace_stops_the_repair_while_links_have_nothing() {
+    // One second of full links, two of nothing, and again.
+    let row = |mbit: f64| vec![mbit.to_string(); 10].join(",");
+    let text = [row(8.0), row(0.0), row(0.0)].join("\n");
+    let trace = Trace::parse(&text, 10).unwrap();
+    let base = scenario("chain/random/all", 10, 1, "rs(6,3)");
+    let traced = |trace: Trace| Scenario {
+        capacities: Capacities::new(
+            base.capacities.cluster().clone(),
+            Some(trace.clone()),
+            Some(trace),
+            Vec::new(),
+        ),
+        ..base.clone()
+    };
+    let outcome = run(&traced(trace));
+    assert!((outcome.seconds - (CHUNK_SECONDS + 2.0)).abs() < 1e-6, "{}", outcome.seconds);
+
+    let never = Trace::parse(&row(0.0), 10).unwrap();
+    assert!(simulate(&traced(never), &mut || 0).is_stuck);
+}
+
+#[test]
+fn the_bound_under_a_trace_is_what_links_can_have_carried() {
+    let row = |mbit: f64| vec![mbit.to_string(); 4].join(",");
+    let trace = Trace::parse(&[row(8.0), row(0.0), row(4.0)].join("\n"), 4).unwrap();
+    let cluster = Cluster::uniform(4, Rate(LINK));
+    let capacities = Capacities::new(cluster, Some(trace), None, Vec::new());
+    let uplink = |bytes: f64| move |cluster: &Cluster| bytes / cluster.nodes[0].uplink.0;
+    for (bytes, seconds) in [(0.5e6, 0.5), (1e6, 1.0), (1.25e6, 2.5), (2e6, 3.5)] {
+        let found = capacities.least_seconds(10.0, uplink(bytes));
+        assert!((found - seconds).abs() < 1e-4, "{found} of {seconds} s for {bytes} bytes");
+    }
+}
+
+#[test]
+fn a_straggler_delays_what_passes_through_it() {
+    let base = scenario("chain/random/all", 10, 1, "rs(6,3)");
+    let fast = run(&base).seconds;
+    let slow = |from, to| {
+        let all = (1..10).map(|node| Straggler { node: NodeId(node), factor: 0.25, from, to });
+        let cluster = base.capacities.cluster().clone();
+        let capacities = Capacities::new(cluster, None, None, all.collect());
+        run(&Scenario { capacities, ..base.clone() }).seconds
+    };
+    assert!((slow(0.0, 0.4) - (fast + 0.3)).abs() < 1e-6);
+    assert!((slow(0.5, 90.0) - (0.5 + (fast - 0.5) * 4.0)).abs() < 1e-6);
+    assert_eq!(slow(50.0, 90.0), fast);
+}
+
+#[test]
+fn applications_wait_longer_while_a_repair_runs() {
+    let scenario = Scenario {
+        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
+        ..scenario("cr", 12, 40, "rs(4,2)")
+    };
+    let (during, alone) = run(&scenario).foreground.unwrap();
+    assert_eq!(during.operations, alone.operations);
+    assert!(during.latencies.len() > 50);
+    // Alone, a value takes at least its time on a link; the repair takes its share of that.
+    let value_seconds = 524_288.0 / LINK;
+    assert!(alone.latencies[0] >= value_seconds && alone.latencies[0] < value_seconds * 1.01);
+    assert!(percentile(&during.latencies, 0.99) > 1.2 * percentile(&alone.latencies, 0.99));
+    assert!(during.client_seconds > alone.client_seconds);
+}
+
+#[test]
+fn timelines_count_what_links_could_have_carried() {
+    let base =
+        Scenario { timeline_buckets: Some(10), ..scenario("star/random/all", 10, 1, "rs(6,3)") };
+    let outcome = run(&base);
+    let timeline = outcome.timeline.unwrap();
+    assert!(timeline.len() <= 10 && timeline.len() >= 5);
+    for bucket in 0..timeline.len() - 1 {
+        let possible = timeline.get(bucket, 0).possible;
+        assert!((possible / (timeline.width() * LINK) - 1.0).abs() < 1e-9, "bucket {bucket}");
+    }
+    let links = suture_sim::simulate::timeline_links(&base);
+    let (mut full, mut possible) = (0, 0.0);
+    for (port, link) in links.iter().enumerate() {
+        let sum: f64 = (0..timeline.len()).map(|b| timeline.get(b, port).possible).sum();
+        possible += sum / LINK;
+        let carried: f64 = (0..timeline.len()).map(|b| timeline.get(b, port).carried).sum();
+        full += usize::from(carried > 0.999 * sum);
+        assert!(carried < 1e-6 || carried > 0.99 * CHUNK as f64, "{link:?}: {carried}");
+        assert!(!matches!(link, Port::DiskRead(_)));
+    }
+    assert!((possible - 20.0 * outcome.seconds).abs() < 1e-3);
+    assert_eq!(full, 1);
+}

@@ -1,0 +1,327 @@
+//! `suture simulate`: how long a repair takes, under one policy or side by side under all.
+//!
+//! Place: `failure -> ... -> stripe healthy`, all of it but the bytes: the coordinator itself
+//! decides, and a fluid network stands for agents and links (`suture-sim`). Where `suture plan`
+//! says what the busiest port needs, this says what schedules, changing links and applications make
+//! of it.
+
+mod foreground;
+mod picture;
+mod report;
+mod text;
+mod timeline;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::event::Blocked;
+use suture_repair::id::{Generation, Stamp, StripeId};
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Abilities, Job, PlanError, View};
+use suture_repair::policy::Policy;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_sim::capacity::Capacities;
+use suture_sim::fluid::EXACT_ENTRIES;
+use suture_sim::simulate::{Outcome as Simulated, Overheads, Scenario, simulate};
+use suture_sim::trace::{Direction, Model, Trace};
+
+use self::foreground::ForegroundArg;
+use self::timeline::BUCKETS;
+use super::plan::{cpu_ns, outcome};
+use crate::input::{Damage, Input, InputArgs};
+use crate::outcome::{Outcome, bad_input};
+use crate::output::{Format, print_json};
+
+/// Seconds of a drawn trace: longer than most repairs, short enough to draw at once.
+const MODEL_SECONDS: u64 = 6000;
+
+/// What names a model where a file could stand.
+const MODEL_PREFIX: &str = "model:";
+
+/// Simulate the repair of failed nodes: plans, schedule, links that change, applications that share
+/// them; and how far the result is from the best possible.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+    /// A preset (suture, cr, ppr, rp, ...) or SHAPE/BALANCE/SCHEDULE, such as chain/greedy/all
+    #[arg(long, value_name = "POLICY", default_value = "suture")]
+    policy: Policy,
+    /// Show every preset side by side (and POLICY, if it is none)
+    #[arg(long)]
+    compare: bool,
+    /// What uplinks have free: CSV, a row each second, a column each node, Mbit/s, no header; or
+    /// model:tpcds, model:tpch, model:swim
+    #[arg(long, value_name = "CSV", help_heading = "Links and applications")]
+    uplink_trace: Option<String>,
+    /// The same for downlinks
+    #[arg(long, value_name = "CSV", help_heading = "Links and applications")]
+    downlink_trace: Option<String>,
+    /// Applications that share the links: ycsb-a to ycsb-f, etc, twitter, ibm or switching, and how
+    /// many clients, such as ycsb-a:4
+    #[arg(long, value_name = "W[:CLIENTS]", help_heading = "Links and applications")]
+    foreground: Option<ForegroundArg>,
+    /// Write how busy every link was, as CSV and as SVG
+    #[arg(long, value_name = "DIR")]
+    timeline: Option<PathBuf>,
+    /// What to print: text for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One policy's run.
+struct Evaluation {
+    policy: Policy,
+    simulated: Simulated,
+    chunk_bytes: u64,
+    bound_seconds: f64,
+    max_load_seconds: f64,
+    planning_seconds: f64,
+    /// Stripes that were not repaired, ascending, and why.
+    unrepairable: Vec<(StripeId, String)>,
+}
+
+/// Why a policy cannot serve the input at all.
+struct Refusal(String);
+
+/// All that policies have in common.
+struct Question<'a> {
+    input: &'a Input,
+    damage: &'a Damage,
+    damage_ns: u64,
+    scenario: Scenario,
+    timeline: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let input = Input::read(&args.input)?;
+    let capacities = read_capacities(&args, &input)?;
+    let started_ns = cpu_ns();
+    let damage = input.damage();
+    let damage_ns = cpu_ns() - started_ns;
+    let scenario = Scenario {
+        capacities,
+        stripes: damaged_stripes(&input, &damage),
+        failed: input.failed.clone(),
+        policy: args.policy,
+        seed: input.seed,
+        overheads: Overheads::default(),
+        foreground: args.foreground.map(|wish| (wish.workload, wish.clients)),
+        timeline_buckets: args.timeline.is_some().then_some(BUCKETS),
+        exact_entries: EXACT_ENTRIES,
+    };
+    if let Some(folder) = &args.timeline {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    }
+    let (input, damage, timeline) = (&input, &damage, args.timeline);
+    let question = Question { input, damage, damage_ns, scenario, timeline };
+    if args.compare {
+        return compare(question, args.format);
+    }
+    let evaluation = question.evaluate(args.policy)?.map_err(|Refusal(reason)| {
+        bad_input(format!(
+            "--policy {}: {reason}; --compare shows which policies serve this input",
+            args.policy
+        ))
+    })?;
+    question.write_timeline(&evaluation, "timeline")?;
+    match args.format {
+        Format::Text => text::print(&question, &evaluation)?,
+        Format::Json => print_json(&report::document(&question, &evaluation))?,
+    }
+    Ok(outcome(&evaluation.unrepairable))
+}
+
+fn compare(question: Question<'_>, format: Format) -> Result<Outcome> {
+    let asked = question.scenario.policy;
+    let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
+    let is_preset = presets.contains(&asked);
+    let mut results: Vec<(Policy, Result<Evaluation, Refusal>)> = Vec::new();
+    for policy in presets.into_iter().chain((!is_preset).then_some(asked)) {
+        let result = question.evaluate(policy)?;
+        if let Ok(evaluation) = &result {
+            let name = policy.to_string().replace(['/', ':'], "-");
+            question.write_timeline(evaluation, &name)?;
+        }
+        results.push((policy, result));
+    }
+    match format {
+        Format::Text => text::print_comparison(&question, &results)?,
+        Format::Json => print_json(&report::comparison(&question, &results))?,
+    }
+    let served = results.iter().filter_map(|(_, result)| result.as_ref().ok());
+    let unrepairable = served
+        .map(|evaluation| outcome(&evaluation.unrepairable))
+        .max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
+    Ok(unrepairable.unwrap_or(Outcome::Done))
+}
+
+fn read_capacities(args: &Args, input: &Input) -> Result<Capacities> {
+    let uplinks = &args.uplink_trace;
+    let uplinks = read_trace(uplinks.as_deref(), "--uplink-trace", Direction::Up, input)?;
+    let downlinks = &args.downlink_trace;
+    let downlinks = read_trace(downlinks.as_deref(), "--downlink-trace", Direction::Down, input)?;
+    Ok(Capacities::new(input.cluster.clone(), uplinks, downlinks, Vec::new()))
+}
+
+fn read_trace(
+    name: Option<&str>,
+    option: &str,
+    direction: Direction,
+    input: &Input,
+) -> Result<Option<Trace>> {
+    let Some(name) = name else { return Ok(None) };
+    let nodes = &input.cluster.nodes;
+    if let Some(model) = name.strip_prefix(MODEL_PREFIX) {
+        let found = Model::ALL.into_iter().find(|known| known.name() == model);
+        let model = found.ok_or_else(|| {
+            let known = Model::ALL.map(Model::name).join(", ");
+            bad_input(format!("{option} {name}: there is no such model; use one of {known}"))
+        })?;
+        let links: Vec<Rate> = match direction {
+            Direction::Up => nodes.iter().map(|node| node.uplink_free()).collect(),
+            Direction::Down => nodes.iter().map(|node| node.downlink_free()).collect(),
+        };
+        // Both directions of a link have weather of their own.
+        let seed = input.seed ^ (0x7472_6163_6500 + direction as u64);
+        return Ok(Some(model.draw(direction, &links, MODEL_SECONDS, seed)));
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| bad_input(format!("{option}: cannot read {name}: {error}")))?;
+    let trace = Trace::parse(&text, nodes.len());
+    trace.map(Some).map_err(|fault| bad_input(format!("{option}: {name}: {fault}")))
+}
+
+/// The stripes that the coordinator has to know: whole ones do not matter to a repair.
+fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
+    let chunks = input.code.chunk_count();
+    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
+    let stripe = |job: &Job| Stripe {
+        id: job.stripe,
+        code: job.code,
+        chunk_bytes: job.chunk_bytes,
+        generation: Generation(0),
+        chunks: input.placement[job.stripe.0 as usize * chunks..][..chunks]
+            .iter()
+            .map(record)
+            .collect(),
+    };
+    damage.jobs.iter().map(stripe).collect()
+}
+
+impl Question<'_> {
+    fn evaluate(&self, policy: Policy) -> Result<Result<Evaluation, Refusal>> {
+        if let Err(fault) = policy.plannable() {
+            return Ok(Err(Refusal(fault.to_string())));
+        }
+        let scenario = Scenario { policy, ..self.scenario.clone() };
+        let simulated = simulate(&scenario, &mut cpu_ns);
+        if simulated.is_stuck {
+            let reason = "the repair stands still: some link that it needs never has bandwidth";
+            return Ok(Err(Refusal(reason.to_string())));
+        }
+        let unrepairable = match self.unrepairable(&simulated) {
+            Ok(unrepairable) => unrepairable,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let capacities = &self.scenario.capacities;
+        let jobs = self.rebuilt_jobs(&simulated);
+        let bound =
+            capacities.least_seconds(simulated.seconds, |cluster| self.bound(&jobs, cluster));
+        let load = &simulated.load;
+        let peak = capacities.least_seconds(simulated.seconds, |cluster| load.max_seconds(cluster));
+        Ok(Ok(Evaluation {
+            policy,
+            chunk_bytes: self.input.chunk_bytes,
+            bound_seconds: bound,
+            max_load_seconds: peak,
+            planning_seconds: (self.damage_ns + simulated.planning_ns) as f64 / 1e9,
+            unrepairable,
+            simulated,
+        }))
+    }
+
+    /// The jobs with those of their losses that were rebuilt.
+    fn rebuilt_jobs(&self, simulated: &Simulated) -> Vec<Job> {
+        let rebuilt = simulated.rebuilt.iter().map(|chunk| (chunk.stripe, chunk.chunk));
+        let mut rebuilt: Vec<_> = rebuilt.collect();
+        rebuilt.sort_unstable();
+        let is_rebuilt = |job: &Job, chunk| rebuilt.binary_search(&(job.stripe, chunk)).is_ok();
+        let with_rebuilt = |job: &Job| {
+            let lost = job.lost.iter().copied().filter(|&chunk| is_rebuilt(job, chunk));
+            Job { lost: lost.collect(), ..job.clone() }
+        };
+        let jobs = self.damage.jobs.iter().map(with_rebuilt);
+        jobs.filter(|job| !job.lost.is_empty()).collect()
+    }
+
+    fn bound(&self, jobs: &[Job], cluster: &Cluster) -> f64 {
+        let (accepts, idle) = (self.input.accepts(), Load::new(cluster));
+        bound_seconds(
+            jobs,
+            &View { cluster, accepts: &accepts, load: &idle, abilities: Abilities::ALL },
+        )
+    }
+
+    /// What was not repaired, and why; or that the policy cannot serve this input.
+    fn unrepairable(&self, simulated: &Simulated) -> Result<Vec<(StripeId, String)>, Refusal> {
+        let mut unrepairable: Vec<(StripeId, String)> = Vec::new();
+        for (stripe, why) in &simulated.unrepaired {
+            let reason = match why {
+                Some(Blocked::Plan(error)) if is_of_the_policy(error) => {
+                    return Err(Refusal(error.to_string()));
+                }
+                Some(why) => why.to_string(),
+                None => "the schedule never began its repair".to_string(),
+            };
+            unrepairable.push((*stripe, reason));
+        }
+        let (code, tolerance) = (self.input.code, self.input.code.loss_tolerance());
+        unrepairable.extend(self.damage.unrepairable.iter().map(|&(stripe, lost)| {
+            (stripe, format!("{lost} chunks are lost, and {code} survives {tolerance}"))
+        }));
+        unrepairable.sort();
+        Ok(unrepairable)
+    }
+
+    fn write_timeline(&self, evaluation: &Evaluation, name: &str) -> Result<()> {
+        match &self.timeline {
+            Some(folder) => timeline::write(folder, name, &self.scenario, evaluation),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether another policy could do better than refuse.
+fn is_of_the_policy(error: &PlanError) -> bool {
+    !error.is_beyond_repair() && *error != PlanError::NoDestination
+}
+
+impl Evaluation {
+    /// The busiest port over the bound; `None` when there is nothing to do.
+    fn ratio(&self) -> Option<f64> {
+        (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)
+    }
+
+    /// The bound over the time, in percent; `None` when there is nothing to do.
+    fn percent_of_bound(&self) -> Option<f64> {
+        let seconds = self.simulated.seconds;
+        (seconds > 0.0).then(|| 100.0 * self.bound_seconds / seconds)
+    }
+
+    fn repaired_bytes_per_second(&self) -> f64 {
+        let bytes = self.simulated.rebuilt.len() as u64 * self.chunk_bytes;
+        if bytes == 0 { 0.0 } else { bytes as f64 / self.simulated.seconds }
+    }
+
+    /// Seconds from dispatch to finish of each chunk, ascending.
+    fn chunk_seconds(&self) -> Vec<f64> {
+        let chunks = self.simulated.rebuilt.iter();
+        let mut seconds: Vec<f64> = chunks.map(|chunk| chunk.ended - chunk.began).collect();
+        seconds.sort_unstable_by(f64::total_cmp);
+        seconds
+    }
+}

@@ -1,0 +1,144 @@
+//! `--timeline DIR`: how busy every link was over time, as numbers and as a picture.
+//!
+//! Place: what one sees of `[slices flow]`.
+//! The CSV has a row for each span of time and a column for each link, with the part of the link
+//! that was used. The picture shows the same as a map of heat: a row for each link, dark where it
+//! was busy, pale where it was idle; above it the average of all links, and where the bound lies.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use suture_repair::plan::load::Port;
+use suture_sim::simulate::{Scenario, timeline_links};
+use suture_sim::timeline::Timeline;
+
+use super::Evaluation;
+use super::picture::{Panel, Picture, Row};
+use crate::units::format_seconds;
+
+/// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
+pub const BUCKETS: usize = 480;
+
+/// Rows of a panel, at most; beyond that, neighbours are averaged.
+const ROWS_MAX: usize = 64;
+
+/// A link and its column in the timeline.
+struct Link {
+    name: String,
+    kind: &'static str,
+    column: usize,
+}
+
+pub fn write(
+    folder: &Path,
+    name: &str,
+    scenario: &Scenario,
+    evaluation: &Evaluation,
+) -> Result<()> {
+    let Some(timeline) = &evaluation.simulated.timeline else { return Ok(()) };
+    let links = links(scenario);
+    let files = [
+        (format!("{name}.csv"), csv(timeline, &links)),
+        (format!("{name}.svg"), picture(timeline, &links, evaluation).svg()),
+    ];
+    for (file, text) in files {
+        let path = folder.join(file);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The links of what survives.
+fn links(scenario: &Scenario) -> Vec<Link> {
+    let cluster = scenario.capacities.cluster();
+    let all = timeline_links(scenario).into_iter().enumerate();
+    let link = |(column, port): (usize, Port)| {
+        let (name, kind) = match port {
+            Port::Uplink(id) if !scenario.failed.contains(&id) => {
+                (&cluster.node(id).name, "uplink")
+            }
+            Port::Downlink(id) if !scenario.failed.contains(&id) => {
+                (&cluster.node(id).name, "downlink")
+            }
+            Port::RackUplink(id) => (&cluster.racks[id.0 as usize], "rack uplink"),
+            Port::RackDownlink(id) => (&cluster.racks[id.0 as usize], "rack downlink"),
+            _ => return None,
+        };
+        Some(Link { name: name.clone(), kind, column })
+    };
+    all.filter_map(link).collect()
+}
+
+fn csv(timeline: &Timeline, links: &[Link]) -> String {
+    let mut out = String::from("seconds");
+    for link in links {
+        // Names are free text; a quoted field may hold anything.
+        let name = format!("{} {}", link.name, link.kind).replace('"', "\"\"");
+        let is_plain = !name.contains([',', '"', '\n']);
+        let _ = if is_plain { write!(out, ",{name}") } else { write!(out, ",\"{name}\"") };
+    }
+    out.push('\n');
+    for bucket in 0..timeline.len() {
+        let _ = write!(out, "{}", bucket as f64 * timeline.width());
+        for link in links {
+            let _ = match used(timeline, bucket, &[link.column]) {
+                Some(part) => write!(out, ",{part:.4}"),
+                None => write!(out, ","),
+            };
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The part of these links that was used; `None` when they could carry nothing.
+fn used(timeline: &Timeline, bucket: usize, columns: &[usize]) -> Option<f64> {
+    let buckets = columns.iter().map(|&column| timeline.get(bucket, column));
+    let (carried, possible) = buckets.fold((0.0, 0.0), |(carried, possible), bucket| {
+        (carried + bucket.carried, possible + bucket.possible)
+    });
+    (possible > 0.0).then(|| (carried / possible).clamp(0.0, 1.0))
+}
+
+fn picture(timeline: &Timeline, links: &[Link], evaluation: &Evaluation) -> Picture {
+    let simulated = &evaluation.simulated;
+    let percent = evaluation.percent_of_bound().unwrap_or_default();
+    let kinds = ["uplink", "downlink", "rack uplink", "rack downlink"];
+    let panels = kinds.iter().map(|kind| panel(timeline, links, kind));
+    Picture {
+        title: format!("{}: repaired in {}", evaluation.policy, format_seconds(simulated.seconds)),
+        subtitle: format!(
+            "{} chunks \u{b7} {percent:.0} % of the bound, which is {} \u{b7} a row for each link",
+            simulated.rebuilt.len(),
+            format_seconds(evaluation.bound_seconds),
+        ),
+        seconds: simulated.seconds,
+        bucket_seconds: timeline.width(),
+        bound_seconds: evaluation.bound_seconds,
+        panels: panels.filter(|panel| !panel.rows.is_empty()).collect(),
+    }
+}
+
+fn panel(timeline: &Timeline, links: &[Link], kind: &str) -> Panel {
+    let links: Vec<&Link> = links.iter().filter(|link| link.kind == kind).collect();
+    let columns: Vec<usize> = links.iter().map(|link| link.column).collect();
+    let over_time = |columns: &[usize]| -> Vec<Option<f64>> {
+        (0..timeline.len()).map(|bucket| used(timeline, bucket, columns)).collect()
+    };
+    let together = links.len().div_ceil(ROWS_MAX).max(1);
+    let row = |links: &[&Link]| {
+        let columns: Vec<usize> = links.iter().map(|link| link.column).collect();
+        let name = match links {
+            [only] => only.name.clone(),
+            [first, .., last] => format!("{} - {}", first.name, last.name),
+            [] => String::new(),
+        };
+        Row { name, used: over_time(&columns) }
+    };
+    Panel {
+        name: format!("{kind}s"),
+        average: over_time(&columns),
+        rows: links.chunks(together).map(row).collect(),
+    }
+}
