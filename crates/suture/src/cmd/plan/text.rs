@@ -159,6 +159,9 @@ fn figures(input: &Input, evaluation: &Evaluation) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
+        ratio if ratio < 0.9995 => {
+            format!("{:.1} % below it, thanks to traces", (1.0 - ratio) * 100.0)
+        }
         ratio if ratio < 1.0005 => "on the bound".to_string(),
         ratio if ratio < 2.0 => format!("{:.1} % above the bound", (ratio - 1.0) * 100.0),
         ratio => format!("{ratio:.1} times the bound"),
