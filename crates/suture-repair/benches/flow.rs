@@ -60,7 +60,7 @@ const CASES: [(&str, usize, usize, bool); 4] = [
 ];
 
 /// What is measured: the bound, and planning under these policies.
-const POLICIES: [&str; 2] = ["flow", "mix/flow/waves"];
+const POLICIES: [&str; 2] = ["flow", "suture"];
 
 fn main() {
     let mut criterion = Criterion::default().with_measurement(CpuTime).configure_from_args();

@@ -15,7 +15,6 @@ pub mod car;
 mod chain;
 mod chameleon;
 mod chameleon_artifact;
-mod crossing;
 mod destination;
 mod error;
 mod flow;
@@ -170,7 +169,7 @@ pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
         return Batch::refuse_all(jobs, &error);
     }
     match (policy.shape, policy.balance) {
-        (Shape::Split, Balance::Flow) => flow_over_racks(jobs, view, seed),
+        (Shape::Split, Balance::Flow) => flow::plan(jobs, view, seed),
         (Shape::Mix, Balance::Flow) => mix::plan(jobs, view, seed),
         (Shape::Mix, balance) => {
             best_of(&[Shape::Star, Shape::Ppr, Shape::Chain], balance, jobs, view, seed)
@@ -206,26 +205,6 @@ fn check(policy: Policy, view: &View<'_>) -> Result<(), PlanError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Flow; where racks have links of their own, which it does not weigh, whichever of it, trees by
-/// prices, and trees that cross the core as seldom as they can has the lowest peak.
-fn flow_over_racks(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let batch = flow::plan(jobs, view, seed);
-    if view.cluster.core.is_none() {
-        return batch;
-    }
-    let served = batch.plans.len();
-    let priced = potential::batch(jobs, view, potential::Kinds::Chunks, seed);
-    let others = [priced, crossing::plan(jobs, view, seed)].into_iter().flatten();
-    let mut best = (peak_seconds(&batch, jobs, view), batch);
-    for other in others.filter(|other| other.plans.len() == served) {
-        let peak = peak_seconds(&other, jobs, view);
-        if peak < best.0 {
-            best = (peak, other);
-        }
-    }
-    best.1
 }
 
 /// The batch that serves the most jobs and then has the lowest peak; of equals, the first: shapes

@@ -244,7 +244,10 @@ impl Transport {
             best = Certificate { seconds: self.floor_seconds, nodes: Vec::new() };
         }
         let mut search = Search::new(self);
-        while best.seconds.is_finite() {
+        for _ in 0..ROUNDS_MAX {
+            if !best.seconds.is_finite() {
+                break;
+            }
             let capacities = self.capacities(best.seconds, rounding);
             let Err(nodes) = search.fit(self, &capacities) else { break };
             let seconds = self.seconds_of(&nodes, rounding);
@@ -300,6 +303,10 @@ impl Transport {
         }
     }
 }
+
+/// The most rounds of Newton's method. Two to ten are usual; whatever is found by then is a lower
+/// bound still, and what is shipped is shipped in whole.
+const ROUNDS_MAX: usize = 100;
 
 /// Later than anything is worth waiting for: a unit over a dead link.
 const SECONDS_MAX: f64 = 1e30;
@@ -437,7 +444,8 @@ impl Search {
     /// Moves what overloads nodes to others, until none is overloaded, or those that are reach only
     /// nodes that are full: these are the error.
     fn fit(&mut self, transport: &mut Transport, capacities: &[u64]) -> Result<(), Vec<u32>> {
-        loop {
+        // Each time the shortest path is longer, and none visits a node twice.
+        for _ in 0..=capacities.len() {
             let found = self.label(transport, capacities);
             if self.reached.is_empty() {
                 return Ok(());
@@ -458,6 +466,7 @@ impl Search {
                 self.relieve(transport, capacities, node);
             }
         }
+        Err(Vec::new())
     }
 
     /// Numbers nodes by their distance, as far as the nearest that are not full. Whether there are

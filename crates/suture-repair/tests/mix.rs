@@ -8,6 +8,7 @@ mod lp;
 use common::{LINK, Links, World};
 use lp::LinearProgram;
 use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
@@ -41,6 +42,30 @@ fn traces_go_below_what_whole_chunks_can_do() {
             };
             let mean = (0..3).map(ratio).sum::<f64>() / 3.0;
             assert!(mean <= most, "{nodes} {lost} {code} {}: {mean}", links.name());
+        }
+    }
+}
+
+#[test]
+fn traces_are_not_taken_where_disks_are_scarce() {
+    let policy = |name: &str, world: &World| {
+        let batch = plan(name.parse().unwrap(), &world.jobs, &world.view(), 1);
+        let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+        let peak = Load::of(&world.cluster, planned).max_seconds(&world.cluster);
+        let mut lanes = batch.plans.iter().flat_map(|plan| &plan.lanes);
+        (peak, lanes.any(|lane| lane.scheme.is_some()))
+    };
+    // Reads of so many times the link, and whether traces, which read a third more, gain.
+    for (reads, gains) in [(0.2, false), (0.5, false), (0.9, false), (4.0, true)] {
+        for links in [Links::Equal, Links::Independent] {
+            let mut world = world(links, 30, 300, "rs(6,3)", 2);
+            for node in &mut world.cluster.nodes {
+                node.disk_read = Some(Rate(reads * node.uplink.0));
+            }
+            let ((mixed, is_traced), (whole, _)) =
+                (policy("suture", &world), policy("flow", &world));
+            assert!(mixed <= whole, "{reads} {}: {mixed} {whole}", links.name());
+            assert_eq!(is_traced, gains, "{reads} {}", links.name());
         }
     }
 }

@@ -18,6 +18,10 @@
 //!
 //! A chunk alone is split over many trees (`split.rs`), where all three steps are one.
 //!
+//! Where racks have links, or stripes have several losses, `potential.rs` plans as well, and the
+//! better batch is taken: these are no transport problems. It also tries small batches whose helpers
+//! cannot receive what they send, since the three steps follow each other and do not look back far.
+//!
 //! What already runs counts as a base of every port. Nodes that cannot be relieved do not spoil the
 //! balance of the others: these are balanced again among themselves.
 //!
@@ -28,8 +32,10 @@ pub(super) mod destination;
 mod lanes;
 
 use crate::id::ChunkIndex;
+use crate::plan::Plan;
 use crate::planner::frame::Frame;
-use crate::planner::intake::Intake;
+use crate::planner::intake::{Intake, Order};
+use crate::planner::potential::{self, Kinds};
 use crate::planner::{Batch, Job, View, split};
 use crate::random::Random;
 use crate::transport::{Certificate, Rounding, Supply, Transport};
@@ -39,8 +45,9 @@ use lanes::Strand;
 /// How far above the fractional optimum whole chunks may stay: what is not worth more lanes.
 const GAP_MAX: f64 = 0.002;
 
-/// The most ranges that a chunk is cut into.
-const CUTS_MAX: u32 = 64;
+/// The most grains of a chunk. What a node ships is rounded to grains, so a few chunks on many nodes
+/// need fine ones; a chunk has hardly more lanes for that.
+const CUTS_MAX: u32 = 1024;
 
 /// The shortest lane: one of the smallest slices.
 const LANE_BYTES_MIN: f64 = 4096.0;
@@ -50,24 +57,51 @@ const LEVELS_MAX: usize = 4;
 
 /// Plans for all jobs that can be planned.
 pub(super) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let mut random = Random::new(seed);
     let intake = Intake::new(jobs, view);
-    let frame = Frame::new(&intake, view);
-    let destinations = destination::choose(&frame, &mut random);
-    if let [order] = &intake.orders[..]
-        && let Some(lanes) = split::lanes(&frame, order, destinations.of(0))
-    {
-        return Batch {
-            plans: vec![order.plan(destinations.of(0), lanes)],
-            refused: intake.refused,
-        };
-    }
-    let mut order: Vec<usize> = (0..strands(&frame, &destinations).len()).collect();
-    random.shuffle(&mut order);
-    let attempt = Attempt::new(&frame, &destinations, &order, None);
-    let attempt = attempt.improved(&frame, &destinations, &order);
-    let plans = lanes::plans(&frame, &destinations, &attempt.strands);
+    let plans = plans(&Frame::new(&intake, view), seed);
     Batch { plans, refused: intake.refused }
+}
+
+/// Up to so many orders a second plan is worth its time when the first is not at its bound.
+const SMALL_MAX: usize = 256;
+
+/// Plans for all orders, in their order.
+pub(super) fn plans(frame: &Frame<'_>, seed: u64) -> Vec<Plan> {
+    let mut random = Random::new(seed);
+    let (exact, is_tight) = exact_plans(frame, &mut random);
+    let is_small = frame.intake.orders.len() <= SMALL_MAX;
+    if !is_more_than_flow(frame) && (is_tight || !is_small) {
+        return exact;
+    }
+    let priced = potential::plans(frame, Kinds::Chunks, &mut random);
+    match frame.peak_seconds(&priced) < frame.peak_seconds(&exact) {
+        true => priced,
+        false => exact,
+    }
+}
+
+/// Whether something may be scarce that the flows do not see: links of racks, which many helpers
+/// share, and uplinks of nodes that decode several losses.
+fn is_more_than_flow(frame: &Frame<'_>) -> bool {
+    let decodes = |order: &Order<'_>| frame.parts(order).iter().any(|part| part.forwards() > 0);
+    frame.view.cluster.core.is_some() || frame.intake.orders.iter().any(decodes)
+}
+
+/// Plans by three flows, and whether nobody receives later than the last must have sent.
+fn exact_plans(frame: &Frame<'_>, random: &mut Random) -> (Vec<Plan>, bool) {
+    let destinations = destination::choose(frame, random);
+    if let [order] = &frame.intake.orders[..]
+        && let Some(lanes) = split::lanes(frame, order, destinations.of(0))
+    {
+        return (vec![order.plan(destinations.of(0), lanes)], true);
+    }
+    let mut order: Vec<usize> = (0..strands(frame, &destinations).len()).collect();
+    random.shuffle(&mut order);
+    let attempt = Attempt::new(frame, &destinations, &order, None);
+    let least_seconds = attempt.sent_seconds;
+    let attempt = attempt.improved(frame, &destinations, &order);
+    let is_tight = attempt.seconds() <= least_seconds * (1.0 + GAP_MAX);
+    (lanes::plans(frame, &destinations, &attempt.strands), is_tight)
 }
 
 /// Helpers and joints for all orders.

@@ -5,12 +5,13 @@
 //! that every port has to move first. A link without any capacity stays a number, so that it can
 //! be the last resort.
 
-use crate::cluster::Rate;
+use crate::cluster::{Node, Rate};
 use crate::id::NodeId;
 use crate::need::Part;
+use crate::plan::Plan;
 use crate::planner::View;
 use crate::planner::intake::{Intake, Order};
-use crate::transport::Supply;
+use crate::transport::{Supply, seconds_to_ship};
 
 /// Units of the longest chunk. A power of two, so that halves of halves are whole.
 pub(super) const CHUNK_UNITS: u32 = 1 << 20;
@@ -38,9 +39,10 @@ impl<'a> Frame<'a> {
         &self.intake.need(order).parts
     }
 
-    /// Units of a job's chunk; at least one.
+    /// Units of a job's chunk; at least one for each sub-chunk.
     pub fn units(&self, order: &Order<'_>) -> u32 {
-        ((order.job.chunk_bytes as f64 / self.unit_bytes).round() as u32).max(1)
+        let units = (order.job.chunk_bytes as f64 / self.unit_bytes).round() as u32;
+        units.max(order.job.code.sub_chunk_count())
     }
 
     /// Units per second.
@@ -73,5 +75,52 @@ impl<'a> Frame<'a> {
     pub fn link_down(&self, node: NodeId) -> Supply {
         let Supply { rates, bases } = self.receiving(node);
         Supply { rates: [rates[0], f64::INFINITY], bases: [bases[0], 0.0] }
+    }
+    /// Units that whole chunks, or what codes ask for of them, bring to links at least.
+    pub fn moved_units(&self) -> f64 {
+        let of = |order: &Order<'_>| {
+            let alpha = f64::from(order.job.code.sub_chunk_count());
+            let sub_chunks: u64 = self.parts(order).iter().map(|part| part.sent()).sum();
+            sub_chunks as f64 / alpha * f64::from(self.units(order))
+        };
+        self.intake.orders.iter().map(of).sum()
+    }
+
+    /// No plans of whole chunks are done earlier: all uplinks, and all downlinks, work together
+    /// until everything is moved.
+    pub fn least_seconds(&self) -> f64 {
+        let nodes = || self.view.cluster.ids();
+        let up: Vec<Supply> = nodes().map(|node| self.sending(node)).collect();
+        let down: Vec<Supply> = nodes().map(|node| self.link_down(node)).collect();
+        let moved = self.moved_units();
+        seconds_to_ship(&up, moved).max(seconds_to_ship(&down, moved))
+    }
+
+    /// How long the busiest port needs for the plans of all orders and for what already runs. Where
+    /// only links of nodes are modelled, edges say it all.
+    pub fn peak_seconds(&self, plans: &[Plan]) -> f64 {
+        let cluster = self.view.cluster;
+        let has_disk = |node: &Node| node.disk_read.is_some() || node.disk_write.is_some();
+        if cluster.core.is_some() || cluster.nodes.iter().any(has_disk) {
+            let mut load = self.view.load.clone();
+            for (order, plan) in self.intake.orders.iter().zip(plans) {
+                load.add(cluster, plan, &order.job.facts());
+            }
+            return load.max_seconds(cluster);
+        }
+        let running = self.view.load.nodes().iter();
+        let mut bytes: Vec<[u64; 2]> = running.map(|l| [l.up_bytes, l.down_bytes]).collect();
+        for edge in plans.iter().flat_map(|plan| &plan.lanes).flat_map(|lane| &lane.edges) {
+            bytes[edge.child.index()][0] += edge.bytes;
+            bytes[edge.parent.index()][1] += edge.bytes;
+        }
+        let seconds = |bytes: u64, rate: Rate| match bytes {
+            0 => 0.0,
+            bytes => bytes as f64 / rate.0.max(0.0),
+        };
+        let nodes = cluster.nodes.iter().zip(&bytes).map(|(node, [up, down])| {
+            seconds(*up, node.uplink_free()).max(seconds(*down, node.downlink_free()))
+        });
+        nodes.fold(0.0, f64::max)
     }
 }

@@ -5,10 +5,10 @@
 //! with a fixed shape. Nodes that are to be avoided are candidates only where there is no other
 //! way; of several lost chunks, as many are planned as agents can decode and nodes can keep.
 
-use suture_code::CodeError;
+use suture_code::{Code, CodeError};
 
 use crate::id::{ChunkIndex, NodeId};
-use crate::need::{Need, Needs};
+use crate::need::{Need, Needs, Part};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
 use crate::planner::{Job, PlanError, View};
 
@@ -86,6 +86,36 @@ impl Order<'_> {
     pub fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
         may_keep(self.job, node, view)
     }
+}
+
+/// As many of a part's free helpers as it takes: those that come first in `preferred`, which names
+/// all of them, as far as the code accepts that.
+pub(super) fn free_helpers(code: Code, part: &Part, preferred: Vec<ChunkIndex>) -> Vec<ChunkIndex> {
+    if part.any {
+        return preferred.into_iter().take(part.count).collect();
+    }
+    let forced = || part.forced.iter().map(|sender| sender.chunk);
+    let mut available: Vec<ChunkIndex> = forced().chain(preferred).collect();
+    let chosen = accepted(code, part, &available).or_else(|| {
+        // The order in which the need was found.
+        available.sort_unstable();
+        accepted(code, part, &available)
+    });
+    chosen.expect("they were enough when the need was found")
+}
+
+/// The free helpers that the code takes of those available, if these are as few as the need says.
+pub(super) fn accepted(
+    code: Code,
+    part: &Part,
+    available: &[ChunkIndex],
+) -> Option<Vec<ChunkIndex>> {
+    let mut helpers = code.helpers_for(&part.lost, available).ok()?;
+    let is_free = |chunk: &ChunkIndex| part.forced.iter().all(|sender| sender.chunk != *chunk);
+    let helper_count = helpers.len();
+    helpers.retain(is_free);
+    (helpers.len() == part.count && helper_count == part.count + part.forced.len())
+        .then_some(helpers)
 }
 
 /// Whether `node` may become a destination of the job's chunks.

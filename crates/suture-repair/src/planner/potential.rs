@@ -25,34 +25,36 @@ use std::collections::BTreeMap;
 use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::planner::frame::{CHUNK_UNITS, Frame};
-use crate::planner::intake::Intake;
-use crate::planner::{Batch, Job, View};
 use crate::random::Random;
 
 use keeper::{Keepers, Rule};
 use option::{Item, Menu, Prices, Way, each_charge};
 use ports::Ports;
 
-/// The exponent of the busiest port in the first and in the last sweep over whole chunks.
-const SHARPNESS: (f64, f64) = (8.0, 150.0);
+/// The exponent of the busiest port in the first and in the last sweep over whole chunks. Beginning
+/// flat leaves the last sweeps less to mend: from 2 on six sweeps do better than eight from 8 on.
+const SHARPNESS: (f64, f64) = (2.0, 80.0);
 
 /// Sweeps over whole chunks.
-const SWEEPS: usize = 8;
+const SWEEPS: usize = 6;
 
 /// The same over ranges of chunks, which are small enough for sharper prices.
-const RANGE_SHARPNESS: (f64, f64) = (30.0, 600.0);
+const RANGE_SHARPNESS: (f64, f64) = (20.0, 600.0);
 
 /// The fewest sweeps over ranges that are worth it, and the most.
-const RANGE_SWEEPS: (usize, usize) = (4, 16);
+const RANGE_SWEEPS: (usize, usize) = (3, 16);
 
 /// How often a range is looked at in all. Large batches have small parts, and need no ranges.
-const LOOKS_MAX: usize = 20_000;
+const LOOKS_MAX: usize = 15_000;
 
-/// The most ranges of a chunk.
-const CUTS_MAX: usize = 8;
+/// The most ranges of a chunk: what a few chunks on many nodes need to be even.
+const CUTS_MAX: usize = 32;
 
 /// The shortest range.
 const RANGE_BYTES_MIN: u64 = 32 << 10;
+
+/// How many racks are considered for a destination, where racks have links.
+const HOMES_MAX: usize = 4;
 
 /// What to consider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,17 +65,8 @@ pub(super) enum Kinds {
     Traces,
 }
 
-/// Plans for all jobs that can be planned; `None` where prices are beyond all numbers, so that
-/// nothing can be chosen by them.
-pub(super) fn batch(jobs: &[Job], view: &View<'_>, kinds: Kinds, seed: u64) -> Option<Batch> {
-    let intake = Intake::new(jobs, view);
-    let plans = plan(&Frame::new(&intake, view), kinds, &mut Random::new(seed));
-    let is_complete = |plan: &Plan| plan.lanes.iter().all(|lane| !lane.edges.is_empty());
-    plans.iter().all(is_complete).then_some(Batch { plans, refused: intake.refused })
-}
-
 /// Plans for all orders, in their order.
-fn plan(frame: &Frame<'_>, kinds: Kinds, random: &mut Random) -> Vec<Plan> {
+pub(super) fn plans(frame: &Frame<'_>, kinds: Kinds, random: &mut Random) -> Vec<Plan> {
     let mut state = State::new(frame, kinds);
     sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
     let looks = LOOKS_MAX.saturating_sub(SWEEPS * state.items.len());
@@ -110,6 +103,8 @@ struct State<'a> {
     /// The time of all ports when everything is spread evenly.
     fair_seconds: f64,
     order: Vec<usize>,
+    /// Sweeps so far.
+    sweeps: usize,
 }
 
 impl<'a> State<'a> {
@@ -122,7 +117,8 @@ impl<'a> State<'a> {
             pieces: (0..items.len() as u32).map(|item| Piece { item, way: None }).collect(),
             is_cut: false,
             order: (0..items.len()).collect(),
-            keepers: Keepers::new(frame),
+            sweeps: 0,
+            keepers: Keepers::new(frame, &ports),
             prices: Prices::default(),
             frame,
             items,
@@ -143,6 +139,7 @@ impl<'a> State<'a> {
             self.charge(piece, 1.0);
         }
         self.order = order;
+        self.sweeps += 1;
     }
 
     fn charge(&mut self, piece: usize, sign: f64) {
@@ -165,7 +162,8 @@ impl<'a> State<'a> {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
         if !self.is_cut {
-            self.kept[index] = self.keepers.cheapest(self.frame, item, &self.ports);
+            let taken = self.kept_by_siblings(index);
+            self.kept[index] = self.keepers.cheapest(self.frame, item, &taken, &self.ports);
         }
         let kept = &self.kept[index];
         let may_forward = self.frame.view.abilities.finished;
@@ -175,18 +173,60 @@ impl<'a> State<'a> {
             return;
         }
         self.prices.look_up(item, &self.ports);
+        if self.ports.have_racks() {
+            self.choose_with_racks(piece);
+            return;
+        }
         let menu = item.menu.map(|menu| &self.menus[menu]);
         let traces = menu.and_then(|menu| {
             let limit = f64::INFINITY;
             traces::cheapest(item, menu, kept[0], &self.ports, &mut self.prices, limit)
         });
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
-        let tree = match self.ports.have_racks() {
-            true => Some(rack::cheapest(item, kept[0], &self.ports, &self.prices)),
-            false => self.prices.tree(item, kept[0], &self.ports, limit),
-        };
-        let tree = tree.filter(|(cost, _)| *cost < limit);
+        let tree = self.prices.tree(item, kept[0], &self.ports, limit);
         self.pieces[piece].way = tree.or(traces).map(|(_, way)| way);
+    }
+
+    /// The same where racks have links: destinations in several racks compete.
+    fn choose_with_racks(&mut self, piece: usize) {
+        let index = self.pieces[piece].item as usize;
+        let item = &self.items[index];
+        let first = self.kept[index][0];
+        let mut roots = vec![first];
+        if !self.is_cut {
+            let homes = rack::homes(item, first, HOMES_MAX, &self.ports);
+            let taken = self.kept_by_siblings(index);
+            let among = (&taken[..], &homes[..]);
+            let (keepers, begin) = (&self.keepers, piece + self.sweeps);
+            roots.extend(keepers.cheapest_in_racks(self.frame, item, among, &self.ports, begin));
+        }
+        let mut best: Option<(f64, u32, Way)> = None;
+        for root in roots {
+            let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+            let (cost, way) = rack::cheapest(item, root, &self.ports, &mut self.prices);
+            if best.is_none() || cost < limit {
+                best = Some((cost, root, way));
+            }
+            let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+            let menu = item.menu.map(|menu| &self.menus[menu]);
+            let traces = menu.and_then(|menu| {
+                traces::cheapest(item, menu, root, &self.ports, &mut self.prices, limit)
+            });
+            if let Some((cost, way)) = traces {
+                best = Some((cost, root, way));
+            }
+        }
+        let (_, root, way) = best.expect("there is a destination");
+        self.kept[index][0] = root;
+        self.pieces[piece].way = Some(way);
+    }
+
+    /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
+    fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
+        let is_sibling = |at: &usize| std::ptr::eq(self.items[*at].order, self.items[index].order);
+        let before = (0..index).rev().take_while(is_sibling);
+        let after = (index + 1..self.items.len()).take_while(is_sibling);
+        before.chain(after).flat_map(|at| self.kept[at].iter().copied()).collect()
     }
 
     /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few
@@ -218,7 +258,8 @@ impl<'a> State<'a> {
             {
                 let index = piece.item as usize;
                 let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
-                let ways: Vec<&Way> = same.filter_map(|piece| piece.way.as_ref()).collect();
+                let ways = same.map(|piece| piece.way.as_ref().expect("each was put somewhere"));
+                let ways: Vec<&Way> = ways.collect();
                 at += ways.len();
                 let (item, kept) = (&self.items[index], &self.kept[index]);
                 let nodes = kept.iter().map(|node| NodeId(*node));

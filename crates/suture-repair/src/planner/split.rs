@@ -35,6 +35,10 @@ const GRAIN_BYTES_MIN: u64 = 1024;
 /// A single tree that is slower than many by no more than this is better: it has one lane.
 const TREE_GAP_MAX: f64 = 0.002;
 
+/// The most times that are tried in each direction: doubling, and halving, a second gets to the end
+/// of all numbers in fewer.
+const TRIALS_MAX: usize = 1100;
+
 /// The lanes of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
 /// of any k others.
 pub(super) fn lanes(frame: &Frame<'_>, order: &Order<'_>, kept: &[NodeId]) -> Option<Vec<Lane>> {
@@ -107,10 +111,16 @@ impl<'a> Star<'a> {
     /// The least time that fits, to a billionth.
     fn least_seconds(&self, fits: impl Fn(&Star<'a>, f64) -> bool) -> f64 {
         let (mut low, mut high) = (0.0, 1.0);
-        while !fits(self, high) {
+        for _ in 0..TRIALS_MAX {
+            if fits(self, high) {
+                break;
+            }
             (low, high) = (high, 2.0 * high);
         }
-        while high - low > 1e-9 * high {
+        for _ in 0..TRIALS_MAX {
+            if high - low <= 1e-9 * high {
+                break;
+            }
             let middle = 0.5 * (low + high);
             if fits(self, middle) { high = middle } else { low = middle }
         }

@@ -67,13 +67,9 @@ struct Keeping {
 
 impl Keeping {
     fn new(frame: &Frame<'_>) -> Keeping {
-        let (mut sent, mut kept) = (0.0, 0.0);
-        for order in &frame.intake.orders {
-            let alpha = f64::from(order.job.code.sub_chunk_count());
-            let moved: u64 = frame.parts(order).iter().map(|part| part.sent()).sum();
-            sent += moved as f64 / alpha * f64::from(frame.units(order));
-            kept += order.lost.len() as f64 * f64::from(frame.units(order));
-        }
+        let sent = frame.moved_units();
+        let chunks = |order: &Order<'_>| order.lost.len() as f64 * f64::from(frame.units(order));
+        let kept: f64 = frame.intake.orders.iter().map(chunks).sum();
         let share = if kept > 0.0 { sent / kept } else { 1.0 };
         let nodes = || frame.view.cluster.ids();
         let port = |at: usize, supply: Supply, scale: f64| Supply {

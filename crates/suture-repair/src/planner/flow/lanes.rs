@@ -12,7 +12,7 @@ use crate::need::Part;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 use crate::planner::flow::destination::Chosen;
 use crate::planner::frame::Frame;
-use crate::planner::intake::Order;
+use crate::planner::intake::{self, Order};
 use crate::planner::join::{tree, wrap_around};
 use crate::transport::{Link, Supply};
 
@@ -140,25 +140,19 @@ impl<'a> Strand<'a> {
 
     /// As few of the free helpers as the repair needs, without the busiest as far as that goes.
     fn least_busy(&self, busiest: &[ChunkIndex]) -> Vec<ChunkIndex> {
-        let forced: Vec<ChunkIndex> = self.part.forced.iter().map(|sender| sender.chunk).collect();
-        let helper_count = forced.len() + self.part.count;
-        let ask = |free: &[ChunkIndex]| {
-            let available = [&forced, free].concat();
-            let helpers = self.order.job.code.helpers_for(&self.part.lost, &available).ok()?;
-            (helpers.len() == helper_count).then_some(helpers)
-        };
-        let mut kept = busiest.to_vec();
-        let mut helpers = ask(&kept).expect("they were enough when the need was found");
-        for chunk in busiest {
-            if kept.len() == self.part.count {
-                break;
-            }
-            let others: Vec<ChunkIndex> = kept.iter().copied().filter(|c| c != chunk).collect();
-            if let Some(without) = ask(&others) {
-                (kept, helpers) = (others, without);
+        let (code, part) = (self.order.job.code, self.part);
+        let mut left: Vec<ChunkIndex> = busiest.iter().rev().copied().collect();
+        let mut helpers = intake::free_helpers(code, part, left.clone());
+        for chunk in busiest.iter().filter(|_| !part.any) {
+            let others: Vec<ChunkIndex> = left.iter().copied().filter(|c| c != chunk).collect();
+            let forced = part.forced.iter().map(|sender| sender.chunk);
+            let available: Vec<ChunkIndex> = forced.chain(others.iter().copied()).collect();
+            if others.len() >= part.count
+                && let Some(without) = intake::accepted(code, part, &available)
+            {
+                (left, helpers) = (others, without);
             }
         }
-        helpers.retain(|chunk| !forced.contains(chunk));
         helpers
     }
 

@@ -15,6 +15,9 @@ use crate::planner::potential::ports::Ports;
 /// On clusters up to this size all nodes are looked at; a ranking would not be faster.
 const SCAN_MAX: usize = 48;
 
+/// How many nodes of a rack are looked at for one that keeps a chunk: in every sweep others.
+const RACK_LOOKS_MAX: usize = 8;
+
 /// Which nodes may keep the chunks of an order.
 pub(super) struct Rule {
     trusted: bool,
@@ -52,12 +55,23 @@ pub(super) struct Keepers {
     accepting: Vec<u32>,
     /// Of all nodes; prices may have risen since they were entered, but not fallen.
     ranking: Option<Least>,
+    /// Accepting nodes by rack, where racks have links.
+    by_rack: Vec<Vec<u32>>,
 }
 
 impl Keepers {
-    pub fn new(frame: &Frame<'_>) -> Keepers {
+    pub fn new(frame: &Frame<'_>, ports: &Ports) -> Keepers {
         let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts[node.index()]);
-        Keepers { accepting: nodes.map(|node| node.0).collect(), ranking: None }
+        let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
+        let mut by_rack: Vec<Vec<u32>> = Vec::new();
+        for &node in accepting.iter().filter(|_| ports.have_racks()) {
+            let rack = ports.rack(node) as usize;
+            if by_rack.len() <= rack {
+                by_rack.resize(rack + 1, Vec::new());
+            }
+            by_rack[rack].push(node);
+        }
+        Keepers { accepting, ranking: None, by_rack }
     }
 
     /// Ranks all nodes by the prices of now.
@@ -76,10 +90,17 @@ impl Keepers {
         }
     }
 
-    /// The cheapest nodes that may keep the item's chunks, one for each.
-    pub fn cheapest(&mut self, frame: &Frame<'_>, item: &Item<'_>, ports: &Ports) -> Vec<u32> {
+    /// The cheapest nodes that may keep the item's chunks, one for each, and are not taken.
+    pub fn cheapest(
+        &mut self,
+        frame: &Frame<'_>,
+        item: &Item<'_>,
+        taken: &[u32],
+        ports: &Ports,
+    ) -> Vec<u32> {
         let wanted = item.part.lost.len();
-        let allows = |node: u32| item.rule.allows(frame, item.order, NodeId(node));
+        let allows =
+            |node: u32| !taken.contains(&node) && item.rule.allows(frame, item.order, NodeId(node));
         let Some(ranking) = &mut self.ranking else {
             let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
             let mut ranked: Vec<(f64, u32)> =
@@ -105,6 +126,29 @@ impl Keepers {
         }
         seen.into_iter().for_each(|(index, key)| ranking.set(index, key));
         chosen
+    }
+
+    /// A cheap node in each of these racks that may keep the item's chunk and is not taken: the
+    /// cheapest of the first so many that are looked at, beginning somewhere.
+    pub fn cheapest_in_racks(
+        &self,
+        frame: &Frame<'_>,
+        item: &Item<'_>,
+        (taken, racks): (&[u32], &[u32]),
+        ports: &Ports,
+        begin: usize,
+    ) -> Vec<u32> {
+        let allows = |node: &u32| {
+            !taken.contains(node) && item.rule.allows(frame, item.order, NodeId(*node))
+        };
+        let best = |rack: &u32| {
+            let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;
+            let (before, after) = nodes.split_at(begin % nodes.len());
+            let allowed = after.iter().chain(before).copied().filter(allows).take(RACK_LOOKS_MAX);
+            let priced = allowed.map(|node| (price(ports, node), node));
+            priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, node)| node)
+        };
+        racks.iter().filter_map(best).collect()
     }
 }
 

@@ -10,8 +10,8 @@ use suture_code::{ChunkIndex, Code, Scheme};
 
 use crate::need::Part;
 use crate::plan::SchemeId;
-use crate::planner::intake::Order;
-use crate::planner::potential::ports::{Port, Ports};
+use crate::planner::intake::{self, Order};
+use crate::planner::potential::ports::{PRICE_MAX, Port, Ports};
 
 /// Something to be rebuilt: a part of an order, or a range of it.
 pub(super) struct Item<'a> {
@@ -114,16 +114,13 @@ impl Item<'_> {
 /// As many of the free helpers as are wanted, those that come first; the code decides where not any
 /// of them will do.
 pub(super) fn free_helpers(item: &Item<'_>, mut preferred: Vec<usize>) -> Vec<usize> {
-    let forced = item.forced();
     if item.part.any {
         preferred.truncate(item.part.count);
         return preferred;
     }
-    let chunk = |place: &usize| item.part.free[place - forced];
-    let available = item.part.forced.iter().map(|sender| sender.chunk);
-    let available: Vec<ChunkIndex> = available.chain(preferred.iter().map(chunk)).collect();
-    let chosen = item.order.job.code.helpers_for(&item.part.lost, &available);
-    let chosen = chosen.expect("they were enough when the need was found");
+    let chunk = |place: &usize| item.part.free[place - item.forced()];
+    let chunks = preferred.iter().map(chunk).collect();
+    let chosen = intake::free_helpers(item.order.job.code, item.part, chunks);
     preferred.retain(|place| chosen.contains(&chunk(place)));
     preferred
 }
@@ -171,9 +168,6 @@ pub(super) fn each_charge(
     }
 }
 
-/// Dearer is not told apart, so that sums of prices stay numbers.
-const PRICE_MAX: f64 = 1e300;
-
 /// Prices of one item's helpers, computed once for all ways.
 #[derive(Default)]
 pub(super) struct Prices {
@@ -204,7 +198,7 @@ impl Prices {
             let mut prices = [0.0; 16];
             let mut power = weight;
             for price in &mut prices[1..9] {
-                power *= eighth;
+                power = (power * eighth).min(PRICE_MAX);
                 *price = power - weight + read;
             }
             self.eighths.push(prices);
@@ -229,7 +223,7 @@ impl Prices {
     }
 
     /// The cheapest helpers of a tree: all forced ones, and as many others as it takes.
-    fn find_cheapest(&mut self, item: &Item<'_>) {
+    pub fn cheapest_helpers(&mut self, item: &Item<'_>) -> &[usize] {
         let mut places = std::mem::take(&mut self.order);
         places.clear();
         places.extend(0..item.holders.len());
@@ -250,6 +244,7 @@ impl Prices {
             places.swap_remove(dearest);
         }
         self.order = places;
+        &self.order
     }
 
     /// The cheapest tree into a destination, and its cost, if that is less than `limit`.
@@ -260,7 +255,7 @@ impl Prices {
         ports: &Ports,
         limit: f64,
     ) -> Option<(f64, Way)> {
-        self.find_cheapest(item);
+        self.cheapest_helpers(item);
         let mut cost: f64 = self.order.iter().map(|place| self.whole(*place)).sum();
         if cost >= limit {
             return None;

@@ -15,6 +15,9 @@ use crate::transport::Supply;
 const EXPONENT_MAX: f64 = 330.0;
 const EXPONENT_MIN: f64 = -600.0;
 
+/// Dearer is not told apart. Sums of prices stay numbers, so that there is a cheapest way, always.
+pub(super) const PRICE_MAX: f64 = 1e300;
+
 /// How far above its fair share a port may be and still set the scale. Beyond, it is a dead link
 /// that something needs, and all others are balanced without it.
 const SCALE_MAX: f64 = 16.0;
@@ -184,7 +187,8 @@ impl Ports {
     /// Makes prices `sharpness` e-folds steep over the time of the busiest port.
     pub fn sharpen(&mut self, sharpness: f64, fair_seconds: f64) {
         let scale = self.peak_seconds().clamp(fair_seconds, SCALE_MAX * fair_seconds);
-        self.sharpness = if scale > 0.0 { sharpness / scale } else { 0.0 };
+        // A finite number even where everything takes next to no time: times nothing it is nothing.
+        self.sharpness = if scale > 0.0 { (sharpness / scale).min(f64::MAX) } else { 0.0 };
         self.shift = sharpness;
         for port in 0..self.states.len() {
             self.charge(port, 0.0);

@@ -15,8 +15,12 @@ use crate::planner::potential::option::{Item, Prices, Way};
 use crate::planner::potential::ports::{Port, Ports};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
-fn by_rack(item: &Item<'_>, ports: &Ports, prices: &Prices) -> Vec<(u32, Vec<usize>)> {
-    let mut places: Vec<usize> = (0..item.holders.len()).collect();
+fn by_rack(item: &Item<'_>, ports: &Ports, prices: &mut Prices) -> Vec<(u32, Vec<usize>)> {
+    let mut places: Vec<usize> = match item.part.any {
+        true => (0..item.holders.len()).collect(),
+        // The code chose already: all of these.
+        false => prices.cheapest_helpers(item).to_vec(),
+    };
     let key = |place: &usize| (*place >= item.forced(), prices.whole(*place));
     places.sort_by(|a, b| key(a).partial_cmp(&key(b)).expect("prices are numbers"));
     let mut racks: Vec<(u32, Vec<usize>)> = Vec::new();
@@ -30,8 +34,45 @@ fn by_rack(item: &Item<'_>, ports: &Ports, prices: &Prices) -> Vec<(u32, Vec<usi
     racks
 }
 
+/// The racks in which a destination would leave least to cross, at most so many: those of helpers,
+/// and that of a node which is cheap anyway.
+pub(super) fn homes(item: &Item<'_>, other: u32, count: usize, ports: &Ports) -> Vec<u32> {
+    let mut held: Vec<(u32, usize)> = vec![(ports.rack(other), 0)];
+    for rack in item.holders.iter().map(|node| ports.rack(*node)) {
+        match held.iter_mut().find(|(known, _)| *known == rack) {
+            Some((_, count)) => *count += 1,
+            None => held.push((rack, 1)),
+        }
+    }
+    let mut sizes: Vec<usize> = held.iter().map(|(_, count)| *count).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    // How many other racks must help when so many helpers are at home.
+    let crossing = |at_home: usize| {
+        let mut missing = item.wanted().saturating_sub(at_home);
+        let mut is_home_left = true;
+        let mut used = 0;
+        for &size in &sizes {
+            if size == at_home && is_home_left {
+                is_home_left = false;
+            } else if missing > 0 {
+                missing = missing.saturating_sub(size);
+                used += 1;
+            }
+        }
+        used
+    };
+    held.sort_by_key(|(_, at_home)| crossing(*at_home));
+    held.truncate(count);
+    held.into_iter().map(|(rack, _)| rack).collect()
+}
+
 /// The cheapest tree into a destination, and its cost.
-pub(super) fn cheapest(item: &Item<'_>, root: u32, ports: &Ports, prices: &Prices) -> (f64, Way) {
+pub(super) fn cheapest(
+    item: &Item<'_>,
+    root: u32,
+    ports: &Ports,
+    prices: &mut Prices,
+) -> (f64, Way) {
     let home = ports.rack(root);
     let racks = by_rack(item, ports, prices);
     let chosen = choose_helpers(item, home, &racks, ports, prices);

@@ -7,7 +7,7 @@
 //! shared out finely: each share goes where it costs least after those before it.
 
 use crate::planner::potential::option::{Decoder, Dish, Item, Menu, Prices, SHARES, Way};
-use crate::planner::potential::ports::{Port, Ports};
+use crate::planner::potential::ports::{PRICE_MAX, Port, Ports};
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
@@ -121,7 +121,7 @@ fn share_out(
                 price += ports.cost(link, amount);
             });
         }
-        prices.next.push((price, more_down.max(more_up)));
+        prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
     }
     // The destination stands last; its chunk arrives in any case.
     let down = ports.down(root);
@@ -134,7 +134,7 @@ fn share_out(
             price += ports.cost(link, amount);
         });
     }
-    prices.next.push((price, more));
+    prices.next.push((price.min(PRICE_MAX), more));
 
     let mut cost = weight * (chunk - 1.0);
     let mut decoders: Vec<(Decoder, u8)> = Vec::new();

@@ -1,0 +1,31 @@
+//! No input is so odd that a planner panics, never ends, or makes a plan that is none.
+
+mod common;
+#[path = "common/odd.rs"]
+mod odd;
+
+use odd::{fault, odd_world};
+use suture_repair::policy::Policy;
+use suture_repair::random::Random;
+
+/// The worlds of these seeds, under every policy that these names.
+fn check(policies: &[&str], seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let world = odd_world(&mut Random::new(seed));
+        for policy in policies {
+            assert_eq!(fault(&world, policy, seed), None, "{policy}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn the_planners_of_our_own_end_with_valid_plans_whatever_the_world() {
+    check(&["flow", "suture"], 0..600);
+}
+
+#[test]
+fn all_presets_end_with_valid_plans_whatever_the_world() {
+    let presets: Vec<String> = Policy::presets().map(|(name, _)| name.to_string()).collect();
+    let presets: Vec<&str> = presets.iter().map(String::as_str).collect();
+    check(&presets, 600..700);
+}
