@@ -76,6 +76,8 @@ fn task() -> Task {
             lanes: vec![lane],
         },
         slice_bytes: SLICE_BYTES,
+        gated: false,
+        continues: None,
         window: WINDOW,
     }
 }

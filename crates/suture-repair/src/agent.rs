@@ -7,26 +7,36 @@
 //!
 //! | output    | answered by                      | output    | answered by |
 //! |-----------|----------------------------------|-----------|-------------|
-//! | `Prepare` | `Prepared`                       | `Publish` | `Published` |
+//! | `Prepare`, `Continue` | `Prepared`           | `Publish` | `Published` |
 //! | `Read`    | `SliceRead`                      | `Check`   | `Checked`   |
 //! | `Deliver` | `SliceLeft` (or `PeerLost`, `WriteFailed`) for each sink | `List` | `Listed` |
 //! | `Spool`   | `SliceLeft` (or `WriteFailed`)   | the rest  | nothing     |
+//! | `Keep`    | `SliceKept` (or `WriteFailed`)   |           |             |
 //!
 //! A task is `Preparing -> Flowing -> Publishing -> gone`; a helper's is gone when its last slice
 //! has left. Outcomes are repeated with every heartbeat until the coordinator says `Forget`.
 //! A restart loses all tasks and nothing else: copies are listed anew, temporaries discarded.
+//!
+//! The coordinator's schedule has three words for running tasks. A gated one grants a child
+//! nothing before that edge's `Release`, and answers with a heartbeat when all of it is kept. One
+//! that is held grants nothing more, until told otherwise. One that continues another takes over
+//! its temporary file. None of these waits is a stall: a task stalls where something was asked for
+//! and does not come, so whoever is only not asked waits in peace, and ends when the coordinator
+//! says so or, hearing of a repair that it does not know, cancels it.
 //!
 //! Invariant: the slices in memory fit `reserved_bytes`, and that fits `pool_bytes`; a task that
 //! does not fit is refused at once, never queued, so agents cannot wait for each other.
 //! Deliberately absent: bytes, addresses, retries (the coordinator re-plans), clocks.
 
 mod contract;
+mod early;
+mod running;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
-use crate::message::{CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
+use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
 use crate::plan::Range;
 use crate::plan::validate::validate;
 use crate::pump::{Pump, Step, WINDOW_MAX};
@@ -35,36 +45,15 @@ use crate::time::Time;
 use crate::wire::PAYLOAD_BYTES_MAX;
 
 pub use contract::{Config, Input, Output, SliceId, Status};
+use early::Early;
+use running::{Phase, Running};
 
 /// Slices of a chunk: their indices have 32 bits, and a periodic plan cuts some in two.
 const SLICES_MAX: u64 = 1 << 31;
 
-/// Grants that may come before the dispatch that they belong to; more are forgotten, oldest first.
-const EARLY_GRANTS_MAX: usize = 4096;
-
 /// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
 /// so everything below the oldest remembered one counts as ended too.
 const ENDED_MAX: usize = 4096;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Preparing,
-    Flowing,
-    Publishing,
-}
-
-#[derive(Debug)]
-struct Running {
-    task: Box<Task>,
-    /// Ascending by lane.
-    lanes: Vec<(u16, Pump)>,
-    /// What this agent is to publish, if it is the destination.
-    publishes: Option<ChunkCopy>,
-    phase: Phase,
-    reserved: u64,
-    progress: u64,
-    progressed_at: Time,
-}
 
 /// The state machine of one agent.
 #[derive(Debug)]
@@ -74,7 +63,7 @@ pub struct Agent {
     connected: bool,
     tasks: BTreeMap<RepairId, Running>,
     outcomes: BTreeMap<RepairId, FromAgent>,
-    early: BTreeMap<(RepairId, u16, NodeId), u32>,
+    early: Early,
     ended: BTreeSet<RepairId>,
     ended_below: RepairId,
     reserved: u64,
@@ -93,7 +82,7 @@ impl Agent {
             connected: false,
             tasks: BTreeMap::new(),
             outcomes: BTreeMap::new(),
-            early: BTreeMap::new(),
+            early: Early::default(),
             ended: BTreeSet::new(),
             ended_below: RepairId(0),
             reserved: 0,
@@ -119,7 +108,8 @@ impl Agent {
             Input::SliceRead { id, result: Ok(()) } => {
                 self.pump(now, id, |pump| pump.on_read(id.slice))
             }
-            Input::SliceRead { id, result: Err(fault) } => self.read_failed(id, fault),
+            Input::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
+            Input::SliceKept { from, id } => self.kept(now, from, id),
             Input::SliceLeft(id) => self.pump(now, id, |pump| pump.on_left(id.slice)),
             Input::WriteFailed { repair, why } => self.fail(repair, why),
             Input::Prepared { repair, result } => self.prepared(now, repair, result),
@@ -154,7 +144,12 @@ impl Agent {
     /// What runs and what it may use.
     pub fn status(&self) -> Status {
         let running = self.tasks.iter().map(|(id, t)| (*id, t.bytes_done())).collect();
-        Status { reserved_bytes: self.reserved, running }
+        let of_task = |(id, task): (&RepairId, &Running)| {
+            let id = *id;
+            task.arrived().map(|(lane, child)| (id, lane, child)).collect::<Vec<_>>()
+        };
+        let arrived = self.tasks.iter().flat_map(of_task).collect();
+        Status { reserved_bytes: self.reserved, running, arrived }
     }
 
     /// Whether a slice from `from` has a place here; one that has none is dropped unread.
@@ -186,6 +181,8 @@ impl Agent {
         match message {
             ToAgent::Dispatch(task) => self.dispatch(now, task),
             ToAgent::Cancel(repair) => self.cancel(repair),
+            ToAgent::Release { repair, lane, child } => self.released(now, (repair, lane, child)),
+            ToAgent::Hold { repair, held } => self.hold(now, repair, held),
             ToAgent::Forget(repair) => drop(self.outcomes.remove(&repair)),
             ToAgent::Check(check) => self.outputs.push_back(Output::Check(check)),
             ToAgent::Delete { epoch, copy } if epoch >= self.epoch => {
@@ -205,11 +202,20 @@ impl Agent {
         match self.begin(now, task) {
             Ok(running) => {
                 self.reserved += running.reserved;
-                let prepare = running.publishes.map(|_| running.task.stripe.chunk_bytes);
+                let (publishes, continues) = (running.publishes, running.task.continues);
+                let bytes = running.task.stripe.chunk_bytes;
                 self.tasks.insert(repair, running);
-                match prepare {
-                    Some(bytes) => self.outputs.push_back(Output::Prepare { repair, bytes }),
-                    None => self.open(now, repair),
+                match (publishes, continues) {
+                    (Some(_), None) => self.outputs.push_back(Output::Prepare { repair, bytes }),
+                    (Some(_), Some(from)) => {
+                        // Its file goes on, so nothing is discarded.
+                        self.remove(from);
+                        self.outputs.push_back(Output::Continue { repair, from });
+                    }
+                    (None, from) => {
+                        from.into_iter().for_each(|from| self.cancel(from));
+                        self.open(now, repair);
+                    }
                 }
             }
             Err(why) => self.conclude(repair, FromAgent::Failed { repair, why }),
@@ -221,13 +227,15 @@ impl Agent {
         let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
             && u64::from(task.slice_bytes).is_multiple_of(alignment)
             && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
-        if task.window == 0 || task.window > WINDOW_MAX || !slices_fit {
+        let is_later = task.continues.is_none_or(|old| old < task.repair);
+        if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
             return Err(Failure::Refused(Refusal::InvalidPlan));
         }
         let survivors = task.survivors();
         validate(&task.plan, &task.facts(&survivors), usize::MAX)
             .map_err(|_| Failure::Refused(Refusal::InvalidPlan))?;
-        if task.plan.range != (Range { from: 0, to: task.stripe.chunk_bytes }) {
+        let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
+        if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
             // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
             return Err(Failure::Refused(Refusal::Ability));
         }
@@ -235,16 +243,22 @@ impl Agent {
         if roles.is_empty() {
             return Err(Failure::Refused(Refusal::NotAParticipant));
         }
-        let needs = memory(&task.plan, task.slice_bytes).into_iter();
+        let needs = memory(&task.plan, task.slice_bytes, alignment as u32).into_iter();
         let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
         let needed = mine.sum::<u64>() * u64::from(task.window);
-        let free = self.config.pool_bytes - self.reserved;
+        let old = task.continues.and_then(|old| self.tasks.get(&old));
+        let free = self.config.pool_bytes - self.reserved + old.map_or(0, |old| old.reserved);
         if needed > free {
             return Err(Failure::NoBuffers { needed, free });
         }
         let mine = task.plan.destinations.iter().find(|(_, node)| **node == self.config.me);
         let stamp = Stamp::from(task.repair);
         let publishes = mine.map(|(&chunk, _)| ChunkCopy { stripe: task.stripe.id, chunk, stamp });
+        if let (Some(copy), Some(_)) = (publishes, task.continues)
+            && !old.is_some_and(|old| old.leaves(copy, task.plan.range.from))
+        {
+            return Err(Failure::Refused(Refusal::CannotContinue));
+        }
         let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, task.window))).collect();
         let phase = if publishes.is_some() { Phase::Preparing } else { Phase::Flowing };
         Ok(Running {
@@ -252,6 +266,7 @@ impl Agent {
             lanes,
             publishes,
             phase,
+            held: false,
             reserved: needed,
             progress: 0,
             progressed_at: now,
@@ -271,14 +286,20 @@ impl Agent {
         }
     }
 
-    /// Lets the slices of a task flow, with the grants that came early.
+    /// Lets the slices of a task flow, with the grants and releases that came early.
     fn open(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("opened tasks run");
         for (lane, pump) in &mut task.lanes {
             let parents: Vec<NodeId> = pump.role().parents().collect();
             for from in parents {
-                if let Some(upto) = self.early.remove(&(repair, *lane, from)) {
+                if let Some(upto) = self.early.granted((repair, *lane, from)) {
                     pump.on_granted(from, upto);
+                }
+            }
+            let children: Vec<NodeId> = pump.role().children.iter().map(|c| c.node).collect();
+            for child in children {
+                if self.early.released((repair, *lane, child)) {
+                    pump.on_released(child);
                 }
             }
             pump.open();
@@ -287,7 +308,7 @@ impl Agent {
     }
 
     fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), upto: u32) {
-        let may_come = repair.epoch() >= self.epoch && !self.is_ended(repair);
+        let may_come = self.may_come(repair);
         match self.tasks.get_mut(&repair) {
             Some(task) => {
                 let Some(pump) = task.pump_mut(lane).filter(|pump| pump.feeds(from)) else {
@@ -296,15 +317,45 @@ impl Agent {
                 pump.on_granted(from, upto);
                 self.collect(now, repair);
             }
-            None if may_come => {
-                let early = self.early.entry((repair, lane, from)).or_default();
-                *early = upto.max(*early);
-                if self.early.len() > EARLY_GRANTS_MAX {
-                    self.early.pop_first();
-                }
-            }
+            None if may_come => self.early.grant((repair, lane, from), upto),
             None => {}
         }
+    }
+
+    /// The coordinator lets a child send.
+    fn released(&mut self, now: Time, (repair, lane, child): (RepairId, u16, NodeId)) {
+        let may_come = self.may_come(repair);
+        match self.tasks.get_mut(&repair) {
+            Some(task) => {
+                let Some(pump) = task.pump_mut(lane) else { return };
+                pump.on_released(child);
+                self.collect(now, repair);
+            }
+            None if may_come => self.early.release((repair, lane, child)),
+            None => {}
+        }
+    }
+
+    /// Whether a task that is not here may still be dispatched.
+    fn may_come(&self, repair: RepairId) -> bool {
+        repair.epoch() >= self.epoch && !self.is_ended(repair)
+    }
+
+    fn hold(&mut self, now: Time, repair: RepairId, held: bool) {
+        let Some(task) = self.tasks.get_mut(&repair) else { return };
+        task.hold(held);
+        self.collect(now, repair);
+    }
+
+    /// A child's slice is in the spool. The coordinator waits for the last one.
+    fn kept(&mut self, now: Time, from: NodeId, id: SliceId) {
+        let Some(task) = self.tasks.get_mut(&id.repair) else { return };
+        let Some(pump) = task.pump_mut(id.lane) else { return };
+        pump.on_kept(from, id.slice);
+        if pump.kept().any(|child| child == from) {
+            self.next_beat = now;
+        }
+        self.collect(now, id.repair);
     }
 
     /// Tells a pump what happened, if its task still runs.
@@ -336,7 +387,7 @@ impl Agent {
 
     fn flowed(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
-        let Some(copy) = task.publishes else { return self.release(repair) };
+        let Some(copy) = task.publishes else { return self.drop_task(repair) };
         task.phase = Phase::Publishing;
         task.progressed_at = now;
         let stripe = &task.task.stripe;
@@ -356,16 +407,6 @@ impl Agent {
         }
     }
 
-    fn read_failed(&mut self, id: SliceId, fault: CopyFault) {
-        let Some(task) = self.tasks.get(&id.repair) else { return };
-        let own = task.pump(id.lane).and_then(|pump| pump.role().own.as_ref());
-        let why = match own {
-            Some(own) => Failure::Source { copy: own.copy, fault },
-            None => Failure::Disk("the spool cannot be read back".into()),
-        };
-        self.fail(id.repair, why);
-    }
-
     fn peer_lost(&mut self, peer: NodeId) {
         let hit = |task: &Running| {
             task.lanes.iter().any(|(_, pump)| pump.awaits(peer) || pump.feeds(peer))
@@ -379,8 +420,8 @@ impl Agent {
 
     fn cancel(&mut self, repair: RepairId) {
         self.outcomes.remove(&repair);
-        self.early.retain(|(early, _, _), _| *early != repair);
-        self.release(repair);
+        self.early.forget(repair);
+        self.drop_task(repair);
         // The dispatch may still be on its way.
         self.end(repair);
     }
@@ -393,18 +434,25 @@ impl Agent {
 
     /// The task is over: says so, and goes on saying so until it is heard.
     fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
-        self.release(repair);
+        self.drop_task(repair);
         self.end(repair);
         self.outcomes.insert(repair, outcome.clone());
         self.send(outcome);
     }
 
-    fn release(&mut self, repair: RepairId) {
-        if let Some(task) = self.tasks.remove(&repair) {
-            self.reserved -= task.reserved;
-            self.end(repair);
+    fn drop_task(&mut self, repair: RepairId) {
+        if self.remove(repair) {
             self.outputs.push_back(Output::Discard(repair));
         }
+    }
+
+    /// Ends a task without a word about what it has in memory and on disk. False where there is
+    /// none.
+    fn remove(&mut self, repair: RepairId) -> bool {
+        let Some(task) = self.tasks.remove(&repair) else { return false };
+        self.reserved -= task.reserved;
+        self.end(repair);
+        true
     }
 
     fn end(&mut self, repair: RepairId) {
@@ -425,6 +473,8 @@ impl Agent {
             return;
         }
         self.next_beat = now + self.config.heartbeat_every;
+        let idle = self.tasks.values_mut().filter(|task| task.is_idle());
+        idle.for_each(|task| task.progressed_at = now);
         let limit = self.config.stall_after;
         let is_stalled =
             |t: &Running| t.phase != Phase::Publishing && now.since(t.progressed_at) > limit;
@@ -435,29 +485,14 @@ impl Agent {
             return;
         }
         let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
-        let running = self.status().running;
-        self.send(FromAgent::Heartbeat(Heartbeat { incarnation, free_bytes, running }));
+        let Status { running, arrived, .. } = self.status();
+        self.send(FromAgent::Heartbeat(Heartbeat { incarnation, free_bytes, running, arrived }));
         let outcomes: Vec<FromAgent> = self.outcomes.values().cloned().collect();
         outcomes.into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {
             self.next_inventory = now + self.config.inventory_every;
             self.outputs.push_back(Output::List);
         }
-    }
-}
-
-impl Running {
-    fn pump(&self, lane: u16) -> Option<&Pump> {
-        self.lanes.iter().find(|(index, _)| *index == lane).map(|(_, pump)| pump)
-    }
-
-    fn pump_mut(&mut self, lane: u16) -> Option<&mut Pump> {
-        self.lanes.iter_mut().find(|(index, _)| *index == lane).map(|(_, pump)| pump)
-    }
-
-    fn bytes_done(&self) -> u64 {
-        let slices: u64 = self.lanes.iter().map(|(_, pump)| u64::from(pump.slices_done())).sum();
-        slices * u64::from(self.task.slice_bytes)
     }
 }
 
@@ -474,6 +509,7 @@ fn effect(
         Step::ReadSpool(slice) => Output::Read { id: id(slice), role, spool: true },
         Step::Deliver(slice) => Output::Deliver { id: id(slice), role },
         Step::Spool(slice) => Output::Spool { id: id(slice), role },
+        Step::Keep(from, slice) => Output::Keep { id: id(slice), from, role },
         Step::Grant(to, upto) => Output::Grant { to, repair, lane, upto },
     }
 }

@@ -3,7 +3,7 @@
 //! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
 //! A repair's memory is reserved at every participant before anyone is told of it. Agents never
 //! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
-//! Slices shrink until a repair takes at most a fair share of the smallest pool involved, so that
+//! Slices, of lanes as long as the range and shorter in proportion, shrink until a repair takes at most a fair share of the smallest pool involved, so that
 //! many run side by side; a repair that fits nowhere even with the smallest slices is told apart
 //! from one that only has to wait.
 //! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
@@ -15,9 +15,14 @@ use suture_code::code::SUB_CHUNK_ALIGNMENT;
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
 use crate::role::memory;
+use crate::wire::PAYLOAD_BYTES_MAX;
 
 /// Below this a slice costs more in handling than in bytes; also the block of the checksums.
 pub const SLICE_BYTES_MIN: u32 = 4 << 10;
+
+/// What slices shrink to before a repair is refused for want of memory: where a plan has many lanes,
+/// each needs one.
+pub const SLICE_BYTES_LEAST: u32 = 512;
 
 /// Above this a slice no longer saves anything.
 pub const SLICE_BYTES_MAX: u32 = 256 << 10;
@@ -26,21 +31,24 @@ pub const SLICE_BYTES_MAX: u32 = 256 << 10;
 /// chunk the filling of a tree of depth 4 costs about 6 %.
 const SLICES_A_CHUNK: u64 = 64;
 
-/// Slices under way on one edge: one on the wire, one being summed, one being sent, one of slack.
-const WINDOW: u32 = 4;
+/// Slices under way on one edge: one on the wire, one being summed, one being sent, one of slack;
+/// and as many again, because a grant waits behind the slice that its connection is just moving,
+/// at either end, which takes as long as a slice or two of its own lane. With 4 stars took a tenth
+/// longer than their busiest link.
+const WINDOW: u32 = 8;
 
 /// Repairs that should fit into a pool side by side before slices stop shrinking.
-const SHARES: u64 = 16;
+const SHARES: u64 = 32;
 
-/// Repairs in which one agent takes part at a time. A few hundred flows keep a link busy and
-/// balanced (theory: all at once is optimal, and a window of several per port comes close); beyond
-/// that, tiny chunks would only flood agents with tasks that wait.
-pub const TASKS_MAX: usize = 256;
+/// Repairs in which one agent takes part at a time. All at once is optimal where memory permits,
+/// because a plan is balanced as a whole and not in parts; with 256 here, 500 lost chunks among 16
+/// nodes took 5 to 18 % longer. Far beyond, tiny chunks would only flood agents with waiting tasks.
+pub const TASKS_MAX: usize = 1024;
 
 /// How a repair moves its bytes, and what that takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// The transport unit.
+    /// The transport unit of a lane over the whole range.
     pub slice_bytes: u32,
     /// Slices under way on one edge.
     pub window: u32,
@@ -146,11 +154,15 @@ impl Budget {
             slices.iter().all(fits)
         };
         let smallest = align(SLICE_BYTES_MIN, alignment);
-        let mut slice = preferred_slice(plan.range.bytes(), alignment);
-        let mut slices = memory(plan, slice);
+        let mut slice = preferred_slice(plan, alignment);
+        let mut slices = memory(plan, slice, alignment);
         while slice > smallest && !fits(&slices, WINDOW, SHARES) {
             slice = align(slice / 2, alignment);
-            slices = memory(plan, slice);
+            slices = memory(plan, slice, alignment);
+        }
+        while slice > align(SLICE_BYTES_LEAST, alignment) && !fits(&slices, 1, 1) {
+            slice = align(slice / 2, alignment);
+            slices = memory(plan, slice, alignment);
         }
         let mut window = WINDOW;
         while window > 1 && !fits(&slices, window, 1) {
@@ -167,13 +179,23 @@ impl Budget {
     }
 }
 
-/// A power of two between the limits, about a `SLICES_A_CHUNK`-th of the chunk; with sub-chunks a
-/// slice may well be wider, so that the piece of each is a whole block of the checksums.
-pub fn preferred_slice(chunk_bytes: u64, alignment: u32) -> u32 {
-    let blocks = u64::from(SLICE_BYTES_MIN) * u64::from(alignment / SUB_CHUNK_ALIGNMENT as u32);
-    let wanted = (chunk_bytes / SLICES_A_CHUNK).max(1).next_power_of_two().max(blocks);
-    let wanted = wanted.clamp(u64::from(SLICE_BYTES_MIN), u64::from(SLICE_BYTES_MAX));
-    align(wanted as u32, alignment)
+/// A power of two, about a `SLICES_A_CHUNK`-th of the chunk, with which no lane's slices leave the
+/// limits: where all lanes are short, that of a lane over the whole range may be longer.
+pub fn preferred_slice(plan: &Plan, alignment: u32) -> u32 {
+    let range = plan.range.bytes();
+    let longest = plan.lanes.iter().map(|lane| plan.lane_bytes(lane)).max().unwrap_or(range);
+    let most = u128::from(SLICE_BYTES_MAX) * u128::from(range) / u128::from(longest.max(1));
+    let most = most.clamp(SLICE_BYTES_MAX.into(), PAYLOAD_BYTES_MAX.into()) as u64;
+    let wanted = (range / SLICES_A_CHUNK).max(1).next_power_of_two();
+    let wanted = wanted.clamp(u64::from(SLICE_BYTES_MIN), most) as u32;
+    align(wanted.max(smallest_slice(alignment)).min(PAYLOAD_BYTES_MAX), alignment)
+}
+
+/// What a slice has at least unless memory wants: a whole block of the checksums for each
+/// sub-chunk, since below that every read would check the same block again.
+pub fn smallest_slice(alignment: u32) -> u32 {
+    let blocks = SLICE_BYTES_MIN * (alignment / SUB_CHUNK_ALIGNMENT as u32);
+    align(blocks.min(SLICE_BYTES_MAX), alignment)
 }
 
 /// The largest multiple of `alignment` up to `slice`, but at least one.
@@ -186,6 +208,7 @@ mod tests {
     use super::*;
     use crate::id::{ChunkIndex, StripeId};
     use crate::plan::{Carries, Edge, Lane, Mode, Range, Start};
+    use crate::role::lane_slice;
 
     fn star(helpers: u32, bytes: u64) -> Plan {
         let destination = NodeId(helpers);
@@ -234,12 +257,12 @@ mod tests {
 
     #[test]
     fn the_smallest_pool_that_admits_one_repair_admits_one() {
-        let smallest = 6 * u64::from(SLICE_BYTES_MIN);
+        let smallest = 6 * u64::from(SLICE_BYTES_LEAST);
         let plan = star(6, 64 << 20);
         let Admission::Admitted(fit) = budget(7, smallest).admit(RepairId(0), &plan, 64) else {
             panic!("it fits exactly");
         };
-        assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_MIN, 1));
+        assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_LEAST, 1));
         let refused = budget(7, smallest - 1).admit(RepairId(0), &plan, 64);
         let node = NodeId(6);
         assert_eq!(refused, Admission::TooLarge { node, needed: smallest, pool: smallest - 1 });
@@ -249,18 +272,45 @@ mod tests {
     fn tiny_chunks_do_not_flood_an_agent_with_tasks() {
         let mut budget = budget(7, 1 << 30);
         let plan = star(6, 64);
-        let admitted = (0..1000)
+        let admitted = (0..2 * TASKS_MAX as u64)
             .filter(|id| matches!(budget.admit(RepairId(*id), &plan, 64), Admission::Admitted(_)))
             .count();
         assert_eq!(admitted, TASKS_MAX);
         budget.release(RepairId(0));
-        assert!(matches!(budget.admit(RepairId(2000), &plan, 64), Admission::Admitted(_)));
+        assert!(matches!(budget.admit(RepairId(1 << 20), &plan, 64), Admission::Admitted(_)));
+    }
+
+    #[test]
+    fn all_lanes_move_in_as_many_slices_and_none_is_too_long_or_too_short() {
+        const KIB: u64 = 1 << 10;
+        let mut plan = star(6, 64 << 20);
+        let lane = plan.lanes.remove(0);
+        let mut from = 0;
+        for kib in [24 << 10, 8 << 10, 16 << 10, (16 << 10) - 64, 64] {
+            let range = Range { from, to: from + kib * KIB };
+            let edges = lane.edges.iter().map(|e| Edge { bytes: range.bytes(), ..e.clone() });
+            plan.lanes.push(Lane { range, edges: edges.collect(), ..lane.clone() });
+            from = range.to;
+        }
+        let slice = preferred_slice(&plan, 64);
+        let slices = plan.lanes.iter().map(|lane| lane_slice(&plan, lane, slice, 64));
+        let slices: Vec<u32> = slices.collect();
+        assert_eq!((slices[0], slices[4]), (SLICE_BYTES_MAX, SLICE_BYTES_MIN));
+        let counts = plan.lanes[..4].iter().zip(&slices);
+        let counts: Vec<u32> = counts.map(|(lane, &s)| plan.windows(lane, s).count()).collect();
+        assert!(counts.iter().all(|count| count.abs_diff(96) <= 1), "{counts:?}");
+
+        let needs = memory(&plan, slice, 64);
+        let sum: u64 = slices.iter().map(|&slice| u64::from(slice)).sum();
+        assert_eq!(needs[6], (NodeId(6), 6 * sum), "the destination receives six slices a lane");
+        assert_eq!(memory(&plan, 64, 64)[6].1, 6 * 5 * 64, "in an emergency all are the same");
     }
 
     #[test]
     fn slices_follow_the_chunk() {
-        assert_eq!(preferred_slice(2 << 20, 64), 32 << 10);
-        assert_eq!(preferred_slice(1 << 30, 64), SLICE_BYTES_MAX);
-        assert_eq!(preferred_slice(64, 64), SLICE_BYTES_MIN);
+        let preferred = |bytes| preferred_slice(&star(6, bytes), 64);
+        assert_eq!(preferred(2 << 20), 32 << 10);
+        assert_eq!(preferred(1 << 30), SLICE_BYTES_MAX);
+        assert_eq!(preferred(64), SLICE_BYTES_MIN);
     }
 }

@@ -22,6 +22,7 @@
 mod attempt;
 mod copies;
 mod dispatch;
+mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,12 +31,11 @@ use crate::cluster::{Cluster, Node};
 use crate::event::{Blocked, Command, Commit, Health, Input, Output, Report, Status, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
-use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
-use crate::plan::Plan;
+use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, ToAgent};
 use crate::plan::load::Load;
-use crate::planner::Job;
 use crate::policy::Policy;
 use crate::queue::Queue;
+use crate::schedule::{Scheduler, Waiting};
 use crate::stripe::{Stripe, StripeMap};
 use crate::time::Time;
 use attempt::{Attempt, State};
@@ -83,9 +83,13 @@ pub struct Coordinator {
     writing: BTreeSet<StripeId>,
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
-    planned: BTreeMap<StripeId, Planned>,
-    /// The planned stripes in the order in which they asked.
-    planned_order: VecDeque<StripeId>,
+    /// Plans that wait for admission.
+    waiting: Waiting,
+    schedule: Scheduler,
+    /// When the schedule wants to be asked again.
+    schedule_at: Option<Time>,
+    /// Whether something happened after which a plan might fit, or be wanted, that did not before.
+    may_admit: bool,
     running: BTreeMap<RepairId, Attempt>,
     repairing: BTreeMap<StripeId, RepairId>,
     budget: Budget,
@@ -97,18 +101,29 @@ pub struct Coordinator {
     outputs: VecDeque<Output>,
 }
 
-/// A plan that waits for admission.
-#[derive(Clone, Debug)]
-struct Planned {
-    job: Job,
-    plan: Plan,
+/// What the schedule may look at, field by field, so that it can be asked at the same time.
+macro_rules! world {
+    ($self:ident, $now:expr) => {
+        crate::schedule::World {
+            now: $now,
+            cluster: &$self.cluster,
+            nodes: $self.health.up_count(),
+            ready: $self.queue.ready_count(),
+            attempts: $self.running.len(),
+            sample: $self.lost.keys().next().and_then(|id| $self.stripes.get(*id)),
+            waiting: &$self.waiting,
+        }
+    };
 }
+use world;
 
 /// What went wrong with a stripe so far.
 #[derive(Clone, Debug, Default)]
 struct Trouble {
     attempts: u32,
     avoid: BTreeSet<NodeId>,
+    /// The usual plan takes more memory than some agent has.
+    is_frugal: bool,
     blocked: Option<Blocked>,
 }
 
@@ -120,7 +135,6 @@ impl Coordinator {
         let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
         let mut coordinator = Coordinator {
             load: Load::new(&cluster),
-            config,
             cluster,
             stripes: StripeMap::default(),
             health,
@@ -131,8 +145,11 @@ impl Coordinator {
             writing: BTreeSet::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
-            planned: BTreeMap::new(),
-            planned_order: VecDeque::new(),
+            waiting: Waiting::default(),
+            schedule: Scheduler::new(config.policy.schedule),
+            schedule_at: None,
+            config,
+            may_admit: true,
             running: BTreeMap::new(),
             repairing: BTreeMap::new(),
             budget: Budget::default(),
@@ -182,7 +199,8 @@ impl Coordinator {
     /// When to call `handle(now, Tick)` at the latest.
     pub fn next_deadline(&self) -> Option<Time> {
         let sweep = (!self.running.is_empty()).then_some(self.sweep_at);
-        [sweep, self.health.next_deadline(), self.queue.next_deadline()].into_iter().flatten().min()
+        let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
+        [sweep, health, queue, self.schedule_at].into_iter().flatten().min()
     }
 
     /// The nodes.
@@ -209,7 +227,7 @@ impl Coordinator {
     pub fn status(&self) -> Status {
         let mut status = Status {
             paused: self.config.paused,
-            queued: (self.queue.len() + self.planned.len()) as u64,
+            queued: (self.queue.len() + self.waiting.len()) as u64,
             repaired_chunks: self.repaired_chunks,
             repaired_bytes: self.repaired_bytes,
             ..Status::default()
@@ -249,8 +267,11 @@ impl Coordinator {
             self.health.add(now, false);
         } else if self.cluster.node(id).rack != node.rack {
             return self.move_node(id, node);
+        } else if *self.cluster.node(id) == node {
+            return;
         } else {
             self.cluster.nodes[id.index()] = node;
+            self.schedule.rates_changed(now, &self.cluster);
         }
         let mut load = Load::new(&self.cluster);
         load.add_load(&self.load);
@@ -294,6 +315,7 @@ impl Coordinator {
 
     fn greet(&mut self, now: Time, node: NodeId, hello: Hello) {
         self.budget.set_pool(node, hello.pool_bytes);
+        self.may_admit = true;
         if self.health.greeted(node, hello) {
             // A new incarnation has forgotten its tasks.
             self.end_repairs_with(now, node);
@@ -305,19 +327,24 @@ impl Coordinator {
             return;
         }
         self.health.free_bytes(node, beat.free_bytes);
+        for &(id, lane, child) in &beat.arrived {
+            if self.schedule.arrived(now, id, lane, (child, node))
+                && let Some(attempt) = self.running.get_mut(&id)
+            {
+                attempt.progressed_at = now;
+            }
+        }
         for &(id, bytes_done) in &beat.running {
             let Some(attempt) = self.running.get_mut(&id) else {
                 self.send(node, ToAgent::Cancel(id));
                 continue;
             };
-            let mut goals = attempt.goals.iter_mut();
-            if let Some(goal) = goals.find(|goal| goal.destination == node)
-                && bytes_done > goal.bytes_done
-            {
-                goal.bytes_done = bytes_done;
+            if attempt.hear(node, bytes_done) {
                 attempt.progressed_at = now;
+                self.schedule.moved(now, id, attempt.bytes_come());
             }
         }
+        self.release_again(node);
     }
 
     fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
@@ -332,7 +359,7 @@ impl Coordinator {
         if goal.state == State::Flowing {
             (goal.state, goal.bytes_done) = (State::Stored(copy), bytes);
             if !self.running[&id].is_flowing() {
-                self.budget.release(id);
+                self.give_back(id);
             }
             self.commit_next(now, id);
         }
@@ -378,7 +405,8 @@ impl Coordinator {
                 let work = repair.work.as_ref();
                 trouble.avoid.extend(work.into_iter().flat_map(|w| w.plan.participants()));
             }
-            Failure::Source { .. } => {}
+            // Nobody is to blame when an attempt had ended before another could go on with it.
+            Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue) => {}
             _ => trouble.avoid.extend(node),
         }
         if trouble.attempts >= ATTEMPTS_SHOWN {
@@ -389,7 +417,7 @@ impl Coordinator {
         let timers = self.config.timers;
         let wait = timers.retry_first.times(1 << doublings).min(timers.retry_max);
         let not_before = match &why {
-            Failure::Source { .. } => None,
+            Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue) => None,
             _ => Some(now + wait),
         };
         if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
@@ -416,7 +444,7 @@ impl Coordinator {
     /// are left alone: their copies are durable.
     fn tell_to_drop(&mut self, id: RepairId, attempt: &Attempt) {
         let Some(work) = attempt.work.as_ref().filter(|_| attempt.is_flowing()) else { return };
-        self.budget.release(id);
+        self.give_back(id);
         let done = |node: &NodeId| {
             let mut goals = attempt.goals.iter();
             goals.any(|goal| goal.destination == *node && goal.state != State::Flowing)
@@ -430,12 +458,19 @@ impl Coordinator {
     fn end(&mut self, id: RepairId) -> Option<Attempt> {
         let attempt = self.running.remove(&id)?;
         self.repairing.remove(&attempt.stripe);
-        self.budget.release(id);
+        self.give_back(id);
         if let Some(work) = &attempt.work {
             self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
         }
         self.tell_to_drop(id, &attempt);
         Some(attempt)
+    }
+
+    /// Gives back the memory of a repair that moves nothing any more.
+    fn give_back(&mut self, id: RepairId) {
+        self.budget.release(id);
+        self.schedule.ended(id);
+        self.may_admit = true;
     }
 
     /// Ends the running repair of a stripe, if it can still be ended without harm.
@@ -457,6 +492,12 @@ impl Coordinator {
     }
 
     fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
+        let asked = self.running.get(&id).and_then(Attempt::commit);
+        let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
+        // Answers may come twice: one about another chunk of the stripe says nothing about this one.
+        if !asked.is_some_and(|commit| is_answer(&commit)) {
+            return;
+        }
         let Some(commit) = self.end_commit(id) else { return };
         let Some(before) = self.stripes.get(stripe.id) else {
             // Removed meanwhile: its copies have become orphans.
@@ -488,6 +529,10 @@ impl Coordinator {
         {
             // The first answer was lost on its way.
             return self.committed(now, id, stripe.clone());
+        }
+        if truth.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
+            // An old answer to another commit: this one may still succeed.
+            return;
         }
         self.end_commit(id);
         match truth {
@@ -573,10 +618,13 @@ impl Coordinator {
             self.sweep(now);
         }
         self.queue.wake(now);
+        self.may_admit |= self.schedule_at.is_some_and(|at| at <= now);
         if !self.config.paused {
             self.plan_ready(now);
             self.admit_planned(now);
         }
+        self.follow_orders(now);
+        self.schedule_at = self.ask_schedule_at(now);
     }
 
     /// Looks for repairs that stand still and commits that were not answered.
@@ -587,7 +635,7 @@ impl Coordinator {
         for (id, attempt) in &mut self.running {
             let patience = if attempt.is_publishing() { PUBLISH_PATIENCE } else { 1 };
             let still = now.since(attempt.progressed_at) > timers.stall_after.times(patience);
-            if still && attempt.is_flowing() {
+            if still && attempt.is_flowing() && !self.schedule.is_resting(*id) {
                 stalled.push(*id);
             }
             for goal in &mut attempt.goals {

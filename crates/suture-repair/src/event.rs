@@ -153,6 +153,13 @@ pub enum Report {
         /// What it does.
         plan: Plan,
     },
+    /// Another attempt goes on with what this one has left.
+    Replaced {
+        /// Which.
+        repair: RepairId,
+        /// The other one.
+        by: RepairId,
+    },
     /// The rebuilt chunk is the stripe's chunk now.
     Committed {
         /// The repair.

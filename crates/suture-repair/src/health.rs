@@ -70,6 +70,11 @@ impl HealthTable {
         self.nodes[node.index()].health == Health::Up
     }
 
+    /// How many nodes can be used.
+    pub fn up_count(&self) -> usize {
+        self.nodes.iter().filter(|node| node.health == Health::Up).count()
+    }
+
     /// Whether the node's chunks are lost.
     pub fn is_failed(&self, node: NodeId) -> bool {
         self.nodes[node.index()].health == Health::Failed

@@ -28,6 +28,7 @@ pub mod pump;
 pub mod queue;
 pub mod random;
 pub mod role;
+pub mod schedule;
 pub mod stripe;
 pub mod time;
 mod transport;

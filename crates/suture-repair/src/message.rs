@@ -22,10 +22,16 @@ pub struct Task {
     pub stripe: Stripe,
     /// What to do.
     pub plan: Plan,
-    /// The transport unit.
+    /// The transport unit of a lane over the whole range; shorter lanes have shorter slices.
     pub slice_bytes: u32,
     /// How many slices may be under way on one edge.
     pub window: u32,
+    /// Every edge waits for its `Release`, and receivers keep what came until all of it is there:
+    /// whole chunks move one by one, as schedules by time slots want them.
+    pub gated: bool,
+    /// The attempt whose temporary file the destination goes on with: the plan covers what that
+    /// attempt left, and what lies before the plan's range is there already.
+    pub continues: Option<RepairId>,
 }
 
 impl Task {
@@ -54,6 +60,25 @@ pub enum ToAgent {
     Dispatch(Box<Task>),
     /// Drop the repair and everything of it.
     Cancel(RepairId),
+    /// In a gated repair: the edge from `child` to this agent may flow. Said again where it may
+    /// have been lost; the agent answers when all has arrived, by `Heartbeat::arrived`. A decoder
+    /// makes all results of a slice at once, so the edges that it sends on are released together.
+    Release {
+        /// The repair.
+        repair: RepairId,
+        /// The lane of its plan.
+        lane: u16,
+        /// Who sends.
+        child: NodeId,
+    },
+    /// Ask for no more slices of this repair, or go on asking. Said to all who keep a chunk of it:
+    /// without their grants the trees that end there come to rest.
+    Hold {
+        /// The repair.
+        repair: RepairId,
+        /// Whether it rests from now on.
+        held: bool,
+    },
     /// The outcome of this repair has been heard; stop repeating it.
     Forget(RepairId),
     /// Read this copy in full against its checksums. Answered by `Verified` or `Bad`.
@@ -132,8 +157,12 @@ pub struct Heartbeat {
     pub incarnation: u64,
     /// Room on its disk.
     pub free_bytes: u64,
-    /// What runs here, with the bytes done so far (summed over the lanes).
+    /// What runs here, with the bytes done so far, from the chunk's first one on: summed over the
+    /// lanes, at a destination over those that bring the chunk. Where children's slices are kept
+    /// first, both moves of a byte count together as one.
     pub running: Vec<(RepairId, u64)>,
+    /// Edges of gated repairs that have arrived here in full: repair, lane and who sent.
+    pub arrived: Vec<(RepairId, u16, NodeId)>,
 }
 
 /// What is wrong with a copy.
@@ -192,6 +221,8 @@ pub enum Refusal {
     NotAParticipant,
     /// A newer coordinator has spoken.
     StaleEpoch,
+    /// The attempt to go on with is not here, or has not come as far as the plan takes for granted.
+    CannotContinue,
 }
 
 impl fmt::Display for CopyFault {
@@ -229,6 +260,7 @@ impl fmt::Display for Refusal {
             Refusal::InvalidPlan => "the plan is not valid",
             Refusal::NotAParticipant => "the plan has no part for this agent",
             Refusal::StaleEpoch => "a newer coordinator has taken over",
+            Refusal::CannotContinue => "there is no attempt here that the plan could go on with",
         })
     }
 }

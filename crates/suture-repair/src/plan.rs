@@ -292,6 +292,20 @@ impl Windows {
         Window { offset, bytes: (to - offset) as u32 }
     }
 
+    /// How many bytes all slices before the `slice`-th have.
+    pub fn bytes_below(&self, slice: u32) -> u64 {
+        let Some(last) = slice.checked_sub(1) else { return 0 };
+        let slice_bytes = u64::from(self.slice_bytes);
+        let per_piece = self.first.bytes().div_ceil(slice_bytes);
+        let (piece, within) = (u64::from(last) / per_piece, u64::from(last) % per_piece);
+        piece * self.first.bytes() + within * slice_bytes + u64::from(self.get(last).bytes)
+    }
+
+    /// The length of all of them but the last of each piece.
+    pub fn slice_bytes(&self) -> u32 {
+        self.slice_bytes
+    }
+
     /// All of them in order.
     pub fn iter(&self) -> impl Iterator<Item = Window> + use<> {
         let windows = *self;

@@ -6,7 +6,7 @@
 //!
 //! Every name that Suture will ever understand parses today; what this version cannot plan is refused
 //! by `Policy::plannable`, so a script learns "not built yet" and never "no such thing". Planning
-//! ignores the schedule, and where one is not built yet everything runs at once.
+//! ignores the schedule.
 //! To add one: a variant, a row of its table, an arm in `planner.rs`.
 
 use std::fmt;
@@ -82,14 +82,25 @@ pub enum Schedule {
     All,
     /// At most so many repairs at a time; `None` is the number of surviving nodes.
     Window(Option<u32>),
-    /// RepairBoost's slots by maximum flow.
-    Slots,
+    /// RepairBoost's slots by maximum flow; in subprocesses of so many chunks, if given.
+    Slots(Option<u32>, Order),
     /// PivotRepair's adaptive admission.
     Adaptive,
     /// ChameleonEC's phases of so many seconds.
-    Phases(u32),
+    Phases(u32, Order),
     /// Waves that are balanced in themselves.
     Waves,
+}
+
+/// Which of the stripes that several failed nodes hit comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The one that can lose the fewest more chunks.
+    Risk,
+    /// All chunks of one failed node, then those of the next.
+    Node,
+    /// The one whose plan takes the least time by itself.
+    Time,
 }
 
 /// The name of each shape, and whether this version plans it.
@@ -120,18 +131,29 @@ const BALANCES: &[(&str, Balance, Built)] = &[
     ("greedy", Balance::Greedy, Built::Yes),
 ];
 
-/// The names of schedules; `window` and `phases` may be followed by `:number`.
+/// The names of schedules; `window`, `slots` and `phases` may be followed by `:number`, the last two
+/// then by `:order`.
 const SCHEDULES: &[(&str, Schedule, Built)] = &[
     ("all", Schedule::All, Built::Yes),
     ("window", Schedule::Window(None), Built::Yes),
-    ("slots", Schedule::Slots, Built::NotYet),
-    ("adaptive", Schedule::Adaptive, Built::NotYet),
-    ("phases", Schedule::Phases(PHASE_SECONDS), Built::NotYet),
+    ("slots", Schedule::Slots(None, Order::Risk), Built::Yes),
+    ("adaptive", Schedule::Adaptive, Built::Yes),
+    ("phases", Schedule::Phases(PHASE_SECONDS, Order::Risk), Built::Yes),
     ("waves", Schedule::Waves, Built::Yes),
+];
+
+/// The names of orders.
+const ORDERS: &[(&str, Order, Built)] = &[
+    ("by-risk", Order::Risk, Built::Yes),
+    ("by-node", Order::Node, Built::Yes),
+    ("by-time", Order::Time, Built::Yes),
 ];
 
 /// The length of ChameleonEC's phases when none is given: the paper's default.
 const PHASE_SECONDS: u32 = 20;
+
+const PHASES: Schedule = Schedule::Phases(PHASE_SECONDS, Order::Risk);
+const SLOTS: Schedule = Schedule::Slots(None, Order::Risk);
 
 /// The presets, in the order in which they are shown: published ones first, ours last.
 const PRESETS: &[(&str, Policy)] = &[
@@ -141,10 +163,10 @@ const PRESETS: &[(&str, Policy)] = &[
     ("ppt", policy(Shape::Ppt, Balance::Random, Schedule::Window(None))),
     ("pivot", policy(Shape::Pivot, Balance::Random, Schedule::Adaptive)),
     ("car", policy(Shape::Rack, Balance::Car, Schedule::Window(None))),
-    ("chameleon", policy(Shape::Tunable, Balance::Chameleon, Schedule::Phases(PHASE_SECONDS))),
-    ("repairboost+cr", policy(Shape::Star, Balance::RepairBoost, Schedule::Slots)),
-    ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, Schedule::Slots)),
-    ("repairboost+rp", policy(Shape::Chain, Balance::RepairBoost, Schedule::Slots)),
+    ("chameleon", policy(Shape::Tunable, Balance::Chameleon, PHASES)),
+    ("repairboost+cr", policy(Shape::Star, Balance::RepairBoost, SLOTS)),
+    ("repairboost+ppr", policy(Shape::Ppr, Balance::RepairBoost, SLOTS)),
+    ("repairboost+rp", policy(Shape::Chain, Balance::RepairBoost, SLOTS)),
     ("flow", policy(Shape::Split, Balance::Flow, Schedule::Waves)),
     ("suture", policy(Shape::Mix, Balance::Flow, Schedule::Waves)),
 ];
@@ -168,6 +190,8 @@ pub enum Part {
     Balance,
     /// The third.
     Schedule,
+    /// What may follow the third.
+    Order,
 }
 
 /// Why a policy cannot be used, although its name is understood.
@@ -237,6 +261,11 @@ impl Policy {
         PRESETS.iter().copied()
     }
 
+    /// The same plans under each of the schedules.
+    pub fn under_every_schedule(self) -> impl Iterator<Item = Policy> {
+        SCHEDULES.iter().map(move |&(_, schedule, _)| Policy { schedule, ..self })
+    }
+
     /// Whether this version can plan with it, whatever the schedule.
     ///
     /// # Errors
@@ -300,19 +329,19 @@ impl Shape {
 }
 
 impl Schedule {
-    /// What is run in its place: a schedule that is not built yet lets everything start at once,
-    /// which the plans of every policy can bear.
-    pub fn in_force(self) -> Schedule {
-        match entry(SCHEDULES, self.without_parameter()) {
-            (_, Built::Yes) => self,
-            (_, Built::NotYet) => Schedule::All,
+    /// Which stripes come first.
+    pub fn order(self) -> Order {
+        match self {
+            Schedule::Slots(_, order) | Schedule::Phases(_, order) => order,
+            _ => Order::Risk,
         }
     }
 
     fn without_parameter(self) -> Schedule {
         match self {
             Schedule::Window(_) => Schedule::Window(None),
-            Schedule::Phases(_) => Schedule::Phases(PHASE_SECONDS),
+            Schedule::Slots(..) => SLOTS,
+            Schedule::Phases(..) => PHASES,
             other => other,
         }
     }
@@ -344,16 +373,29 @@ impl FromStr for Policy {
 }
 
 fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
-    let Some((name, number)) = text.split_once(':') else {
+    let Some((name, parameters)) = text.split_once(':') else {
         return Ok(lookup(SCHEDULES, Part::Schedule, text)?.1);
     };
     let (name, schedule) = lookup(SCHEDULES, Part::Schedule, name)?;
-    let parameter = || PolicyError::Parameter { name, found: number.to_string() };
-    let value = number.parse().ok().filter(|&value| value > 0).ok_or_else(parameter)?;
-    match schedule {
-        Schedule::Window(_) => Ok(Schedule::Window(Some(value))),
-        Schedule::Phases(_) => Ok(Schedule::Phases(value)),
-        _ => Err(parameter()),
+    let wrong = || PolicyError::Parameter { name, found: parameters.to_string() };
+    let (number, order) = match parameters.rsplit_once(':') {
+        Some((number, order)) => (Some(number), Some(order)),
+        None if parameters.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            (None, Some(parameters))
+        }
+        None => (Some(parameters), None),
+    };
+    let number =
+        number.map(|number| number.parse().ok().filter(|&value| value > 0).ok_or_else(wrong));
+    let number: Option<u32> = number.transpose()?;
+    let order = order.map(|order| lookup(ORDERS, Part::Order, order)).transpose()?;
+    match (schedule, order) {
+        (Schedule::Window(_), None) => Ok(Schedule::Window(number)),
+        (Schedule::Slots(_, first), _) => Ok(Schedule::Slots(number, order.map_or(first, |o| o.1))),
+        (Schedule::Phases(seconds, first), _) => {
+            Ok(Schedule::Phases(number.unwrap_or(seconds), order.map_or(first, |o| o.1)))
+        }
+        _ => Err(wrong()),
     }
 }
 
@@ -400,10 +442,15 @@ impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, _) = entry(SCHEDULES, self.without_parameter());
         match self {
-            Schedule::Window(Some(number)) | Schedule::Phases(number) => {
-                write!(f, "{name}:{number}")
+            Schedule::Window(Some(number)) | Schedule::Slots(Some(number), _) => {
+                write!(f, "{name}:{number}")?;
             }
-            _ => f.write_str(name),
+            Schedule::Phases(number, _) => write!(f, "{name}:{number}")?,
+            _ => f.write_str(name)?,
+        }
+        match self.order() {
+            Order::Risk => Ok(()),
+            order => write!(f, ":{}", entry(ORDERS, order).0),
         }
     }
 }
@@ -424,6 +471,7 @@ impl fmt::Display for Part {
             Part::Shape => "shape",
             Part::Balance => "balance",
             Part::Schedule => "schedule",
+            Part::Order => "order",
         })
     }
 }
@@ -481,9 +529,14 @@ impl fmt::Display for PolicyError {
                 write!(f, "there is no {part} '{name}'; did you mean '{nearest}'?")
             }
             PolicyError::Parameter { name, found } => match *name {
-                "window" | "phases" => {
+                "window" => {
                     write!(f, "'{name}:{found}' needs a whole number above zero, like {name}:20")
                 }
+                "slots" | "phases" => write!(
+                    f,
+                    "'{name}:{found}' needs a whole number above zero, an order or both, like \
+                     {name}:20 or {name}:20:by-node"
+                ),
                 _ => write!(f, "the schedule '{name}' takes no number, but ':{found}' was given"),
             },
         }
@@ -521,7 +574,19 @@ mod tests {
 
     #[test]
     fn every_triple_survives_a_round_trip_through_text() {
-        let schedules = ["all", "window", "window:7", "slots", "adaptive", "phases:9", "waves"];
+        let schedules = [
+            "all",
+            "window",
+            "window:7",
+            "slots",
+            "slots:50",
+            "slots:by-node",
+            "slots:50:by-node",
+            "adaptive",
+            "phases:9",
+            "phases:9:by-time",
+            "waves",
+        ];
         for (shape, ..) in SHAPES {
             for (balance, ..) in BALANCES {
                 for schedule in schedules {
@@ -546,6 +611,9 @@ mod tests {
             ("star/random/window:0", "above zero"),
             ("star/random/window:", "above zero"),
             ("star/random/all:3", "takes no number"),
+            ("star/random/window:3:by-node", "whole number above zero"),
+            ("star/random/phases:0", "above zero"),
+            ("star/random/phases:by-tim", "no order 'by-tim'; did you mean 'by-time'?"),
         ] {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(answer), "{text}: {error}");
@@ -560,9 +628,6 @@ mod tests {
         for (name, preset) in Policy::presets() {
             assert_eq!(preset.plannable(), Ok(()), "{name}");
         }
-        assert_eq!(policy("repairboost+rp").schedule.in_force(), Schedule::All);
-        let window = policy("chain/greedy/window:3").schedule;
-        assert_eq!(window.in_force(), window);
     }
 
     #[test]

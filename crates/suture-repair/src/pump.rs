@@ -13,13 +13,22 @@
 //! its results have left for all of them.
 //!
 //! A `stored` relay spools its results to disk first (stage `Spooling`) and forwards from there
-//! (`Draining`), so that its memory too is bounded by the window.
+//! (`Draining`), so that its memory too is bounded by the window. In a gated task whoever receives
+//! keeps what each child sends (`Keeping`), the child being granted nothing before its release
+//! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
+//! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
+//!
+//! A pump that is held grants nothing more; what was granted still comes. Whoever feeds it comes
+//! to rest with full windows, and needs to be told nothing.
+
+mod gate;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::id::NodeId;
-use crate::role::{Role, Sink};
+use crate::role::{Role, Sink, Spools};
+use gate::Gate;
 
 /// The widest window: arrivals ahead of the next slice are kept as bits of one word.
 pub const WINDOW_MAX: u32 = 32;
@@ -29,12 +38,15 @@ pub const WINDOW_MAX: u32 = 32;
 pub enum Step {
     /// Read this slice of the agent's own chunk.
     ReadOwn(u32),
-    /// Read this slice of the spooled results.
+    /// Read this slice of what was spooled: its results, or all of its sources, of which the own
+    /// one is read where it lies.
     ReadSpool(u32),
     /// Combine all sources of this slice and hand each result to its sink.
     Deliver(u32),
     /// Combine all sources of this slice and write the results to the spool.
     Spool(u32),
+    /// Write this slice of this child to the spool.
+    Keep(NodeId, u32),
     /// Let this child send all slices below the number.
     Grant(NodeId, u32),
 }
@@ -45,6 +57,8 @@ enum Stage {
     Direct,
     /// From the sources to the spool.
     Spooling,
+    /// From each child to the spool.
+    Keeping,
     /// From the spool to the sink.
     Draining,
 }
@@ -69,7 +83,10 @@ pub struct Pump {
     granted: Vec<u32>,
     /// The children were granted all slices below this.
     promised: u32,
+    /// The children in their order, where each is kept.
+    gates: Vec<Gate>,
     open: bool,
+    held: bool,
     steps: VecDeque<Step>,
 }
 
@@ -78,9 +95,14 @@ impl Pump {
     pub fn new(role: Arc<Role>, window: u32) -> Pump {
         assert!((1..=WINDOW_MAX).contains(&window), "window {window}");
         let has_local = role.own.is_some();
+        let (stage, gate_count) = match role.spools {
+            Spools::Nothing => (Stage::Direct, 0),
+            Spools::Results => (Stage::Spooling, 0),
+            Spools::Sources => (Stage::Keeping, role.children.len()),
+        };
         Pump {
             arrived: vec![0; role.inputs()],
-            stage: if role.stored { Stage::Spooling } else { Stage::Direct },
+            stage,
             window,
             has_local,
             next: 0,
@@ -89,7 +111,9 @@ impl Pump {
             staying: VecDeque::new(),
             granted: role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect(),
             promised: 0,
+            gates: vec![Gate::default(); gate_count],
             open: false,
+            held: false,
             steps: VecDeque::new(),
             role,
         }
@@ -112,8 +136,25 @@ impl Pump {
         self.advance();
     }
 
+    /// `child` may be granted slices from now on. Where nothing is gated it always might.
+    pub fn on_released(&mut self, child: NodeId) {
+        if let Some(gate) = self.gate_of(child) {
+            self.gates[gate].release();
+        }
+        self.advance();
+    }
+
+    /// From now on the children are granted nothing more, or are again.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+        self.advance();
+    }
+
     /// Whether a slice from `child` is wanted; one that comes twice or without a grant is not.
     pub fn wants(&self, child: NodeId, slice: u32) -> bool {
+        if let Some(gate) = self.gate_of(child) {
+            return self.gates[gate].wants(slice);
+        }
         let Some(source) = self.source_of(child) else { return false };
         slice >= self.next && slice < self.promised && self.arrived[source] & self.bit(slice) == 0
     }
@@ -121,8 +162,23 @@ impl Pump {
     /// A slice from `child` is in memory. Must be wanted.
     pub fn on_arrived(&mut self, child: NodeId, slice: u32) {
         assert!(self.wants(child, slice), "slice {slice} from {child} was not granted");
+        if let Some(gate) = self.gate_of(child) {
+            self.gates[gate].on_arrived(slice);
+            self.steps.push_back(Step::Keep(child, slice));
+            return;
+        }
         let source = self.source_of(child).expect("wanted, so it is a child");
         self.arrived[source] |= self.bit(slice);
+        self.advance();
+    }
+
+    /// A slice of a child is in the spool.
+    pub fn on_kept(&mut self, child: NodeId, slice: u32) {
+        let gate = self.gate_of(child).expect("only what a gate lets in is kept");
+        self.gates[gate].on_kept(slice);
+        if self.stage == Stage::Keeping && self.gates.iter().all(|g| g.is_full(self.count())) {
+            self.drain();
+        }
         self.advance();
     }
 
@@ -155,6 +211,9 @@ impl Pump {
 
     /// Whether slices from `child` are still to come.
     pub fn awaits(&self, child: NodeId) -> bool {
+        if let Some(gate) = self.gate_of(child) {
+            return self.gates[gate].awaits(self.count());
+        }
         let Some(source) = self.source_of(child) else { return false };
         self.next + self.arrived[source].trailing_ones() < self.count()
     }
@@ -169,20 +228,56 @@ impl Pump {
         &self.role
     }
 
+    /// The children of whom every slice is kept.
+    pub fn kept(&self) -> impl Iterator<Item = NodeId> {
+        let gates = self.role.children.iter().zip(&self.gates);
+        gates.filter(|(_, gate)| gate.is_full(self.count())).map(|(child, _)| child.node)
+    }
+
+    /// Whether something that it asked for has not come: a granted slice, a read, or word that a
+    /// result has left. A pump that is owed nothing waits for its parents, or for a release.
+    pub fn is_owed(&self) -> bool {
+        let asked = |source| if self.has_local && source == 0 { self.read } else { self.promised };
+        let mut sources = self.arrived.iter().enumerate();
+        !self.staying.is_empty()
+            || self.gates.iter().any(Gate::is_owed)
+            || sources.any(|(at, bits)| asked(at).saturating_sub(self.next) > bits.count_ones())
+    }
+
     /// Whether every slice has left.
     pub fn is_done(&self) -> bool {
-        self.done == self.count() && self.stage != Stage::Spooling
+        self.slices_done() == self.count()
     }
 
     /// Slices that have left for good.
     pub fn slices_done(&self) -> u32 {
-        if self.stage == Stage::Spooling { 0 } else { self.done }
+        match self.stage {
+            Stage::Direct | Stage::Draining => self.done,
+            Stage::Spooling | Stage::Keeping => 0,
+        }
+    }
+
+    /// Bytes of the lane that are done with. Where children are kept, each of them and the last
+    /// combination is an equal part of the way, so that it grows with whatever moves and reaches
+    /// the lane's length with the last result.
+    pub fn bytes_done(&self) -> u64 {
+        let moved = u64::from(self.slices_done()) + self.slices_kept();
+        self.role.windows.bytes_below((moved / (self.gates.len() as u64 + 1)) as u32)
     }
 
     /// A number that grows with every slice that moves, in whatever stage.
     pub fn progress(&self) -> u64 {
         let spooled = if self.stage == Stage::Draining { self.count() } else { 0 };
-        u64::from(self.done) + u64::from(spooled)
+        u64::from(self.done) + u64::from(spooled) + self.slices_kept()
+    }
+
+    fn slices_kept(&self) -> u64 {
+        self.gates.iter().map(|gate| u64::from(gate.kept())).sum()
+    }
+
+    fn gate_of(&self, child: NodeId) -> Option<usize> {
+        let gates = self.role.children.iter().zip(&self.gates);
+        gates.map(|(known, _)| known.node).position(|known| known == child)
     }
 
     fn count(&self) -> u32 {
@@ -194,7 +289,7 @@ impl Pump {
     }
 
     fn source_of(&self, child: NodeId) -> Option<usize> {
-        if self.stage == Stage::Draining {
+        if matches!(self.stage, Stage::Keeping | Stage::Draining) {
             return None;
         }
         let position = self.role.children.iter().position(|c| c.node == child)?;
@@ -217,6 +312,9 @@ impl Pump {
     fn advance(&mut self) {
         if !self.open {
             return;
+        }
+        if self.stage == Stage::Keeping {
+            return self.grant_each();
         }
         self.consume();
         self.grant();
@@ -242,7 +340,7 @@ impl Pump {
 
     fn grant(&mut self) {
         let horizon = self.horizon();
-        if self.stage == Stage::Draining || self.promised == horizon {
+        if self.stage == Stage::Draining || self.held || self.promised == horizon {
             return;
         }
         // Half a window at a time: a grant for each slice would double the messages.
@@ -251,6 +349,18 @@ impl Pump {
             self.promised = horizon;
             let children = self.role.children.iter();
             self.steps.extend(children.map(|child| Step::Grant(child.node, horizon)));
+        }
+    }
+
+    /// As the coordinator released them, each by its own window.
+    fn grant_each(&mut self) {
+        if self.held {
+            return;
+        }
+        let (window, count) = (self.window, self.count());
+        for (child, gate) in self.role.children.iter().zip(&mut self.gates) {
+            let upto = gate.grant(window, count);
+            self.steps.extend(upto.map(|upto| Step::Grant(child.node, upto)));
         }
     }
 
@@ -281,169 +391,4 @@ impl Sink {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
-    use crate::plan::{Lane, Mode, Plan, Range, Start};
-    use crate::role::{Child, Own, Rows, Work};
-
-    const CHILD: NodeId = NodeId(1);
-    const PARENT: NodeId = NodeId(2);
-
-    fn role(own: bool, children: &[NodeId], sinks: &[Sink], stored: bool) -> Arc<Role> {
-        let range = Range { from: 0, to: 1000 };
-        let lost = vec![ChunkIndex(0)];
-        let (decoder, scheme) = (None, None);
-        let mode = Mode::Streamed;
-        let lane = Lane { range, lost: lost.clone(), mode, decoder, scheme, edges: vec![] };
-        let plan = Plan {
-            stripe: StripeId(0),
-            lost,
-            destinations: [].into(),
-            start: Start::Now,
-            range,
-            period: None,
-            lanes: vec![],
-        };
-        let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(1), stamp: Stamp(0) };
-        let rows = Rows::bytes_wide(1);
-        let child = |&node: &NodeId| Child { node, rows: rows.clone() };
-        let children = children.iter().map(child).collect();
-        let own = own.then_some(Own { copy, reads: vec![0], part: None, rows });
-        Arc::new(Role {
-            own,
-            children,
-            work: Work::Sum { coefficient: 3 },
-            sinks: sinks.to_vec(),
-            stored,
-            // Ten slices of 100 bytes.
-            windows: plan.windows(&lane, 100),
-            sub_chunk_count: 1,
-            chunk_bytes: 1000,
-        })
-    }
-
-    fn steps(pump: &mut Pump) -> Vec<Step> {
-        std::iter::from_fn(|| pump.poll()).collect()
-    }
-
-    #[test]
-    fn a_leaf_reads_and_sends_only_what_its_parent_takes() {
-        let mut pump = Pump::new(role(true, &[], &[Sink::Forward(PARENT)], false), 4);
-        pump.open();
-        assert_eq!(steps(&mut pump), []);
-        pump.on_granted(PARENT, 2);
-        assert_eq!(steps(&mut pump), [Step::ReadOwn(0), Step::ReadOwn(1)]);
-        pump.on_read(1);
-        assert_eq!(steps(&mut pump), [], "in order");
-        pump.on_read(0);
-        assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
-        pump.on_granted(PARENT, 1);
-        pump.on_left(1);
-        assert_eq!(steps(&mut pump), [], "an old grant takes nothing back");
-    }
-
-    #[test]
-    fn a_slice_that_comes_twice_or_ungranted_is_not_wanted() {
-        let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Store], false), 4);
-        assert!(!pump.wants(CHILD, 0), "not open yet");
-        pump.open();
-        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 4)]);
-        assert!(!pump.wants(CHILD, 4) && !pump.wants(PARENT, 0));
-        pump.on_arrived(CHILD, 1);
-        assert!(!pump.wants(CHILD, 1) && pump.wants(CHILD, 0));
-        pump.on_arrived(CHILD, 0);
-        assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
-        assert!(!pump.wants(CHILD, 0));
-    }
-
-    #[test]
-    fn memory_never_holds_more_than_a_window_of_each_source() {
-        let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Forward(PARENT)], false), 3);
-        pump.open();
-        pump.on_granted(PARENT, 10);
-        let (mut own, mut child, mut granted, mut forwarded) = (0, 0, 0, 0);
-        for _ in 0..100 {
-            for step in steps(&mut pump) {
-                match step {
-                    Step::ReadOwn(slice) => {
-                        own += 1;
-                        assert!(slice < forwarded + 3, "read too far ahead");
-                        pump.on_read(slice);
-                    }
-                    Step::Grant(_, upto) => {
-                        assert!(upto <= forwarded + 3, "granted too far ahead");
-                        granted = upto;
-                    }
-                    Step::Deliver(slice) => {
-                        assert_eq!(slice, forwarded);
-                        pump.on_left(slice);
-                        forwarded += 1;
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            if child < granted {
-                pump.on_arrived(CHILD, child);
-                child += 1;
-            }
-        }
-        assert_eq!((own, child, forwarded, pump.is_done()), (10, 10, 10, true));
-        assert!(!pump.awaits(CHILD) && !pump.feeds(PARENT));
-    }
-
-    #[test]
-    fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
-        let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Forward(PARENT)], true), 4);
-        pump.open();
-        pump.on_granted(PARENT, 10);
-        let (mut arrived, mut spooled, mut forwarded) = (0, 0, 0);
-        for _ in 0..200 {
-            for step in steps(&mut pump) {
-                match step {
-                    Step::Spool(slice) => {
-                        spooled += 1;
-                        pump.on_left(slice);
-                    }
-                    Step::ReadSpool(slice) => {
-                        assert_eq!(spooled, 10);
-                        pump.on_read(slice);
-                    }
-                    Step::Deliver(slice) => {
-                        forwarded += 1;
-                        pump.on_left(slice);
-                    }
-                    Step::Grant(..) => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-            if pump.wants(CHILD, arrived) {
-                pump.on_arrived(CHILD, arrived);
-                arrived += 1;
-            }
-        }
-        assert_eq!((spooled, forwarded, pump.is_done()), (10, 10, true));
-    }
-
-    #[test]
-    fn a_decoder_goes_as_fast_as_its_slowest_parent() {
-        const OTHER: NodeId = NodeId(3);
-        let sinks = [Sink::Store, Sink::Forward(PARENT), Sink::Forward(OTHER)];
-        let mut pump = Pump::new(role(false, &[CHILD], &sinks, false), 2);
-        pump.open();
-        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 2)]);
-        pump.on_arrived(CHILD, 0);
-        pump.on_arrived(CHILD, 1);
-        pump.on_granted(PARENT, 2);
-        assert_eq!(steps(&mut pump), [], "the other one takes nothing yet");
-        pump.on_granted(OTHER, 1);
-        assert_eq!(steps(&mut pump), [Step::Deliver(0)]);
-        assert!(pump.feeds(PARENT) && pump.feeds(OTHER) && !pump.feeds(CHILD));
-        pump.on_left(0);
-        pump.on_left(0);
-        assert_eq!(steps(&mut pump), [], "one result is still here");
-        pump.on_left(0);
-        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 3)]);
-        assert_eq!(pump.slices_done(), 1);
-    }
-}
+mod tests;

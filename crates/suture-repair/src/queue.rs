@@ -88,6 +88,11 @@ impl Queue {
         self.ready.iter().map(|(_, stripe)| *stripe)
     }
 
+    /// How many stripes are ready.
+    pub fn ready_count(&self) -> usize {
+        self.ready.len()
+    }
+
     /// When the next sleeper wakes.
     pub fn next_deadline(&self) -> Option<Time> {
         self.asleep.first().map(|(time, _)| *time)

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use suture_code::{Dag, Program, Source};
 use suture_gf::bits;
 
+use crate::budget::smallest_slice;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId};
 use crate::message::{Refusal, Task};
 use crate::plan::{Edge, Lane, Mode, Plan, StripeFacts, Window, Windows};
@@ -33,8 +34,8 @@ pub struct Role {
     /// Where the results go: a decoder has one for each lost chunk of the lane, in their order;
     /// everyone else has one.
     pub sinks: Vec<Sink>,
-    /// Whether it must have all of its results before it sends the first slice.
-    pub stored: bool,
+    /// What it must have all of, on disk, before the first slice goes to a sink.
+    pub spools: Spools,
     /// The lane's slices.
     pub windows: Windows,
     /// Sub-chunks of a chunk: alpha.
@@ -68,6 +69,18 @@ pub struct Child {
 /// The rows of a slice that travel together, one after the other: bits per symbol of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows(pub Vec<u8>);
+
+/// What waits on disk until all of it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spools {
+    /// Nothing: each slice goes on as soon as it can.
+    Nothing,
+    /// The results, where the lane is stored: one write and one read of each.
+    Results,
+    /// What each child sends, as it is, where the task is gated: children come when the coordinator
+    /// says, one long before the other, so there is nothing to combine with meanwhile.
+    Sources,
+}
 
 /// What an agent makes of what it reads and receives.
 #[derive(Clone, Debug)]
@@ -188,6 +201,22 @@ impl Role {
         let (window, bytes) = (self.windows.get(slice), self.result_bytes(slice) as u32);
         let at = move |result| result as u64 * self.chunk_bytes + window.offset;
         (0..self.sinks.len()).map(move |result| Window { offset: at(result), bytes })
+    }
+
+    /// Where a slice of a child lies in the spool, which holds all of one child after all of the
+    /// other, each slice in the room of the widest; nowhere when it is no child.
+    pub fn kept_piece(&self, child: NodeId, slice: u32) -> Option<Window> {
+        let mut offset = 0;
+        for known in &self.children {
+            // The first slice is the widest: only the ends of ranges are cut short.
+            let room = known.rows.bytes(self.symbols(0)) as u64;
+            if known.node == child {
+                let bytes = known.rows.bytes(self.symbols(slice)) as u32;
+                return Some(Window { offset: offset + u64::from(slice) * room, bytes });
+            }
+            offset += u64::from(self.windows.count()) * room;
+        }
+        None
     }
 
     fn piece(&self, window: Window, sub_chunk: u32) -> Window {
@@ -311,16 +340,27 @@ impl Part<'_> {
 
     fn role(&self, own: Option<Own>, children: Vec<Child>, work: Work, sinks: Vec<Sink>) -> Role {
         let forwards = sinks.iter().any(|sink| *sink != Sink::Store);
+        let spools = match self.lane.mode {
+            _ if children.is_empty() => Spools::Nothing,
+            _ if self.task.gated => Spools::Sources,
+            Mode::Stored if forwards => Spools::Results,
+            Mode::Stored | Mode::Streamed => Spools::Nothing,
+        };
         Role {
-            stored: self.lane.mode == Mode::Stored && !children.is_empty() && forwards,
+            spools,
             own,
             children,
             work,
             sinks,
-            windows: self.task.plan.windows(self.lane, self.task.slice_bytes),
+            windows: self.windows(),
             sub_chunk_count: self.facts.code.sub_chunk_count(),
             chunk_bytes: self.facts.chunk_bytes,
         }
+    }
+
+    fn windows(&self) -> Windows {
+        let (plan, alignment) = (&self.task.plan, self.facts.code.alignment() as u32);
+        plan.windows(self.lane, lane_slice(plan, self.lane, self.task.slice_bytes, alignment))
     }
 
     fn copy(&self, chunk: ChunkIndex) -> Result<ChunkCopy, Refusal> {
@@ -339,16 +379,30 @@ fn is_selection(part: &Dag) -> bool {
     sources.eq(part.outputs().iter().map(|output| output.value))
 }
 
+/// The slice of `lane`, where that of a lane over the whole range has `slice_bytes`: shorter in
+/// proportion, so that all lanes of a plan move in about as many slices. Whoever serves lanes in
+/// turn, slice by slice, then serves them in proportion to what they have to move, and all end
+/// together; with slices of one length a short lane would end early and leave its ports to idle
+/// at the end. Very short lanes keep the smallest slice that is worth its handling.
+pub fn lane_slice(plan: &Plan, lane: &Lane, slice_bytes: u32, alignment: u32) -> u32 {
+    let part = u128::from(slice_bytes) * u128::from(plan.lane_bytes(lane));
+    let part = part.div_ceil(plan.range.bytes().max(1).into()) as u64;
+    let part = part.next_multiple_of(alignment.into()) as u32;
+    part.clamp(smallest_slice(alignment).min(slice_bytes), slice_bytes)
+}
+
 /// Memory that a slice takes at each participant, all lanes together: what flows in, and the
-/// results of decoding, which are formed beside it. Sums are formed in place.
+/// results of decoding, which are formed beside it. Sums are formed in place. A gated task takes no
+/// more: what its children send is kept first, and comes back as it would have flowed in.
 ///
 /// Coordinator and agents both count by this, so that what the one admits the others have room
 /// for.
-pub fn memory(plan: &Plan, slice_bytes: u32) -> Vec<(NodeId, u64)> {
+pub fn memory(plan: &Plan, slice_bytes: u32, alignment: u32) -> Vec<(NodeId, u64)> {
     let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
     for lane in &plan.lanes {
         let lane_bytes = plan.lane_bytes(lane);
-        let slice = u64::from(slice_bytes).min(lane_bytes);
+        let slice = lane_slice(plan, lane, slice_bytes, alignment);
+        let slice = u64::from(slice).min(lane_bytes);
         let content = |edge: &Edge| match edge.bytes == lane_bytes {
             true => slice,
             false => {

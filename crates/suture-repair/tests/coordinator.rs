@@ -100,7 +100,12 @@ impl Story {
         for _ in 0..seconds * 2 {
             self.now = self.now + Span::from_millis(500);
             for node in speaking.clone() {
-                let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, running: Vec::new() };
+                let beat = Heartbeat {
+                    incarnation: 1,
+                    free_bytes: 1 << 30,
+                    running: Vec::new(),
+                    arrived: Vec::new(),
+                };
                 self.hear(node, FromAgent::Heartbeat(beat));
             }
             self.give(Input::Tick);

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use suture_repair::agent::Agent;
 use suture_repair::event::Commit;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::stripe::Stripe;
@@ -163,7 +162,7 @@ impl World {
     }
 
     pub(crate) fn check_agent(&mut self, node: NodeId) {
-        let status = self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default();
+        let status = self.status(node);
         let (held, pool) = (self.held_bytes(node), self.options.pool_bytes);
         if held > status.reserved_bytes || status.reserved_bytes > pool {
             let reserved = status.reserved_bytes;

@@ -1,13 +1,13 @@
 //! Applications' clients: each sends its next request when the last one was answered.
 //!
 //! Place: beside [slices flow].
-//! A request is a flow between a node and the client, in the same network as repairs; its latency
-//! is the time of its flows and of a round trip. Clients run for as long as a repair does, or, to
+//! A request is a flow between a node and the client, in the same network as repairs, with the share
+//! of a lane that rebuilds a whole chunk; its latency is the time of its flows and of a round trip. Clients run for as long as a repair does, or, to
 //! know what the same requests take without it, for as many operations as they did then.
 
 use suture_repair::random::Random;
 
-use crate::fluid::{FlowId, Network, Urgency};
+use crate::fluid::{FlowId, Network, Transfer, Urgency};
 use crate::ports::PortMap;
 use crate::workload::{Request, Source, Way};
 
@@ -32,6 +32,8 @@ struct Client {
 #[derive(Clone, Debug)]
 pub struct Clients {
     source: Source,
+    /// Of each request, in bytes.
+    share: f64,
     clients: Vec<Client>,
     latencies: Vec<f64>,
 }
@@ -48,9 +50,14 @@ pub struct Served {
 }
 
 impl Clients {
-    /// So many clients, which draw from `source`; each stops after as many operations as
-    /// `operations` says, if it does.
-    pub fn new(source: Source, count: usize, seed: u64, operations: Option<&[u64]>) -> Clients {
+    /// So many clients, which draw from `source`, each request with this share of ports in bytes;
+    /// each stops after as many operations as `operations` says, if it does.
+    pub fn new(
+        (source, share): (Source, f64),
+        count: usize,
+        seed: u64,
+        operations: Option<&[u64]>,
+    ) -> Clients {
         let mut seeds = Random::new(seed);
         let client = |index: usize| {
             let operations_max = operations.map_or(u64::MAX, |all| all[index]);
@@ -65,7 +72,8 @@ impl Clients {
                 ended: 0.0,
             }
         };
-        Clients { source, clients: (0..count).map(client).collect(), latencies: Vec::new() }
+        let clients = (0..count).map(client).collect();
+        Clients { source, share, clients, latencies: Vec::new() }
     }
 
     /// When a client next begins an operation.
@@ -110,8 +118,8 @@ impl Clients {
                     Way::Read => ports.read_request(request.node, index),
                     Way::Write => ports.write_request(request.node, index),
                 };
-                let bytes = request.bytes as f64;
-                client.flow = Some(network.start(bytes, &takes, Urgency::Prompt));
+                let what = Transfer { bytes: request.bytes as f64, share: self.share };
+                client.flow = Some(network.start(what, &takes, Urgency::Prompt));
                 return;
             }
         }

@@ -130,6 +130,15 @@ impl Disk {
         Ok(())
     }
 
+    /// The chunk that `from` was making becomes that of `repair`; the rest of `from` goes.
+    pub fn take_over(&mut self, repair: RepairId, from: RepairId) -> Result<(), Failure> {
+        let gone = || Failure::Disk("the temporary is gone".into());
+        let temporary = self.temporaries.remove(&from).ok_or_else(gone)?;
+        self.temporaries.insert(repair, temporary);
+        self.discard(from);
+        Ok(())
+    }
+
     /// Writes a slice of the chunk.
     pub fn write(&mut self, repair: RepairId, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         let gone = || Failure::Disk("the temporary is gone".into());
@@ -170,6 +179,11 @@ impl Disk {
     pub fn discard(&mut self, repair: RepairId) {
         self.temporaries.remove(&repair);
         self.spools.retain(|(r, _), _| *r != repair);
+    }
+
+    /// Chunks and spools in the making.
+    pub fn temporary_count(&self) -> usize {
+        self.temporaries.len() + self.spools.len()
     }
 
     /// What a crash leaves: everything that was durable.

@@ -7,11 +7,11 @@
 use suture_code::Scratch;
 use suture_repair::agent::{self, Agent, SliceId};
 use suture_repair::id::NodeId;
-use suture_repair::message::{CopyFault, FromAgent};
-use suture_repair::role::{Role, Sink};
+use suture_repair::message::{Failure, FromAgent};
+use suture_repair::role::{Role, Sink, Spools};
 use suture_repair::time::Span;
 
-use crate::world::{Event, Party, World};
+use crate::world::{Event, Party, Read, Sources, World};
 
 impl World {
     pub(crate) fn slice(&mut self, from: NodeId, to: NodeId, id: SliceId, bytes: Vec<u8>) {
@@ -22,28 +22,23 @@ impl World {
         }
     }
 
-    pub(crate) fn done(
-        &mut self,
-        node: NodeId,
-        incarnation: u64,
-        input: agent::Input,
-        read: Option<(SliceId, Vec<u8>)>,
-    ) {
+    pub(crate) fn done(&mut self, node: NodeId, incarnation: u64, input: agent::Input, read: Read) {
         let host = &mut self.hosts[node.index()];
         if host.incarnation != incarnation {
             return;
         }
-        if let Some((id, bytes)) = read {
+        if let Some((id, sources)) = read {
             let status = host.agent.as_ref().map(Agent::status).unwrap_or_default();
             if status.running.iter().any(|(repair, _)| *repair == id.repair) {
-                host.buffers.insert((id, None), bytes);
+                let sources = sources.into_iter().map(|(from, bytes)| ((id, from), bytes));
+                host.buffers.extend(sources);
             }
         }
         self.agent_input(node, input);
     }
 
     /// Answers an effect after the time that a disk takes.
-    fn answer(&mut self, node: NodeId, input: agent::Input, read: Option<(SliceId, Vec<u8>)>) {
+    fn answer(&mut self, node: NodeId, input: agent::Input, read: Read) {
         let incarnation = self.host(node).incarnation;
         let after = Span { ns: self.random.between(20_000, 300_000) };
         self.later(after, Event::Done { node, incarnation, input, read });
@@ -60,14 +55,21 @@ impl World {
                 let result = self.hosts[node.index()].disk.prepare(repair, bytes);
                 self.answer(node, agent::Input::Prepared { repair, result }, None);
             }
+            agent::Output::Continue { repair, from } => {
+                let host = &mut self.hosts[node.index()];
+                let result = host.disk.take_over(repair, from);
+                host.buffers.retain(|(id, _), _| id.repair != from);
+                self.answer(node, agent::Input::Prepared { repair, result }, None);
+            }
             agent::Output::Read { id, role, spool } => {
                 let read = self.read(node, id, &role, spool);
-                let result = read.as_ref().map(|_| ()).map_err(|fault| *fault);
-                let bytes = read.ok().map(|bytes| (id, bytes));
-                self.answer(node, agent::Input::SliceRead { id, result }, bytes);
+                let result = read.as_ref().map(|_| ()).map_err(Failure::clone);
+                let sources = read.ok().map(|sources| (id, sources));
+                self.answer(node, agent::Input::SliceRead { id, result }, sources);
             }
             agent::Output::Deliver { id, role } => self.deliver(node, id, &role),
             agent::Output::Spool { id, role } => self.spool(node, id, &role),
+            agent::Output::Keep { id, from, role } => self.keep(node, id, from, &role),
             agent::Output::Publish { repair, copy, crc, .. } => {
                 let result = self.hosts[node.index()].disk.publish(repair, copy, crc, nets);
                 if result.is_ok() {
@@ -122,27 +124,48 @@ impl World {
         id: SliceId,
         role: &Role,
         spool: bool,
-    ) -> Result<Vec<u8>, CopyFault> {
-        let disk = &self.host(node).disk;
-        let mut bytes = Vec::new();
-        if spool {
-            for piece in role.spool_pieces(id.slice) {
-                let result = disk.unspool(id.repair, id.lane, piece.offset);
-                bytes.extend(result.ok_or(CopyFault::Missing)?);
+    ) -> Result<Sources, Failure> {
+        match role.spools {
+            Spools::Results if spool => Ok(vec![(None, self.read_results(node, id, role)?)]),
+            Spools::Sources if spool => {
+                let kept = role.children.iter().map(|child| {
+                    let piece = role.kept_piece(child.node, id.slice).expect("a child");
+                    Ok((Some(child.node), self.unspool(node, id, piece.offset)?))
+                });
+                let own = role.own.iter().map(|_| Ok((None, self.read_own(node, id, role)?)));
+                own.chain(kept).collect()
             }
-            return Ok(bytes);
+            _ => Ok(vec![(None, self.read_own(node, id, role)?)]),
         }
-        let own = role.own.as_ref().expect("only helpers read");
+    }
+
+    fn read_own(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
+        let copy = role.own.as_ref().expect("only helpers read").copy;
+        let (disk, mut bytes) = (&self.host(node).disk, Vec::new());
         for piece in role.own_pieces(id.slice) {
-            bytes.extend(disk.read(own.copy, piece, self.options.nets)?);
+            let read = disk.read(copy, piece, self.options.nets);
+            bytes.extend(read.map_err(|fault| Failure::Source { copy, fault })?);
         }
         Ok(bytes)
     }
 
+    fn read_results(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        for piece in role.spool_pieces(id.slice) {
+            bytes.extend(self.unspool(node, id, piece.offset)?);
+        }
+        Ok(bytes)
+    }
+
+    fn unspool(&self, node: NodeId, id: SliceId, offset: u64) -> Result<Vec<u8>, Failure> {
+        let spooled = self.host(node).disk.unspool(id.repair, id.lane, offset);
+        spooled.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))
+    }
+
     fn deliver(&mut self, node: NodeId, id: SliceId, role: &Role) {
-        let results = match role.stored {
-            true => self.spooled(node, id, role),
-            false => self.results(node, id, role),
+        let results = match role.spools {
+            Spools::Results => self.spooled(node, id, role),
+            Spools::Nothing | Spools::Sources => self.results(node, id, role),
         };
         let Some(results) = results else { return };
         for (sink, bytes) in role.sinks.iter().zip(results) {
@@ -182,6 +205,14 @@ impl World {
             disk.spool(id.repair, id.lane, piece.offset, result);
         }
         self.answer(node, agent::Input::SliceLeft(id), None);
+    }
+
+    fn keep(&mut self, node: NodeId, id: SliceId, from: NodeId, role: &Role) {
+        let host = &mut self.hosts[node.index()];
+        let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
+        let piece = role.kept_piece(from, id.slice).expect("only children are kept");
+        host.disk.spool(id.repair, id.lane, piece.offset, bytes);
+        self.answer(node, agent::Input::SliceKept { from, id }, None);
     }
 
     /// Combines the sources of a slice, which leave memory. `None` if the task was dropped

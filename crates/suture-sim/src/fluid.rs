@@ -3,12 +3,14 @@
 //! Place: failure -> ... -> dispatch -> [slices flow] -> chunk durable -> ...; in place of slices.
 //! A port is one direction of a link, or a disk's reading or writing, with a capacity. A flow has
 //! bytes to move and takes `weight` times its rate of each of its ports: a lane is one flow that
-//! takes a whole tree of ports, because slices couple their rates. Rates are max-min fair: no
-//! flow's rate can grow without lowering that of a flow that is not faster. That is what
-//! round-robin by slice of lane gives at every port.
+//! takes a whole tree of ports, because slices couple their rates. Rates are max-min fair by share:
+//! no flow's rate for each byte of its share can grow without lowering that of a flow for which it
+//! is no higher. With the bytes of a lane as its share, that is what round-robin by slice of lane
+//! gives at every port, where every lane moves in as many slices: lanes that begin together and
+//! share a full port end together.
 //!
-//! Filling: all rates rise together; when a port is full, its flows stop there and what they take
-//! elsewhere is settled. The next port to fill up is found with a heap whose entries may be out of
+//! Filling: all levels (rate by share) rise together; when a port is full, its flows stop there and
+//! what they take elsewhere is settled. The next port to fill up is found with a heap whose entries may be out of
 //! date but never too late, since levels only rise. One filling costs each flow's ports once.
 //!
 //! A network of more than `exact_entries` (port, flow) pairs is not filled anew at each event, but
@@ -46,6 +48,22 @@ pub struct Take {
     pub weight: f64,
 }
 
+/// What a flow moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// So many bytes, above zero.
+    pub bytes: f64,
+    /// Its part in a full port, in bytes of the flow: one of twice the share goes twice as fast.
+    pub share: f64,
+}
+
+impl Transfer {
+    /// A lane: the more it has to move, the more it gets.
+    pub fn lane(bytes: f64) -> Transfer {
+        Transfer { bytes, share: bytes }
+    }
+}
+
 /// Names a flow. After it has ended or was stopped, and time has passed again, the name goes to
 /// another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,8 +80,11 @@ pub enum Urgency {
 
 #[derive(Clone, Debug)]
 struct Flow {
+    /// Bytes of its share; everything else of a flow is counted in shares.
+    share: f64,
+    /// For each share.
     takes: Box<[Take]>,
-    /// Bytes left at `since`.
+    /// What is left at `since`.
     left: f64,
     rate: f64,
     since: f64,
@@ -207,13 +228,14 @@ impl Network {
 
     /// The flow's rate until the next event, in bytes of the flow per second.
     pub fn rate(&self, flow: FlowId) -> f64 {
-        self.flows[flow.0 as usize].rate
+        let flow = &self.flows[flow.0 as usize];
+        flow.rate * flow.share
     }
 
     /// The bytes that the flow still has to move.
     pub fn left(&self, flow: FlowId) -> f64 {
         let flow = &self.flows[flow.0 as usize];
-        (flow.left - flow.rate * (self.now - flow.since)).max(0.0)
+        (flow.left - flow.rate * (self.now - flow.since)).max(0.0) * flow.share
     }
 
     /// Gives a port another capacity, from now on.
@@ -227,14 +249,16 @@ impl Network {
         }
     }
 
-    /// Begins to move `bytes`, above zero, through ports, each named once.
+    /// Begins to move something through ports, each named once.
     ///
     /// # Panics
     /// When it takes no port: then nothing would limit it.
-    pub fn start(&mut self, bytes: f64, takes: &[Take], urgency: Urgency) -> FlowId {
+    pub fn start(&mut self, what: Transfer, takes: &[Take], urgency: Urgency) -> FlowId {
         assert!(!takes.is_empty(), "a flow goes through at least one port");
+        let Transfer { bytes, share } = what;
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.flows.push(Flow {
+                share,
                 takes: Box::default(),
                 left: 0.0,
                 rate: 0.0,
@@ -247,8 +271,10 @@ impl Network {
             self.flows.len() as u32 - 1
         });
         let flow = &mut self.flows[slot as usize];
-        flow.takes = takes.into();
-        (flow.left, flow.rate, flow.since, flow.ends_at) = (bytes, 0.0, self.now, f64::INFINITY);
+        let by_share = |take: &Take| Take { port: take.port, weight: take.weight * share };
+        (flow.share, flow.takes) = (share, takes.iter().map(by_share).collect());
+        (flow.left, flow.rate) = (bytes / share, 0.0);
+        (flow.since, flow.ends_at) = (self.now, f64::INFINITY);
         flow.position = Some(self.live.len() as u32);
         flow.life += 1;
         self.live.push(slot);
@@ -260,7 +286,7 @@ impl Network {
                 self.busy.push(take.port);
             }
             port.count += 1;
-            port.weight += take.weight;
+            port.weight += take.weight * share;
             if port.flows.len() > 2 * port.count as usize + 8 {
                 port.flows.retain(|(slot, life)| is_alive(&self.flows[*slot as usize], *life));
             }

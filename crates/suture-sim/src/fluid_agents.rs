@@ -18,13 +18,14 @@ use suture_repair::coordinator::{Config, Coordinator};
 use suture_repair::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
-use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
+use suture_repair::plan::{Edge, Plan};
 use suture_repair::planner::Abilities;
+use suture_repair::role::lane_slice;
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
-use crate::fluid::{FlowId, Network, Urgency};
+use crate::fluid::{FlowId, Network, Transfer, Urgency};
 use crate::ports::{LaneWork, PortMap};
 use crate::simulate::{Overheads, Scenario};
 
@@ -68,6 +69,7 @@ struct Repair {
     /// How many lanes each chunk still waits for.
     waiting: BTreeMap<ChunkIndex, usize>,
     began: f64,
+    is_held: bool,
 }
 
 #[derive(Debug)]
@@ -75,12 +77,25 @@ struct Lane {
     work: LaneWork,
     steps: Vec<Step>,
     steps_left: usize,
+    /// In a gated repair, who sends and who receives in each of its first steps, and whether that
+    /// was released.
+    gates: Vec<Gate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Gate {
+    child: NodeId,
+    parent: NodeId,
+    is_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
+    /// For what it sums, or for its release.
     Waiting,
     Flowing(FlowId),
+    /// On the way, but at rest, with so many bytes left.
+    Resting(f64),
     Ended,
 }
 
@@ -206,8 +221,15 @@ impl FluidAgents {
     pub fn flow_ended(&mut self, flow: FlowId, network: &mut Network) {
         let owner = self.owners[flow.0 as usize].take().expect("a client's flow or a repair's");
         let repair = self.repairs.get_mut(&owner.repair).expect("its flows are stopped with it");
-        repair.lanes[owner.lane].steps[owner.step] = Step::Ended;
-        repair.lanes[owner.lane].steps_left -= 1;
+        let lane = &mut repair.lanes[owner.lane];
+        lane.steps[owner.step] = Step::Ended;
+        lane.steps_left -= 1;
+        if let Some(gate) = lane.gates.get(owner.step) {
+            let arrived = vec![(owner.repair, owner.lane as u16, gate.child)];
+            let beat = Heartbeat { arrived, ..heartbeat() };
+            let message = FromAgent::Heartbeat(beat);
+            self.inbox.push_back(Input::Agent { node: gate.parent, message });
+        }
         self.go_on(owner.repair, owner.lane, network);
     }
 
@@ -251,11 +273,8 @@ impl FluidAgents {
             for chunk in repair.waiting.keys() {
                 let lanes = repair.lanes.iter().filter(|lane| lane.work.lost.contains(chunk));
                 let done: f64 = lanes.map(|lane| lane.done(network)).sum();
-                let beat = beats.entry(plan.destinations[chunk]).or_insert_with(|| Heartbeat {
-                    incarnation: INCARNATION,
-                    free_bytes: PLENTY,
-                    running: Vec::new(),
-                });
+                let done = plan.range.from as f64 + done;
+                let beat = beats.entry(plan.destinations[chunk]).or_insert_with(heartbeat);
                 beat.running.push((*id, done as u64));
             }
         }
@@ -295,6 +314,8 @@ impl FluidAgents {
                 }
             }
             ToAgent::Cancel(id) => self.cancel(id, network),
+            ToAgent::Release { repair, lane, child } => self.release(repair, lane, child, network),
+            ToAgent::Hold { repair, held } => self.hold(repair, held, network),
             // What was said needs no repeating here, and there are no copies to look after.
             ToAgent::Forget(_) | ToAgent::Check(_) | ToAgent::Delete { .. } | ToAgent::List => {}
         }
@@ -302,48 +323,62 @@ impl FluidAgents {
 
     fn dispatch(&mut self, task: Box<Task>, network: &mut Network, ports: &PortMap) {
         let survivors = task.survivors();
-        let work = ports.lanes(&task.plan, &task.facts(&survivors));
+        let facts = task.facts(&survivors);
+        let work = match task.gated {
+            false => ports.lanes(&task.plan, &facts),
+            true => ports.stored_lanes(&task.plan, &facts),
+        };
         let mut waiting = BTreeMap::new();
         for chunk in work.iter().flat_map(|lane| &lane.lost) {
             *waiting.entry(*chunk).or_insert(0) += 1;
         }
-        let lane = |work: LaneWork| Lane {
-            steps: vec![Step::Waiting; work.steps.len()],
-            steps_left: work.steps.len(),
-            work,
+        let lane = |(index, work): (usize, LaneWork)| {
+            let edges = task.plan.lanes[index].edges.iter().filter(|_| task.gated);
+            let gate =
+                |edge: &Edge| Gate { child: edge.child, parent: edge.parent, is_open: false };
+            Lane {
+                steps: vec![Step::Waiting; work.steps.len()],
+                steps_left: work.steps.len(),
+                gates: edges.map(gate).collect(),
+                work,
+            }
         };
-        let lanes: Vec<Lane> = work.into_iter().map(lane).collect();
+        let lanes: Vec<Lane> = work.into_iter().enumerate().map(lane).collect();
         let (id, count) = (task.repair, lanes.len());
-        self.repairs.insert(id, Repair { task, lanes, waiting, began: network.now() });
+        let before = task.continues.and_then(|before| self.repairs.get(&before));
+        let began = before.map_or(network.now(), |before| before.began);
+        self.repairs.insert(id, Repair { task, lanes, waiting, began, is_held: false });
         (0..count).for_each(|lane| self.go_on(id, lane, network));
     }
 
     /// Starts the steps of a lane whose time has come, and ends the lane after the last one.
     fn go_on(&mut self, id: RepairId, index: usize, network: &mut Network) {
         let repair = self.repairs.get_mut(&id).expect("only running repairs go on");
-        let Lane { work, steps, steps_left } = &mut repair.lanes[index];
+        let Lane { work, steps, steps_left, gates } = &mut repair.lanes[index];
         let mut has_changed = true;
         while std::mem::take(&mut has_changed) {
             for (step, what) in work.steps.iter().enumerate() {
                 let is_ready = steps[step] == Step::Waiting
+                    && gates.get(step).is_none_or(|gate| gate.is_open)
                     && what.after.iter().all(|&before| steps[before] == Step::Ended);
                 if is_ready && (what.takes.is_empty() || what.bytes <= 0.0) {
                     (steps[step], has_changed) = (Step::Ended, true);
                     *steps_left -= 1;
                 } else if is_ready {
-                    let flow = network.start(what.bytes, &what.takes, Urgency::Patient);
+                    let flow =
+                        network.start(Transfer::lane(what.bytes), &what.takes, Urgency::Patient);
                     steps[step] = Step::Flowing(flow);
-                    let owner = Owner { repair: id, lane: index, step };
-                    let slot = flow.0 as usize;
-                    self.owners.resize(self.owners.len().max(slot + 1), None);
-                    self.owners[slot] = Some(owner);
+                    own(&mut self.owners, flow, Owner { repair: id, lane: index, step });
                 }
             }
         }
         if *steps_left == 0 {
             let task = &repair.task;
-            let slices = work.bytes.div_ceil(u64::from(task.slice_bytes.max(1)));
-            let after = self.overheads.seconds(work.depth, slices);
+            let lane = &task.plan.lanes[index];
+            let alignment = task.stripe.code.alignment() as u32;
+            let slice_bytes = lane_slice(&task.plan, lane, task.slice_bytes, alignment);
+            let slices = task.plan.windows(lane, slice_bytes).count();
+            let after = self.overheads.seconds(work.depth, slices.into());
             if after > 0.0 {
                 self.settling.insert((time(network.now() + after), id, index));
             } else {
@@ -371,6 +406,43 @@ impl FluidAgents {
         if repair.waiting.is_empty() {
             let repair = self.repairs.remove(&id).expect("looked up above");
             self.charge(&repair.task.plan, &repair.task);
+        }
+    }
+
+    /// An edge of a gated repair may flow.
+    fn release(&mut self, id: RepairId, lane: u16, child: NodeId, network: &mut Network) {
+        let Some(repair) = self.repairs.get_mut(&id) else { return };
+        let Some(part) = repair.lanes.get_mut(usize::from(lane)) else { return };
+        part.gates.iter_mut().filter(|gate| gate.child == child).for_each(|g| g.is_open = true);
+        if part.steps_left > 0 {
+            self.go_on(id, usize::from(lane), network);
+        }
+    }
+
+    /// A repair comes to rest, or goes on.
+    fn hold(&mut self, id: RepairId, held: bool, network: &mut Network) {
+        let Some(repair) = self.repairs.get_mut(&id).filter(|repair| repair.is_held != held) else {
+            return;
+        };
+        repair.is_held = held;
+        for (lane, part) in repair.lanes.iter_mut().enumerate() {
+            for (step, state) in part.steps.iter_mut().enumerate() {
+                match *state {
+                    Step::Flowing(flow) if held => {
+                        *state = Step::Resting(network.left(flow));
+                        network.stop(flow);
+                        self.owners[flow.0 as usize] = None;
+                    }
+                    Step::Resting(left) if !held => {
+                        let what = &part.work.steps[step];
+                        let transfer = Transfer { bytes: left, share: what.bytes };
+                        let flow = network.start(transfer, &what.takes, Urgency::Patient);
+                        *state = Step::Flowing(flow);
+                        own(&mut self.owners, flow, Owner { repair: id, lane, step });
+                    }
+                    _ => {}
+                }
+            }
         }
     }
 
@@ -424,11 +496,24 @@ impl Lane {
             moved += match step {
                 Step::Waiting => 0.0,
                 Step::Flowing(flow) => what.bytes - network.left(*flow),
+                Step::Resting(left) => what.bytes - left,
                 Step::Ended => what.bytes,
             };
         }
         if total > 0.0 { self.work.bytes as f64 * moved / total } else { 0.0 }
     }
+}
+
+fn own(owners: &mut Vec<Option<Owner>>, flow: FlowId, owner: Owner) {
+    let slot = flow.0 as usize;
+    owners.resize(owners.len().max(slot + 1), None);
+    owners[slot] = Some(owner);
+}
+
+/// Alive, and nothing more.
+fn heartbeat() -> Heartbeat {
+    let (running, arrived) = (Vec::new(), Vec::new());
+    Heartbeat { incarnation: INCARNATION, free_bytes: PLENTY, running, arrived }
 }
 
 /// The coordinator's clock ticks nanoseconds.

@@ -159,10 +159,16 @@ impl PortMap {
 
     /// The flows of a plan, lane by lane.
     pub fn lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneWork> {
-        plan.lanes.iter().map(|lane| self.lane(plan, lane, facts)).collect()
+        plan.lanes.iter().map(|lane| self.lane(plan, lane, lane.mode, facts)).collect()
     }
 
-    fn lane(&self, plan: &Plan, lane: &Lane, facts: &StripeFacts<'_>) -> LaneWork {
+    /// The flows of a plan whose edges move one by one, lane by lane; the edges come first, in
+    /// their order.
+    pub fn stored_lanes(&self, plan: &Plan, facts: &StripeFacts<'_>) -> Vec<LaneWork> {
+        plan.lanes.iter().map(|lane| self.lane(plan, lane, Mode::Stored, facts)).collect()
+    }
+
+    fn lane(&self, plan: &Plan, lane: &Lane, mode: Mode, facts: &StripeFacts<'_>) -> LaneWork {
         let bytes = plan.lane_bytes(lane);
         let reads = match self.has_read.contains(&true) {
             true => disk_reads(lane, bytes, facts),
@@ -175,7 +181,7 @@ impl PortMap {
             reads: reads.map(|(node, bytes)| (node, self.index(Port::DiskRead(node)), bytes)),
             writes: writes.map(|node| self.index(Port::DiskWrite(node))),
         };
-        let steps = match lane.mode {
+        let steps = match mode {
             Mode::Streamed => self.streamed(lane, bytes, disks),
             Mode::Stored => self.stored(lane, bytes, disks),
         };

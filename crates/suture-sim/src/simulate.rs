@@ -182,6 +182,8 @@ impl<'a> Run<'a> {
         let clients = scenario.foreground.map(|(workload, count)| {
             let lives = |node: &NodeId| !scenario.failed.contains(node);
             let source = Source::new(workload, cluster.ids().filter(lives).collect());
+            let whole = scenario.stripes.iter().map(|stripe| stripe.chunk_bytes).max().unwrap_or(1);
+            let source = (source, whole.max(1) as f64);
             Clients::new(source, count, scenario.seed ^ CLIENT_SEED, operations)
         });
         let timeline = scenario

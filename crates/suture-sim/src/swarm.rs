@@ -37,11 +37,23 @@ const CODES: [&str; 9] = [
 ];
 
 /// Those that serve every code first.
-const POLICIES: [&str; 6] =
-    ["suture", "cr", "ppr", "rp", "chain/greedy/window:2", "ppr/greedy/all"];
+const POLICIES: [&str; 12] = [
+    "suture",
+    "cr",
+    "mix/flow/slots",
+    "star/random/slots:2",
+    "star/random/adaptive",
+    "mix/flow/phases:1:by-time",
+    "ppr",
+    "rp",
+    "chain/greedy/window:2",
+    "ppr/greedy/slots:by-node",
+    "chain/greedy/waves",
+    "tunable/chameleon/phases:1",
+];
 
 /// How many of the policies serve codes whose repair is not a sum of whole chunks.
-const POLICIES_FOR_SUB_CHUNKS: usize = 2;
+const POLICIES_FOR_SUB_CHUNKS: usize = 6;
 
 /// The outcome of one seed.
 #[derive(Clone, Debug)]

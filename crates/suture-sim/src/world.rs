@@ -90,7 +90,7 @@ pub(crate) enum Event {
         node: NodeId,
         incarnation: u64,
         input: agent::Input,
-        read: Option<(SliceId, Vec<u8>)>,
+        read: Read,
     },
     Ask(Commit),
     Answer {
@@ -107,6 +107,12 @@ pub(crate) enum Event {
     Trouble(Fault),
     Relief(crate::trouble::Relief),
 }
+
+/// Sources of a slice: by the child that they came from, or the own ones.
+pub(crate) type Sources = Vec<(Option<NodeId>, Vec<u8>)>;
+
+/// What a read brought into memory, if anything.
+pub(crate) type Read = Option<(SliceId, Sources)>;
 
 struct Timed {
     at: Time,
@@ -506,9 +512,14 @@ impl World {
         self.host(node).disk.check(copy).is_ok()
     }
 
-    /// Slice memory that a node's tasks have reserved.
-    pub fn reserved_bytes(&self, node: NodeId) -> u64 {
-        self.host(node).agent.as_ref().map_or(0, |agent| agent.status().reserved_bytes)
+    /// What a node's agent does; nothing while it is down.
+    pub fn status(&self, node: NodeId) -> agent::Status {
+        self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default()
+    }
+
+    /// Slices in memory and files in the making at a node.
+    pub fn unfinished_count(&self, node: NodeId) -> usize {
+        self.host(node).buffers.len() + self.host(node).disk.temporary_count()
     }
 
     /// The smallest slice memory with which any one repair of `code` can run.

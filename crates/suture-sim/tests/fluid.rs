@@ -2,7 +2,7 @@
 
 use suture_repair::random::Random;
 use suture_sim::fluid::oracle::{self, Arrival, Change};
-use suture_sim::fluid::{EXACT_ENTRIES, FlowId, Network, Take, Urgency};
+use suture_sim::fluid::{EXACT_ENTRIES, FlowId, Network, Take, Transfer, Urgency};
 
 /// Ends of all flows by the fast network, and what each port carried.
 fn run(
@@ -21,7 +21,7 @@ fn run(
     let mut ended: Vec<FlowId> = Vec::new();
     loop {
         while let Some(flow) = order.next_if(|&flow| arrivals[flow].at <= network.now()) {
-            let id = network.start(arrivals[flow].bytes, &arrivals[flow].takes, Urgency::Patient);
+            let id = network.start(arrivals[flow].what, &arrivals[flow].takes, Urgency::Patient);
             names.resize(names.len().max(id.0 as usize + 1), usize::MAX);
             names[id.0 as usize] = flow;
         }
@@ -60,9 +60,15 @@ fn arbitrary_case(random: &mut Random) -> (Vec<f64>, Vec<Arrival>, Vec<Change>) 
             1 => random.between(1, 6) as f64,
             _ => 0.1 + 3.0 * random.unit(),
         };
+        let bytes = if is_even { 50.0 } else { 1.0 + 100.0 * random.unit() };
+        let what = match random.below(3) {
+            0 => Transfer { bytes, share: 0.1 + 9.0 * random.unit() },
+            1 => Transfer { bytes, share: 1.0 },
+            _ => Transfer::lane(bytes),
+        };
         Arrival {
             at: if random.per_mille(500) { 0.0 } else { 30.0 * random.unit() },
-            bytes: if is_even { 50.0 } else { 1.0 + 100.0 * random.unit() },
+            what,
             takes: through.iter().map(|&port| Take { port, weight: weight(random) }).collect(),
         }
     };
@@ -102,7 +108,7 @@ fn every_byte_that_is_asked_for_is_carried_and_no_other() {
             }
             let mut asked = vec![0.0; capacities.len()];
             for (flow, take) in arrivals.iter().flat_map(|f| f.takes.iter().map(move |t| (f, t))) {
-                asked[take.port as usize] += flow.bytes * take.weight;
+                asked[take.port as usize] += flow.what.bytes * take.weight;
             }
             for (port, (asked, carried)) in asked.iter().zip(&carried).enumerate() {
                 let is_same = (asked - carried).abs() <= 1e-7 * asked.max(1.0);
@@ -121,7 +127,8 @@ fn waiting_with_changes_costs_less_than_half_a_percent() {
             let mut through: Vec<u32> = (0..60).collect();
             random.shuffle(&mut through);
             let takes = through[..12].iter().map(|&port| Take { port, weight: 1.0 });
-            Arrival { at: 0.0, bytes: 0.5 + random.unit(), takes: takes.collect() }
+            let what = Transfer { bytes: 0.5 + random.unit(), share: 1.0 };
+            Arrival { at: 0.0, what, takes: takes.collect() }
         };
         let arrivals: Vec<Arrival> = (0..400).map(|_| arrival(random)).collect();
         let last =
@@ -135,7 +142,7 @@ fn waiting_with_changes_costs_less_than_half_a_percent() {
 #[test]
 fn closed_forms() {
     let take = |port, weight| Take { port, weight };
-    let arrival = |takes: Vec<Take>| Arrival { at: 0.0, bytes: 1.0, takes };
+    let arrival = |takes: Vec<Take>| Arrival { at: 0.0, what: Transfer::lane(1.0), takes };
     let last = |capacities: &[f64], arrivals: &[Arrival]| {
         run(capacities, arrivals, &[], EXACT_ENTRIES).0.into_iter().fold(0.0, f64::max)
     };
@@ -150,4 +157,31 @@ fn closed_forms() {
     assert!((last(&[1.0; 7], &[star]) - 6.0).abs() < 1e-12);
     let chain = arrival((0..12).map(|port| take(port, 1.0)).collect());
     assert!((last(&[1.0; 12], &[chain]) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn lanes_of_any_length_that_begin_together_end_when_the_busiest_port_does() {
+    for seed in 0..200 {
+        let random = &mut Random::new(seed);
+        let capacities: Vec<f64> = (0..10).map(|_| 1.0 + 9.0 * random.unit()).collect();
+        let mut load = [0.0; 10];
+        let lane = |random: &mut Random| {
+            let mut through: Vec<u32> = (0..10).collect();
+            random.shuffle(&mut through);
+            through.truncate(random.between(1, 5) as usize);
+            let what = Transfer::lane(0.01 + random.unit());
+            let take = |port| Take { port, weight: random.between(1, 6) as f64 };
+            Arrival { at: 0.0, what, takes: through.into_iter().map(take).collect() }
+        };
+        let lanes: Vec<Arrival> = (0..40).map(|_| lane(random)).collect();
+        for (lane, take) in lanes.iter().flat_map(|lane| lane.takes.iter().map(move |t| (lane, t)))
+        {
+            load[take.port as usize] += lane.what.bytes * take.weight;
+        }
+        let busiest = load.iter().zip(&capacities).map(|(load, rate)| load / rate);
+        let busiest = busiest.fold(0.0, f64::max);
+        let (ends, _) = run(&capacities, &lanes, &[], EXACT_ENTRIES);
+        let last = ends.into_iter().fold(0.0, f64::max);
+        assert!((last / busiest - 1.0).abs() < 1e-9, "seed {seed}: {last} of {busiest} s");
+    }
 }

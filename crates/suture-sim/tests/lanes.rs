@@ -1,31 +1,11 @@
 //! Agents execute any valid plan: several lanes, sums and decoders, several lost chunks, periods,
 //! pure relays, spooled results, in memory that only just suffices.
 
-use suture_code::Code;
-use suture_repair::budget::{SLICE_BYTES_MIN, preferred_slice};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
-use suture_repair::message::{Task, ToAgent};
-use suture_repair::plan::arbitrary::arbitrary_plan;
-use suture_repair::plan::{Mode, StripeFacts};
-use suture_repair::random::Random;
-use suture_repair::time::{Span, Time};
-use suture_sim::disk::Nets;
-use suture_sim::swarm;
-use suture_sim::world::{Options, World};
+mod common;
 
-const NODES: usize = 12;
-
-const CODES: [&str; 9] = [
-    "rs(2,1)",
-    "rs(3,2)",
-    "rs(4,2)",
-    "rs(6,3)",
-    "rs-vandermonde(6,3)",
-    "lrc(4,2,2)",
-    "butterfly(4)",
-    "clay(4,2,5)",
-    "clay(3,2,4)",
-];
+use common::Case;
+use suture_repair::plan::Mode;
+use suture_repair::time::Span;
 
 /// What made a plan special.
 #[derive(Default)]
@@ -40,52 +20,15 @@ struct Special {
 
 /// One plan on a cluster of its own.
 fn execute(seed: u64) -> Special {
-    let random = &mut Random::new(seed);
-    let code: Code = random.choose(&CODES).parse().expect("a code");
-    let options =
-        Options { nodes: NODES, code, pool_bytes: 64 << 20, ..swarm::options(seed, Nets::ALL) };
-    let mut world = World::new(options);
-    let mut on: Vec<NodeId> = world.nodes().collect();
-    random.shuffle(&mut on);
-    on.truncate(code.chunk_count());
-    let alignment = code.alignment() as u64;
-    let bytes = (64 * random.between(1, 900)).next_multiple_of(alignment);
-    let mut stripe = world.truth.write(random, code, bytes, &on);
-    let lost_max = code.loss_tolerance().min(NODES - code.chunk_count()) as u64;
-    let mut lost: Vec<ChunkIndex> = code.chunks().collect();
-    random.shuffle(&mut lost);
-    lost.truncate(random.between(1, lost_max) as usize);
-    let survive = |chunk: &ChunkIndex| !lost.contains(chunk);
-    code.chunks().filter(survive).for_each(|chunk| world.write_copy(&stripe, chunk));
-    for chunk in &lost {
-        stripe.chunks[usize::from(chunk.0)].node = None;
-    }
-    let home = |chunk: ChunkIndex| (chunk, on[usize::from(chunk.0)]);
-    let survivors: Vec<(ChunkIndex, NodeId)> = code.chunks().filter(survive).map(home).collect();
-    let facts = StripeFacts { stripe: stripe.id, code, chunk_bytes: bytes, survivors: &survivors };
-    let plan = arbitrary_plan(random, &facts, NODES);
-    let whole = plan.range.bytes() == bytes;
-    let repair = RepairId::new(1, seed as u32 + 1);
-    let slice_bytes = match seed.is_multiple_of(2) {
-        true => preferred_slice(bytes, alignment as u32),
-        false => (SLICE_BYTES_MIN / 4).next_multiple_of(alignment as u32),
-    };
-    let window = random.between(1, 8) as u32;
-    let task = Task { repair, stripe, plan: plan.clone(), slice_bytes, window };
-    for node in plan.participants() {
-        world.tell(node, ToAgent::Dispatch(Box::new(task.clone())));
-    }
-    world.run(Time::ZERO + Span::from_secs(3));
-    assert_eq!(world.violation, None, "seed {seed}: {plan:?}");
-    for &chunk in &plan.lost {
-        let copy = ChunkCopy { stripe: plan.stripe, chunk, stamp: Stamp::from(repair) };
-        let published = world.holds(plan.destinations[&chunk], copy);
-        let rule = "a whole chunk is published, a part never";
-        assert_eq!(published, whole, "seed {seed}: {code}: {rule}: {plan:?}");
-    }
-    for node in world.nodes() {
-        assert_eq!(world.reserved_bytes(node), 0, "seed {seed}: {node} is done with it");
-    }
+    let mut case = Case::new(seed);
+    let plan = case.plan();
+    let whole = plan.range.bytes() == case.stripe.chunk_bytes;
+    let task = case.task(1, &plan);
+    case.dispatch(&task);
+    case.run(Span::from_secs(3));
+    let rule = "a whole chunk is published, a part never";
+    assert_eq!(case.is_published(&task), whole, "seed {seed}: {rule}: {plan:?}");
+    case.assert_swept();
     if !whole {
         return Special::default();
     }

@@ -1,68 +1,20 @@
 //! Whole repairs on the fluid network: closed forms, bytes, time-varying links, applications.
 
+mod links;
+
+use links::{CHUNK, CHUNK_SECONDS, LINK, run, scenario};
 use suture_code::Code;
 use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::load::{Load, Port};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeFacts};
 use suture_repair::random::Random;
-use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::percentile;
-use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::ports::PortMap;
 use suture_sim::simulate::{Outcome, Overheads, Scenario, simulate};
 use suture_sim::trace::Trace;
-
-const CHUNK: u64 = 1 << 20;
-
-/// Seconds that a chunk needs on one link.
-const CHUNK_SECONDS: f64 = CHUNK as f64 / LINK;
-
-const LINK: f64 = 1e6;
-
-fn stripe(id: u64, code: Code, on: &[NodeId]) -> Stripe {
-    let record = |&node: &NodeId| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
-    Stripe {
-        id: StripeId(id),
-        code,
-        chunk_bytes: CHUNK,
-        generation: Generation(0),
-        chunks: on.iter().map(record).collect(),
-    }
-}
-
-/// Node 0 fails; each of `stripes` lost its chunk there.
-fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scenario {
-    let code: Code = code.parse().unwrap();
-    let random = &mut Random::new(7);
-    let mut others: Vec<NodeId> = (1..nodes as u32).map(NodeId).collect();
-    let stripes = (0..stripes as u64).map(|id| {
-        random.shuffle(&mut others);
-        let rest = &others[..code.chunk_count() - 1];
-        stripe(id, code, &[&[NodeId(0)], rest].concat())
-    });
-    let stripes = stripes.collect();
-    let cluster = Cluster::uniform(nodes, Rate(LINK));
-    Scenario {
-        capacities: Capacities::new(cluster, None, None, Vec::new()),
-        stripes,
-        failed: vec![NodeId(0)],
-        policy: policy.parse().unwrap(),
-        seed: 1,
-        overheads: Overheads::default(),
-        foreground: None,
-        timeline_buckets: None,
-        exact_entries: EXACT_ENTRIES,
-    }
-}
-
-fn run(scenario: &Scenario) -> Outcome {
-    let outcome = simulate(scenario, &mut || 0);
-    assert!(!outcome.is_stuck && outcome.unrepaired.is_empty(), "{:?}", outcome.unrepaired);
-    outcome
-}
 
 fn check_seconds(outcome: &Outcome, seconds: f64) {
     assert!((outcome.seconds / seconds - 1.0).abs() < 5e-4, "{} of {seconds} s", outcome.seconds);

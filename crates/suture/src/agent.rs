@@ -9,7 +9,9 @@
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits
 //! in its repair's `flow` for the other sources; the core says `Deliver` or `Spool`, and all its
-//! buffers leave as one `combination`, computed where a result is sent or written.
+//! buffers leave as one `combination`, computed where a result is sent or written. In a gated
+//! repair the core says `Keep` first: the buffer goes to the spool by itself, and comes back with
+//! all other sources of its slice.
 //!
 //! Memory: the core admits what fits the pool. Beyond it, each connection and each disk thread may
 //! hold one slice of a repair that was discarded a moment ago.
@@ -29,7 +31,7 @@ use std::time::Duration;
 
 use suture_repair::agent::{Agent, Input, Output, SliceId};
 use suture_repair::id::{NodeId, RepairId};
-use suture_repair::message::FromAgent;
+use suture_repair::message::{Failure, FromAgent, Refusal};
 use suture_repair::planner::Abilities;
 use suture_repair::role::{Role, Sink};
 use suture_repair::time::{Span, Time};
@@ -41,7 +43,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use crate::buffer::Pool;
+use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Source};
 use crate::limit::{Port, Rates};
 use crate::net::NetEvent;
@@ -248,17 +250,19 @@ impl Driver {
 
     fn on_disk(&mut self, event: DiskEvent) {
         let input = match event {
-            DiskEvent::Read(id, source, result) => {
+            DiskEvent::Read(id, result) => {
                 // Without a flow the repair is over, and the slice of no more interest.
                 let Some(flow) = self.flows.get_mut(&id.repair) else { return };
-                let result = result.map(|slice| flow.keep(id, source, slice));
+                let keep = |(source, slice)| flow.keep(id, source, slice);
+                let result = result.map(|sources| sources.into_iter().for_each(keep));
                 Input::SliceRead { id, result }
             }
+            DiskEvent::Kept(from, id) => Input::SliceKept { from, id },
             DiskEvent::Left(id) => Input::SliceLeft(id),
             DiskEvent::WriteFailed(repair, why) => Input::WriteFailed { repair, why },
             DiskEvent::Prepared(repair, result) => {
                 let result = result.map(|target| match self.flows.get(&repair) {
-                    Some(flow) => flow.files.set_target(target),
+                    Some(flow) => flow.files.set_target(Arc::new(target)),
                     None => self.disk.dispose(target),
                 });
                 Input::Prepared { repair, result }
@@ -283,6 +287,7 @@ impl Driver {
                 self.flow(repair);
                 self.disk.prepare(repair, bytes);
             }
+            Output::Continue { repair, from } => self.take_over(repair, from),
             Output::Read { id, role, spool } => {
                 let files = self.flow(id.repair).files.clone();
                 self.disk.read(&files, id, role, spool);
@@ -294,6 +299,7 @@ impl Driver {
                     self.disk.spool(&files, id, role, all);
                 }
             }
+            Output::Keep { id, from, role } => self.keep(id, from, role),
             Output::Publish { repair, copy, crc, .. } => {
                 let files = self.flow(repair).files.clone();
                 self.disk.publish(files, repair, (copy, crc));
@@ -337,14 +343,47 @@ impl Driver {
         let sources = self.flow(id.repair).take(id);
         for (source, slice) in &sources {
             if let Source::Child(child) = *source
-                && role.child_bytes(child, id.slice) != Some(slice.len())
+                && !self.is_of_length(id, (child, slice), role)
             {
-                warn!("{child} sent {} bytes as slice {} of {}", slice.len(), id.slice, id.repair);
                 self.later.push(Input::PeerLost(child));
                 return None;
             }
         }
         Some(Combination::new(role.clone(), id.slice, sources, self.pool.clone()))
+    }
+
+    /// Moves a child's slice from memory to the spool.
+    fn keep(&mut self, id: SliceId, from: NodeId, role: Arc<Role>) {
+        let flow = self.flow(id.repair);
+        let Some(slice) = flow.take_one(id, Source::Child(from)) else { return };
+        let files = flow.files.clone();
+        match self.is_of_length(id, (from, &slice), &role) {
+            true => self.disk.keep(&files, (from, id), role, slice),
+            false => self.later.push(Input::PeerLost(from)),
+        }
+    }
+
+    /// Whether a child sent as much as its role says.
+    fn is_of_length(&self, id: SliceId, (from, slice): (NodeId, &Buffer), role: &Role) -> bool {
+        let is_right = role.child_bytes(from, id.slice) == Some(slice.len());
+        if !is_right {
+            warn!("{from} sent {} bytes as slice {} of {}", slice.len(), id.slice, id.repair);
+        }
+        is_right
+    }
+
+    /// The file that `from` was making is the new attempt's; what else there is of it goes.
+    fn take_over(&mut self, repair: RepairId, from: RepairId) {
+        let old = self.flows.get(&from).and_then(|flow| flow.files.target().cloned());
+        let result = match old {
+            Some(target) => {
+                self.flow(repair).files.set_target(target);
+                Ok(())
+            }
+            None => Err(Failure::Refused(Refusal::CannotContinue)),
+        };
+        self.discard(from);
+        self.later.push(Input::Prepared { repair, result });
     }
 
     fn discard(&mut self, repair: RepairId) {

@@ -174,7 +174,7 @@ impl ChunkConnection {
                 frame => return Err(NetError::Unexpected(frame)),
             };
             let (now, later) = rest.split_at_mut(payload.bytes as usize);
-            let flow = Flow { port: &self.unlimited, purpose: Purpose::Client, shares: 1 };
+            let flow = Flow { port: &self.unlimited, purpose: Purpose::Client };
             self.connection.read_payload(now, flow).await?;
             if crc32c(now) != payload.crc {
                 return Err(NetError::Damaged);
@@ -216,7 +216,7 @@ impl ChunkWriter<'_> {
     /// The next bytes of the chunk.
     pub async fn push(&mut self, data: &[u8]) -> Result<(), ChunkError> {
         let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
-        let flow = Flow { port: unlimited, purpose: Purpose::Client, shares: 1 };
+        let flow = Flow { port: unlimited, purpose: Purpose::Client };
         for part in data.chunks(WRITE_BYTES) {
             let payload = Payload { bytes: part.len() as u32, crc: crc32c(part) };
             let sent = connection.write(&Frame::WriteData(payload).encode(), part, flow).await;

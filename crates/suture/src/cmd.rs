@@ -1,6 +1,7 @@
 //! The commands, one file each: `Args` for the command line, `run` for the deed.
 
 pub mod agent;
+pub mod calibrate;
 pub mod codes;
 pub mod coordinator;
 pub mod decode;

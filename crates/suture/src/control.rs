@@ -22,8 +22,10 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 1: the first.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Raised when an old peer would misread a new one. 2: a lane's slices are as long as it is itself,
+/// tasks may be gated, held and continued.
+/// 1: the first.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The longest message: an inventory of ten million copies has some 200 MB. gRPC's own limit of
 /// 4 MiB would cut off an agent with a few hundred thousand.

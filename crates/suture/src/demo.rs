@@ -5,3 +5,4 @@
 pub mod processes;
 pub mod run;
 pub mod source;
+pub mod stage;

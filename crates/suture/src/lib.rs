@@ -13,6 +13,7 @@
 
 pub mod agent;
 pub mod buffer;
+pub mod calibrate;
 pub mod checksum;
 pub mod chunk_client;
 #[allow(missing_docs, reason = "every command is `Args` and `run`, as the head of `cmd` says")]

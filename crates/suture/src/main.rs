@@ -37,6 +37,7 @@ enum Command {
     Swarm(cmd::swarm::Args),
     Plan(cmd::plan::Args),
     Simulate(cmd::simulate::Args),
+    Calibrate(cmd::calibrate::Args),
 }
 
 fn main() -> ExitCode {
@@ -78,5 +79,6 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Swarm(args) => cmd::swarm::run(args),
         Command::Plan(args) => cmd::plan::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
+        Command::Calibrate(args) => cmd::calibrate::run(args),
     }
 }

@@ -12,6 +12,8 @@ pub enum Outcome {
     Done,
     /// It is finished, and found damage that can be repaired.
     Damaged,
+    /// It is finished, and what it was to show did not hold.
+    Missed,
     /// It is finished, but something cannot be repaired.
     Unrepairable,
 }
@@ -37,7 +39,7 @@ pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
 pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Damaged) => ExitCode::from(1),
+        Ok(Outcome::Damaged | Outcome::Missed) => ExitCode::from(1),
         Ok(Outcome::Unrepairable) => ExitCode::from(3),
         Err(error) => {
             eprintln!("suture: {error:#}");

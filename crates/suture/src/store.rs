@@ -8,7 +8,7 @@
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
 //! | `lock` | held while an agent runs here, so that two cannot |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
-//! | `tmp/N` | chunks and spooled sums in the making; emptied at every start |
+//! | `tmp/N` | chunks in the making and spooled slices; emptied at every start |
 //!
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
@@ -167,7 +167,7 @@ impl Store {
         TempChunk::create(self.temp_path(), bytes)
     }
 
-    /// A file for sums that wait for the rest of their lane. It is gone when the value is.
+    /// A file for slices that wait for the rest of their lane. It is gone when the value is.
     pub fn spool(&self) -> Result<Spool, Failure> {
         Spool::create(self.temp_path())
     }

@@ -71,14 +71,21 @@ pub enum Input {
         /// Which slice.
         id: SliceId,
     },
-    /// An own or spooled slice is in memory, checked, or cannot be had.
+    /// A slice that was to be read is in memory, checked, or cannot be had.
     SliceRead {
         /// Which slice.
         id: SliceId,
-        /// The trouble, if any.
-        result: Result<(), CopyFault>,
+        /// The trouble, if any: the own copy's or the spool's.
+        result: Result<(), Failure>,
     },
-    /// A result of a slice has left memory: sent, written or spooled.
+    /// A child's slice has left memory for the spool.
+    SliceKept {
+        /// The child.
+        from: NodeId,
+        /// Which slice.
+        id: SliceId,
+    },
+    /// A result of a slice has left memory: sent, written or spooled (all of them at once).
     SliceLeft(SliceId),
     /// A write did not succeed.
     WriteFailed {
@@ -151,17 +158,26 @@ pub enum Output {
         /// The chunk's length.
         bytes: u64,
     },
-    /// Read a slice, of the own copy or of the spool, and check it.
+    /// The temporary file of `from`, which ends here, becomes that of this repair; everything else
+    /// of `from` is dropped.
+    Continue {
+        /// The repair.
+        repair: RepairId,
+        /// The attempt that it goes on with.
+        from: RepairId,
+    },
+    /// Read a slice, of the own copy or of what was spooled, and check it.
     Read {
         /// Which slice.
         id: SliceId,
         /// Which pieces of the copy; which part of the spool.
         role: Arc<Role>,
-        /// From the spool rather than the copy.
+        /// Its spooled results; or, where sources are spooled, those of all children, and the own
+        /// copy's pieces where there is one.
         spool: bool,
     },
     /// Combine the sources of the slice that are in memory, and hand each result to its sink. A
-    /// slice that came from the spool is its results already.
+    /// slice of which the results were spooled is its results already.
     Deliver {
         /// Which slice.
         id: SliceId,
@@ -173,6 +189,15 @@ pub enum Output {
         /// Which slice.
         id: SliceId,
         /// What to combine.
+        role: Arc<Role>,
+    },
+    /// Write the slice of this child, which is in memory, to the spool as it is.
+    Keep {
+        /// Which slice.
+        id: SliceId,
+        /// The child.
+        from: NodeId,
+        /// Where to.
         role: Arc<Role>,
     },
     /// Prove the chunk by reading it back, make it durable, give it its name.
@@ -203,4 +228,6 @@ pub struct Status {
     pub reserved_bytes: u64,
     /// Running tasks and their bytes done.
     pub running: Vec<(RepairId, u64)>,
+    /// Edges of gated tasks that have arrived in full: repair, lane and who sent.
+    pub arrived: Vec<(RepairId, u16, NodeId)>,
 }

@@ -6,9 +6,12 @@
 //! change gives the stripe a new generation, which the next one must name.
 //! Invariant: at most one chunk is committing; where one is stored, one is committing.
 
-use super::Planned;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::event::{Commit, RunningRepair};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::schedule::Work;
 use crate::time::Time;
 
 /// One attempt.
@@ -20,7 +23,9 @@ pub(super) struct Attempt {
     /// Length of a chunk.
     pub bytes: u64,
     /// What was dispatched; nothing when a copy that was found is adopted.
-    pub work: Option<Planned>,
+    pub work: Option<Arc<Work>>,
+    /// Bytes that each participant has last said to have done.
+    pub heard: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     pub since: Time,
 }
@@ -48,6 +53,24 @@ impl Attempt {
     /// The goal whose copy is durable at `node`.
     pub fn goal_at(&mut self, node: NodeId, chunk: ChunkIndex) -> Option<&mut Goal> {
         self.goals.iter_mut().find(|goal| goal.destination == node && goal.chunk == chunk)
+    }
+
+    /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
+    /// Returns whether it is more than before.
+    pub fn hear(&mut self, node: NodeId, bytes_done: u64) -> bool {
+        for goal in self.goals.iter_mut().filter(|goal| goal.destination == node) {
+            goal.bytes_done = goal.bytes_done.max(bytes_done);
+        }
+        let before = self.heard.entry(node).or_default();
+        let is_more = bytes_done > *before;
+        *before = bytes_done.max(*before);
+        is_more
+    }
+
+    /// How far the slowest of its chunks is, counted from the beginning of the plan.
+    pub fn bytes_come(&self) -> u64 {
+        let from = self.work.as_ref().map_or(0, |work| work.plan.range.from);
+        self.goals.iter().map(|goal| goal.bytes_done - from.min(goal.bytes_done)).min().unwrap_or(0)
     }
 
     /// The commit that has not been answered.

@@ -7,7 +7,7 @@
 //! first, and one in excess goes only after the copy that replaces it was read in full.
 //! Invariant: `lost` holds exactly the chunks of known stripes whose recorded copy is of no use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::{Attempt, Goal, State};
 use super::{Coordinator, margin};
@@ -119,7 +119,7 @@ impl Coordinator {
 
     /// Queues a stripe that needs repair and is not being repaired.
     pub(super) fn enqueue(&mut self, id: StripeId, not_before: Option<Time>) {
-        if self.repairing.contains_key(&id) || self.planned.contains_key(&id) {
+        if self.repairing.contains_key(&id) || self.waiting.get(id).is_some() {
             return;
         }
         let (Some(lost), Some(stripe)) = (self.lost.get(&id), self.stripes.get(id)) else { return };
@@ -283,6 +283,7 @@ impl Coordinator {
             goals: vec![goal],
             bytes,
             work: None,
+            heard: BTreeMap::new(),
             progressed_at: now,
             since: now,
         };

@@ -5,22 +5,30 @@
 //! and the schedule allow; one that does not fit now never stands in the way of one that does.
 //! The planner is asked only for what every usable agent says that it can execute.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::attempt::{Attempt, Goal, State};
-use super::{Coordinator, Planned};
+use super::{Coordinator, world};
 use crate::budget::Admission;
 use crate::event::{Blocked, Output, Report};
 use crate::id::{ChunkIndex, NodeId, RepairId, StripeId};
 use crate::message::{Task, ToAgent};
 use crate::plan::Plan;
+use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
-use crate::policy::Schedule;
+use crate::policy::{self, Balance, Policy, Schedule, Shape};
+use crate::schedule::Work;
 use crate::stripe::Stripe;
 use crate::time::Time;
 
 /// Stripes planned at a time: enough to balance thousands of nodes, few enough to stay quick.
 const BATCH_MAX: usize = 8192;
+
+/// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
+/// time and one lane, which every code allows.
+const FRUGAL: Policy =
+    Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
 
 /// Plans that may be passed over in one go because they do not fit now: those behind them would
 /// hardly fit either, and looking at all of them after each event would cost more than it gains.
@@ -57,67 +65,139 @@ impl Coordinator {
         }
     }
 
-    /// Plans everything that is ready, most urgent first.
+    /// Plans as many of those that are ready as the schedule wants, most urgent first.
     pub(super) fn plan_ready(&mut self, now: Time) {
-        let ready: Vec<StripeId> = self.queue.ready().take(BATCH_MAX).collect();
-        if ready.is_empty() {
+        if self.queue.ready_count() == 0 {
             return;
         }
-        let jobs: Vec<Job> = ready.iter().filter_map(|id| self.job(*id)).collect();
+        let quota = self.schedule.quota(world!(self, now)).min(BATCH_MAX);
+        if quota == 0 {
+            return;
+        }
+        let jobs = self.next_jobs(quota);
         let accepts = self.accepts(&jobs);
-        let view = self.view(&accepts, &self.load);
-        let batch = planner::plan(self.config.policy, &jobs, &view, self.seed());
-        for (index, why) in batch.refused {
-            self.refused(now, &jobs[index], why);
+        let believed = self.schedule.believed(&self.cluster);
+        let cluster = believed.as_ref().unwrap_or(&self.cluster);
+        let left = self.load_left();
+        let view = View { cluster, ..self.view(&accepts, &left) };
+        let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
+        let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
+        let mut batches = Vec::new();
+        for (jobs, policy) in [(frugal, FRUGAL), (jobs, self.config.policy)] {
+            let batch = planner::plan(policy, &jobs, &view, self.seed());
+            batches.push((jobs, batch));
         }
-        let chunks = batch.plans.len();
-        let mut jobs = jobs.into_iter();
-        for plan in batch.plans {
-            let job = jobs.find(|job| job.stripe == plan.stripe).expect("plans follow their jobs");
-            self.load.add(&self.cluster, &plan, &job.facts());
-            self.queue.take(plan.stripe);
-            self.planned_order.push_back(plan.stripe);
-            self.planned.insert(plan.stripe, Planned { job, plan });
+        let mut made: Vec<Work> = Vec::new();
+        for (jobs, batch) in batches {
+            for (index, why) in batch.refused {
+                self.refused(now, &jobs[index], why);
+            }
+            let mut jobs = jobs.into_iter();
+            made.extend(batch.plans.into_iter().map(|plan| {
+                let job = jobs.find(|job| job.stripe == plan.stripe);
+                Work { job: job.expect("plans follow their jobs"), plan }
+            }));
         }
-        if chunks > 0 {
-            let max_load_seconds = self.load.max_seconds(&self.cluster);
-            self.report(Report::Planned { chunks, max_load_seconds });
+        if made.is_empty() {
+            return;
         }
+        let kept = self.schedule.arrange(world!(self, now), made);
+        let chunks = kept.len();
+        for work in kept {
+            self.load.add(&self.cluster, &work.plan, &work.job.facts());
+            self.queue.take(work.plan.stripe);
+            self.waiting.push(work);
+        }
+        self.may_admit = true;
+        let max_load_seconds = self.load.max_seconds(&self.cluster);
+        self.report(Report::Planned { chunks, max_load_seconds });
     }
 
-    /// Starts what fits.
+    /// What waits and what running repairs have left, as last heard.
+    fn load_left(&self) -> Load {
+        let mut load = Load::new(&self.cluster);
+        for work in self.waiting.iter() {
+            load.add(&self.cluster, &work.plan, &work.job.facts());
+        }
+        for attempt in self.running.values() {
+            let Some(work) = attempt.work.as_ref() else { continue };
+            let bytes = work.plan.range.bytes().max(1);
+            let left = 1.0 - attempt.bytes_come().min(bytes) as f64 / bytes as f64;
+            load.add_rest(&self.cluster, &work.plan, &work.job.facts(), left);
+        }
+        load
+    }
+
+    /// The next questions for the planner, in the order of the queue; where nodes are repaired one
+    /// after the other, all about the same node.
+    fn next_jobs(&self, quota: usize) -> Vec<Job> {
+        let ready = self.queue.ready();
+        if self.config.policy.schedule.order() != policy::Order::Node {
+            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+        }
+        let under_way = self.waiting.iter().map(|work| work.plan.stripe).chain(self.running());
+        let homes = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_homes(id));
+        let Some(turn) = homes.map(|(_, node)| node).min() else {
+            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+        };
+        let jobs = ready.filter_map(|id| {
+            let (chunk, _) = self.lost_homes(id).find(|(_, node)| *node == turn)?;
+            self.job_for(id, Some(chunk))
+        });
+        jobs.take(quota).collect()
+    }
+
+    /// A stripe's lost chunks, and the nodes that keep them by the truth.
+    fn lost_homes(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
+        let lost = self.lost.get(&id).into_iter().flatten();
+        let stripe = self.stripes.get(id);
+        lost.filter_map(move |&chunk| Some((chunk, stripe?.copy(chunk)?.0)))
+    }
+
+    /// Starts what the schedule wants and what fits.
     pub(super) fn admit_planned(&mut self, now: Time) {
-        let window = self.window();
-        let mut later = VecDeque::new();
-        while later.len() < PASSED_OVER_MAX && self.running.len() < window {
-            let Some(stripe) = self.planned_order.pop_front() else { break };
-            let Some(planned) = self.planned.get(&stripe) else { continue };
+        if !std::mem::take(&mut self.may_admit) {
+            return;
+        }
+        let mut passed = Vec::new();
+        while passed.len() < PASSED_OVER_MAX {
+            let next = self.schedule.next(world!(self, now), &passed);
+            let Some(stripe) = next else { break };
+            let work = self.waiting.get(stripe).expect("schedules choose among what waits");
             let repair = RepairId::new(self.config.epoch, self.next_sequence);
-            let alignment = planned.job.code.alignment() as u32;
-            match self.budget.admit(repair, &planned.plan, alignment) {
-                Admission::Later => later.push_back(stripe),
+            match self.budget.admit(repair, &work.plan, work.job.code.alignment() as u32) {
+                Admission::Later => passed.push(stripe),
                 Admission::TooLarge { node, needed, pool } => {
                     self.unplan_stripe(stripe);
-                    self.hold_back(now, stripe, Blocked::Pool { node, needed, pool });
+                    let trouble = self.trouble.entry(stripe).or_default();
+                    if std::mem::replace(&mut trouble.is_frugal, true) {
+                        self.hold_back(now, stripe, Blocked::Pool { node, needed, pool });
+                    }
                 }
                 Admission::Admitted(fit) => {
                     self.next_sequence += 1;
-                    let planned = self.planned.remove(&stripe).expect("looked up above");
-                    self.dispatch(now, repair, planned, (fit.slice_bytes, fit.window));
+                    let work = Arc::new(self.waiting.remove(stripe).expect("looked up above"));
+                    self.dispatch(now, repair, work, (fit.slice_bytes, fit.window), None);
                 }
             }
         }
-        later.append(&mut self.planned_order);
-        self.planned_order = later;
     }
 
-    fn dispatch(&mut self, now: Time, repair: RepairId, planned: Planned, slices: (u32, u32)) {
-        let plan = &planned.plan;
+    /// Tells agents of an attempt and enters it in the books.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Time,
+        repair: RepairId,
+        work: Arc<Work>,
+        slices: (u32, u32),
+        continues: Option<RepairId>,
+    ) {
+        let plan = &work.plan;
         let stripe = self.stripes.get(plan.stripe).expect("planned, so known").clone();
         let goals = plan.lost.iter().map(|&chunk| Goal {
             chunk,
             destination: plan.destinations[&chunk],
-            bytes_done: 0,
+            bytes_done: plan.range.from,
             state: State::Flowing,
         });
         let entry = Attempt {
@@ -125,22 +205,25 @@ impl Coordinator {
             goals: goals.collect(),
             bytes: stripe.chunk_bytes,
             work: None,
+            heard: BTreeMap::new(),
             progressed_at: now,
             since: now,
         };
         let (slice_bytes, window) = slices;
-        let task = Task { repair, stripe, plan: plan.clone(), slice_bytes, window };
-        for to in plan.participants() {
+        let (gated, plan) = (self.schedule.is_gated(), plan.clone());
+        let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues };
+        for to in task.plan.participants() {
             let message = ToAgent::Dispatch(Box::new(task.clone()));
             self.outputs.push_back(Output::Send { to, message });
         }
-        self.report(Report::Started { repair, plan: plan.clone() });
+        self.report(Report::Started { repair, plan: task.plan });
         if let Some(trouble) = self.trouble.get_mut(&entry.stripe) {
             // It runs again: whatever it waited for, it waits no longer.
             trouble.blocked = None;
         }
         self.repairing.insert(entry.stripe, repair);
-        self.running.insert(repair, Attempt { work: Some(planned), ..entry });
+        self.running.insert(repair, Attempt { work: Some(work.clone()), ..entry });
+        self.schedule.started(world!(self, now), repair, work, slice_bytes);
     }
 
     pub(super) fn next_repair(&mut self) -> RepairId {
@@ -150,24 +233,15 @@ impl Coordinator {
 
     /// Forgets all plans that have not been dispatched; their stripes are ready again.
     pub(super) fn unplan(&mut self) {
-        let stripes: Vec<StripeId> = self.planned.keys().copied().collect();
+        let stripes: Vec<StripeId> = self.waiting.iter().map(|work| work.plan.stripe).collect();
         stripes.into_iter().for_each(|stripe| self.unplan_stripe(stripe));
-        self.planned_order.clear();
     }
 
     /// Forgets the plan of one stripe.
     pub(super) fn unplan_stripe(&mut self, stripe: StripeId) {
-        if let Some(planned) = self.planned.remove(&stripe) {
-            self.load.subtract(&self.cluster, &planned.plan, &planned.job.facts());
+        if let Some(work) = self.waiting.remove(stripe) {
+            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
             self.enqueue(stripe, None);
-        }
-    }
-
-    fn window(&self) -> usize {
-        match self.config.policy.schedule.in_force() {
-            Schedule::Window(Some(repairs)) => repairs as usize,
-            Schedule::Window(None) => self.cluster.ids().filter(|n| self.health.is_up(*n)).count(),
-            _ => usize::MAX,
         }
     }
 
@@ -189,13 +263,23 @@ impl Coordinator {
 
     /// The question for the planner.
     fn job(&self, id: StripeId) -> Option<Job> {
+        let is_frugal = self.trouble.get(&id).is_some_and(|trouble| trouble.is_frugal);
+        let first = self.lost.get(&id)?.first().copied();
+        self.job_for(id, first.filter(|_| is_frugal))
+    }
+
+    /// The question about only one of the lost chunks, or about all that go together.
+    fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
         let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
         let usable = |chunk: ChunkIndex| {
             let (node, _) = stripe.copy(chunk)?;
             (self.health.is_up(node) && !all_lost.contains(&chunk)).then_some((chunk, node))
         };
         let survivors: Vec<(ChunkIndex, NodeId)> = stripe.indices().filter_map(usable).collect();
-        let lost = self.lost_together(stripe, all_lost, &survivors);
+        let lost = match only {
+            Some(chunk) => vec![chunk],
+            None => self.lost_together(stripe, all_lost, &survivors),
+        };
         let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
         let homes = stripe.indices().filter(|chunk| !is_target(chunk));
         let trouble = self.trouble.get(&id);

@@ -32,6 +32,29 @@ pub fn arbitrary_plan(random: &mut Random, facts: &StripeFacts<'_>, node_count: 
         lost.iter().copied().zip(shuffled(random, &free)).collect();
     assert_eq!(destinations.len(), lost.len(), "every lost chunk needs a free node");
     let range = arbitrary_range(random, facts);
+    with_lanes(random, facts, node_count, (lost, destinations, range))
+}
+
+/// A random valid plan for what lies from `from` on of the chunks of another plan, which bring them
+/// to the same nodes. `from` is a bound.
+pub fn arbitrary_rest(
+    random: &mut Random,
+    facts: &StripeFacts<'_>,
+    node_count: usize,
+    (begun, from): (&Plan, u64),
+) -> Plan {
+    let range = Range { from, to: facts.chunk_bytes };
+    let task = (begun.lost.clone(), begun.destinations.clone(), range);
+    with_lanes(random, facts, node_count, task)
+}
+
+fn with_lanes(
+    random: &mut Random,
+    facts: &StripeFacts<'_>,
+    node_count: usize,
+    (lost, destinations, range): (Vec<ChunkIndex>, BTreeMap<ChunkIndex, NodeId>, Range),
+) -> Plan {
+    let free = free_nodes(facts, node_count);
     let mut plan = Plan {
         stripe: facts.stripe,
         period: arbitrary_period(random, facts, range),

@@ -94,6 +94,11 @@ impl Load {
         self.charge(cluster, plan, facts, |total, bytes| *total += bytes);
     }
 
+    /// Puts what is left of a plan on the cluster: so many parts of all of it.
+    pub fn add_rest(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>, left: f64) {
+        self.charge(cluster, plan, facts, |total, bytes| *total += (bytes as f64 * left) as u64);
+    }
+
     /// Takes off a plan that was added with the same facts.
     pub fn subtract(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>) {
         self.charge(cluster, plan, facts, |total, bytes| *total -= bytes);

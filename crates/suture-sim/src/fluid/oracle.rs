@@ -1,19 +1,19 @@
 //! The fluid network by its definition, slowly: what `fluid.rs` must agree with.
 //!
 //! Place: beside [slices flow], in tests.
-//! At every event all rates are computed from nothing: raise the rates of all flows together until
-//! some port is full, freeze the flows of the full ports, go on with the rest. Then wait for
+//! At every event all rates are computed from nothing: raise the rates of all flows together, each
+//! in proportion to its share, until some port is full, freeze the flows of the full ports, go on with the rest. Then wait for
 //! whatever comes first: an end, an arrival, another capacity.
 
-use super::Take;
+use super::{Take, Transfer};
 
 /// A flow and when it arrives.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// When, in seconds.
     pub at: f64,
-    /// Bytes to move.
-    pub bytes: f64,
+    /// What is to be moved.
+    pub what: Transfer,
     /// Through which ports.
     pub takes: Vec<Take>,
 }
@@ -29,17 +29,17 @@ pub struct Change {
     pub capacity: f64,
 }
 
-/// The max-min fair rates of flows with these ports.
-pub fn fair_rates(capacities: &[f64], flows: &[&[Take]]) -> Vec<f64> {
+/// The rates, max-min fair by share, of flows with these shares and ports.
+pub fn fair_rates(capacities: &[f64], flows: &[(f64, &[Take])]) -> Vec<f64> {
     let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
     while rates.iter().any(Option::is_none) {
         let level_of = |port: usize| {
             let (mut free, mut rising) = (capacities[port], 0.0);
-            for (takes, rate) in flows.iter().zip(&rates) {
+            for ((share, takes), rate) in flows.iter().zip(&rates) {
                 for take in takes.iter().filter(|take| take.port as usize == port) {
                     match rate {
                         Some(rate) => free -= take.weight * rate,
-                        None => rising += take.weight,
+                        None => rising += take.weight * share,
                     }
                 }
             }
@@ -48,9 +48,9 @@ pub fn fair_rates(capacities: &[f64], flows: &[&[Take]]) -> Vec<f64> {
         let levels: Vec<Option<f64>> = (0..capacities.len()).map(level_of).collect();
         let lowest = levels.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let is_full = |port: u32| levels[port as usize].is_some_and(|level| level <= lowest);
-        for (takes, rate) in flows.iter().zip(&mut rates) {
+        for ((share, takes), rate) in flows.iter().zip(&mut rates) {
             if rate.is_none() && takes.iter().any(|take| is_full(take.port)) {
-                *rate = Some(lowest);
+                *rate = Some(share * lowest);
             }
         }
     }
@@ -60,7 +60,7 @@ pub fn fair_rates(capacities: &[f64], flows: &[&[Take]]) -> Vec<f64> {
 /// When each flow ends; infinite for those that never do. `changes` are ascending in time.
 pub fn ends(capacities: &[f64], arrivals: &[Arrival], changes: &[Change]) -> Vec<f64> {
     let mut capacities = capacities.to_vec();
-    let mut left: Vec<f64> = arrivals.iter().map(|flow| flow.bytes).collect();
+    let mut left: Vec<f64> = arrivals.iter().map(|flow| flow.what.bytes).collect();
     let mut ends = vec![f64::INFINITY; arrivals.len()];
     let mut changes = changes.iter().peekable();
     let mut now = 0.0;
@@ -70,8 +70,9 @@ pub fn ends(capacities: &[f64], arrivals: &[Arrival], changes: &[Change]) -> Vec
         }
         let is_here = |flow: &usize| arrivals[*flow].at <= now && ends[*flow].is_infinite();
         let here: Vec<usize> = (0..arrivals.len()).filter(is_here).collect();
-        let takes: Vec<&[Take]> = here.iter().map(|&flow| &arrivals[flow].takes[..]).collect();
-        let rates = fair_rates(&capacities, &takes);
+        let flow = |&flow: &usize| (arrivals[flow].what.share, &arrivals[flow].takes[..]);
+        let flows: Vec<(f64, &[Take])> = here.iter().map(flow).collect();
+        let rates = fair_rates(&capacities, &flows);
         let end = here.iter().zip(&rates).map(|(&flow, rate)| now + left[flow] / rate);
         let arrival = arrivals.iter().map(|flow| flow.at).filter(|&at| at > now);
         let change = changes.peek().map(|change| change.at);

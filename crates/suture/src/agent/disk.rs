@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use suture_repair::agent::SliceId;
-use suture_repair::id::{ChunkCopy, RepairId};
+use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure};
-use suture_repair::role::Role;
+use suture_repair::role::{Role, Spools};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
@@ -31,8 +31,10 @@ const CHECKS: usize = 1;
 /// What the disk did.
 #[derive(Debug)]
 pub enum DiskEvent {
-    /// An own or spooled slice, checked, or why it cannot be had.
-    Read(SliceId, Source, Result<Buffer, CopyFault>),
+    /// What was read of a slice, checked, or why it cannot be had.
+    Read(SliceId, Result<Vec<(Source, Buffer)>, Failure>),
+    /// A child's slice was written to the spool, and its memory is free.
+    Kept(NodeId, SliceId),
     /// A slice was written, and its memory is free.
     Left(SliceId),
     /// A write did not succeed.
@@ -86,11 +88,13 @@ impl Disk {
             if files.is_over() {
                 return None;
             }
-            let (source, result) = match spool {
-                true => (Source::Spool, read_spool(&files, &store, &pool, id, &role)),
-                false => (Source::Own, read_own(&files, &store, &pool, id, &role)),
+            let place = Place { files: &files, store: &store, pool: &pool, id, role: &role };
+            let result = match role.spools {
+                Spools::Results if spool => place.read_results(),
+                Spools::Sources if spool => place.read_sources(),
+                _ => place.read_own().map(|own| vec![own]),
             };
-            Some(DiskEvent::Read(id, source, result))
+            Some(DiskEvent::Read(id, result))
         });
     }
 
@@ -132,6 +136,30 @@ impl Disk {
             });
             drop(results);
             Some(left(id, written))
+        });
+    }
+
+    /// Writes a child's slice to the spool as it is.
+    pub fn keep(
+        &self,
+        files: &Arc<Files>,
+        (from, id): (NodeId, SliceId),
+        role: Arc<Role>,
+        slice: Buffer,
+    ) {
+        let (files, store) = (files.clone(), self.store.clone());
+        self.slice_job(move || {
+            if files.is_over() {
+                return None;
+            }
+            let piece = role.kept_piece(from, id.slice).expect("only children are kept");
+            let spool = files.spool(&store, id.lane);
+            let written = spool.and_then(|spool| spool.write(piece.offset, &slice));
+            drop(slice);
+            Some(match written {
+                Ok(()) => DiskEvent::Kept(from, id),
+                Err(why) => DiskEvent::WriteFailed(id.repair, why),
+            })
         });
     }
 
@@ -226,43 +254,64 @@ impl Disk {
     }
 }
 
-fn read_own(
-    files: &Files,
-    store: &Store,
-    pool: &Arc<Pool>,
+/// Where the sources of one slice are read.
+struct Place<'a> {
+    files: &'a Files,
+    store: &'a Store,
+    pool: &'a Arc<Pool>,
     id: SliceId,
-    role: &Role,
-) -> Result<Buffer, CopyFault> {
-    let copy = role.own.as_ref().expect("only helpers read").copy;
-    let mut slice = pool.take(role.own_bytes(id.slice));
-    let chunk = files.own(store, id.lane, copy);
-    let result = chunk.and_then(|chunk| {
-        let mut rest = &mut *slice;
-        role.own_pieces(id.slice).try_for_each(|piece| {
-            let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
-            rest = later;
-            chunk.read(piece.offset, now)
-        })
-    });
-    result.map_err(|damage| logged(copy, &damage))?;
-    Ok(slice)
+    role: &'a Role,
 }
 
-fn read_spool(
-    files: &Files,
-    store: &Store,
-    pool: &Arc<Pool>,
-    id: SliceId,
-    role: &Role,
-) -> Result<Buffer, CopyFault> {
-    let spool = files.spool(store, id.lane).map_err(|_| CopyFault::Corrupt)?;
-    let mut slice = pool.take(role.sinks.len() * role.result_bytes(id.slice));
-    let results = slice.chunks_mut(role.result_bytes(id.slice));
-    for (piece, result) in role.spool_pieces(id.slice).zip(results) {
-        let is_good = spool.read(piece.offset, result).is_ok_and(|is_good| is_good);
-        is_good.then_some(()).ok_or(CopyFault::Corrupt)?;
+impl Place<'_> {
+    fn read_own(&self) -> Result<(Source, Buffer), Failure> {
+        let copy = self.role.own.as_ref().expect("only helpers read").copy;
+        let mut slice = self.pool.take(self.role.own_bytes(self.id.slice));
+        let chunk = self.files.own(self.store, self.id.lane, copy);
+        let result = chunk.and_then(|chunk| {
+            let mut rest = &mut *slice;
+            self.role.own_pieces(self.id.slice).try_for_each(|piece| {
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
+                rest = later;
+                chunk.read(piece.offset, now)
+            })
+        });
+        let unusable = |damage| Failure::Source { copy, fault: logged(copy, &damage) };
+        result.map_err(unusable)?;
+        Ok((Source::Own, slice))
     }
-    Ok(slice)
+
+    /// Results that were spooled, one after the other.
+    fn read_results(&self) -> Result<Vec<(Source, Buffer)>, Failure> {
+        let result_bytes = self.role.result_bytes(self.id.slice);
+        let mut slice = self.pool.take(self.role.sinks.len() * result_bytes);
+        let results = slice.chunks_mut(result_bytes);
+        for (piece, result) in self.role.spool_pieces(self.id.slice).zip(results) {
+            self.unspool(piece.offset, result)?;
+        }
+        Ok(vec![(Source::Spool, slice)])
+    }
+
+    /// What was kept of each child, and the own bytes where there are some.
+    fn read_sources(&self) -> Result<Vec<(Source, Buffer)>, Failure> {
+        let own = self.role.own.iter().map(|_| self.read_own());
+        let kept = self.role.children.iter().map(|child| {
+            let piece = self.role.kept_piece(child.node, self.id.slice).expect("a child");
+            let mut slice = self.pool.take(piece.bytes as usize);
+            self.unspool(piece.offset, &mut slice)?;
+            Ok((Source::Child(child.node), slice))
+        });
+        own.chain(kept).collect()
+    }
+
+    fn unspool(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let spool = self.files.spool(self.store, self.id.lane)?;
+        match spool.read(offset, into) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Failure::Disk("the spool has other bytes than were written".into())),
+            Err(error) => Err(Failure::Disk(format!("the spool cannot be read back: {error}"))),
+        }
+    }
 }
 
 fn left(id: SliceId, written: Result<(), Failure>) -> DiskEvent {

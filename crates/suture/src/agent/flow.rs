@@ -31,7 +31,8 @@ pub struct Flow {
 /// The files of one repair.
 #[derive(Debug, Default)]
 pub struct Files {
-    target: OnceLock<TempChunk>,
+    /// An attempt that goes on with it shares it with jobs of the one before that still run.
+    target: OnceLock<Arc<TempChunk>>,
     own: Mutex<HashMap<u16, Arc<ChunkFile>>>,
     spools: Mutex<HashMap<u16, Arc<Spool>>>,
     /// The repair is over: jobs that still wait for a thread have become pointless.
@@ -48,17 +49,29 @@ impl Flow {
     pub fn take(&mut self, id: SliceId) -> Vec<(Source, Buffer)> {
         self.slices.remove(&(id.lane, id.slice)).unwrap_or_default()
     }
+
+    /// One source of a slice, if it is there.
+    pub fn take_one(&mut self, id: SliceId, wanted: Source) -> Option<Buffer> {
+        let Entry::Occupied(mut slot) = self.slices.entry((id.lane, id.slice)) else { return None };
+        let sources = slot.get_mut();
+        let at = sources.iter().position(|(source, _)| *source == wanted)?;
+        let (_, bytes) = sources.swap_remove(at);
+        if sources.is_empty() {
+            slot.remove();
+        }
+        Some(bytes)
+    }
 }
 
 impl Files {
     /// The chunk in the making is this file.
-    pub fn set_target(&self, target: TempChunk) {
+    pub fn set_target(&self, target: Arc<TempChunk>) {
         // A second one would be dropped, and its file with it.
         let _ = self.target.set(target);
     }
 
     /// The chunk in the making.
-    pub fn target(&self) -> Option<&TempChunk> {
+    pub fn target(&self) -> Option<&Arc<TempChunk>> {
         self.target.get()
     }
 

@@ -118,8 +118,9 @@ impl Service {
             }
             let data = &buffer[..bytes];
             let payload = Payload { bytes: bytes as u32, crc: crc32c(data) };
-            let flow = Flow { port: &self.uplink, purpose: Purpose::Client, shares: 1 };
+            let flow = Flow { port: &self.uplink, purpose: Purpose::Client };
             connection.write(&Frame::ReadData(payload).encode(), data, flow).await?;
+            connection.end_turn(flow);
             offset += bytes as u64;
         }
         Ok(())
@@ -180,7 +181,7 @@ impl Service {
         payload: Payload,
         mut buffer: Vec<u8>,
     ) -> Result<Vec<u8>, NetError> {
-        let flow = Flow { port: &self.downlink, purpose: Purpose::Client, shares: 1 };
+        let flow = Flow { port: &self.downlink, purpose: Purpose::Client };
         let (offset, bytes) = (arriving.received, payload.bytes as usize);
         if bytes as u64 > arriving.bytes - offset {
             return Err(NetError::Unexpected(Frame::WriteData(payload)));

@@ -9,10 +9,9 @@ use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
 use crate::cmd::codes;
-use crate::daemon::{self, StopSignals};
-use crate::demo::processes::{Processes, Setting};
+use crate::demo::processes::{Link, Processes, Setting};
 use crate::demo::run::{self, Measured, Scenario};
-use crate::demo::source;
+use crate::demo::{source, stage};
 use crate::outcome::{Outcome, bad_input};
 use crate::output::{Format, print_json, print_table, table};
 use crate::units::{format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate};
@@ -92,16 +91,9 @@ struct Conventional {
 /// Tells the story, then the table.
 pub fn run(args: Args) -> Result<Outcome> {
     check(&args)?;
-    let outcome = daemon::block_on(async {
-        let mut stop = daemon::stop_signals()?;
-        let folder = tempfile::Builder::new().prefix("suture-demo-").tempdir();
-        let folder = folder.context("cannot make a temporary folder")?;
-        // The folder goes whatever happens: dropping it removes it.
-        let told = tell(&args, &folder, &mut stop).await;
-        folder.close().context("cannot remove the demo's folder")?;
-        told
-    });
-    let (report, measured) = outcome?;
+    let (report, measured) = stage::perform("suture-demo-", args.keep, async |folder, stage| {
+        both_runs(&args, folder, stage).await
+    })?;
     match args.format {
         Format::Json => print_json(&report)?,
         Format::Text => print_text(&report, &measured),
@@ -134,30 +126,7 @@ fn check(args: &Args) -> Result<()> {
     codes::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))
 }
 
-/// Runs the scenario, and again with conventional repair; ends everything on Ctrl-C.
-async fn tell(
-    args: &Args,
-    folder: &TempDir,
-    stop: &mut StopSignals,
-) -> Result<(Report, Vec<Measured>)> {
-    let mut stage = None;
-    let told = tokio::select! {
-        told = both_runs(args, folder, &mut stage) => Some(told),
-        () = stop.received() => None,
-    };
-    // A process that ended by itself is a better reason than what followed from it.
-    let ended = stage.as_mut().map_or(Ok(()), Processes::check);
-    if let Some(processes) = stage
-        && let Some(kept) = processes.end(args.keep).await?
-    {
-        eprintln!("suture: everything is kept in {}", kept.display());
-    }
-    match told {
-        Some(told) => told.or_else(|error| ended.and(Err(error))),
-        None => bail!("interrupted; every process is ended and the folder is gone"),
-    }
-}
-
+/// Runs the scenario, and again with conventional repair.
 async fn both_runs(
     args: &Args,
     folder: &TempDir,
@@ -171,12 +140,6 @@ async fn both_runs(
         format_rate(args.link),
         format_size(args.chunk_size),
     ));
-    let schedule = args.policy.schedule;
-    if schedule.in_force() != schedule {
-        scenario.say(&format!(
-            "  note       the schedule '{schedule}' is not built yet; everything runs at once"
-        ));
-    }
     if scenario.setting.racks > 0 {
         scenario.say(&rack_line(args, scenario.setting.racks));
     }
@@ -230,7 +193,7 @@ async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
     let setting = Setting {
         agents: args.agents,
         racks: args.policy.needs_racks().map_or(0, |_| rack_count(&args.code, args.agents)),
-        link: Some(args.link),
+        links: vec![Link::equal(args.link)],
         memory: args.memory,
         policy: format!("{}", args.policy),
     };

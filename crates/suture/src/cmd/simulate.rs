@@ -8,6 +8,7 @@
 mod foreground;
 mod picture;
 mod report;
+mod straggler;
 mod text;
 mod timeline;
 
@@ -28,6 +29,7 @@ use suture_sim::simulate::{Outcome as Simulated, Overheads, Scenario, simulate};
 use suture_sim::trace::{Direction, Model, Trace};
 
 use self::foreground::ForegroundArg;
+use self::straggler::StragglerArg;
 use self::timeline::BUCKETS;
 use super::plan::{cpu_ns, outcome};
 use crate::input::{Damage, Input, InputArgs};
@@ -49,7 +51,7 @@ pub struct Args {
     /// A preset (suture, cr, ppr, rp, ...) or SHAPE/BALANCE/SCHEDULE, such as chain/greedy/all
     #[arg(long, value_name = "POLICY", default_value = "suture")]
     policy: Policy,
-    /// Show every preset side by side (and POLICY, if it is none)
+    /// Show every preset side by side, and POLICY under every schedule
     #[arg(long)]
     compare: bool,
     /// What uplinks have free: CSV, a row each second, a column each node, Mbit/s, no header; or
@@ -63,6 +65,10 @@ pub struct Args {
     /// many clients, such as ycsb-a:4
     #[arg(long, value_name = "W[:CLIENTS]", help_heading = "Links and applications")]
     foreground: Option<ForegroundArg>,
+    /// A node that keeps a part of its rates from some second on, and tells nobody, such as
+    /// n3:0.1:5..60; may be given several times
+    #[arg(long, value_name = "NODE:FACTOR[:FROM[..TO]]", help_heading = "Links and applications")]
+    straggler: Vec<StragglerArg>,
     /// Write how busy every link was, as CSV and as SVG
     #[arg(long, value_name = "DIR")]
     timeline: Option<PathBuf>,
@@ -138,9 +144,14 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn compare(question: Question<'_>, format: Format) -> Result<Outcome> {
     let asked = question.scenario.policy;
     let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
-    let is_preset = presets.contains(&asked);
     let mut results: Vec<(Policy, Result<Evaluation, Refusal>)> = Vec::new();
-    for policy in presets.into_iter().chain((!is_preset).then_some(asked)) {
+    let mut policies: Vec<Policy> = Vec::new();
+    for policy in presets.into_iter().chain([asked]).chain(asked.under_every_schedule()) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    for policy in policies {
         let result = question.evaluate(policy)?;
         if let Ok(evaluation) = &result {
             let name = policy.to_string().replace(['/', ':'], "-");
@@ -164,7 +175,8 @@ fn read_capacities(args: &Args, input: &Input) -> Result<Capacities> {
     let uplinks = read_trace(uplinks.as_deref(), "--uplink-trace", Direction::Up, input)?;
     let downlinks = &args.downlink_trace;
     let downlinks = read_trace(downlinks.as_deref(), "--downlink-trace", Direction::Down, input)?;
-    Ok(Capacities::new(input.cluster.clone(), uplinks, downlinks, Vec::new()))
+    let stragglers = straggler::find(&args.straggler, &input.cluster)?;
+    Ok(Capacities::new(input.cluster.clone(), uplinks, downlinks, stragglers))
 }
 
 fn read_trace(

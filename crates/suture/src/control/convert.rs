@@ -73,7 +73,7 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
             let copies = inventory.copies.into_iter().map(|copy| decode_copy(Some(copy)));
             FromAgent::Inventory(copies.collect::<Result<_, _>>()?)
         }
-        AgentWord::Heartbeat(beat) => FromAgent::Heartbeat(decode_heartbeat(beat)),
+        AgentWord::Heartbeat(beat) => FromAgent::Heartbeat(decode_heartbeat(beat)?),
         AgentWord::Stored(stored) => {
             FromAgent::Stored { repair: RepairId(stored.repair), copy: decode_copy(stored.copy)? }
         }
@@ -97,8 +97,18 @@ pub fn encode_to_agent(message: ToAgent, cluster: &Cluster) -> proto::Coordinato
             plan: json::write_plan(&task.plan, cluster),
             slice_bytes: task.slice_bytes,
             window: task.window,
+            gated: task.gated,
+            continues: task.continues.map(|repair| repair.0),
         }),
         ToAgent::Cancel(repair) => CoordinatorWord::Cancel(repair.0),
+        ToAgent::Release { repair, lane, child } => CoordinatorWord::Release(proto::Edge {
+            repair: repair.0,
+            lane: u32::from(lane),
+            child: child.0,
+        }),
+        ToAgent::Hold { repair, held } => {
+            CoordinatorWord::Hold(proto::Hold { repair: repair.0, held })
+        }
         ToAgent::Forget(repair) => CoordinatorWord::Forget(repair.0),
         ToAgent::Check(check) => CoordinatorWord::Check(encode_check(check)),
         ToAgent::Delete { epoch, copy } => {
@@ -120,6 +130,13 @@ pub fn decode_to_agent(word: CoordinatorWord, cluster: &Cluster) -> Result<ToAge
         }
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Box::new(decode_task(task, cluster)?)),
         CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),
+        CoordinatorWord::Release(edge) => {
+            let (repair, lane, child) = decode_edge(edge)?;
+            ToAgent::Release { repair, lane, child }
+        }
+        CoordinatorWord::Hold(hold) => {
+            ToAgent::Hold { repair: RepairId(hold.repair), held: hold.held }
+        }
         CoordinatorWord::Forget(repair) => ToAgent::Forget(RepairId(repair)),
         CoordinatorWord::Check(check) => ToAgent::Check(decode_check(check)?),
         CoordinatorWord::Delete(delete) => {
@@ -255,20 +272,32 @@ fn decode_hello(hello: proto::Hello) -> Hello {
 fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
     let progress =
         |(repair, bytes_done): (RepairId, u64)| proto::Progress { repair: repair.0, bytes_done };
+    let edge = |(repair, lane, child): (RepairId, u16, NodeId)| proto::Edge {
+        repair: repair.0,
+        lane: u32::from(lane),
+        child: child.0,
+    };
     proto::Heartbeat {
         incarnation: beat.incarnation,
         free_bytes: beat.free_bytes,
         running: beat.running.into_iter().map(progress).collect(),
+        arrived: beat.arrived.into_iter().map(edge).collect(),
     }
 }
 
-fn decode_heartbeat(beat: proto::Heartbeat) -> Heartbeat {
+fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
     let running = beat.running.into_iter().map(|p| (RepairId(p.repair), p.bytes_done));
-    Heartbeat {
+    Ok(Heartbeat {
         incarnation: beat.incarnation,
         free_bytes: beat.free_bytes,
         running: running.collect(),
-    }
+        arrived: beat.arrived.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
+    })
+}
+
+fn decode_edge(edge: proto::Edge) -> Result<(RepairId, u16, NodeId), Malformed> {
+    let lane = u16::try_from(edge.lane).map_err(|e| malformed("Edge.lane", e))?;
+    Ok((RepairId(edge.repair), lane, NodeId(edge.child)))
 }
 
 fn encode_failure(failure: Failure) -> proto::failed::Why {
@@ -314,6 +343,7 @@ fn encode_refusal(refusal: Refusal) -> proto::Refusal {
         Refusal::InvalidPlan => proto::Refusal::InvalidPlan,
         Refusal::NotAParticipant => proto::Refusal::NotAParticipant,
         Refusal::StaleEpoch => proto::Refusal::StaleEpoch,
+        Refusal::CannotContinue => proto::Refusal::CannotContinue,
     }
 }
 
@@ -323,6 +353,7 @@ fn decode_refusal(refusal: i32) -> Result<Refusal, Malformed> {
         Ok(proto::Refusal::InvalidPlan) => Ok(Refusal::InvalidPlan),
         Ok(proto::Refusal::NotAParticipant) => Ok(Refusal::NotAParticipant),
         Ok(proto::Refusal::StaleEpoch) => Ok(Refusal::StaleEpoch),
+        Ok(proto::Refusal::CannotContinue) => Ok(Refusal::CannotContinue),
         Ok(proto::Refusal::Unspecified) | Err(_) => {
             Err(malformed("Failed.refused", format!("unknown value {refusal}")))
         }
@@ -370,6 +401,8 @@ fn decode_task(task: proto::Task, cluster: &Cluster) -> Result<Task, Malformed> 
         plan: json::read_plan(&task.plan, cluster).map_err(|e| malformed("Task.plan", e))?,
         slice_bytes: task.slice_bytes,
         window: task.window,
+        gated: task.gated,
+        continues: task.continues.map(RepairId),
     })
 }
 

@@ -351,6 +351,7 @@ fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) 
         eta_seconds: driver.meter().eta_seconds(now, left),
         uptime_seconds: seconds(now),
         declared_seconds: milestones.declared_at.map(seconds),
+        started_seconds: milestones.started_at.map(seconds),
         committed_seconds: milestones.committed_at.map(seconds),
         planned_chunks: milestones.planned_chunks,
         planned_seconds: milestones.planned_seconds,

@@ -30,6 +30,8 @@ pub struct Meter {
 pub struct Milestones {
     /// A node was declared failed.
     pub declared_at: Option<Time>,
+    /// The first repair since then was dispatched.
+    pub started_at: Option<Time>,
     /// A location was committed.
     pub committed_at: Option<Time>,
     /// Chunks of the last batch of plans.
@@ -48,7 +50,13 @@ impl Meter {
     /// Remembers what a report says of the course of things.
     pub fn note(&mut self, now: Time, report: &Report) {
         match report {
-            Report::Node { health: Health::Failed, .. } => self.milestones.declared_at = Some(now),
+            Report::Node { health: Health::Failed, .. } => {
+                self.milestones.declared_at = Some(now);
+                self.milestones.started_at = None;
+            }
+            Report::Started { .. } => {
+                self.milestones.started_at.get_or_insert(now);
+            }
             Report::Committed { .. } => self.milestones.committed_at = Some(now),
             Report::Planned { chunks, max_load_seconds } => {
                 self.milestones.planned_chunks = *chunks as u64;

@@ -33,6 +33,7 @@ pub fn log(report: &Report, cluster: &Cluster) {
             let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");
             debug!(%repair, stripe = %plan.stripe, destinations, "repair began");
         }
+        Report::Replaced { repair, by } => debug!(%repair, %by, "repair goes on another way"),
         Report::Committed { repair, copy, node, bytes } => {
             debug!(%repair, %copy, node = name(node), size = format_size(*bytes), "chunk rebuilt");
         }

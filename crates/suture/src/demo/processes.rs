@@ -20,6 +20,22 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 /// Lines of a log that are shown when its process has failed.
 const LOG_LINES_SHOWN: usize = 12;
 
+/// What a link carries, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// What its node sends.
+    pub up: f64,
+    /// What its node receives.
+    pub down: f64,
+}
+
+impl Link {
+    /// The same both ways.
+    pub fn equal(rate: f64) -> Link {
+        Link { up: rate, down: rate }
+    }
+}
+
 /// What the agents of a demo are limited to and how the coordinator repairs.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -27,13 +43,24 @@ pub struct Setting {
     pub agents: usize,
     /// In how many racks they are; 0: in none.
     pub racks: usize,
-    /// Bytes per second of each link, each way; `None` for no limit.
-    pub link: Option<f64>,
+    /// The links, agent by agent and then from the first again; none: no limits.
+    pub links: Vec<Link>,
     /// Memory of each agent.
     pub memory: u64,
     /// The repair policy.
     pub policy: String,
 }
+
+impl Setting {
+    /// The link of the agent that is called so, if it has limits.
+    pub fn link_of(&self, name: &str) -> Option<Link> {
+        let number: usize = name.strip_prefix(AGENT_PREFIX)?.parse().ok()?;
+        self.links.iter().cycle().nth(number.checked_sub(1)?).copied()
+    }
+}
+
+/// Before the number of an agent among the processes.
+const AGENT_PREFIX: &str = "node-";
 
 /// The name of the coordinator among the processes.
 const COORDINATOR: &str = "coordinator";
@@ -43,8 +70,8 @@ pub struct Processes {
     folder: TempDir,
     /// Each from the moment it was started, so that none is forgotten whatever comes.
     children: Vec<(String, Child)>,
-    /// The agent that was killed on purpose.
-    killed: Option<String>,
+    /// The agents that were killed on purpose.
+    killed: Vec<String>,
     /// Where the coordinator listens.
     pub address: String,
 }
@@ -52,7 +79,7 @@ pub struct Processes {
 impl Processes {
     /// None yet.
     pub fn new(folder: TempDir) -> Processes {
-        Processes { folder, children: Vec::new(), killed: None, address: String::new() }
+        Processes { folder, children: Vec::new(), killed: Vec::new(), address: String::new() }
     }
 
     /// Starts the coordinator.
@@ -65,9 +92,13 @@ impl Processes {
     /// Starts one more agent; the first is `node-01`.
     pub async fn start_agent(&mut self, setting: &Setting) -> Result<()> {
         let number = self.children.len();
-        let name = format!("node-{number:02}");
+        let name = format!("{AGENT_PREFIX}{number:02}");
         let rack = (number - 1) * setting.racks / setting.agents + 1;
         let mut text = agent_config(&name, &self.path(&name), &self.address, setting);
+        if let Some(link) = setting.link_of(&name) {
+            let (up, down) = (link.up.round(), link.down.round());
+            text.insert_str(0, &format!("uplink = \"{up}B\"\ndownlink = \"{down}B\"\n"));
+        }
         if setting.racks > 0 {
             text.insert_str(0, &format!("rack = \"rack-{rack}\"\n"));
         }
@@ -81,7 +112,7 @@ impl Processes {
         let (_, child) = agent.with_context(|| format!("no agent is called {name}"))?;
         let id = child.id().with_context(|| format!("{name} has already ended"))?;
         child.kill().await.with_context(|| format!("cannot kill {name}"))?;
-        self.killed = Some(name.to_string());
+        self.killed.push(name.to_string());
         Ok(id)
     }
 
@@ -91,10 +122,10 @@ impl Processes {
         agents.filter_map(|(_, child)| peak_memory(child.id()?)).max()
     }
 
-    /// An error if a process ended that should not have; the one that was killed should have.
+    /// An error if a process ended that should not have; those that were killed should have.
     pub fn check(&mut self) -> Result<()> {
         for (name, child) in &mut self.children {
-            if self.killed.as_ref() != Some(&*name)
+            if !self.killed.contains(name)
                 && let Some(status) = child.try_wait()?
             {
                 let log = self.folder.path().join(&*name).join("log");
@@ -164,16 +195,9 @@ fn coordinator_config(folder: &Path, setting: &Setting) -> String {
 }
 
 fn agent_config(name: &str, folder: &Path, coordinator: &str, setting: &Setting) -> String {
-    let link = match setting.link {
-        Some(link) => {
-            let rate = format!("{}B", link.round());
-            format!("uplink = \"{rate}\"\ndownlink = \"{rate}\"\n")
-        }
-        None => String::new(),
-    };
     format!(
         "name = \"{name}\"\ncoordinator = \"{coordinator}\"\nlisten = \"127.0.0.1:0\"\n\
-         data_dir = {}\nmemory = \"{}B\"\n{link}\n[timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
+         data_dir = {}\nmemory = \"{}B\"\n\n[timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
         quoted(&folder.join("data")),
         setting.memory,
     )

@@ -132,7 +132,8 @@ impl Scenario {
     }
 }
 
-async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Result<Client> {
+/// Starts the agents and waits until all have joined.
+pub async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Result<Client> {
     let mut client = client::connect(&processes.address).await?;
     for _ in 0..scenario.setting.agents {
         processes.start_agent(&scenario.setting).await?;
@@ -151,7 +152,8 @@ async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Result<
     }
 }
 
-async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
+/// Stores the sources; says what that took.
+pub async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
     let began = Instant::now();
     let progress = Arc::new(Progress::bytes(scenario.format, "storing", scenario.bytes()));
     let (mut stripes, mut stored_bytes) = (0, 0);

@@ -40,17 +40,18 @@ pub struct Connection {
     patience: Duration,
     header: [u8; HEADER_BYTES],
     filled: usize,
+    /// What is left of the last turn, in the direction in which payload moves.
+    turn: usize,
 }
 
-/// How payload is to be moved: within which limits, on behalf of whom.
+/// How payload is to be moved: within which limits, on behalf of whom. One connection carries
+/// payload in one direction at a time, always for the same port.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a> {
     /// The direction's limits.
     pub port: &'a Port,
     /// Which of them apply.
     pub purpose: Purpose,
-    /// How many lanes the connection carries.
-    pub shares: usize,
 }
 
 /// Why a connection is of no more use.
@@ -144,7 +145,7 @@ impl Connection {
             sockopt::set_socket_send_buffer_size(&stream, bytes)?;
             sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
         }
-        Ok(Connection { stream, patience: PATIENCE, header: [0; HEADER_BYTES], filled: 0 })
+        Ok(Connection { stream, patience: PATIENCE, header: [0; HEADER_BYTES], filled: 0, turn: 0 })
     }
 
     /// Waits that long for the other side from now on.
@@ -193,8 +194,12 @@ impl Connection {
     ) -> Result<(), NetError> {
         let mut rest = into;
         while !rest.is_empty() {
-            let turn = flow.port.turn(flow.purpose, flow.shares).await;
-            let (now, later) = rest.split_at_mut(rest.len().min(turn.limit()));
+            if self.turn == 0 {
+                // Whoever has nothing to read yet is not to be paid for.
+                self.wait("receiving", self.stream.readable()).await?;
+            }
+            self.take_turn(flow).await;
+            let (now, later) = rest.split_at_mut(rest.len().min(self.turn));
             // What follows the payload is the next header, and comes along for nothing.
             let is_last = later.is_empty() && following == 0;
             let next = if is_last { &mut self.header[..] } else { &mut [] };
@@ -203,18 +208,33 @@ impl Connection {
                 Ok(0) => return Err(NetError::Closed),
                 Ok(bytes) => {
                     let payload = bytes.min(now.len());
-                    turn.pay(payload);
+                    self.turn -= payload;
                     self.filled = bytes - payload;
                     rest = &mut rest[payload..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    drop(turn);
+                    self.end_turn(flow);
                     self.wait("receiving", self.stream.readable()).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
+        if following == 0 && self.filled < HEADER_BYTES {
+            self.end_turn(flow);
+        }
         Ok(())
+    }
+
+    /// Gives back what is left of the turn: there is nothing to be moved for now. To be called
+    /// after `write` unless more follows at once.
+    pub fn end_turn(&mut self, flow: Flow<'_>) {
+        flow.port.give_back(flow.purpose, std::mem::take(&mut self.turn));
+    }
+
+    async fn take_turn(&mut self, flow: Flow<'_>) {
+        if self.turn == 0 {
+            self.turn = flow.port.turn(flow.purpose).await;
+        }
     }
 
     /// Reads payload that nobody wants. It crossed the link all the same.
@@ -232,7 +252,7 @@ impl Connection {
     /// Sends a header without payload.
     pub async fn write_frame(&mut self, frame: Frame) -> Result<(), NetError> {
         let nothing = Port::unlimited();
-        let flow = Flow { port: &nothing, purpose: Purpose::Client, shares: 1 };
+        let flow = Flow { port: &nothing, purpose: Purpose::Client };
         self.write(&frame.encode(), &[], flow).await
     }
 
@@ -244,23 +264,19 @@ impl Connection {
         flow: Flow<'_>,
     ) -> Result<(), NetError> {
         while !headers.is_empty() || !payload.is_empty() {
-            let turn = match payload {
-                [] => None,
-                _ => Some(flow.port.turn(flow.purpose, flow.shares).await),
-            };
-            let limit = turn.as_ref().map_or(0, |turn| turn.limit());
-            let now = &payload[..payload.len().min(limit)];
+            if !payload.is_empty() {
+                self.take_turn(flow).await;
+            }
+            let now = &payload[..payload.len().min(self.turn)];
             match self.stream.try_write_vectored(&[IoSlice::new(headers), IoSlice::new(now)]) {
                 Ok(bytes) => {
                     let (before, after) = (bytes.min(headers.len()), bytes);
                     headers = &headers[before..];
                     payload = &payload[after - before..];
-                    if let Some(turn) = turn {
-                        turn.pay(after - before);
-                    }
+                    self.turn -= after - before;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    drop(turn);
+                    self.end_turn(flow);
                     self.wait("sending", self.stream.writable()).await?;
                 }
                 Err(error) => return Err(error.into()),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_repair::agent::SliceId;
-use suture_repair::id::{NodeId, RepairId};
+use suture_repair::id::NodeId;
 use suture_repair::wire::{ClusterId, Frame, Payload, Who};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -22,6 +22,7 @@ use tracing::{debug, warn};
 use super::NetEvent;
 use super::connection::{Connection, Flow, NetError};
 use super::grants::Grants;
+use super::round::Round;
 use crate::buffer::{Buffer, Pool};
 use crate::checksum::crc32c;
 use crate::limit::{Port, Purpose};
@@ -122,15 +123,16 @@ async fn receive(door: &Door, mut connection: Connection, peer: NodeId, number: 
 
 /// Reads until the connection breaks or the agent stops.
 async fn read_all(door: &Door, connection: &mut Connection, peer: NodeId) -> Result<(), NetError> {
-    let mut recent = RecentLanes::default();
+    let mut round = Round::default();
     loop {
         let event = match connection.read_frame().await? {
             Frame::Grant { repair, lane, upto } => {
                 NetEvent::Granted { from: peer, repair, lane, upto }
             }
             Frame::Slice { id, payload } => {
-                let shares = recent.note((id.repair, id.lane));
-                match read_slice(door, connection, (peer, id), payload, shares).await? {
+                let round_bytes = round.note((id.repair, id.lane), payload.bytes.into());
+                let purpose = Purpose::Repair { round_bytes };
+                match read_slice(door, connection, (peer, id), payload, purpose).await? {
                     Some(slice) => NetEvent::Arrived { from: peer, id, slice },
                     None => continue,
                 }
@@ -149,9 +151,9 @@ async fn read_slice(
     connection: &mut Connection,
     (peer, id): (NodeId, SliceId),
     payload: Payload,
-    shares: usize,
+    purpose: Purpose,
 ) -> Result<Option<Buffer>, NetError> {
-    let flow = Flow { port: &door.downlink, purpose: Purpose::Repair, shares };
+    let flow = Flow { port: &door.downlink, purpose };
     if !door.grants.admit(peer, id) {
         connection.skip_payload(payload.bytes, flow).await?;
         return Ok(None);
@@ -164,35 +166,8 @@ async fn read_slice(
     Ok(Some(slice))
 }
 
-/// The lanes of the last few slices: how many shares of the downlink the connection asks for. The
-/// sender serves its lanes in turn, so as many lanes as it has appear among as many slices.
-#[derive(Debug, Default)]
-struct RecentLanes([Option<(RepairId, u16)>; 4], usize);
-
-impl RecentLanes {
-    fn note(&mut self, lane: (RepairId, u16)) -> usize {
-        let RecentLanes(recent, next) = self;
-        recent[*next] = Some(lane);
-        *next = (*next + 1) % recent.len();
-        let is_first = |at: &usize| recent[*at].is_some() && !recent[..*at].contains(&recent[*at]);
-        (0..recent.len()).filter(is_first).count()
-    }
-}
-
 impl Door {
     fn peers(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lanes_are_counted_by_their_latest_slices() {
-        let mut recent = RecentLanes::default();
-        let shares = [1, 2, 1, 2, 3, 3, 3, 3].map(|repair| recent.note((RepairId(repair), 0)));
-        assert_eq!(shares, [1, 2, 2, 2, 3, 3, 2, 1]);
     }
 }

@@ -20,6 +20,7 @@ use tracing::{debug, warn};
 
 use super::NetEvent;
 use super::connection::{Connection, Flow, NetError};
+use super::round::Round;
 use crate::checksum::crc32c;
 use crate::combination::Pending;
 use crate::limit::{Port, Purpose};
@@ -127,11 +128,14 @@ async fn send_all(
     events: &mpsc::Sender<NetEvent>,
 ) -> Result<(), NetError> {
     let mut queue = Queue::default();
+    let mut round = Round::default();
+    let mut purpose = Purpose::Repair { round_bytes: 0 };
     loop {
         while let Ok(item) = inbox.try_recv() {
             queue.add(item);
         }
         if queue.is_empty() {
+            connection.end_turn(Flow { port: &to.uplink, purpose });
             tokio::select! {
                 item = inbox.recv() => match item {
                     Some(item) => queue.add(item),
@@ -142,16 +146,16 @@ async fn send_all(
             }
             continue;
         }
-        let shares = queue.lanes.len();
-        let flow = Flow { port: &to.uplink, purpose: Purpose::Repair, shares };
         let mut headers = std::mem::take(&mut queue.grants);
         match queue.next() {
-            None => connection.write(&headers, &[], flow).await?,
+            None => connection.write(&headers, &[], Flow { port: &to.uplink, purpose }).await?,
             Some((id, pending)) => {
                 let slice = pending.compute();
                 let payload = Payload { bytes: slice.len() as u32, crc: crc32c(&slice) };
                 headers.extend(Frame::Slice { id, payload }.encode());
-                connection.write(&headers, &slice, flow).await?;
+                let round_bytes = round.note((id.repair, id.lane), slice.len() as u64);
+                purpose = Purpose::Repair { round_bytes };
+                connection.write(&headers, &slice, Flow { port: &to.uplink, purpose }).await?;
                 drop(slice);
                 let _ = events.send(NetEvent::Left(id)).await;
             }

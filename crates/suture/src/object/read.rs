@@ -86,6 +86,18 @@ impl Lookup {
         Ok(Lookup { object, cluster: ClusterId(head.cluster), nodes, parts })
     }
 
+    /// All stripes of the object, in order.
+    pub async fn stripes(mut self) -> Result<Vec<Stripe>> {
+        let mut stripes = Vec::new();
+        loop {
+            let page = self.next().await?;
+            if page.is_empty() {
+                return Ok(stripes);
+            }
+            stripes.extend(page.into_iter().map(|entry| entry.stripe));
+        }
+    }
+
     async fn next(&mut self) -> Result<Vec<ObjectStripe>> {
         let Some(reply) = self.parts.message().await.map_err(refusal)? else {
             return Ok(Vec::new());

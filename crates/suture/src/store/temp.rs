@@ -1,4 +1,4 @@
-//! Files in the making: chunks that are being rebuilt or put, and spooled sums.
+//! Files in the making: chunks that are being rebuilt or put, and spooled slices.
 //!
 //! Place: ... slices flow -> [chunk proven and durable] -> commit ...
 //! Both vanish with their value, so whatever drops a repair drops its files too; what a crash
@@ -28,7 +28,7 @@ pub struct TempChunk {
     bytes: u64,
 }
 
-/// Sums of a lane that wait on disk for the rest of it.
+/// Slices of a lane that wait on disk for the rest of it.
 #[derive(Debug)]
 pub struct Spool {
     file: TempFile,

@@ -263,5 +263,13 @@ pub fn task(
         period: None,
         lanes: trees.iter().enumerate().map(lane).collect(),
     };
-    Task { repair, stripe: stripe.clone(), plan, slice_bytes: 16 * 1024, window: 4 }
+    Task {
+        repair,
+        stripe: stripe.clone(),
+        plan,
+        slice_bytes: 16 * 1024,
+        window: 4,
+        gated: false,
+        continues: None,
+    }
 }

@@ -31,7 +31,7 @@ pub fn print(question: &Question<'_>, evaluation: &Evaluation) -> Result<()> {
             writeln!(out, "\n{}", applications(question, &interference, operations))?;
         }
     }
-    out += &notes(question, evaluation.policy);
+    out += notes(question);
     out += &unrepairable(&evaluation.unrepairable)?;
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())
@@ -60,9 +60,6 @@ pub fn print_comparison(
     if let Some(evaluation) = served.first() {
         out += &unrepairable(&evaluation.unrepairable)?;
     }
-    let served = results.iter().filter(|(_, result)| result.is_ok());
-    let served: Vec<Policy> = served.map(|(policy, _)| *policy).collect();
-    out += &unbuilt(&served);
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())
 }
@@ -197,21 +194,9 @@ fn applications(question: &Question<'_>, all: &Interference, operations: usize) 
 }
 
 /// What a reader must know to compare.
-fn notes(question: &Question<'_>, policy: Policy) -> String {
-    let mut out = unbuilt(&[policy]);
-    if question.scenario.capacities.is_traced() {
-        out += "\nLinks follow a trace; the bound counts what they have until then.\n";
+fn notes(question: &Question<'_>) -> &'static str {
+    match question.scenario.capacities.is_traced() {
+        true => "\nLinks follow a trace; the bound counts what they have until then.\n",
+        false => "",
     }
-    out
-}
-
-/// Which schedules are not those that were asked for.
-fn unbuilt(policies: &[Policy]) -> String {
-    let is_unbuilt = |policy: &&Policy| policy.schedule.in_force() != policy.schedule;
-    let unbuilt: Vec<String> = policies.iter().filter(is_unbuilt).map(Policy::to_string).collect();
-    if unbuilt.is_empty() {
-        return String::new();
-    }
-    let names = unbuilt.join(", ");
-    format!("\nNot built yet is the schedule of {names}; everything runs at once instead.\n")
 }

@@ -42,7 +42,10 @@ fn task(seed: u64) -> Task {
         survivors: &survivors,
     };
     let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
-    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes: 1024, window: 4 }
+    let (slice_bytes, window) = (1024, 4);
+    let (gated, continues) =
+        (seed.is_multiple_of(2), seed.is_multiple_of(3).then_some(RepairId(seed)));
+    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes, window, gated, continues }
 }
 
 /// Through bytes, as on the wire.
@@ -61,8 +64,13 @@ fn failures() -> Vec<Failure> {
         Failure::Stalled,
         Failure::Disk("it burns".into()),
     ];
-    let refusals =
-        [Refusal::Ability, Refusal::InvalidPlan, Refusal::NotAParticipant, Refusal::StaleEpoch];
+    let refusals = [
+        Refusal::Ability,
+        Refusal::InvalidPlan,
+        Refusal::NotAParticipant,
+        Refusal::StaleEpoch,
+        Refusal::CannotContinue,
+    ];
     failures.extend(refusals.map(Failure::Refused));
     failures
 }
@@ -73,11 +81,12 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
     let abilities = Abilities { partial: true, combined: false, traces: true, finished: false };
     let hello = Hello { incarnation: 1, abilities, pool_bytes: 2, free_bytes: 3 };
     let running = vec![(repair, 17), (RepairId(0), 0)];
+    let arrived = vec![(repair, 3, NodeId(4)), (RepairId(0), u16::MAX, NodeId(0))];
     let mut words = vec![
         FromAgent::Hello(hello),
         FromAgent::Inventory(vec![copy(), copy()]),
         FromAgent::Inventory(vec![]),
-        FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running }),
+        FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running, arrived }),
         FromAgent::Stored { repair, copy: copy() },
         FromAgent::Verified(Check { copy: copy(), excess: None }),
         FromAgent::Verified(Check { copy: copy(), excess: Some((NodeId(0), copy())) }),
@@ -99,6 +108,8 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
         ToAgent::Check(Check { copy: copy(), excess: Some((NodeId(3), copy())) }),
         ToAgent::Delete { epoch: u32::MAX, copy: copy() },
         ToAgent::List,
+        ToAgent::Release { repair: RepairId(3), lane: u16::MAX, child: NodeId(2) },
+        ToAgent::Hold { repair: RepairId(3), held: true },
     ];
     words.extend((0..200).map(|seed| ToAgent::Dispatch(Box::new(task(seed)))));
     for word in words {

@@ -1,0 +1,82 @@
+//! Words that come before the dispatch that they belong to.
+//!
+//! Place: ... admit -> [dispatch -> slices flow] -> chunk proven and durable -> ...
+//! Peers and coordinator talk over different connections, so a parent's grant, or a release that
+//! was said again, may overtake the task. Both are remembered until it comes: a grant is not said
+//! twice. Bounded; the oldest repairs are forgotten first, and only then does a word get lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{NodeId, RepairId};
+
+/// Words of each kind that are remembered.
+const EARLY_MAX: usize = 4096;
+
+/// An edge of a repair's lane, by the node at its other end.
+pub(super) type Edge = (RepairId, u16, NodeId);
+
+/// What was said too early.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// By parent: it takes all slices below the number.
+    grants: BTreeMap<Edge, u32>,
+    /// By child.
+    releases: BTreeSet<Edge>,
+}
+
+impl Early {
+    /// A parent takes all slices below `upto`.
+    pub fn grant(&mut self, edge: Edge, upto: u32) {
+        let granted = self.grants.entry(edge).or_default();
+        *granted = upto.max(*granted);
+        if self.grants.len() > EARLY_MAX {
+            self.grants.pop_first();
+        }
+    }
+
+    /// A child may send.
+    pub fn release(&mut self, edge: Edge) {
+        self.releases.insert(edge);
+        if self.releases.len() > EARLY_MAX {
+            self.releases.pop_first();
+        }
+    }
+
+    /// What the parent granted, once.
+    pub fn granted(&mut self, edge: Edge) -> Option<u32> {
+        self.grants.remove(&edge)
+    }
+
+    /// Whether the child was released, once.
+    pub fn released(&mut self, edge: Edge) -> bool {
+        self.releases.remove(&edge)
+    }
+
+    /// Drops everything of a repair.
+    pub fn forget(&mut self, repair: RepairId) {
+        self.grants.retain(|(early, _, _), _| *early != repair);
+        self.releases.retain(|(early, _, _)| *early != repair);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_words_are_given_once_and_the_oldest_are_forgotten() {
+        let edge = |repair| (RepairId(repair), 0, NodeId(1));
+        let mut early = Early::default();
+        early.grant(edge(1), 3);
+        early.grant(edge(1), 2);
+        early.release(edge(1));
+        assert_eq!((early.granted(edge(1)), early.granted(edge(1))), (Some(3), None));
+        assert!(early.released(edge(1)) && !early.released(edge(1)));
+        let last = EARLY_MAX as u64 + 1;
+        (1..=last).for_each(|repair| early.grant(edge(repair), 1));
+        (1..=last).for_each(|repair| early.release(edge(repair)));
+        assert!(early.granted(edge(1)).is_none() && !early.released(edge(1)));
+        early.forget(RepairId(last));
+        assert!(early.granted(edge(last)).is_none() && early.released(edge(2)));
+    }
+}

@@ -1,0 +1,131 @@
+//! One child of a gated lane: closed until it is released, and how much of it is kept by then.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
+//! What a child sends is written to the spool in whatever order it comes, so each child moves at
+//! its own pace and none waits for another. The window counts from the first slice that is not on
+//! disk yet; so there are never more of them in memory than were reserved.
+//!
+//! Arithmetic: each byte that arrives is written and read once more. Kept in memory instead, the
+//! six chunks of 64 MiB that one destination waits for would be 384 MiB, for each repair.
+//!
+//! Invariant: `kept <= promised <= kept + window`.
+
+/// Slice bookkeeping of one child whose slices are kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gate {
+    released: bool,
+    /// The child was granted all slices below this.
+    promised: u32,
+    /// All slices below this are on disk.
+    kept: u32,
+    /// Slices that have come: bit i is slice `kept + i`.
+    arrived: u32,
+    /// Those of them that are on disk.
+    written: u32,
+}
+
+impl Gate {
+    /// The coordinator lets this child send. Once is enough; more does no harm.
+    pub fn release(&mut self) {
+        self.released = true;
+    }
+
+    /// The slices that the child is to be granted anew, if it is worth a message.
+    pub fn grant(&mut self, window: u32, count: u32) -> Option<u32> {
+        let horizon = (self.kept + window).min(count);
+        let more = horizon - self.promised;
+        let worth = more > 0 && (more >= window.div_ceil(2) || horizon == count);
+        if !self.released || !worth {
+            return None;
+        }
+        self.promised = horizon;
+        Some(horizon)
+    }
+
+    /// Whether a slice was granted and has not come.
+    pub fn wants(&self, slice: u32) -> bool {
+        (self.kept..self.promised).contains(&slice) && self.arrived & self.bit(slice) == 0
+    }
+
+    /// A slice is in memory. Must be wanted.
+    pub fn on_arrived(&mut self, slice: u32) {
+        self.arrived |= self.bit(slice);
+    }
+
+    /// A slice that arrived is on disk.
+    pub fn on_kept(&mut self, slice: u32) {
+        assert!(slice >= self.kept && self.arrived & self.bit(slice) != 0, "slice {slice}");
+        self.written |= self.bit(slice);
+        while self.written & 1 == 1 {
+            self.written >>= 1;
+            self.arrived >>= 1;
+            self.kept += 1;
+        }
+    }
+
+    /// Whether slices are still to come.
+    pub fn awaits(&self, count: u32) -> bool {
+        self.kept + self.arrived.trailing_ones() < count
+    }
+
+    /// Whether every slice is on disk.
+    pub fn is_full(&self, count: u32) -> bool {
+        self.kept == count
+    }
+
+    /// Whether a slice is on its way here, or to the disk.
+    pub fn is_owed(&self) -> bool {
+        self.promised > self.kept
+    }
+
+    /// How many slices are on disk.
+    pub fn kept(&self) -> u32 {
+        self.kept + self.written.count_ones()
+    }
+
+    fn bit(&self, slice: u32) -> u32 {
+        1 << (slice - self.kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_grants_nothing_before_it_is_released_and_then_a_window() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.grant(4, 10), None);
+        assert!(!gate.wants(0) && !gate.is_owed() && gate.awaits(10));
+        gate.release();
+        gate.release();
+        assert_eq!((gate.grant(4, 10), gate.grant(4, 10)), (Some(4), None));
+        assert!(gate.wants(3) && !gate.wants(4) && gate.is_owed());
+    }
+
+    #[test]
+    fn slices_are_kept_in_any_order_and_never_more_than_a_window_is_in_memory() {
+        for window in [1, 3, 32] {
+            let (count, mut gate) = (100, Gate::default());
+            gate.release();
+            let (mut granted, mut kept) = (0, 0);
+            while !gate.is_full(count) {
+                let upto = gate.grant(window, count).expect("everything granted is kept");
+                assert!(upto <= kept + window);
+                // Backwards, and each of them twice.
+                for slice in (granted..upto).rev() {
+                    assert!(gate.wants(slice));
+                    gate.on_arrived(slice);
+                    assert!(!gate.wants(slice));
+                    assert!(gate.is_owed());
+                    gate.on_kept(slice);
+                    kept += 1;
+                    assert_eq!(gate.kept(), kept);
+                }
+                granted = upto;
+            }
+            assert!(!gate.awaits(count) && !gate.is_owed());
+            assert_eq!(gate.grant(window, count), None);
+        }
+    }
+}

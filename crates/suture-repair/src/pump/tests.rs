@@ -1,0 +1,286 @@
+//! The pump by itself: what it asks for, in which order, and never more than a window of it.
+//!
+//! Place: beside `pump.rs`; the tests play driver, children and parents.
+
+use super::*;
+use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use crate::plan::{Lane, Mode, Plan, Range, Start};
+use crate::role::{Child, Own, Rows, Work};
+
+const CHILD: NodeId = NodeId(1);
+const PARENT: NodeId = NodeId(2);
+
+fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<Role> {
+    let range = Range { from: 0, to: 1000 };
+    let lost = vec![ChunkIndex(0)];
+    let (decoder, scheme) = (None, None);
+    let mode = Mode::Streamed;
+    let lane = Lane { range, lost: lost.clone(), mode, decoder, scheme, edges: vec![] };
+    let plan = Plan {
+        stripe: StripeId(0),
+        lost,
+        destinations: [].into(),
+        start: Start::Now,
+        range,
+        period: None,
+        lanes: vec![],
+    };
+    let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(1), stamp: Stamp(0) };
+    let rows = Rows::bytes_wide(1);
+    let child = |&node: &NodeId| Child { node, rows: rows.clone() };
+    let children = children.iter().map(child).collect();
+    let own = own.then_some(Own { copy, reads: vec![0], part: None, rows });
+    Arc::new(Role {
+        own,
+        children,
+        work: Work::Sum { coefficient: 3 },
+        sinks: sinks.to_vec(),
+        spools,
+        // Ten slices of 100 bytes.
+        windows: plan.windows(&lane, 100),
+        sub_chunk_count: 1,
+        chunk_bytes: 1000,
+    })
+}
+
+fn steps(pump: &mut Pump) -> Vec<Step> {
+    std::iter::from_fn(|| pump.poll()).collect()
+}
+
+#[test]
+fn a_leaf_reads_and_sends_only_what_its_parent_takes() {
+    let mut pump = Pump::new(role(true, &[], &[Sink::Forward(PARENT)], Spools::Nothing), 4);
+    pump.open();
+    assert_eq!(steps(&mut pump), []);
+    pump.on_granted(PARENT, 2);
+    assert_eq!(steps(&mut pump), [Step::ReadOwn(0), Step::ReadOwn(1)]);
+    pump.on_read(1);
+    assert_eq!(steps(&mut pump), [], "in order");
+    pump.on_read(0);
+    assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
+    pump.on_granted(PARENT, 1);
+    pump.on_left(1);
+    assert_eq!(steps(&mut pump), [], "an old grant takes nothing back");
+}
+
+#[test]
+fn a_slice_that_comes_twice_or_ungranted_is_not_wanted() {
+    let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Store], Spools::Nothing), 4);
+    assert!(!pump.wants(CHILD, 0), "not open yet");
+    pump.open();
+    assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 4)]);
+    assert!(!pump.wants(CHILD, 4) && !pump.wants(PARENT, 0));
+    pump.on_arrived(CHILD, 1);
+    assert!(!pump.wants(CHILD, 1) && pump.wants(CHILD, 0));
+    pump.on_arrived(CHILD, 0);
+    assert_eq!(steps(&mut pump), [Step::Deliver(0), Step::Deliver(1)]);
+    assert!(!pump.wants(CHILD, 0));
+}
+
+#[test]
+fn memory_never_holds_more_than_a_window_of_each_source() {
+    let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Forward(PARENT)], Spools::Nothing), 3);
+    pump.open();
+    pump.on_granted(PARENT, 10);
+    let (mut own, mut child, mut granted, mut forwarded) = (0, 0, 0, 0);
+    for _ in 0..100 {
+        for step in steps(&mut pump) {
+            match step {
+                Step::ReadOwn(slice) => {
+                    own += 1;
+                    assert!(slice < forwarded + 3, "read too far ahead");
+                    pump.on_read(slice);
+                }
+                Step::Grant(_, upto) => {
+                    assert!(upto <= forwarded + 3, "granted too far ahead");
+                    granted = upto;
+                }
+                Step::Deliver(slice) => {
+                    assert_eq!(slice, forwarded);
+                    pump.on_left(slice);
+                    forwarded += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if child < granted {
+            pump.on_arrived(CHILD, child);
+            child += 1;
+        }
+    }
+    assert_eq!((own, child, forwarded, pump.is_done()), (10, 10, 10, true));
+    assert!(!pump.awaits(CHILD) && !pump.feeds(PARENT));
+}
+
+#[test]
+fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
+    let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Forward(PARENT)], Spools::Results), 4);
+    pump.open();
+    pump.on_granted(PARENT, 10);
+    let (mut arrived, mut spooled, mut forwarded) = (0, 0, 0);
+    for _ in 0..200 {
+        for step in steps(&mut pump) {
+            match step {
+                Step::Spool(slice) => {
+                    spooled += 1;
+                    pump.on_left(slice);
+                }
+                Step::ReadSpool(slice) => {
+                    assert_eq!(spooled, 10);
+                    pump.on_read(slice);
+                }
+                Step::Deliver(slice) => {
+                    forwarded += 1;
+                    pump.on_left(slice);
+                }
+                Step::Grant(..) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        if pump.wants(CHILD, arrived) {
+            pump.on_arrived(CHILD, arrived);
+            arrived += 1;
+        }
+    }
+    assert_eq!((spooled, forwarded, pump.is_done()), (10, 10, true));
+}
+
+#[test]
+fn a_decoder_goes_as_fast_as_its_slowest_parent() {
+    const OTHER: NodeId = NodeId(3);
+    let sinks = [Sink::Store, Sink::Forward(PARENT), Sink::Forward(OTHER)];
+    let mut pump = Pump::new(role(false, &[CHILD], &sinks, Spools::Nothing), 2);
+    pump.open();
+    assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 2)]);
+    pump.on_arrived(CHILD, 0);
+    pump.on_arrived(CHILD, 1);
+    pump.on_granted(PARENT, 2);
+    assert_eq!(steps(&mut pump), [], "the other one takes nothing yet");
+    pump.on_granted(OTHER, 1);
+    assert_eq!(steps(&mut pump), [Step::Deliver(0)]);
+    assert!(pump.feeds(PARENT) && pump.feeds(OTHER) && !pump.feeds(CHILD));
+    pump.on_left(0);
+    pump.on_left(0);
+    assert_eq!(steps(&mut pump), [], "one result is still here");
+    pump.on_left(0);
+    assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 3)]);
+    assert_eq!(pump.slices_done(), 1);
+}
+
+/// Plays driver and children until nothing moves any more; gives the slices that were delivered.
+/// Children send whatever they were granted.
+fn settle(pump: &mut Pump) -> Vec<u32> {
+    let mut delivered = Vec::new();
+    let mut sent = std::collections::BTreeMap::new();
+    while let Some(step) = pump.poll() {
+        match step {
+            Step::Grant(child, upto) => {
+                let from: &mut u32 = sent.entry(child).or_default();
+                (*from..upto).for_each(|slice| {
+                    if pump.wants(child, slice) {
+                        pump.on_arrived(child, slice);
+                    }
+                });
+                *from = upto;
+            }
+            Step::Keep(child, slice) => pump.on_kept(child, slice),
+            Step::ReadOwn(slice) | Step::ReadSpool(slice) => pump.on_read(slice),
+            Step::Deliver(slice) => {
+                delivered.push(slice);
+                pump.on_left(slice);
+            }
+            Step::Spool(slice) => pump.on_left(slice),
+        }
+    }
+    delivered
+}
+
+#[test]
+fn a_gated_relay_keeps_each_child_when_released_and_sends_when_all_is_there() {
+    const OTHER: NodeId = NodeId(3);
+    let sinks = [Sink::Forward(PARENT)];
+    let mut pump = Pump::new(role(true, &[CHILD, OTHER], &sinks, Spools::Sources), 4);
+    pump.open();
+    pump.on_granted(PARENT, 10);
+    assert_eq!(steps(&mut pump), [], "not even the own chunk is read");
+    assert!(!pump.wants(CHILD, 0) && !pump.is_owed());
+    pump.on_released(OTHER);
+    assert_eq!(pump.poll(), Some(Step::Grant(OTHER, 4)));
+    assert!(pump.is_owed());
+    pump.on_arrived(OTHER, 1);
+    assert_eq!(steps(&mut pump), [Step::Keep(OTHER, 1)], "in any order");
+    pump.on_kept(OTHER, 1);
+    [3, 0, 2].into_iter().for_each(|slice| pump.on_arrived(OTHER, slice));
+    assert!(settle(&mut pump).is_empty(), "the other child is still to come");
+    assert_eq!(pump.kept().collect::<Vec<_>>(), [OTHER]);
+    assert!(pump.awaits(CHILD) && !pump.awaits(OTHER) && !pump.is_owed());
+    assert_eq!((pump.bytes_done(), pump.progress()), (300, 10), "a third of the way");
+    pump.on_released(CHILD);
+    assert_eq!(settle(&mut pump), (0..10).collect::<Vec<_>>());
+    assert_eq!(pump.kept().collect::<Vec<_>>(), [CHILD, OTHER]);
+    assert!(pump.is_done() && !pump.is_owed());
+    assert_eq!(pump.bytes_done(), 1000);
+}
+
+#[test]
+fn bytes_done_reach_the_lanes_length_only_with_the_last_result() {
+    let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Store], Spools::Sources), 2);
+    pump.on_released(CHILD);
+    pump.open();
+    let mut before = 0;
+    while !pump.is_done() {
+        let step = pump.poll().expect("it moves");
+        match step {
+            Step::Grant(_, upto) => {
+                (upto.saturating_sub(2)..upto).for_each(|slice| {
+                    if pump.wants(CHILD, slice) {
+                        pump.on_arrived(CHILD, slice);
+                    }
+                });
+            }
+            Step::Keep(child, slice) => pump.on_kept(child, slice),
+            Step::ReadSpool(slice) => pump.on_read(slice),
+            Step::Deliver(slice) => pump.on_left(slice),
+            other => panic!("{other:?}"),
+        }
+        assert!(pump.bytes_done() >= before, "it never shrinks");
+        before = pump.bytes_done();
+        assert!(before < 1000 || pump.is_done());
+    }
+    assert_eq!(before, 1000);
+}
+
+#[test]
+fn a_pump_that_is_held_takes_what_it_asked_for_and_asks_for_no_more() {
+    for spools in [Spools::Nothing, Spools::Sources] {
+        let mut pump = Pump::new(role(false, &[CHILD], &[Sink::Store], spools), 4);
+        pump.hold(true);
+        pump.on_released(CHILD);
+        pump.open();
+        assert_eq!(steps(&mut pump), []);
+        assert!(!pump.is_owed());
+        pump.hold(false);
+        assert_eq!(steps(&mut pump), [Step::Grant(CHILD, 4)]);
+        pump.hold(true);
+        (0..4).for_each(|slice| pump.on_arrived(CHILD, slice));
+        settle(&mut pump);
+        assert!(pump.progress() == 4 && !pump.is_owed() && !pump.is_done());
+        pump.hold(false);
+        pump.hold(false);
+        settle(&mut pump);
+        assert!(pump.is_done());
+    }
+}
+
+#[test]
+fn a_pump_is_owed_what_it_granted_read_and_passed_on() {
+    let mut pump = Pump::new(role(true, &[CHILD], &[Sink::Forward(PARENT)], Spools::Nothing), 2);
+    pump.open();
+    assert!(pump.is_owed(), "reads and grants");
+    (0..2).for_each(|slice| pump.on_read(slice));
+    assert!(pump.is_owed(), "grants");
+    (0..2).for_each(|slice| pump.on_arrived(CHILD, slice));
+    assert!(!pump.is_owed(), "the parent takes nothing");
+    pump.on_granted(PARENT, 1);
+    assert!(pump.is_owed(), "a result is on its way");
+}

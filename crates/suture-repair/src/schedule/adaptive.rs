@@ -1,0 +1,137 @@
+//! PivotRepair's adaptive scheduling: start what competes least (ICDCS'22, section IV-E).
+//!
+//! Place: ... plan -> [which repair starts next, if any] -> dispatch -> ...
+//! Equation 3 recommends a tree: `r = Bmin - sum over running i of S(i,c) (alpha delay_i + beta)`,
+//! with S(i,c) the number of nodes that both upload in, and of those that both download in, and
+//! delay_i how far i is behind its expected time, as a fraction of that. The best is started,
+//! again and again, until its r falls below a threshold; then again when one has finished.
+//!
+//! Decided here, where the paper says "fixed by experience":
+//! - The threshold is 0 and alpha = beta = B / (2k SHARING), B being the cluster's mean link. As S
+//!   summed over what runs is the number of repairs at the tree's ports, a tree as fast as the mean
+//!   starts while its 2k ports are shared by fewer than SHARING repairs on average.
+//! - Where nothing runs the best is started whatever its r: waiting would not make it better.
+//! - When links change, trees that wait are made anew, at most once a second.
+
+use std::collections::BTreeMap;
+
+use super::uses::seconds_alone;
+use super::{Order, Repairs, World};
+use crate::id::{NodeId, StripeId};
+use crate::plan::Plan;
+use crate::time::{Span, Time};
+
+/// Repairs at a port that keep it busy; more only slow each other down.
+const SHARING: f64 = 8.0;
+
+/// Trees that are compared: the oldest so many.
+const CANDIDATES_MAX: usize = 1024;
+
+/// How often a tree that nobody recommends is looked at again.
+const LOOK_AGAIN: Span = Span::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Adaptive {
+    /// The greatest mean link seen: what the cluster has when nobody else uses it.
+    mean_link: f64,
+    looked_at: Option<Time>,
+    rates_changed: bool,
+    planned_at: Option<Time>,
+}
+
+/// How much each port speaks against another repair: (alpha delay + beta) of all that use it, in
+/// units of beta.
+#[derive(Default)]
+struct Competition {
+    uploads: BTreeMap<NodeId, f64>,
+    downloads: BTreeMap<NodeId, f64>,
+}
+
+impl Adaptive {
+    pub fn rates_changed(&mut self) {
+        self.rates_changed = true;
+    }
+
+    /// The most recommended plan, if it is recommended at all.
+    pub fn next(
+        &mut self,
+        world: &World<'_>,
+        running: &Repairs,
+        passed: &[StripeId],
+    ) -> Option<StripeId> {
+        self.looked_at = Some(world.now);
+        let nodes = world.cluster.nodes.iter();
+        let links = nodes.flat_map(|node| [node.uplink_free().0, node.downlink_free().0]);
+        let mean = links.sum::<f64>() / (2 * world.cluster.nodes.len().max(1)) as f64;
+        self.mean_link = self.mean_link.max(mean);
+        let competition = Competition::new(world, running);
+        let candidates = world.waiting.iter().take(CANDIDATES_MAX);
+        let candidates = candidates.filter(|work| !passed.contains(&work.plan.stripe));
+        let rated = candidates.map(|work| {
+            let plan = &work.plan;
+            let alone = seconds_alone(plan, world.cluster).max(f64::MIN_POSITIVE);
+            let slowest = plan.range.bytes() as f64 / alone;
+            let (shared, ports) = competition.of(plan);
+            let beta = self.mean_link / (ports as f64 * SHARING);
+            (slowest - beta * shared, plan.stripe)
+        });
+        // Of equals the first.
+        let best = rated.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let (recommendation, stripe) = best?;
+        (recommendation >= 0.0 || running.is_empty()).then_some(stripe)
+    }
+
+    pub fn orders(&mut self, world: &World<'_>) -> Vec<Order> {
+        let is_old = self.planned_at.is_none_or(|at| world.now.since(at) >= LOOK_AGAIN);
+        if !self.rates_changed || !is_old || world.waiting.is_empty() {
+            return Vec::new();
+        }
+        (self.rates_changed, self.planned_at) = (false, Some(world.now));
+        vec![Order::PlanAgain]
+    }
+
+    pub fn next_deadline(&self, waits: bool) -> Option<Time> {
+        self.looked_at.filter(|_| waits).map(|at| at + LOOK_AGAIN)
+    }
+}
+
+impl Competition {
+    fn new(world: &World<'_>, running: &Repairs) -> Competition {
+        let mut competition = Competition::default();
+        for repair in running.values() {
+            let plan = &repair.work.plan;
+            let expected = repair.alone_seconds.max(f64::MIN_POSITIVE);
+            let taken = world.now.since(repair.since).as_secs_f64();
+            let weight = 1.0 + (taken - expected).max(0.0) / expected;
+            let (uploads, downloads) = ends(plan);
+            for node in uploads {
+                *competition.uploads.entry(node).or_default() += weight;
+            }
+            for node in downloads {
+                *competition.downloads.entry(node).or_default() += weight;
+            }
+        }
+        competition
+    }
+
+    /// What speaks against a plan, and how many ports it has.
+    fn of(&self, plan: &Plan) -> (f64, usize) {
+        let (uploads, downloads) = ends(plan);
+        let at = |map: &BTreeMap<NodeId, f64>, node| map.get(node).copied().unwrap_or(0.0);
+        let up: f64 = uploads.iter().map(|node| at(&self.uploads, node)).sum();
+        let down: f64 = downloads.iter().map(|node| at(&self.downloads, node)).sum();
+        (up + down, uploads.len() + downloads.len())
+    }
+}
+
+/// Who uploads and who downloads in a plan, each once.
+fn ends(plan: &Plan) -> (Vec<NodeId>, Vec<NodeId>) {
+    let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
+    let (mut uploads, mut downloads): (Vec<NodeId>, Vec<NodeId>) =
+        edges.map(|edge| (edge.child, edge.parent)).unzip();
+    for nodes in [&mut uploads, &mut downloads] {
+        nodes.sort_unstable();
+        nodes.dedup();
+    }
+    (uploads, downloads)
+}

@@ -1,0 +1,236 @@
+//! ChameleonEC's phases, and what it does about stragglers (HPCA'25, sections III-A and III-C).
+//!
+//! Place: ... queue -> plan -> [what belongs to this phase] -> dispatch -> slices flow
+//! -> [stragglers] -> ...
+//! A phase takes as many repairs as all nodes can finish within its length, by their links as they
+//! are told at its beginning. What is not done in time goes on in the next phase and counts there.
+//! A repair is late when it has not ended by a tenth of the phase after its expected end. Then, by
+//! repair re-tuning, what the straggler would have received goes to the destination; where the
+//! straggler receives nothing, by transmission re-ordering, the whole repair rests until its nodes
+//! have nothing else to do.
+//!
+//! Decided here, where the paper leaves it open:
+//! - The next phase begins early when nothing of this one is left: waiting would serve nobody.
+//! - A chunk that does not fit waits for the next phase, and those behind it are still tried.
+//! - A phase takes at least one repair when nothing runs, however long that takes.
+//! - A late repair is treated once; after two more phases it goes on, whatever else runs.
+//! - Re-tuning goes on with what is left of the chunk, where agents can; section III-C does not
+//!   say what becomes of what has come.
+//! - Chunks are planned in the order of the queue; with `by-time` the plans that take the least by
+//!   themselves come first (section III-D, multi-node repair, third option; `by-node` is the first,
+//!   and the second, stripes with more lost chunks first, is what the queue does anyway).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::straggler::{blame, relieve};
+use super::uses::{Links, seconds_alone, uses};
+use super::{Order, Repairs, Running, Work, World};
+use crate::id::{NodeId, RepairId};
+use crate::policy;
+use crate::time::{Span, Time};
+
+/// A repair is late when it is behind by this part of a phase.
+const LATE: f64 = 0.1;
+
+/// After so many more phases a repair that was put aside goes on.
+const REST_PHASES_MAX: u32 = 2;
+
+/// More plans than a phase takes are made, for not all of them are alike.
+const SLACK: f64 = 1.25;
+
+#[derive(Debug)]
+pub(super) struct Phases {
+    length: Span,
+    order: policy::Order,
+    number: u32,
+    ends: Option<Time>,
+    /// What this phase puts on each node.
+    load: BTreeMap<NodeId, Links>,
+    expected: BTreeMap<RepairId, Time>,
+    /// Repairs that have been treated as late, once.
+    treated: BTreeSet<RepairId>,
+    /// Repairs at rest, and since which phase.
+    held: BTreeMap<RepairId, u32>,
+    /// The stripe whose repair replaces one that was treated.
+    replaced: BTreeSet<crate::id::StripeId>,
+}
+
+impl Phases {
+    pub fn new(seconds: u32, order: policy::Order) -> Phases {
+        Phases {
+            length: Span::from_secs(u64::from(seconds)),
+            order,
+            number: 0,
+            ends: None,
+            load: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            treated: BTreeSet::new(),
+            held: BTreeMap::new(),
+            replaced: BTreeSet::new(),
+        }
+    }
+
+    /// At the beginning of a phase about as many as it can hold, otherwise none.
+    pub fn quota(&mut self, world: &World<'_>, running: &Repairs) -> usize {
+        let is_idle = world.waiting.is_empty() && running.len() == self.held.len();
+        let is_over = self.ends.is_none_or(|ends| ends <= world.now) || is_idle;
+        if !is_over || world.ready == 0 || !world.waiting.is_empty() {
+            return 0;
+        }
+        // Each plan takes some link for its own time at least, and a node has two.
+        let links = 2 * world.nodes.max(1);
+        let fastest =
+            world.cluster.nodes.iter().map(|n| n.uplink_free().0.max(n.downlink_free().0));
+        let bytes = fastest.fold(0.0, f64::max) * self.length.as_secs_f64() * links as f64;
+        let chunk = world.sample.map_or(1, |stripe| stripe.chunk_bytes.max(1)) as f64;
+        ((bytes / chunk * SLACK) as usize).clamp(links, 8 * links.max(1024))
+    }
+
+    /// Begins a phase with as many of the plans as it can hold.
+    pub fn arrange(&mut self, world: &World<'_>, running: &Repairs, made: Vec<Work>) -> Vec<Work> {
+        let mut made = made;
+        if self.order == policy::Order::Time {
+            made.sort_by(|a, b| {
+                let seconds = |work: &Work| seconds_alone(&work.plan, world.cluster);
+                seconds(a).total_cmp(&seconds(b))
+            });
+        }
+        self.number += 1;
+        self.ends = Some(world.now + self.length);
+        self.load.clear();
+        for repair in running.values() {
+            self.put(&uses_left(repair));
+        }
+        let mut kept = Vec::new();
+        for work in made {
+            let uses = uses(&work.plan);
+            let after = uses.iter().map(|&(node, links)| {
+                let mut total = self.load.get(&node).copied().unwrap_or_default();
+                total.add(links);
+                total.seconds(world.cluster.node(node))
+            });
+            let fits = after.fold(0.0, f64::max) <= self.length.as_secs_f64();
+            if fits || kept.is_empty() && running.len() == self.held.len() {
+                self.put(&uses);
+                kept.push(work);
+            }
+        }
+        self.expect(world, running);
+        kept
+    }
+
+    /// When what runs already is to be done, now that there is more beside it.
+    fn expect(&mut self, world: &World<'_>, running: &Repairs) {
+        for (id, repair) in running {
+            let expected = self.expected_end(world, repair);
+            self.expected.insert(*id, expected);
+        }
+    }
+
+    fn put(&mut self, uses: &[(NodeId, Links)]) {
+        for &(node, links) in uses {
+            self.load.entry(node).or_default().add(links);
+        }
+    }
+
+    /// All repairs of a phase share the links, so one is done when the fullest of its links is.
+    fn expected_end(&self, world: &World<'_>, repair: &Running) -> Time {
+        let seconds = repair.uses.iter().map(|(node, _)| {
+            self.load.get(node).map_or(0.0, |links| links.seconds(world.cluster.node(*node)))
+        });
+        let seconds = seconds.fold(0.0, f64::max).min(1e9);
+        world.now + Span { ns: (seconds * 1e9) as u64 }
+    }
+
+    pub fn started(&mut self, world: &World<'_>, id: RepairId, repair: &Running) {
+        let expected = self.expected_end(world, repair);
+        self.expected.insert(id, expected);
+        if self.replaced.remove(&repair.work.plan.stripe) {
+            self.treated.insert(id);
+        }
+    }
+
+    pub fn ended(&mut self, id: RepairId) {
+        self.expected.remove(&id);
+        self.treated.remove(&id);
+        self.held.remove(&id);
+    }
+
+    pub fn is_held(&self, id: RepairId) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    /// Wakes what rests where its nodes are free, and treats what is late.
+    pub fn orders(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+        let mut orders = self.wake(world, running);
+        let late: Vec<RepairId> = self.late(world.now).collect();
+        let plan = |id: &RepairId| &running[id].work.plan;
+        let active = running.keys().filter(|id| !self.is_held(**id));
+        let Some(straggler) = blame(late.iter().map(plan), active.map(plan)) else { return orders };
+        for repair in late {
+            self.treated.insert(repair);
+            if !running[&repair].work.plan.participants().contains(&straggler) {
+                continue;
+            }
+            if let Some(plan) = relieve(&running[&repair], straggler) {
+                self.replaced.insert(plan.stripe);
+                orders.push(Order::Replace { repair, plan });
+            } else {
+                self.held.insert(repair, self.number);
+                orders.push(Order::Hold { repair, held: true });
+            }
+        }
+        orders
+    }
+
+    fn late(&self, now: Time) -> impl Iterator<Item = RepairId> {
+        let expected = self.expected.iter().filter(|(id, _)| !self.treated.contains(id));
+        expected.filter(move |(_, end)| **end + self.patience() <= now).map(|(id, _)| *id)
+    }
+
+    fn patience(&self) -> Span {
+        Span { ns: (self.length.ns as f64 * LATE) as u64 }
+    }
+
+    /// Lets go on what rests and competes with nothing, or has rested for long enough.
+    fn wake(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+        if self.held.is_empty() {
+            return Vec::new();
+        }
+        let is_active = |id: &RepairId| !self.held.contains_key(id);
+        let active = running.iter().filter(|(id, _)| is_active(id));
+        // What rests keeps its memory: it must not rest while others wait for that.
+        let is_alone = running.len() == self.held.len();
+        let waiting = world.waiting.iter().map(|work| &work.plan);
+        let plans = active.map(|(_, repair)| &repair.work.plan).chain(waiting);
+        let busy: BTreeSet<NodeId> = plans.flat_map(crate::plan::Plan::participants).collect();
+        let may_go = |(id, since): &(&RepairId, &u32)| {
+            let participants = running[*id].work.plan.participants();
+            is_alone
+                || self.number >= **since + REST_PHASES_MAX
+                || participants.iter().all(|node| !busy.contains(node))
+        };
+        let woken: Vec<RepairId> = self.held.iter().filter(may_go).map(|(id, _)| *id).collect();
+        self.held.retain(|id, _| !woken.contains(id));
+        woken.into_iter().map(|repair| Order::Hold { repair, held: false }).collect()
+    }
+
+    /// The next phase, where something waits for it, or the next moment at which a repair is late.
+    pub fn next_deadline(&self, has_more: bool) -> Option<Time> {
+        let next_phase = self.ends.filter(|_| has_more);
+        let expected = self.expected.iter().filter(|(id, _)| !self.treated.contains(id));
+        let late = expected.map(|(_, end)| *end + self.patience()).min();
+        [next_phase, late].into_iter().flatten().min()
+    }
+}
+
+/// What a running repair still has to move.
+fn uses_left(repair: &Running) -> Vec<(NodeId, Links)> {
+    let bytes = repair.work.plan.range.bytes().max(1) as f64;
+    let left = 1.0 - repair.bytes_done as f64 / bytes;
+    let scale = |links: Links| Links {
+        up_bytes: links.up_bytes * left.max(0.0),
+        down_bytes: links.down_bytes * left.max(0.0),
+    };
+    repair.uses.iter().map(|&(node, links)| (node, scale(links))).collect()
+}

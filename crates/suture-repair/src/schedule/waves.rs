@@ -1,0 +1,327 @@
+//! Waves: everything at once as long as links can tell the flows apart, then wave after wave.
+//!
+//! Place: ... queue -> plan -> [which wave, in which order] -> dispatch -> slices flow -> [lag] ->
+//! ...
+//! Ours. A plan whose links are evenly loaded is finished when its fullest link is, if all of it
+//! runs at once; a small window costs 20 to 100 per cent (docs/schedules.md). So everything is
+//! planned and started together while a port has a few hundred flows at most. Beyond that, waves of
+//! some stripes a node are planned on top of what the ones before have left, and admitted without
+//! a barrier as repairs end. Larger waves are better balanced, smaller ones follow links that change
+//! sooner; on recorded links the larger ones won. A wave waits in an order whose every beginning is balanced, so that
+//! the part of it that has room is as good as the whole.
+//! The tail needs nothing of its own: the last wave is planned by what is left on every link, and
+//! the planner cuts chunks into ranges where whole ones would not come out even.
+//!
+//! Links are believed to have what they had on average of late: what a link has at one moment
+//! says little about the minutes that a repair takes. When that changes, or a repair gets less than half of its fair share, what waits is planned
+//! again, and what runs through the straggler goes on, for the rest of its chunk, with a helper
+//! that was not needed so far.
+
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use super::straggler::{blame, can_swap, replace, spares};
+use super::uses::{Links, uses};
+use super::{Order, Repairs, Running, Work, World};
+use crate::cluster::{Cluster, Rate};
+use crate::id::{NodeId, RepairId};
+use crate::time::{Span, Time};
+
+/// Flows that a port is shared by when everything runs at once.
+const FLOWS_MAX: usize = 256;
+
+/// Stripes of a wave for each node.
+const STRIPES_A_NODE: usize = 64;
+
+/// Over how many seconds links are averaged.
+const MEMORY_SECONDS: f64 = 20.0;
+
+/// A link has changed when it is slower or faster than when plans were made by this factor.
+const CHANGED: f64 = 1.25;
+
+/// A helper is left when another one is faster by this factor.
+const FASTER: f64 = 2.0;
+
+/// A repair lags when it gets less than this part of its fair share.
+const LAGGING: f64 = 0.5;
+
+/// Over which time that is measured.
+const MEASURE: Span = Span::from_secs(3);
+
+/// What has less than this part of its chunk to go is left in peace.
+const REST_MIN: f64 = 0.25;
+
+#[derive(Debug, Default)]
+pub(super) struct Waves {
+    /// The links for which plans were last made.
+    rates: Vec<(f64, f64)>,
+    /// What links had on average of late, from when they first changed.
+    average: Vec<(f64, f64)>,
+    averaged_at: Time,
+    rates_changed: bool,
+    /// What running repairs take of each node in all.
+    load: BTreeMap<NodeId, Links>,
+    /// How far repairs were when they were last looked at, and when.
+    seen: BTreeMap<RepairId, u64>,
+    measured_at: Time,
+    /// Repairs that got another helper, once.
+    treated: BTreeSet<RepairId>,
+    replaced: BTreeSet<crate::id::StripeId>,
+}
+
+impl Waves {
+    /// Everything, or a wave when the last one has mostly been started.
+    pub fn quota(&mut self, world: &World<'_>, running: &Repairs) -> usize {
+        let helpers = world.sample.map_or(1, |stripe| stripe.code.data_chunks().max(1));
+        let unfinished = world.ready + world.waiting.len() + running.len();
+        let wave = STRIPES_A_NODE * world.nodes.max(1);
+        if unfinished * helpers <= FLOWS_MAX * world.nodes {
+            usize::MAX
+        } else if world.waiting.len() < wave.div_ceil(2) {
+            wave
+        } else {
+            0
+        }
+    }
+
+    /// Orders a wave so that each beginning of it is balanced; what is more at risk stays ahead.
+    pub fn arrange(&mut self, world: &World<'_>, made: Vec<Work>) -> Vec<Work> {
+        self.rates = self.rates_believed(world.cluster);
+        let mut arranged = Vec::with_capacity(made.len());
+        let mut made: Vec<Option<Work>> = made.into_iter().map(Some).collect();
+        let risk = |work: &Option<Work>| work.as_ref().map(|work| work.job.lost.len());
+        let mut rest = &mut made[..];
+        while !rest.is_empty() {
+            let alike = rest.iter().take_while(|work| risk(work) == risk(&rest[0])).count();
+            let (group, others) = rest.split_at_mut(alike);
+            let order = balanced_order(group, world.cluster);
+            arranged.extend(order.into_iter().filter_map(|index| group[index].take()));
+            rest = others;
+        }
+        arranged
+    }
+
+    pub fn started(&mut self, id: RepairId, repair: &Running) {
+        for &(node, links) in &repair.uses {
+            self.load.entry(node).or_default().add(links);
+        }
+        self.seen.insert(id, 0);
+        if self.replaced.remove(&repair.work.plan.stripe) {
+            self.treated.insert(id);
+        }
+    }
+
+    pub fn ended(&mut self, id: RepairId, repair: &Running) {
+        for &(node, links) in &repair.uses {
+            if let Some(load) = self.load.get_mut(&node) {
+                load.subtract(links);
+            }
+        }
+        self.seen.remove(&id);
+        self.treated.remove(&id);
+    }
+
+    /// `cluster` has other links than before.
+    pub fn rates_changed(&mut self, now: Time, cluster: &Cluster) {
+        self.rates_changed = true;
+        let rates = rates(cluster);
+        if self.average.len() != rates.len() {
+            (self.average, self.averaged_at) = (rates, now);
+            return;
+        }
+        let seconds = now.since(self.averaged_at).as_secs_f64();
+        self.averaged_at = now;
+        let weight = seconds / (MEMORY_SECONDS + seconds);
+        for (average, rate) in self.average.iter_mut().zip(rates) {
+            average.0 += (rate.0 - average.0) * weight;
+            average.1 += (rate.1 - average.1) * weight;
+        }
+    }
+
+    fn rates_believed(&self, cluster: &Cluster) -> Vec<(f64, f64)> {
+        match self.average.len() == cluster.nodes.len() {
+            true => self.average.clone(),
+            false => rates(cluster),
+        }
+    }
+
+    /// Links as they were on average of late, if they have changed at all.
+    pub fn believed(&self, cluster: &Cluster) -> Option<Cluster> {
+        if self.average.len() != cluster.nodes.len() {
+            return None;
+        }
+        let mut believed = cluster.clone();
+        for (node, &(up, down)) in believed.nodes.iter_mut().zip(&self.average) {
+            // Averages are of what is free.
+            (node.uplink, node.downlink) = (Rate(up), Rate(down));
+            (node.foreground_uplink, node.foreground_downlink) = (Rate(0.0), Rate(0.0));
+        }
+        Some(believed)
+    }
+
+    pub fn orders(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+        let mut orders = Vec::new();
+        if std::mem::take(&mut self.rates_changed) {
+            orders = self.follow_rates(world, running);
+        }
+        if world.now.since(self.measured_at) >= MEASURE {
+            orders.extend(self.measure(world, running));
+        }
+        orders
+    }
+
+    /// Links are other than when plans were made: what waits is planned again, and repairs leave
+    /// helpers that have become slow.
+    fn follow_rates(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+        let now = self.rates_believed(world.cluster);
+        let has_changed = |(was, is): (f64, f64)| is > was * CHANGED || was > is * CHANGED;
+        let changed = |(was, is): (&(f64, f64), &(f64, f64))| {
+            has_changed((was.0, is.0)) || has_changed((was.1, is.1))
+        };
+        let before = std::mem::take(&mut self.rates);
+        if before.len() == now.len() && !before.iter().zip(&now).any(changed) {
+            self.rates = before;
+            return Vec::new();
+        }
+        let slower = |node: &NodeId| {
+            before.get(node.index()).is_some_and(|was| was.0 > now[node.index()].0 * FASTER)
+        };
+        let stragglers: BTreeSet<NodeId> = world.cluster.ids().filter(slower).collect();
+        self.rates = now;
+        let mut orders = Vec::new();
+        if !world.waiting.is_empty() {
+            orders.push(Order::PlanAgain);
+        }
+        for (id, repair) in running {
+            let participants = repair.work.plan.participants();
+            if let Some(straggler) = participants.iter().find(|node| stragglers.contains(node)) {
+                let enough = FASTER * world.cluster.node(*straggler).uplink_free().0;
+                orders.extend(self.leave(world, *id, repair, *straggler, enough));
+            }
+        }
+        orders
+    }
+
+    /// What gets less than half of its share through no fault that links tell of.
+    fn measure(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+        let seconds = world.now.since(self.measured_at).as_secs_f64();
+        self.measured_at = world.now;
+        let mut late = Vec::new();
+        for (id, repair) in running {
+            let before = self.seen.insert(*id, repair.bytes_done).unwrap_or(0);
+            let is_measurable = world.now.since(repair.since).as_secs_f64() >= seconds
+                && repair.moved_at > repair.since;
+            let moved = repair.bytes_done.saturating_sub(before) as f64 / seconds;
+            if is_measurable && moved < LAGGING * self.share(world.cluster, repair) {
+                late.push(*id);
+            }
+        }
+        let plan = |id: &RepairId| &running[id].work.plan;
+        let all = running.values().map(|repair| &repair.work.plan);
+        let Some(straggler) = blame(late.iter().map(plan), all) else { return Vec::new() };
+        let takes_part = |id: &RepairId| plan(id).participants().contains(&straggler);
+        let blamed: Vec<RepairId> = late.iter().copied().filter(takes_part).collect();
+        if blamed.len() * 2 < late.len() {
+            // What slows them down is no single node.
+            return Vec::new();
+        }
+        blamed
+            .into_iter()
+            .filter_map(|id| self.leave(world, id, &running[&id], straggler, 0.0))
+            .collect()
+    }
+
+    /// The bytes of its chunk that a repair gets in a second at least, if every port serves its
+    /// lanes by what they have to move.
+    fn share(&self, cluster: &Cluster, repair: &Running) -> f64 {
+        let seconds = repair.uses.iter().map(|(node, _)| {
+            self.load.get(node).map_or(0.0, |links| links.seconds(cluster.node(*node)))
+        });
+        let slowest = seconds.fold(0.0, f64::max);
+        if slowest > 0.0 { repair.work.plan.range.bytes() as f64 / slowest } else { 0.0 }
+    }
+
+    /// A plan for the rest of a repair without the straggler, if that is worth it and somebody whose
+    /// uplink is fast `enough` can stand in.
+    fn leave(
+        &mut self,
+        world: &World<'_>,
+        repair: RepairId,
+        running: &Running,
+        straggler: NodeId,
+        enough: f64,
+    ) -> Option<Order> {
+        let bytes = running.work.plan.range.bytes().max(1) as f64;
+        let is_worth_it = 1.0 - running.bytes_done as f64 / bytes > REST_MIN;
+        if !is_worth_it || self.treated.contains(&repair) {
+            return None;
+        }
+        let uplink = |node: NodeId| world.cluster.node(node).uplink_free().0;
+        let mut faster = spares(running);
+        faster.retain(|&spare| uplink(spare) >= enough);
+        faster.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
+        let spare = faster.into_iter().find(|&spare| can_swap(running, straggler, spare))?;
+        let plan = replace(running, straggler, spare)?;
+        self.treated.insert(repair);
+        self.replaced.insert(plan.stripe);
+        Some(Order::Replace { repair, plan })
+    }
+
+    pub fn next_deadline(&self, runs: bool) -> Option<Time> {
+        runs.then(|| self.measured_at + MEASURE)
+    }
+}
+
+fn rates(cluster: &Cluster) -> Vec<(f64, f64)> {
+    cluster.nodes.iter().map(|node| (node.uplink_free().0, node.downlink_free().0)).collect()
+}
+
+/// An order in which the fullest link grows as slowly as it can: each time, of all that are left,
+/// the plan after which the fullest of its own links is least full. That only ever grows, so a
+/// value that is out of date is too small, and a heap finds the least by looking again.
+fn balanced_order(works: &[Option<Work>], cluster: &Cluster) -> Vec<usize> {
+    let uses: Vec<Vec<(NodeId, Links)>> =
+        works.iter().map(|work| work.as_ref().map_or_else(Vec::new, |w| uses(&w.plan))).collect();
+    let mut load = vec![Links::default(); cluster.nodes.len()];
+    let fullest = |load: &[Links], index: usize| {
+        let after = uses[index].iter().map(|&(node, links)| {
+            let mut total = load[node.index()];
+            total.add(links);
+            total.seconds(cluster.node(node))
+        });
+        after.fold(0.0, f64::max)
+    };
+    let entry = |load: &[Links], index| Entry { seconds: fullest(load, index), index };
+    let mut heap: BinaryHeap<Entry> = (0..works.len()).map(|index| entry(&load, index)).collect();
+    let mut order = Vec::with_capacity(works.len());
+    while let Some(least) = heap.pop() {
+        let now = entry(&load, least.index);
+        if heap.peek().is_some_and(|next| now.seconds > next.seconds) {
+            heap.push(now);
+            continue;
+        }
+        for &(node, links) in &uses[least.index] {
+            load[node.index()].add(links);
+        }
+        order.push(least.index);
+    }
+    order
+}
+
+/// The least is the greatest, as a heap wants it; of equals the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Entry {
+    seconds: f64,
+    index: usize,
+}
+
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        other.seconds.total_cmp(&self.seconds).then(other.index.cmp(&self.index))
+    }
+}

@@ -1,0 +1,309 @@
+//! What an agent says and does when a schedule gates, holds or continues its tasks.
+
+use std::collections::BTreeMap;
+
+use suture_repair::agent::{Agent, Config, Input, Output, SliceId};
+use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
+use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
+use suture_repair::planner::Abilities;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::time::{Span, Time};
+
+const SLICE: u32 = 4096;
+const CHUNK: u64 = 10 * SLICE as u64;
+const WINDOW: u32 = 4;
+const OLD: RepairId = RepairId((1 << 32) | 1);
+const NEW: RepairId = RepairId((1 << 32) | 2);
+const HELPERS: [NodeId; 2] = [NodeId(1), NodeId(2)];
+const ME: NodeId = NodeId(3);
+const STALL: Span = Span::from_secs(60);
+
+/// An agent and the time, which passes only when a test says so.
+struct Host {
+    agent: Agent,
+    now: Time,
+}
+
+impl Host {
+    /// With memory for one task and no more.
+    fn new() -> Host {
+        let agent = Agent::new(Config {
+            me: ME,
+            incarnation: 1,
+            abilities: Abilities::ALL,
+            pool_bytes: 2 * u64::from(WINDOW * SLICE),
+            heartbeat_every: Span::from_secs(1),
+            stall_after: STALL,
+            inventory_every: Span::from_secs(3600),
+        });
+        let mut host = Host { agent, now: Time::ZERO };
+        host.handle(Input::Connected { epoch: 1 });
+        host
+    }
+
+    fn handle(&mut self, input: Input) -> Vec<Output> {
+        self.agent.handle(self.now, input);
+        std::iter::from_fn(|| self.agent.poll()).collect()
+    }
+
+    fn tell(&mut self, message: ToAgent) -> Vec<Output> {
+        self.handle(Input::Message(message))
+    }
+
+    fn pass(&mut self, span: Span) -> Vec<Output> {
+        let (until, mut outputs) = (self.now + span, Vec::new());
+        while self.now < until {
+            self.now = (self.now + Span::from_secs(1)).min(until);
+            outputs.extend(self.handle(Input::Tick));
+        }
+        outputs
+    }
+
+    /// Begins a task at this node, its destination.
+    fn begin(&mut self, task: Task) -> Vec<Output> {
+        let repair = task.repair;
+        let mut outputs = self.tell(ToAgent::Dispatch(Box::new(task)));
+        outputs.extend(self.handle(Input::Prepared { repair, result: Ok(()) }));
+        outputs
+    }
+
+    /// Everything that was granted arrives, and the disk does what it is asked; gives all outputs
+    /// of the way.
+    fn flow(&mut self, mut outputs: Vec<Output>, slices: u32) -> Vec<Output> {
+        let (mut at, mut sent) = (0, BTreeMap::new());
+        while at < outputs.len() {
+            let more = match outputs[at].clone() {
+                Output::Grant { to, repair, lane, upto } => {
+                    let from = sent.insert((repair, lane, to), upto).unwrap_or(0);
+                    let id = |slice| SliceId { repair, lane, slice };
+                    let arrived = |slice| Input::SliceArrived { from: to, id: id(slice) };
+                    (from..upto.min(slices)).map(arrived).collect()
+                }
+                Output::Keep { id, from, .. } => vec![Input::SliceKept { from, id }],
+                Output::Read { id, .. } => vec![Input::SliceRead { id, result: Ok(()) }],
+                Output::Deliver { id, .. } => vec![Input::SliceLeft(id)],
+                _ => vec![],
+            };
+            for input in more {
+                let is_wanted = match &input {
+                    Input::SliceArrived { from, id } => self.agent.wants(*from, *id),
+                    _ => true,
+                };
+                if is_wanted {
+                    outputs.extend(self.handle(input));
+                }
+            }
+            at += 1;
+        }
+        outputs
+    }
+}
+
+fn star(repair: RepairId, from: u64, to: u64) -> Task {
+    let range = Range { from, to };
+    let edge = |child| Edge { child, parent: ME, bytes: to - from, carries: Carries::Partial };
+    let record = |node: u32| ChunkRecord {
+        node: (node > 0).then_some(NodeId(node)),
+        stamp: Stamp(0),
+        crc: 0,
+    };
+    let lost = vec![ChunkIndex(0)];
+    let lane = Lane {
+        range,
+        lost: lost.clone(),
+        mode: Mode::Streamed,
+        decoder: None,
+        scheme: None,
+        edges: HELPERS.map(edge).to_vec(),
+    };
+    Task {
+        repair,
+        stripe: Stripe {
+            id: StripeId(1),
+            code: "rs(2,1)".parse().expect("a code"),
+            chunk_bytes: CHUNK,
+            generation: Generation(0),
+            chunks: (0..3).map(record).collect(),
+        },
+        plan: Plan {
+            stripe: StripeId(1),
+            lost,
+            destinations: BTreeMap::from([(ChunkIndex(0), ME)]),
+            start: Start::Now,
+            range,
+            period: None,
+            lanes: vec![lane],
+        },
+        slice_bytes: SLICE,
+        window: WINDOW,
+        gated: false,
+        continues: None,
+    }
+}
+
+fn gated() -> Task {
+    Task { gated: true, ..star(OLD, 0, CHUNK) }
+}
+
+fn release(child: NodeId) -> ToAgent {
+    ToAgent::Release { repair: OLD, lane: 0, child }
+}
+
+fn beats(outputs: &[Output]) -> Vec<&Heartbeat> {
+    let beat = |output| match output {
+        &Output::Send(FromAgent::Heartbeat(ref beat)) => Some(beat),
+        _ => None,
+    };
+    outputs.iter().filter_map(beat).collect()
+}
+
+fn failures(outputs: &[Output]) -> Vec<(RepairId, Failure)> {
+    let failure = |output: &Output| match output {
+        Output::Send(FromAgent::Failed { repair, why }) => Some((*repair, why.clone())),
+        _ => None,
+    };
+    outputs.iter().filter_map(failure).collect()
+}
+
+fn has_grant(outputs: &[Output]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::Grant { .. }))
+}
+
+#[test]
+fn an_edge_that_has_arrived_is_said_at_once_and_in_every_beat() {
+    let mut host = Host::new();
+    let mut outputs = host.begin(gated());
+    assert!(!has_grant(&outputs), "nothing is released");
+    outputs = host.tell(release(HELPERS[1]));
+    outputs = host.flow(outputs, 10);
+    let first = [(OLD, 0, HELPERS[1])];
+    let [beat] = beats(&outputs)[..] else { panic!("one beat: {outputs:?}") };
+    assert_eq!(beat.arrived, first);
+    assert_eq!(beat.running, [(OLD, CHUNK / 3 / u64::from(SLICE) * u64::from(SLICE))]);
+    let later = host.pass(Span::from_secs(3));
+    assert!(beats(&later).iter().all(|beat| beat.arrived == first) && beats(&later).len() == 3);
+    let again = host.tell(release(HELPERS[1]));
+    assert!(again.is_empty(), "it came long ago: {again:?}");
+    // The session breaks; the next one begins with all that is known.
+    host.handle(Input::Disconnected);
+    let outputs = host.handle(Input::Connected { epoch: 1 });
+    assert_eq!(beats(&outputs)[0].arrived, first);
+    let outputs = host.tell(release(HELPERS[0]));
+    let outputs = host.flow(outputs, 10);
+    assert_eq!(beats(&outputs)[0].arrived.len(), 2);
+    assert!(outputs.iter().any(|output| matches!(output, Output::Publish { .. })));
+}
+
+#[test]
+fn releases_that_come_before_the_task_are_remembered_unless_it_is_over() {
+    let mut host = Host::new();
+    host.tell(release(HELPERS[0]));
+    let outputs = host.begin(gated());
+    assert!(has_grant(&outputs));
+    host.tell(ToAgent::Cancel(OLD));
+    host.tell(release(HELPERS[0]));
+    assert!(host.begin(gated()).iter().all(|output| matches!(output, Output::Discard(_))));
+}
+
+#[test]
+fn who_waits_for_a_release_or_is_held_does_not_stall_and_who_waits_for_slices_does() {
+    let long = Span { ns: 3 * STALL.ns };
+    let stalled = [(OLD, Failure::Stalled)];
+    let mut host = Host::new();
+    host.begin(gated());
+    assert!(failures(&host.pass(long)).is_empty(), "it waits for a release");
+    host.tell(release(HELPERS[0]));
+    assert!(failures(&host.pass(Span { ns: STALL.ns / 2 })).is_empty(), "the clock began anew");
+    assert_eq!(failures(&host.pass(STALL))[..1], stalled);
+
+    let mut host = Host::new();
+    host.begin(star(OLD, 0, CHUNK));
+    host.tell(ToAgent::Hold { repair: OLD, held: true });
+    assert!(failures(&host.pass(long)).is_empty(), "it is held");
+    host.tell(ToAgent::Hold { repair: OLD, held: false });
+    assert_eq!(failures(&host.pass(long))[..1], stalled);
+}
+
+#[test]
+fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
+    let mut host = Host::new();
+    let outputs = host.begin(star(OLD, 0, CHUNK));
+    host.flow(outputs, 4);
+    let half = 4 * u64::from(SLICE);
+    assert_eq!(host.agent.status().running, [(OLD, half)]);
+    let next = Task { continues: Some(OLD), ..star(NEW, half, CHUNK) };
+    let outputs = host.tell(ToAgent::Dispatch(Box::new(next.clone())));
+    let [Output::Continue { repair: NEW, from: OLD }] = outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(host.agent.status().running, [(NEW, half)]);
+    let outputs = host.handle(Input::Prepared { repair: NEW, result: Ok(()) });
+    assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
+    assert!(host.tell(ToAgent::Dispatch(Box::new(next))).is_empty());
+    let outputs = host.flow(outputs, 6);
+    let publishes = |output: &Output| {
+        matches!(output, Output::Publish { repair: NEW, bytes: CHUNK, copy, .. }
+            if copy.stamp == Stamp::from(NEW))
+    };
+    assert!(outputs.iter().any(publishes));
+    assert_eq!(host.agent.status().running, [(NEW, CHUNK)]);
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
+    let half = 4 * u64::from(SLICE);
+    let refusal = |host: &mut Host, task: Task| {
+        let outputs = host.tell(ToAgent::Dispatch(Box::new(task)));
+        match &failures(&outputs)[..] {
+            [(_, Failure::Refused(refusal))] => *refusal,
+            other => panic!("{other:?}"),
+        }
+    };
+    let go_on = |sequence: u32, from| {
+        let repair = RepairId::new(1, sequence);
+        Task { continues: Some(OLD), ..star(repair, from, CHUNK) }
+    };
+    let mut host = Host::new();
+    assert_eq!(refusal(&mut host, go_on(10, half)), Refusal::CannotContinue, "not here");
+    host.tell(ToAgent::Dispatch(Box::new(star(OLD, 0, CHUNK))));
+    assert_eq!(refusal(&mut host, go_on(11, 0)), Refusal::CannotContinue, "no file yet");
+    let outputs = host.handle(Input::Prepared { repair: OLD, result: Ok(()) });
+    host.flow(outputs, 3);
+    assert_eq!(refusal(&mut host, go_on(12, half)), Refusal::CannotContinue, "not far enough");
+    let mut other = go_on(13, 0);
+    other.stripe.id = StripeId(2);
+    other.plan.stripe = StripeId(2);
+    assert_eq!(refusal(&mut host, other), Refusal::CannotContinue, "another stripe");
+    let part = Task { continues: Some(OLD), ..star(RepairId::new(1, 14), 0, half) };
+    assert_eq!(refusal(&mut host, part), Refusal::Ability, "it leaves something out");
+    let alone = Task { continues: None, ..go_on(15, half) };
+    assert_eq!(refusal(&mut host, alone), Refusal::Ability, "nobody did the rest");
+    let itself = Task { continues: Some(NEW), ..star(NEW, half, CHUNK) };
+    assert_eq!(refusal(&mut host, itself), Refusal::InvalidPlan, "it continues itself");
+    assert_eq!(host.agent.status().running, [(OLD, 3 * u64::from(SLICE))]);
+
+    let mut host = Host::new();
+    let outputs = host.begin(star(OLD, 0, CHUNK));
+    host.flow(outputs, 10);
+    assert_eq!(refusal(&mut host, go_on(16, half)), Refusal::CannotContinue, "it is publishing");
+}
+
+#[test]
+fn helpers_end_the_attempt_that_is_gone_on_with_and_need_no_room_for_both() {
+    let mut host = Host::new();
+    // Here this node is the only relay of a chain and another one keeps the chunk.
+    let relayed = |repair, from| {
+        let mut task = star(repair, from, CHUNK);
+        let (bytes, carries) = (CHUNK - from, Carries::Partial);
+        let edge = |(child, parent)| Edge { child, parent, bytes, carries };
+        let edges = [(HELPERS[0], ME), (HELPERS[1], NodeId(4)), (ME, NodeId(4))];
+        task.plan.lanes[0].edges = edges.map(edge).to_vec();
+        task.plan.destinations = BTreeMap::from([(ChunkIndex(0), NodeId(4))]);
+        task
+    };
+    host.tell(ToAgent::Dispatch(Box::new(relayed(OLD, 0))));
+    let next = Task { continues: Some(OLD), ..relayed(NEW, u64::from(SLICE)) };
+    let outputs = host.tell(ToAgent::Dispatch(Box::new(next)));
+    assert!(matches!(outputs[0], Output::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
+    assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
+    assert_eq!(host.agent.status().running.len(), 1);
+}

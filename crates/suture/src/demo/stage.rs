@@ -1,0 +1,45 @@
+//! Whatever happens on a stage, its processes end and its folders go.
+//!
+//! Place: around the whole life of a repair, for commands that start a cluster of their own.
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::processes::Processes;
+use crate::daemon;
+
+/// Runs `work` with a folder and a place for its processes. At its end, its failure or Ctrl-C, the
+/// processes that are left there end and the folder goes; of the processes' own folder `keep`
+/// decides. Folders are called `prefix` and something.
+///
+/// # Errors
+/// Those of `work`, or that it was interrupted; but that a process ended by itself is a better
+/// reason than what followed from it.
+pub fn perform<T>(
+    prefix: &str,
+    keep: bool,
+    work: impl AsyncFnOnce(&TempDir, &mut Option<Processes>) -> Result<T>,
+) -> Result<T> {
+    daemon::block_on(async {
+        let mut stop = daemon::stop_signals()?;
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir();
+        // Dropping it removes it, too.
+        let folder = folder.context("cannot make a temporary folder")?;
+        let mut stage = None;
+        let done = tokio::select! {
+            done = work(&folder, &mut stage) => Some(done),
+            () = stop.received() => None,
+        };
+        let ended = stage.as_mut().map_or(Ok(()), Processes::check);
+        if let Some(processes) = stage
+            && let Some(kept) = processes.end(keep).await?
+        {
+            eprintln!("suture: everything is kept in {}", kept.display());
+        }
+        folder.close().context("cannot remove the temporary folder")?;
+        match done {
+            Some(done) => done.or_else(|error| ended.and(Err(error))),
+            None => bail!("interrupted; every process is ended and the folder is gone"),
+        }
+    })
+}
