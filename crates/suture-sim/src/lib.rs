@@ -8,6 +8,8 @@
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
 //! `workload` and `client` (applications), `timeline` (what one sees), `simulate` (all together).
 //!
+//! *What is it worth?* Years of failures and repairs: read `durability`.
+//!
 //! It contains no policy: everything that is decided is decided by suture-repair.
 #![forbid(unsafe_code)]
 
@@ -15,6 +17,7 @@ pub mod capacity;
 pub mod check;
 pub mod client;
 pub mod disk;
+pub mod durability;
 mod effect;
 pub mod fault;
 pub mod fluid;

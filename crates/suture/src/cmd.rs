@@ -6,6 +6,7 @@ pub mod codes;
 pub mod coordinator;
 pub mod decode;
 pub mod demo;
+pub mod durability;
 pub mod encode;
 pub mod get;
 pub mod ls;

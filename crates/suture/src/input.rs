@@ -1,4 +1,5 @@
-//! What `plan` and `simulate` work on: a cluster, a placement, failed nodes; read or generated.
+//! What `plan`, `simulate` and `durability` work on: a cluster, a placement, failed nodes; read or
+//! generated.
 //!
 //! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`; here the failure is told
 //! on the command line. Files are read by `cluster_file.rs` and `placement_file.rs`, a made-up
@@ -27,6 +28,16 @@ use generated::{Bandwidth, Shape};
 /// The cluster, the stripes and the failure.
 #[derive(clap::Args)]
 pub struct InputArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The nodes that fail, by name
+    #[arg(long, value_name = "NODE", value_delimiter = ',', required = true)]
+    failed: Vec<String>,
+}
+
+/// The cluster and the stripes.
+#[derive(clap::Args)]
+pub struct ClusterArgs {
     /// The nodes and their links (TOML); goes with --placement
     #[arg(long, value_name = "FILE", requires = "placement", help_heading = "Input from files")]
     cluster: Option<PathBuf>,
@@ -63,9 +74,6 @@ pub struct InputArgs {
     /// The code of all stripes, for instance 'rs(6,3)'
     #[arg(long, value_name = "CODE")]
     code: Code,
-    /// The nodes that fail, by name
-    #[arg(long, value_name = "NODE", value_delimiter = ',', required = true)]
-    failed: Vec<String>,
     /// Bytes of a chunk
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
@@ -105,6 +113,13 @@ pub struct Damage {
 impl Input {
     /// Reads or generates what the arguments name, and checks it.
     pub fn read(args: &InputArgs) -> Result<Input> {
+        let mut input = Input::read_whole(&args.cluster)?;
+        input.failed = find_failed(&input.cluster, &args.failed)?;
+        Ok(input)
+    }
+
+    /// The same with no node failed.
+    pub fn read_whole(args: &ClusterArgs) -> Result<Input> {
         let code = args.code;
         let (cluster, placement) = match (&args.cluster, &args.placement, args.nodes) {
             (Some(cluster_path), Some(placement_path), _) => {
@@ -137,8 +152,7 @@ impl Input {
                 args.chunk_size
             )));
         }
-        let failed = find_failed(&cluster, &args.failed)?;
-        let chunk_bytes = args.chunk_size;
+        let (chunk_bytes, failed) = (args.chunk_size, Vec::new());
         Ok(Input { cluster, code, chunk_bytes, placement, failed, seed: args.seed })
     }
 

@@ -38,6 +38,7 @@ enum Command {
     Plan(cmd::plan::Args),
     Simulate(cmd::simulate::Args),
     Calibrate(cmd::calibrate::Args),
+    Durability(cmd::durability::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,5 +81,6 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Plan(args) => cmd::plan::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Calibrate(args) => cmd::calibrate::run(args),
+        Command::Durability(args) => cmd::durability::run(args),
     }
 }

@@ -1,4 +1,5 @@
-//! Sizes and rates as people write them: `64MiB`, `4096B`; `200Mbit` (bits) or `25MB` (bytes) a second.
+//! Sizes, rates and times as people write them: `64MiB`, `4096B`; `200Mbit` (bits) or `25MB` (bytes)
+//! a second; `30s`, `12h`, `10y`.
 //!
 //! Place: the edge, where text becomes numbers and numbers become text again. Parsers are shaped
 //! for clap's `value_parser`; inside, a size is a `u64` of bytes and a rate an `f64` of bytes a second.
@@ -31,6 +32,10 @@ const BIT_UNITS: [(&str, u64); 6] = [
     ("Gbit", 1_000_000_000),
     ("Tbit", 1_000_000_000_000),
 ];
+
+/// Units of times, in seconds. A year is one of 365.25 days.
+const TIME_UNITS: [(&str, f64); 6] =
+    [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0), ("y", 31_557_600.0)];
 
 /// Reads a size such as `64MiB`, `4096B` or `4096` as bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -76,6 +81,56 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
         Ok(rate)
     } else {
         Err(format!("'{text}' is no rate to work with: it must be above zero"))
+    }
+}
+
+/// Reads a time above zero, from milliseconds to years, such as `30s`, `90min`, `12h`, `3d`, `10y`,
+/// as seconds.
+pub fn parse_time(text: &str) -> Result<f64, String> {
+    let help = || format!("'{text}' is not a time: write it like 30s, 90min, 12h, 3d or 10y");
+    let (number, unit) = split_unit(text).ok_or_else(help)?;
+    let known = TIME_UNITS.iter().find(|(name, _)| *name == unit);
+    let &(_, scale) = known.ok_or_else(help)?;
+    let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
+    match digits as f64 / 10f64.powi(fraction_digits as i32) * scale {
+        seconds if seconds > 0.0 => Ok(seconds),
+        _ => Err(format!("'{text}' is no time to work with: it must be above zero")),
+    }
+}
+
+/// A time for people that may be years: `4.56 s`, `2 h 05 min`, `3.5 days`, `12 years`,
+/// `6.12e9 years`.
+pub fn format_long(seconds: f64) -> String {
+    let (days, years) = (seconds / 86400.0, seconds / 31_557_600.0);
+    let counted = |count: f64, unit: &str| {
+        let digits = three_digits(count);
+        let digits = match digits.contains('.') {
+            true => digits.trim_end_matches('0').trim_end_matches('.'),
+            false => &digits,
+        };
+        format!("{digits} {unit}{}", if digits == "1" { "" } else { "s" })
+    };
+    if days < 1.0 {
+        format_seconds(seconds)
+    } else if years < 1.0 {
+        counted(days, "day")
+    } else if years < 99_999.5 {
+        counted(years, "year")
+    } else {
+        format!("{years:.2e} years")
+    }
+}
+
+/// A chance for people: in percent, or as a power of ten where that would be mostly zeros.
+pub fn format_chance(chance: f64) -> String {
+    if chance == 0.0 {
+        "0".to_string()
+    } else if chance < 1e-4 {
+        format!("{chance:.2e}")
+    } else if chance < 0.01 {
+        format!("{:.3} %", chance * 100.0)
+    } else {
+        format!("{} %", three_digits(chance * 100.0))
     }
 }
 
@@ -238,6 +293,30 @@ mod tests {
             assert!(error.contains(&format!("'{text}'")) && error.contains("200Mbit"), "{error}");
         }
         assert!(parse_rate("0Mbit").unwrap_err().contains("above zero"));
+    }
+
+    #[test]
+    fn times_read_as_seconds_and_need_a_unit() {
+        for (text, seconds) in
+            [("30s", 30.0), ("1.5h", 5400.0), ("3d", 259_200.0), ("10y", 315_576_000.0)]
+        {
+            assert_eq!(parse_time(text), Ok(seconds), "{text}");
+        }
+        for text in ["10", "", "y", "10 years", "-1h", "1e3s", "5m"] {
+            let error = parse_time(text).expect_err(text);
+            assert!(error.contains(&format!("'{text}'")) && error.contains("12h"), "{error}");
+        }
+        assert!(parse_time("0y").unwrap_err().contains("above zero"));
+        assert_eq!(format_long(4.561), "4.56 s");
+        assert_eq!(format_long(86400.0 * 3.5), "3.5 days");
+        assert_eq!(format_long(31_557_600.0), "1 year");
+        assert_eq!(format_long(31_557_600.0 * 12.0), "12 years");
+        assert_eq!(format_long(31_557_600.0 * 6.123e9), "6.12e9 years");
+        for (chance, text) in
+            [(0.0, "0"), (1.23e-9, "1.23e-9"), (0.00123, "0.123 %"), (0.0714, "7.14 %")]
+        {
+            assert_eq!(format_chance(chance), text);
+        }
     }
 
     #[test]

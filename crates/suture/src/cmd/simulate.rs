@@ -208,7 +208,7 @@ fn read_trace(
 }
 
 /// The stripes that the coordinator has to know: whole ones do not matter to a repair.
-fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
+pub(super) fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
     let chunks = input.code.chunk_count();
     let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
     let stripe = |job: &Job| Stripe {
@@ -308,7 +308,7 @@ impl Question<'_> {
 }
 
 /// Whether another policy could do better than refuse.
-fn is_of_the_policy(error: &PlanError) -> bool {
+pub(super) fn is_of_the_policy(error: &PlanError) -> bool {
     !error.is_beyond_repair() && *error != PlanError::NoDestination
 }
 
