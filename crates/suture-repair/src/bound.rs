@@ -19,9 +19,13 @@
 //! considered. Two things may go below it: traces, which send parts of symbols, and repairs that
 //! read more than they need to, around a slow node.
 
+mod own;
+mod price;
 mod rack;
 
 use suture_code::ChunkIndex;
+
+pub use own::own_bound_seconds;
 
 use crate::id::NodeId;
 use crate::need::{Need, Needs, Part};
@@ -37,23 +41,31 @@ const PAIRS_MAX: usize = 1 << 18;
 
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
+    with_demands(jobs, |demands| {
+        helper_seconds(demands, view)
+            .max(total_seconds(demands, view))
+            .max(destination_seconds(demands, view))
+            .max(rack::seconds(demands, view))
+    })
+}
+
+/// What `ask` says of the jobs that can be repaired.
+fn with_demands<T>(jobs: &[Job], ask: impl FnOnce(&[Demand<'_>]) -> T) -> T {
     let mut needs = Needs::default();
     let named = jobs.iter().filter_map(|job| {
         let available = job.survivors.iter().map(|(chunk, _)| *chunk);
         Some((job, needs.find(job.code, &job.lost, available)?))
     });
     let named: Vec<(&Job, usize)> = named.collect();
-    let demands: Vec<Demand<'_>> =
-        named.into_iter().map(|(job, name)| Demand { job, need: needs.get(name) }).collect();
-    helper_seconds(&demands, view)
-        .max(total_seconds(&demands, view))
-        .max(destination_seconds(&demands, view))
-        .max(rack::seconds(&demands, view))
+    let demand = |(job, name)| Demand { job, name, need: needs.get(name) };
+    ask(&named.into_iter().map(demand).collect::<Vec<Demand<'_>>>())
 }
 
 /// A job and what it needs at least.
 struct Demand<'a> {
     job: &'a Job,
+    /// Jobs of one name need the same of the same chunks.
+    name: usize,
     need: &'a Need,
 }
 
@@ -79,7 +91,7 @@ impl Demand<'_> {
     /// Whether `node` may keep a rebuilt chunk.
     fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
         let job = self.job;
-        view.accepts[node.index()]
+        view.has_room(node, job.chunk_bytes)
             && !job.excluded.contains(&node)
             && !job.survivors.iter().any(|(_, holder)| *holder == node)
     }
@@ -171,7 +183,7 @@ fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
 
 /// Everything that is sent, over all links that can send or receive it.
 fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let mut takes_part: Vec<bool> = view.accepts.to_vec();
+    let mut takes_part: Vec<bool> = view.room.iter().map(|room| *room > 0).collect();
     for (_, node) in demands.iter().flat_map(|demand| &demand.job.survivors) {
         takes_part[node.index()] = true;
     }
@@ -185,8 +197,7 @@ fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
 
 /// Every rebuilt chunk, received and written by a node that may keep it.
 fn destination_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let mut fastest: Vec<NodeId> =
-        view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
+    let mut fastest: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
     fastest.sort_by(|a, b| keeping(view, *b).total_cmp(&keeping(view, *a)));
     let alone = |demand: &Demand<'_>| {
         // The slowest of its destinations, if they are the fastest that may keep a chunk.

@@ -22,6 +22,7 @@ mod frame;
 mod greedy;
 mod intake;
 mod join;
+mod keep;
 mod least;
 mod lru;
 mod mix;
@@ -32,11 +33,13 @@ mod ppt;
 mod rack;
 mod random;
 mod repairboost;
+mod room;
 mod route;
 mod split;
 mod star;
 mod tally;
 mod task;
+mod trace;
 mod tunable;
 
 use suture_code::Code;
@@ -66,6 +69,8 @@ pub struct Job {
     pub lost: Vec<ChunkIndex>,
     /// The chunks that may help and who holds them, ascending by chunk.
     pub survivors: Vec<(ChunkIndex, NodeId)>,
+    /// Nodes with chunks that are not lost and cannot help: silent ones, or excluded by the operator.
+    pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
     /// Nodes that disappointed an earlier attempt: used only when nothing else will do.
@@ -89,8 +94,9 @@ impl Job {
 pub struct View<'a> {
     /// Nodes and links.
     pub cluster: &'a Cluster,
-    /// For each node, whether it may take a rebuilt chunk (alive, not full, not draining).
-    pub accepts: &'a [bool],
+    /// For each node, bytes of rebuilt chunks that it may take; 0 for none (down, full, draining),
+    /// `u64::MAX` where space is not known.
+    pub room: &'a [u64],
     /// What running repairs already put on each node.
     pub load: &'a Load,
     /// What every agent can execute.
@@ -99,7 +105,7 @@ pub struct View<'a> {
 
 /// What a link without any free capacity counts as: so slow that every other one is better, but
 /// still a number that can be compared.
-const DEAD_LINK: Rate = Rate(1e-9);
+pub(crate) const DEAD_LINK: Rate = Rate(1e-9);
 
 impl View<'_> {
     /// What is free of the uplink, in bytes per second; above zero.
@@ -110,6 +116,16 @@ impl View<'_> {
     /// What is free of the downlink, in bytes per second; above zero.
     fn down(&self, node: NodeId) -> f64 {
         self.cluster.node(node).downlink_free().0.max(DEAD_LINK.0)
+    }
+
+    /// Whether the node may take rebuilt chunks.
+    pub(crate) fn accepts(&self, node: NodeId) -> bool {
+        self.room[node.index()] > 0
+    }
+
+    /// Whether the node may take a rebuilt chunk of so many bytes.
+    pub(crate) fn has_room(&self, node: NodeId, bytes: u64) -> bool {
+        self.room[node.index()] >= bytes.max(1)
     }
 }
 
@@ -165,11 +181,17 @@ pub struct Batch {
 /// When the view is not of its own cluster, or a job excludes or avoids nodes that there are not.
 pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     let usable = policy.plannable().map_err(PlanError::Policy);
-    if let Err(error) = usable.and_then(|()| check(policy, view)) {
+    if let Err(error) = usable.and_then(|()| check(policy, jobs, view)) {
         return Batch::refuse_all(jobs, &error);
     }
+    room::within(jobs, view, |jobs, view| plan_batch(policy, jobs, view, seed))
+}
+
+/// Plans a batch as if each chunk were the only one that comes to its destination.
+fn plan_batch(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     match (policy.shape, policy.balance) {
         (Shape::Split, Balance::Flow) => flow::plan(jobs, view, seed),
+        (Shape::Trace, Balance::Flow) => trace::plan(jobs, view, seed),
         (Shape::Mix, Balance::Flow) => mix::plan(jobs, view, seed),
         (Shape::Mix, balance) => {
             best_of(&[Shape::Star, Shape::Ppr, Shape::Chain], balance, jobs, view, seed)
@@ -178,8 +200,9 @@ pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     }
 }
 
-/// Whether the cluster has what the policy looks at.
-fn check(policy: Policy, view: &View<'_>) -> Result<(), PlanError> {
+/// Whether the cluster has what the policy looks at. Racks and disks matter of nodes that can take
+/// part.
+fn check(policy: Policy, jobs: &[Job], view: &View<'_>) -> Result<(), PlanError> {
     let cluster = view.cluster;
     let name = |node: &Node| node.name.clone();
     // A link that carries nothing is a fact of life: it is used when nothing else will do.
@@ -191,20 +214,41 @@ fn check(policy: Policy, view: &View<'_>) -> Result<(), PlanError> {
             }
         }
     }
-    let outside = cluster.nodes.iter().find(|node| node.rack.is_none());
-    if let Some(name_of_part) = policy.needs_racks()
+    let (needs_racks, needs_disks) = (policy.needs_racks(), policy.needs_disks());
+    if needs_racks.is_none() && needs_disks.is_none() {
+        return Ok(());
+    }
+    let takes_part = takes_part(jobs, view);
+    let find = |lacks: &dyn Fn(&Node) -> bool| {
+        let nodes = cluster.nodes.iter().zip(&takes_part);
+        nodes.filter(|(_, takes_part)| **takes_part).map(|(node, _)| node).find(|node| lacks(node))
+    };
+    let outside = find(&|node| node.rack.is_none());
+    if let Some(name_of_part) = needs_racks
         && (cluster.racks.is_empty() || outside.is_some())
     {
         let node = outside.filter(|_| !cluster.racks.is_empty()).map(name);
         return Err(PlanError::NoRacks { name: name_of_part, node });
     }
-    let has_disk = |node: &&Node| node.disk_read.is_some() && node.disk_write.is_some();
-    match (policy.needs_disks(), cluster.nodes.iter().find(|node| !has_disk(node))) {
+    let lacks_disk = |node: &Node| node.disk_read.is_none() || node.disk_write.is_none();
+    match (needs_disks, find(&lacks_disk)) {
         (Some(name_of_part), Some(node)) => {
             Err(PlanError::NoDisks { name: name_of_part, node: name(node) })
         }
         _ => Ok(()),
     }
+}
+
+/// For each node, whether it holds a survivor of some job or accepts chunks.
+fn takes_part(jobs: &[Job], view: &View<'_>) -> Vec<bool> {
+    let mut takes_part: Vec<bool> = view.room.iter().map(|room| *room > 0).collect();
+    for (_, node) in jobs.iter().flat_map(|job| &job.survivors) {
+        // A node that there is not is the job's own fault.
+        if let Some(takes_part) = takes_part.get_mut(node.index()) {
+            *takes_part = true;
+        }
+    }
+    takes_part
 }
 
 /// The batch that serves the most jobs and then has the lowest peak; of equals, the first: shapes

@@ -4,9 +4,8 @@
 //! The shape says how helpers are joined to a tree, the balance who helps and who receives, the
 //! schedule what runs when. Every published algorithm is one triple, so that they can be crossed.
 //!
-//! Every name that Suture will ever understand parses today; what this version cannot plan is refused
-//! by `Policy::plannable`, so a script learns "not built yet" and never "no such thing". Planning
-//! ignores the schedule.
+//! Every triple parses; what does not fit together is refused by `Policy::plannable`, with the reason.
+//! Planning ignores the schedule.
 //! To add one: a variant, a row of its table, an arm in `planner.rs`.
 
 use std::fmt;
@@ -103,51 +102,48 @@ pub enum Order {
     Time,
 }
 
-/// The name of each shape, and whether this version plans it.
-const SHAPES: &[(&str, Shape, Built)] = &[
-    ("star", Shape::Star, Built::Yes),
-    ("ppr", Shape::Ppr, Built::Yes),
-    ("chain", Shape::Chain, Built::Yes),
-    ("ppt", Shape::Ppt, Built::Yes),
-    ("pivot", Shape::Pivot, Built::Yes),
-    ("rack", Shape::Rack, Built::Yes),
-    ("tunable", Shape::Tunable, Built::Yes),
-    ("split", Shape::Split, Built::Yes),
-    ("trace", Shape::Trace, Built::NotYet),
-    ("mix", Shape::Mix, Built::Yes),
+/// The name of each shape.
+const SHAPES: &[(&str, Shape)] = &[
+    ("star", Shape::Star),
+    ("ppr", Shape::Ppr),
+    ("chain", Shape::Chain),
+    ("ppt", Shape::Ppt),
+    ("pivot", Shape::Pivot),
+    ("rack", Shape::Rack),
+    ("tunable", Shape::Tunable),
+    ("split", Shape::Split),
+    ("trace", Shape::Trace),
+    ("mix", Shape::Mix),
 ];
 
-/// The name of each balance, and whether this version plans it.
-const BALANCES: &[(&str, Balance, Built)] = &[
-    ("random", Balance::Random, Built::Yes),
-    ("lru", Balance::Lru, Built::Yes),
-    ("repairboost", Balance::RepairBoost, Built::Yes),
-    ("car", Balance::Car, Built::Yes),
-    ("car:random", Balance::CarRandom, Built::Yes),
-    ("chameleon", Balance::Chameleon, Built::Yes),
-    ("chameleon:artifact", Balance::ChameleonArtifact, Built::Yes),
-    ("chameleon:io", Balance::ChameleonIo, Built::Yes),
-    ("flow", Balance::Flow, Built::Yes),
-    ("greedy", Balance::Greedy, Built::Yes),
+/// The name of each balance.
+const BALANCES: &[(&str, Balance)] = &[
+    ("random", Balance::Random),
+    ("lru", Balance::Lru),
+    ("repairboost", Balance::RepairBoost),
+    ("car", Balance::Car),
+    ("car:random", Balance::CarRandom),
+    ("chameleon", Balance::Chameleon),
+    ("chameleon:artifact", Balance::ChameleonArtifact),
+    ("chameleon:io", Balance::ChameleonIo),
+    ("flow", Balance::Flow),
+    ("greedy", Balance::Greedy),
 ];
 
 /// The names of schedules; `window`, `slots` and `phases` may be followed by `:number`, the last two
 /// then by `:order`.
-const SCHEDULES: &[(&str, Schedule, Built)] = &[
-    ("all", Schedule::All, Built::Yes),
-    ("window", Schedule::Window(None), Built::Yes),
-    ("slots", Schedule::Slots(None, Order::Risk), Built::Yes),
-    ("adaptive", Schedule::Adaptive, Built::Yes),
-    ("phases", Schedule::Phases(PHASE_SECONDS, Order::Risk), Built::Yes),
-    ("waves", Schedule::Waves, Built::Yes),
+const SCHEDULES: &[(&str, Schedule)] = &[
+    ("all", Schedule::All),
+    ("window", Schedule::Window(None)),
+    ("slots", Schedule::Slots(None, Order::Risk)),
+    ("adaptive", Schedule::Adaptive),
+    ("phases", Schedule::Phases(PHASE_SECONDS, Order::Risk)),
+    ("waves", Schedule::Waves),
 ];
 
 /// The names of orders.
-const ORDERS: &[(&str, Order, Built)] = &[
-    ("by-risk", Order::Risk, Built::Yes),
-    ("by-node", Order::Node, Built::Yes),
-    ("by-time", Order::Time, Built::Yes),
-];
+const ORDERS: &[(&str, Order)] =
+    &[("by-risk", Order::Risk), ("by-node", Order::Node), ("by-time", Order::Time)];
 
 /// The length of ChameleonEC's phases when none is given: the paper's default.
 const PHASE_SECONDS: u32 = 20;
@@ -175,12 +171,6 @@ const fn policy(shape: Shape, balance: Balance, schedule: Schedule) -> Policy {
     Policy { shape, balance, schedule }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Built {
-    Yes,
-    NotYet,
-}
-
 /// One of the three parts of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -197,13 +187,6 @@ pub enum Part {
 /// Why a policy cannot be used, although its name is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyFault {
-    /// This version knows the name, and no more.
-    NotBuilt {
-        /// Which part of the policy.
-        part: Part,
-        /// Its name.
-        name: &'static str,
-    },
     /// The policy looks at something of nodes that agents do not report yet.
     NotReported {
         /// What needs it: a shape or a balance.
@@ -263,7 +246,7 @@ impl Policy {
 
     /// The same plans under each of the schedules.
     pub fn under_every_schedule(self) -> impl Iterator<Item = Policy> {
-        SCHEDULES.iter().map(move |&(_, schedule, _)| Policy { schedule, ..self })
+        SCHEDULES.iter().map(move |&(_, schedule)| Policy { schedule, ..self })
     }
 
     /// Whether this version can plan with it, whatever the schedule.
@@ -271,8 +254,6 @@ impl Policy {
     /// # Errors
     /// What is missing.
     pub fn plannable(self) -> Result<(), PolicyFault> {
-        is_built(Part::Shape, entry(SHAPES, self.shape))?;
-        is_built(Part::Balance, entry(BALANCES, self.balance))?;
         match self.shape.fits(self.balance) {
             true => Ok(()),
             false => Err(PolicyFault::Apart { shape: self.shape, balance: self.balance }),
@@ -294,22 +275,15 @@ impl Policy {
     /// The name of the part for which every node has to be in a rack, if there is one.
     pub fn needs_racks(self) -> Option<&'static str> {
         match (self.shape, self.balance) {
-            (Shape::Rack, _) => Some(entry(SHAPES, self.shape).0),
-            (_, Balance::Car | Balance::CarRandom) => Some(entry(BALANCES, self.balance).0),
+            (Shape::Rack, _) => Some(entry(SHAPES, self.shape)),
+            (_, Balance::Car | Balance::CarRandom) => Some(entry(BALANCES, self.balance)),
             _ => None,
         }
     }
 
     /// The name of the part for which every disk's rates have to be known, if there is one.
     pub fn needs_disks(self) -> Option<&'static str> {
-        (self.balance == Balance::ChameleonIo).then(|| entry(BALANCES, self.balance).0)
-    }
-}
-
-fn is_built(part: Part, (name, built): (&'static str, Built)) -> Result<(), PolicyFault> {
-    match built {
-        Built::Yes => Ok(()),
-        Built::NotYet => Err(PolicyFault::NotBuilt { part, name }),
+        (self.balance == Balance::ChameleonIo).then(|| entry(BALANCES, self.balance))
     }
 }
 
@@ -318,8 +292,8 @@ impl Shape {
     fn fits(self, balance: Balance) -> bool {
         use Balance::{Chameleon, ChameleonArtifact, ChameleonIo, Flow, RepairBoost};
         match (self, balance) {
-            (Shape::Split | Shape::Mix, Flow) => true,
-            (Shape::Split, _) | (_, Flow) => false,
+            (Shape::Split | Shape::Trace | Shape::Mix, Flow) => true,
+            (Shape::Split | Shape::Trace, _) | (_, Flow) => false,
             (Shape::Tunable, Chameleon | ChameleonArtifact | ChameleonIo) => true,
             (Shape::Tunable, _) | (_, Chameleon | ChameleonArtifact | ChameleonIo) => false,
             (Shape::Ppt | Shape::Pivot | Shape::Rack, RepairBoost) => false,
@@ -400,12 +374,12 @@ fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
 }
 
 fn lookup<T: Copy>(
-    table: &[(&'static str, T, Built)],
+    table: &[(&'static str, T)],
     part: Part,
     name: &str,
 ) -> Result<(&'static str, T), PolicyError> {
-    let found = table.iter().find(|(known, ..)| *known == name);
-    found.map(|&(known, value, _)| (known, value)).ok_or_else(|| PolicyError::UnknownName {
+    let found = table.iter().find(|(known, _)| *known == name);
+    found.copied().ok_or_else(|| PolicyError::UnknownName {
         part,
         name: name.to_string(),
         nearest: nearest(name, table.iter().map(|(known, ..)| *known)),
@@ -413,13 +387,9 @@ fn lookup<T: Copy>(
 }
 
 /// The row of a value; every value of the closed sets has one.
-fn entry<T: Copy + PartialEq>(
-    table: &[(&'static str, T, Built)],
-    value: T,
-) -> (&'static str, Built) {
-    let found = table.iter().find(|(_, known, _)| *known == value);
-    let &(name, _, built) = found.expect("each value has a row in its table");
-    (name, built)
+fn entry<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
+    let found = table.iter().find(|(_, known)| *known == value);
+    found.expect("each value has a row in its table").0
 }
 
 fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static str {
@@ -428,19 +398,19 @@ fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> &'static st
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(entry(SHAPES, *self).0)
+        f.write_str(entry(SHAPES, *self))
     }
 }
 
 impl fmt::Display for Balance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(entry(BALANCES, *self).0)
+        f.write_str(entry(BALANCES, *self))
     }
 }
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, _) = entry(SCHEDULES, self.without_parameter());
+        let name = entry(SCHEDULES, self.without_parameter());
         match self {
             Schedule::Window(Some(number)) | Schedule::Slots(Some(number), _) => {
                 write!(f, "{name}:{number}")?;
@@ -450,7 +420,7 @@ impl fmt::Display for Schedule {
         }
         match self.order() {
             Order::Risk => Ok(()),
-            order => write!(f, ":{}", entry(ORDERS, order).0),
+            order => write!(f, ":{}", entry(ORDERS, order)),
         }
     }
 }
@@ -479,9 +449,6 @@ impl fmt::Display for Part {
 impl fmt::Display for PolicyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PolicyFault::NotBuilt { part, name } => {
-                write!(f, "the {part} '{name}' is not built yet in this version")
-            }
             PolicyFault::NotReported { name, what } => {
                 write!(f, "'{name}' needs {what}, which agents do not report yet in this version")
             }
@@ -494,6 +461,11 @@ impl fmt::Display for PolicyFault {
                 f,
                 "the balance 'flow' decides about ranges of chunks, which the shape '{shape}' \
                  cannot follow; use split"
+            ),
+            PolicyFault::Apart { shape: Shape::Trace, balance } => write!(
+                f,
+                "the shape 'trace' has to be told who decodes which range of a chunk, which the \
+                 balance '{balance}' does not decide; use flow"
             ),
             PolicyFault::Apart { shape: Shape::Split, balance } => write!(
                 f,
@@ -621,10 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_says_so_and_names_the_part() {
-        let policy = |text: &str| text.parse::<Policy>().unwrap();
-        let refused = policy("trace/random/all").plannable().unwrap_err().to_string();
-        assert_eq!(refused, "the shape 'trace' is not built yet in this version");
+    fn every_preset_can_be_planned() {
         for (name, preset) in Policy::presets() {
             assert_eq!(preset.plannable(), Ok(()), "{name}");
         }
@@ -634,6 +603,7 @@ mod tests {
     fn a_shape_and_a_balance_that_do_not_fit_are_told_why() {
         for (text, reason) in [
             ("tunable/random/all", "which the balance 'random' does not decide; use chameleon"),
+            ("trace/random/all", "which the balance 'random' does not decide; use flow"),
             ("star/chameleon/all", "which the shape 'star' cannot follow; use tunable"),
             ("pivot/repairboost/all", "the shape 'pivot' has none; use star, ppr or chain"),
         ] {

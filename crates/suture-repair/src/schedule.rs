@@ -199,7 +199,8 @@ impl Scheduler {
         let running = &self.running;
         let in_order = || world.waiting.nth(passed.len());
         match &mut self.kind {
-            Kind::All | Kind::Slots(_) | Kind::Phases(_) | Kind::Waves(_) => in_order(),
+            Kind::All | Kind::Slots(_) | Kind::Phases(_) => in_order(),
+            Kind::Waves(_) => (running.len() < waves::window(&world)).then(in_order).flatten(),
             Kind::Window(repairs) => {
                 let window = repairs.map_or(world.nodes, |repairs| repairs as usize);
                 if world.attempts < window { in_order() } else { None }

@@ -94,7 +94,7 @@ proptest! {
             prop_assert!(peak(&world, &batch.plans) >= least * (1.0 - 1e-6));
         }
         // Odd plans may also use the failed nodes as relays and destinations; here they are up.
-        let world = World { accepts: vec![true; world.accepts.len()], ..world };
+        let world = World { room: vec![u64::MAX; world.room.len()], ..world };
         let jobs = world.jobs.iter().map(|job| Job { excluded: Vec::new(), ..job.clone() });
         let world = World { jobs: jobs.collect(), ..world };
         let plans = arbitrary_batch(&world, &mut random);
@@ -144,7 +144,7 @@ fn every_plan(world: &World, job: &Job) -> Vec<Plan> {
     let free = world
         .cluster
         .ids()
-        .filter(|node| world.accepts[node.index()] && !job.excluded.contains(node));
+        .filter(|node| world.room[node.index()] > 0 && !job.excluded.contains(node));
     let (a, b) = (nodes[0], nodes[1]);
     let plan = |edges: [(NodeId, NodeId); 2], to: NodeId| {
         let range = Range { from: 0, to: job.chunk_bytes };

@@ -7,9 +7,10 @@ mod lp;
 
 use common::{LINK, Links, World};
 use lp::LinearProgram;
-use suture_repair::bound::bound_seconds;
+use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::Rate;
 use suture_repair::id::NodeId;
+use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::plan;
@@ -81,8 +82,11 @@ fn lp_seconds(w: &World) -> f64 {
     let (mut up, mut down) = (vec![Vec::new(); n], vec![Vec::new(); n]);
     for job in &w.jobs {
         let k = job.code.data_chunks() as f64;
-        let free: Vec<NodeId> =
-            w.cluster.ids().filter(|x| w.accepts[x.index()] && !job.excluded.contains(x)).collect();
+        let free: Vec<NodeId> = w
+            .cluster
+            .ids()
+            .filter(|x| w.room[x.index()] > 0 && !job.excluded.contains(x))
+            .collect();
         let kept: Vec<usize> = free.iter().map(|_| p.variable(0.0)).collect();
         p.equals(kept.iter().map(|v| (*v, 1.0)).collect(), 1.0);
         for (y, v) in free.iter().zip(&kept) {
@@ -162,6 +166,78 @@ fn the_mix_is_near_the_optimum_of_its_linear_program() {
             let ratio = mix_seconds(&world, 1) / lp_seconds(&world);
             assert!(ratio <= 1.05, "{code} {}: {ratio}", links.name());
             assert!(ratio >= 1.0 - 1e-6, "{code} {}: {ratio}", links.name());
+        }
+    }
+}
+
+#[test]
+fn the_shape_trace_takes_traces_wherever_there_are_schemes_even_where_they_are_slower() {
+    let has_traces =
+        |plan: &Plan| plan.lanes.iter().all(|lane| lane.scheme.is_some() && lane.decoder.is_some());
+    for links in [Links::Equal, Links::Independent] {
+        let failed = [NodeId(0), NodeId(1)];
+        let world = World::failed_nodes("rs(6,3)", 16, &failed, 40, 3).with_links(links, 3);
+        let batch = plan("trace/flow/all".parse().unwrap(), &world.jobs, &world.view(), 1);
+        assert_eq!(batch.refused, []);
+        for (job, plan) in batch.planned(&world.jobs) {
+            assert_eq!(validate(plan, &job.facts(), 16), Ok(()));
+            assert_eq!(has_traces(plan), job.lost.len() == 1, "{:?}", job.lost);
+        }
+    }
+    // b f / (8 N) is what traces of all helpers need on equal links: 31.2 of 40.0 for k chunks.
+    let world = World::failed_node("rs(6,3)", 16, 100, 1);
+    let ratio = |policy: &str| {
+        let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
+        let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+        let peak = Load::of(&world.cluster, plans).max_seconds(&world.cluster);
+        peak / bound_seconds(&world.jobs, &world.view())
+    };
+    assert!((0.66..0.80).contains(&ratio("trace/flow/all")), "{}", ratio("trace/flow/all"));
+    let mut world = World::failed_node("rs(6,3)", 16, 3, 1);
+    world.jobs[1] = World::failed_node("lrc(6,2,2)", 16, 1, 1).jobs.remove(0);
+    let batch = plan("trace/flow/all".parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert_eq!(batch.plans.len(), 2);
+    let reason = batch.refused[0].1.to_string();
+    assert_eq!((batch.refused.len(), batch.refused[0].0), (1, 1));
+    assert!(reason.ends_with("no scheme is known for lrc(6,2,2); use split or mix"), "{reason}");
+    world.abilities.traces = false;
+    let batch = plan("trace/flow/all".parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert!(batch.refused.iter().all(|(_, error)| error.to_string().contains("'traces'")));
+}
+
+#[test]
+fn dead_links_are_a_last_resort_for_every_policy_of_ours() {
+    for dead in [1..4, 1..12, 1..16] {
+        let mut world = World::failed_node("rs(6,3)", 16, 8, 2);
+        for node in &mut world.cluster.nodes[dead] {
+            (node.uplink, node.downlink) = (Rate(0.0), Rate(0.0));
+        }
+        for policy in ["trace/flow/all", "mix/flow/all", "split/flow/all"] {
+            let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
+            assert_eq!(batch.refused, []);
+            for (job, plan) in batch.planned(&world.jobs) {
+                assert_eq!(validate(plan, &job.facts(), 16), Ok(()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bound_by_prices_is_near_the_linear_program_and_never_above_it() {
+    for code in ["rs(6,3)", "rs(10,4)", "rs(3,2)"] {
+        for links in [Links::Equal, Links::Independent, Links::Same] {
+            for seed in 0..2 {
+                let world = world(links, 16, 60, code, seed);
+                let policy = "suture".parse().unwrap();
+                let batch = plan(policy, &world.jobs, &world.view(), seed);
+                let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+                let load = Load::of(&world.cluster, plans);
+                let own = own_bound_seconds(policy, &world.jobs, &world.view(), &load).unwrap();
+                let ratio = own / lp_seconds(&world);
+                assert!(ratio <= 1.0 + 1e-6, "{code} {}: {ratio}", links.name());
+                let least = if matches!(links, Links::Equal) { 0.94 } else { 0.98 };
+                assert!(ratio >= least, "{code} {}: {ratio}", links.name());
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ mod common;
 use common::{Links, World};
 use suture_code::Code;
 use suture_code::execute::run_naively;
-use suture_repair::bound::bound_seconds;
-use suture_repair::cluster::Rate;
+use suture_repair::bound::{bound_seconds, own_bound_seconds};
+use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::oracle::{self, Chunks};
 use suture_repair::plan::load::Load;
@@ -66,6 +66,10 @@ fn world(code: &str, random: &mut Random) -> (World, Vec<Chunks>) {
         .with_links(*random.choose(&kinds), random.next_u64())
         .with_racks(random.between(2, 6) as usize)
         .with_disks(random.next_u64());
+    if random.per_mille(500) {
+        let rate = Rate(random.between(1, 6) as f64 * common::LINK.0);
+        world.cluster.core = Some(Core { rack_uplink: rate, rack_downlink: rate });
+    }
     for job in &mut world.jobs {
         job.chunk_bytes = code.alignment() as u64 * random.between(1, 2);
     }
@@ -93,6 +97,7 @@ fn is_fair(policy: Policy, job: &Job, error: &PlanError) -> bool {
         PlanError::NoSums { .. } => {
             is_tree && job.lost.len() == 1 && job.code.sub_chunk_count() > 1
         }
+        PlanError::NoSchemes { code } => shape == "trace" && code.schemes().is_empty(),
         PlanError::TooManyTrees { .. } => shape == "ppt" && job.code.data_chunks() >= 10,
         _ => false,
     }
@@ -101,7 +106,7 @@ fn is_fair(policy: Policy, job: &Job, error: &PlanError) -> bool {
 #[test]
 fn every_policy_rebuilds_the_bytes_of_every_code_or_says_why_not() {
     let mut random = Random::new(11);
-    let mut planned = 0;
+    let (mut planned, mut bounded) = (0, 0);
     for code in CODES {
         for _ in 0..3 {
             let (world, stripes) = world(code, &mut random);
@@ -116,11 +121,54 @@ fn every_policy_rebuilds_the_bytes_of_every_code_or_says_why_not() {
                     );
                 }
                 check(&world, &stripes, &batch, policy);
+                bounded += usize::from(check_own_bound(&world, &batch, policy));
                 planned += batch.plans.len();
             }
         }
     }
     assert!(planned > 4000, "{planned} plans are few");
+    assert!(bounded > 100, "{bounded} batches with a bound of their own are few");
+}
+
+/// No plans are faster than the bound of their own kind, where there is one.
+fn check_own_bound(world: &World, batch: &Batch, policy: Policy) -> bool {
+    let jobs: Vec<Job> = batch.planned(&world.jobs).map(|(job, _)| job.clone()).collect();
+    let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    let load = Load::of(&world.cluster, plans);
+    let own = own_bound_seconds(policy, &jobs, &world.view(), &load);
+    let peak = load.max_seconds(&world.cluster);
+    assert!(own.is_none_or(|own| own <= peak * (1.0 + 1e-9)), "{policy:#}: {own:?} of {peak}");
+    own.is_some()
+}
+
+/// Chunks that are long enough to be cut: lanes over many ranges, trees and traces side by side.
+#[test]
+fn ranges_of_chunks_rebuild_the_bytes_too() {
+    let mut random = Random::new(12);
+    let mut cut = 0;
+    for code in ["rs(3,2)", "rs(6,3)", "lrc(4,2,1)", "clay(4,2,5)"] {
+        for seed in 0..2 {
+            let failed = [NodeId(0), NodeId(1)];
+            let lost = &failed[..=seed as usize % 2];
+            let mut world = World::failed_nodes(code, 14, lost, 4, seed)
+                .with_links(Links::Independent, seed)
+                .with_racks(4);
+            for job in &mut world.jobs {
+                let unit = job.code.alignment() as u64;
+                // Not even, as the last chunk of a file may be.
+                job.chunk_bytes = (96 << 10) / unit * unit + unit * random.below(3);
+            }
+            let stripes: Vec<Chunks> =
+                world.jobs.iter().map(|job| encoded(job, &mut random)).collect();
+            for policy in ["suture", "flow", "trace/flow/all"] {
+                let policy = policy.parse().unwrap();
+                let batch = plan(policy, &world.jobs, &world.view(), seed);
+                check(&world, &stripes, &batch, policy);
+                cut += batch.plans.iter().filter(|plan| plan.lanes.len() > 1).count();
+            }
+        }
+    }
+    assert!(cut > 20, "{cut} plans of several lanes are few");
 }
 
 fn check(world: &World, stripes: &[Chunks], batch: &Batch, policy: Policy) {
@@ -129,7 +177,7 @@ fn check(world: &World, stripes: &[Chunks], batch: &Batch, policy: Policy) {
         let what = format!("{policy:#} {} {}", job.code, job.stripe);
         assert_eq!(validate(plan, &job.facts(), node_count), Ok(()), "{what}");
         assert_eq!(plan.lost, job.lost, "{what}");
-        let may_keep = |node: &NodeId| world.accepts[node.index()] && !job.excluded.contains(node);
+        let may_keep = |node: &NodeId| world.room[node.index()] > 0 && !job.excluded.contains(node);
         assert!(plan.destinations.values().all(may_keep), "{what}");
         let chunks =
             &stripes[world.jobs.iter().position(|other| other.stripe == job.stripe).unwrap()];
@@ -373,7 +421,7 @@ fn car_finds_another_rack_when_the_failed_one_is_full() {
     let failed_rack = world.cluster.node(NodeId(0)).rack;
     for node in world.cluster.ids() {
         if world.cluster.node(node).rack == failed_rack {
-            world.accepts[node.index()] = false;
+            world.room[node.index()] = 0;
         }
     }
     let batch = plan("car".parse().unwrap(), &world.jobs, &world.view(), 2);
@@ -401,7 +449,7 @@ fn input_that_cannot_be_planned_is_refused_with_the_name_of_what_is_wrong() {
     let mut partly = world().with_racks(3);
     partly.cluster.nodes[7].rack = None;
     check_refusal(&partly, "car", "the node 'n7' is in none");
-    check_refusal(&world(), "tunable/chameleon:io/all", "the node 'n0'; give its rates");
+    check_refusal(&world(), "tunable/chameleon:io/all", "the node 'n1'; give its rates");
 
     let mut dead = world();
     dead.cluster.nodes[3].downlink = Rate(-1.0);

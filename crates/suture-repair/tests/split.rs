@@ -39,7 +39,7 @@ fn world(code: &str, draw: Draw, seed: u64) -> World {
     let mut world = World::failed_node(code, 24, 1, random.next_u64());
     let root = world.cluster.ids().skip(1).find(|node| !world.jobs[0].excluded.contains(node));
     for node in world.cluster.ids() {
-        world.accepts[node.index()] = Some(node) == root;
+        world.room[node.index()] = if Some(node) == root { u64::MAX } else { 0 };
     }
     for node in &mut world.cluster.nodes {
         let mut rate = || match draw {
@@ -59,7 +59,7 @@ fn links(world: &World) -> Links {
     let chunks = |rate: Rate| rate.0 / CHUNK_BYTES as f64;
     let node = |node: &NodeId| world.cluster.node(*node);
     let pair = |id: &NodeId| (chunks(node(id).uplink), chunks(node(id).downlink));
-    let root = world.cluster.ids().find(|node| world.accepts[node.index()]).unwrap();
+    let root = world.cluster.ids().find(|node| world.room[node.index()] > 0).unwrap();
     Links {
         helpers: job.code.data_chunks(),
         root: chunks(node(&root).downlink),

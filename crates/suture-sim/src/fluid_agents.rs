@@ -120,12 +120,26 @@ pub(crate) struct FluidAgents {
     /// Lanes whose bytes have come and whose overheads pass, by when they have.
     settling: BTreeSet<(Time, RepairId, usize)>,
     inbox: VecDeque<Input>,
+    /// What is left of each node's disk.
+    room: Vec<u64>,
     pub(crate) rebuilt: Vec<Rebuilt>,
     /// What all repairs moved.
     pub(crate) load: Load,
     cluster: Cluster,
     /// Time of the calls in which plans were made.
     pub(crate) planning_ns: u64,
+}
+
+/// A heartbeat without news of repairs.
+fn heartbeat(free_bytes: u64) -> Heartbeat {
+    let (running, arrived) = (Vec::new(), Vec::new());
+    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived }
+}
+
+/// What each node can take.
+fn room(scenario: &Scenario) -> Vec<u64> {
+    let nodes = 0..scenario.capacities.cluster().nodes.len();
+    nodes.map(|node| scenario.room.get(node).map_or(PLENTY, |room| PLENTY.min(*room))).collect()
 }
 
 impl FluidAgents {
@@ -150,18 +164,21 @@ impl FluidAgents {
             owners: Vec::new(),
             settling: BTreeSet::new(),
             inbox: VecDeque::new(),
+            room: room(scenario),
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
             cluster,
             planning_ns: 0,
         };
-        let hello = Hello {
-            incarnation: INCARNATION,
-            abilities: Abilities::ALL,
-            pool_bytes: PLENTY,
-            free_bytes: PLENTY,
-        };
-        for node in agents.cluster.ids().filter(|node| !scenario.failed.contains(node)) {
+        let gone = [&scenario.failed, &scenario.silent];
+        let is_here = |node: &NodeId| !gone.iter().any(|gone| gone.contains(node));
+        for node in agents.cluster.ids().filter(is_here) {
+            let hello = Hello {
+                incarnation: INCARNATION,
+                abilities: Abilities::ALL,
+                pool_bytes: PLENTY,
+                free_bytes: agents.room[node.index()],
+            };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
         }
         agents
@@ -226,7 +243,7 @@ impl FluidAgents {
         lane.steps_left -= 1;
         if let Some(gate) = lane.gates.get(owner.step) {
             let arrived = vec![(owner.repair, owner.lane as u16, gate.child)];
-            let beat = Heartbeat { arrived, ..heartbeat() };
+            let beat = Heartbeat { arrived, ..heartbeat(self.room[gate.parent.index()]) };
             let message = FromAgent::Heartbeat(beat);
             self.inbox.push_back(Input::Agent { node: gate.parent, message });
         }
@@ -274,7 +291,8 @@ impl FluidAgents {
                 let lanes = repair.lanes.iter().filter(|lane| lane.work.lost.contains(chunk));
                 let done: f64 = lanes.map(|lane| lane.done(network)).sum();
                 let done = plan.range.from as f64 + done;
-                let beat = beats.entry(plan.destinations[chunk]).or_insert_with(heartbeat);
+                let node = plan.destinations[chunk];
+                let beat = beats.entry(node).or_insert_with(|| heartbeat(self.room[node.index()]));
                 beat.running.push((*id, done as u64));
             }
         }
@@ -400,6 +418,13 @@ impl FluidAgents {
             self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
             let copy = ChunkCopy { stripe, chunk, stamp: Stamp::from(id) };
             let node = repair.task.plan.destinations[&chunk];
+            let left = &mut self.room[node.index()];
+            *left = left.saturating_sub(repair.task.stripe.chunk_bytes);
+            // What was coming is no load any more: before that is known, it has to be off the room.
+            if *left < PLENTY / 2 {
+                let message = FromAgent::Heartbeat(heartbeat(*left));
+                self.inbox.push_back(Input::Agent { node, message });
+            }
             let message = FromAgent::Stored { repair: id, copy };
             self.inbox.push_back(Input::Agent { node, message });
         }
@@ -510,12 +535,6 @@ fn own(owners: &mut Vec<Option<Owner>>, flow: FlowId, owner: Owner) {
     owners[slot] = Some(owner);
 }
 
-/// Alive, and nothing more.
-fn heartbeat() -> Heartbeat {
-    let (running, arrived) = (Vec::new(), Vec::new());
-    Heartbeat { incarnation: INCARNATION, free_bytes: PLENTY, running, arrived }
-}
-
 /// The coordinator's clock ticks nanoseconds.
 fn time(seconds: f64) -> Time {
     Time { ns: (seconds * 1e9).round() as u64 }
@@ -552,6 +571,8 @@ mod tests {
             capacities: Capacities::new(cluster, None, None, Vec::new()),
             stripes: vec![stripe],
             failed: vec![NodeId(0)],
+            silent: Vec::new(),
+            room: Vec::new(),
             policy: "chain/random/all".parse().expect("a policy"),
             seed: 1,
             overheads: Overheads::default(),

@@ -39,6 +39,10 @@ pub struct Scenario {
     pub stripes: Vec<Stripe>,
     /// The nodes that failed.
     pub failed: Vec<NodeId>,
+    /// Nodes whose agents never speak: their chunks are not lost, and nobody asks for them.
+    pub silent: Vec<NodeId>,
+    /// Bytes that each node can take; none at all means plenty everywhere.
+    pub room: Vec<u64>,
     /// How to repair.
     pub policy: Policy,
     /// Where everything random begins.

@@ -23,6 +23,7 @@ use suture_repair::planner::Job;
 
 use crate::outcome::bad_input;
 use crate::units::parse_nonzero_size;
+use cluster_file::ClusterFile;
 use generated::{Bandwidth, Shape};
 
 /// The cluster, the stripes and the failure.
@@ -91,6 +92,10 @@ pub struct Input {
     pub code: Code,
     /// The length of every chunk.
     pub chunk_bytes: u64,
+    /// Bytes of rebuilt chunks that each node may take if it lives.
+    room: Vec<u64>,
+    /// Nodes that the operator keeps out of it, ascending.
+    pub excluded: Vec<NodeId>,
     /// The node of each chunk, stripe after stripe: there may be many millions.
     pub placement: Vec<NodeId>,
     /// Ascending, each once.
@@ -104,8 +109,8 @@ pub struct Input {
 pub struct Damage {
     /// Stripes that can be repaired, in order.
     pub jobs: Vec<Job>,
-    /// Stripes that lost more than their code survives, in order, with how many.
-    pub unrepairable: Vec<(StripeId, usize)>,
+    /// Stripes that cannot be rebuilt from what is left, in order, and why.
+    pub unrepairable: Vec<(StripeId, String)>,
     /// Lost chunks of both.
     pub lost_chunks: usize,
 }
@@ -121,30 +126,33 @@ impl Input {
     /// The same with no node failed.
     pub fn read_whole(args: &ClusterArgs) -> Result<Input> {
         let code = args.code;
-        let (cluster, placement) = match (&args.cluster, &args.placement, args.nodes) {
-            (Some(cluster_path), Some(placement_path), _) => {
-                let cluster = cluster_file::read(cluster_path)?;
-                check_node_count(code, cluster.nodes.len())?;
-                let placement = placement_file::read(placement_path, &cluster, code)?;
-                (cluster, placement)
-            }
-            (_, _, Some(nodes)) => {
-                check_node_count(code, nodes)?;
-                let shape = Shape {
-                    nodes,
-                    stripes: args.stripes.unwrap_or_default(),
-                    racks: args.racks,
-                    oversubscription: args.oversubscription,
-                    bandwidth: args.bandwidth,
-                };
-                generated::generate(&shape, code, args.seed)?
-            }
-            _ => {
-                return Err(bad_input(
-                    "no input: give --cluster and --placement, or --nodes and --stripes",
-                ));
-            }
-        };
+        let (ClusterFile { cluster, room, excluded }, placement) =
+            match (&args.cluster, &args.placement, args.nodes) {
+                (Some(cluster_path), Some(placement_path), _) => {
+                    let file = cluster_file::read(cluster_path)?;
+                    check_node_count(code, file.cluster.nodes.len())?;
+                    let placement = placement_file::read(placement_path, &file.cluster, code)?;
+                    (file, placement)
+                }
+                (_, _, Some(nodes)) => {
+                    check_node_count(code, nodes)?;
+                    let shape = Shape {
+                        nodes,
+                        stripes: args.stripes.unwrap_or_default(),
+                        racks: args.racks,
+                        oversubscription: args.oversubscription,
+                        bandwidth: args.bandwidth,
+                    };
+                    let (cluster, placement) = generated::generate(&shape, code, args.seed)?;
+                    let room = vec![u64::MAX; nodes];
+                    (ClusterFile { cluster, room, excluded: Vec::new() }, placement)
+                }
+                _ => {
+                    return Err(bad_input(
+                        "no input: give --cluster and --placement, or --nodes and --stripes",
+                    ));
+                }
+            };
         let sub_chunks = u64::from(code.sub_chunk_count());
         if !args.chunk_size.is_multiple_of(sub_chunks) {
             return Err(bad_input(format!(
@@ -152,31 +160,36 @@ impl Input {
                 args.chunk_size
             )));
         }
-        let (chunk_bytes, failed) = (args.chunk_size, Vec::new());
-        Ok(Input { cluster, code, chunk_bytes, placement, failed, seed: args.seed })
+        let (chunk_bytes, seed, failed) = (args.chunk_size, args.seed, Vec::new());
+        Ok(Input { cluster, code, chunk_bytes, room, excluded, placement, failed, seed })
     }
 
-    /// For each node, whether it may take a rebuilt chunk.
-    pub fn accepts(&self) -> Vec<bool> {
-        self.cluster.ids().map(|node| !self.failed.contains(&node)).collect()
+    /// Bytes of rebuilt chunks that each node may take.
+    pub fn room(&self) -> Vec<u64> {
+        let room = self.cluster.ids().zip(&self.room);
+        room.map(|(node, room)| if self.failed.contains(&node) { 0 } else { *room }).collect()
     }
 
     /// The stripes that the failure hit.
     pub fn damage(&self) -> Damage {
-        let accepts = self.accepts();
+        let marked = |nodes: &[NodeId]| -> Vec<bool> {
+            self.cluster.ids().map(|node| nodes.contains(&node)).collect()
+        };
+        let (failed, excluded) = (marked(&self.failed), marked(&self.excluded));
         let mut damage = Damage::default();
         for (stripe, nodes) in self.placement.chunks(self.code.chunk_count()).enumerate() {
             let stripe = StripeId(stripe as u64);
-            if nodes.iter().all(|node| accepts[node.index()]) {
+            if nodes.iter().all(|node| !failed[node.index()]) {
                 continue;
             }
             let chunks = self.code.chunks().zip(nodes.iter().copied());
-            let (survivors, lost): (Vec<_>, Vec<_>) =
-                chunks.partition(|(_, node)| accepts[node.index()]);
+            let (lost, rest): (Vec<_>, Vec<_>) = chunks.partition(|(_, node)| failed[node.index()]);
+            let (idle, survivors): (Vec<_>, Vec<_>) =
+                rest.into_iter().partition(|(_, node)| excluded[node.index()]);
             damage.lost_chunks += lost.len();
             let readable: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
             if !self.code.decodable(&readable) {
-                damage.unrepairable.push((stripe, lost.len()));
+                damage.unrepairable.push((stripe, self.too_many(lost.len(), idle.len())));
                 continue;
             }
             damage.jobs.push(Job {
@@ -185,11 +198,23 @@ impl Input {
                 chunk_bytes: self.chunk_bytes,
                 lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
                 survivors,
+                idle: idle.into_iter().map(|(_, node)| node).collect(),
                 excluded: nodes.to_vec(),
                 avoid: Vec::new(),
             });
         }
         damage
+    }
+
+    /// Why a stripe cannot be rebuilt that misses so many chunks.
+    fn too_many(&self, lost: usize, idle: usize) -> String {
+        let (code, tolerance) = (self.code, self.code.loss_tolerance());
+        match idle {
+            0 => format!("{lost} chunks are lost, and {code} survives {tolerance}"),
+            _ => format!(
+                "chunks lost: {lost}, on excluded nodes: {idle}; {code} does without {tolerance}"
+            ),
+        }
     }
 }
 

@@ -149,7 +149,7 @@ fn impossible_wishes_are_refused_by_name() {
     assert!(refused(&["--agents", "9"]).contains("at least 10"));
     assert!(refused(&["--code", "rs(0,3)"]).contains("rs(0,3)"));
     assert!(refused(&["--policy", "sutur"]).contains("suture"));
-    assert!(refused(&["--policy", "trace/random/all"]).contains("not built yet"));
+    assert!(refused(&["--policy", "trace/random/all"]).contains("use flow"));
     let unserved = refused(&["--code", "butterfly(4)", "--policy", "car"]);
     assert!(unserved.contains("use star or mix"), "{unserved}");
     assert!(refused(&["--chunk-size", "1000B"]).contains("1024B"));

@@ -110,7 +110,7 @@ fn the_json_document_has_the_fields_of_the_contract_in_their_order() {
 
     assert_eq!(document["format"], "suture-plan-1");
     assert_eq!(document["policy"], "flow");
-    assert_eq!(document["own_bound_seconds"], Value::Null);
+    assert_eq!(document["own_bound_seconds"], document["bound_seconds"], "flow is of whole chunks");
     let lost = document["lost_chunks"].as_u64().unwrap();
     let chunk = document["chunk_bytes"].as_u64().unwrap();
     assert_eq!(chunk, 64 << 20);
@@ -210,6 +210,33 @@ fn several_losses_of_a_stripe_are_read_once_and_forwarded() {
 }
 
 #[test]
+fn the_bound_of_the_policys_own_traffic_stands_below_its_plans() {
+    let racks = "--nodes 30 --racks 5 --oversubscription 5 --stripes 100 --code rs(6,3)";
+    for (args, policy, is_known) in [
+        (GENERATED, "suture", true),
+        (GENERATED, "trace/flow/all", true),
+        (GENERATED, "cr", true),
+        (GENERATED, "rp", false),
+        (GENERATED, "chameleon", false),
+        (&format!("{racks} --failed n0"), "car", true),
+        (&format!("{racks} --failed n0"), "suture", false),
+        (&format!("{racks} --failed n0"), "flow", true),
+    ] {
+        let document = json(&plan(&format!("{args} --policy {policy} --format json --no-plans")));
+        let own = document["own_bound_seconds"].as_f64();
+        assert_eq!(own.is_some(), is_known, "{policy}");
+        let peak = document["max_load_seconds"].as_f64().unwrap();
+        if let Some(own) = own {
+            assert!(own <= peak * (1.0 + 1e-9) && own > 0.5 * peak, "{policy}: {own} of {peak}");
+        }
+    }
+    let text = stdout(&plan(&format!("{GENERATED} --policy cr")));
+    assert!(text.contains("no plan that gathers each chunk in one place is faster"), "{text}");
+    let text = stdout(&plan(GENERATED));
+    assert!(text.contains("no plan of whole chunks and traces is faster"), "{text}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes() {
     let without_time = |seed: u32| {
         let args = format!("{GENERATED} --bandwidth uniform:100Mbit..1Gbit --seed {seed}");
@@ -246,6 +273,62 @@ fn text_tells_what_is_lost_where_it_is_tight_and_what_would_help() {
     }
     let text = stdout(&plan(GENERATED));
     assert!(text.contains("Another plan hardly"), "{text}");
+}
+
+/// Nodes n0 to n9 of which some have a line of their own.
+fn ten_nodes(own: &[(usize, &str)]) -> String {
+    let node = |index: usize| {
+        let own = own.iter().find(|(node, _)| *node == index).map_or("", |(_, line)| line);
+        format!("[[node]]\nname = \"n{index}\"\n{own}\n")
+    };
+    let nodes: String = (0..10).map(node).collect();
+    format!("[defaults]\nuplink = \"1Gbit\"\ndownlink = \"1Gbit\"\n{nodes}")
+}
+
+#[test]
+fn drained_and_excluded_nodes_and_free_space_are_obeyed_by_every_policy() {
+    let stripes: String = (0..12)
+        .map(|at| {
+            let others = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(|node| (node + at) % 9 + 1);
+            format!("0 {} {} {}\n", others[0], others[2], others[5])
+        })
+        .collect();
+    let cluster = ten_nodes(&[
+        (1, "drained = true"),
+        (2, "excluded = true"),
+        (3, "free = \"64MiB\""),
+        (4, "free = \"130MiB\""),
+        (5, "free = \"0B\""),
+    ]);
+    let files = Files::new(&cluster, &stripes);
+    for policy in ["suture", "flow", "cr", "chameleon", "repairboost+rp", "pivot"] {
+        let output = files.plan(&format!("--failed n0 --policy {policy} --format json"));
+        assert_eq!(output.status.code(), Some(0), "{policy}");
+        let document = json(&output);
+        let load = document["load"].as_array().unwrap();
+        let bytes = |node: usize, port: &str| load[node][port].as_u64().unwrap();
+        let chunk = 64 << 20;
+        assert_eq!(document["plans"].as_array().unwrap().len(), 12);
+        assert_eq!((bytes(1, "disk_write_bytes"), bytes(5, "disk_write_bytes")), (0, 0));
+        assert!(bytes(1, "up_bytes") > 0, "a drained node helps");
+        for port in ["up_bytes", "down_bytes", "disk_read_bytes", "disk_write_bytes"] {
+            assert_eq!(bytes(2, port), 0, "{policy}: {port}");
+        }
+        assert!(bytes(3, "disk_write_bytes") <= chunk, "{policy}");
+        assert!(bytes(4, "disk_write_bytes") <= 2 * chunk, "{policy}");
+    }
+
+    let full: Vec<(usize, &str)> = (1..10).map(|node| (node, "free = \"63MiB\"")).collect();
+    let files = Files::new(&ten_nodes(&full), "0 1 2 3\n");
+    let output = files.plan("--failed n0");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stdout(&output).contains("holds one of the stripe, is full, drained or excluded"));
+    let gone = [(1, "excluded = true"), (2, "excluded = true")];
+    let files = Files::new(&ten_nodes(&gone), "0 1 2 3\n");
+    let output = files.plan("--failed n0");
+    assert_eq!(output.status.code(), Some(3));
+    let reason = "chunks lost: 1, on excluded nodes: 2; rs(2,2) does without 2";
+    assert!(stdout(&output).contains(reason), "{}", stdout(&output));
 }
 
 #[test]
@@ -369,7 +452,7 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--code rx(6,3)", "did you mean rs"),
         ("--code rs(6,3) --policy sutre", "did you mean 'suture'"),
         ("--code rs(6,3) --policy chain/gredy/all", "no balance 'gredy'; did you mean 'greedy'"),
-        ("--code rs(6,3) --policy trace/random/all", "'trace' is not built yet"),
+        ("--code rs(6,3) --policy trace/random/all", "'random' does not decide; use flow"),
         ("--code rs(6,3) --policy tunable/random/all", "use chameleon"),
         ("--code rs(6,3) --bandwidth 0Mbit", "above zero"),
         ("--code rs(6,3) --bandwidth uniform:2Gbit..1Gbit", "swap them"),
@@ -403,6 +486,14 @@ fn a_wrong_cluster_file_is_blamed_by_line_and_name() {
         ("[[node]]\nname = \"alpha\"", "[core]\nrack_uplink = \"1Gbit\"", &["rack_downlink"]),
         ("name = \"delta\"", "", &["toml:14:", "missing field `name`"]),
         ("[defaults]", "[defaults", &["toml:2:"]),
+        ("uplink = \"200Mbit\"", "uplink = \"-1Mbit\"", &["toml:7:", "-1Mbit"]),
+        ("uplink = \"200Mbit\"", "uplink = \"NaNMbit\"", &["toml:7:", "NaNMbit"]),
+        ("uplink = \"200Mbit\"", "uplink = \"1e400Mbit\"", &["toml:7:", "1e400Mbit"]),
+        ("uplink = \"200Mbit\"", "free = \"much\"", &["toml:7:", "much"]),
+        ("uplink = \"200Mbit\"", "drained = \"yes\"", &["toml:7:", "expected a boolean"]),
+        ("uplink = \"200Mbit\"", "exclude = true", &["toml:7:", "`exclude`", "`excluded`"]),
+        ("name = \"alpha\"", "name = \"\"", &["toml:6:", "'' is no name"]),
+        ("name = \"alpha\"", "name = \"a,b\"", &["toml:6:", "'a,b' is no name", "comma"]),
     ] {
         assert!(CLUSTER.contains(from), "{from}");
         let files = Files::new(&CLUSTER.replacen(from, to, 1), PLACEMENT);
@@ -426,6 +517,10 @@ fn a_wrong_placement_is_blamed_by_line_and_number() {
         ("0 1 2 1", &["txt:4:", "node 1 ('beta') holds chunk 1 and chunk 3"]),
         ("0 1 2 n3", &["txt:4:", "'n3' is not a node index"]),
         ("\n0 1 2 3", &["txt:4:", "0 node indices"]),
+        ("0 1 2 -1", &["txt:4:", "'-1' is not a node index"]),
+        ("0 1 2 99999999999999999999", &["txt:4:", "'99999999999999999999'"]),
+        ("0 1 2 4294967295", &["txt:4:", "no node 4294967295"]),
+        ("0 1 2 NaN", &["txt:4:", "'NaN' is not a node index"]),
     ] {
         let files = Files::new(CLUSTER, &format!("{PLACEMENT}{line}\n"));
         check_refused(&files.plan("--failed alpha"), words);

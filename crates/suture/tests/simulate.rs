@@ -179,7 +179,7 @@ fn a_wrong_command_line_says_what_to_do() {
     for (args, words) in [
         ("--policy sutre", &["did you mean 'suture'"][..]),
         ("--policy star/greedy/windwo", &["no schedule 'windwo'; did you mean 'window'"]),
-        ("--policy trace/random/all", &["'trace' is not built yet", "--compare"]),
+        ("--policy trace/random/all", &["the shape 'trace'", "use flow", "--compare"]),
         ("--policy car", &["needs racks"]),
         ("--foreground ycsb-z", &["no workload 'ycsb-z'", "did you mean 'ycsb-"]),
         ("--foreground ycsb-a:0", &["'0' is no number of clients", "ycsb-a:4"]),
@@ -229,6 +229,42 @@ fn what_cannot_be_repaired_is_listed_and_gives_status_3() {
     assert_eq!(output.status.code(), Some(3));
     let text = stdout(&output);
     assert!(text.contains("4 chunks are lost, and rs(6,3) survives 3"), "{text}");
+}
+
+#[test]
+fn what_the_operator_says_of_nodes_is_obeyed() {
+    let node = |index: usize| {
+        let own = match index {
+            1 => "drained = true",
+            2 => "excluded = true",
+            3 | 4 => "free = \"130MiB\"",
+            _ => "",
+        };
+        format!("[[node]]\nname = \"n{index}\"\n{own}\n")
+    };
+    let nodes: String = (0..10).map(node).collect();
+    let cluster = format!("[defaults]\nuplink = \"1Gbit\"\ndownlink = \"1Gbit\"\n{nodes}");
+    let stripes: String = (0..24)
+        .map(|at| format!("0 {} {} {}\n", at % 9 + 1, (at + 2) % 9 + 1, (at + 5) % 9 + 1))
+        .collect();
+    let dir = tempfile::tempdir().unwrap();
+    let [nodes, places] = ["cluster.toml", "placement.txt"].map(|name| dir.path().join(name));
+    std::fs::write(&nodes, cluster).unwrap();
+    std::fs::write(&places, stripes).unwrap();
+    let files = format!("--cluster {} --placement {}", nodes.display(), places.display());
+    for policy in ["suture", "rp", "flow"] {
+        let document = json(&format!("{files} --code rs(2,2) --failed n0 --policy {policy}"));
+        assert_eq!(document["unrepairable"].as_array().unwrap().len(), 0, "{policy}");
+        let written: Vec<u64> = document["load"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|node| node["disk_write_bytes"].as_u64().unwrap() >> 20)
+            .collect();
+        assert_eq!((written[0], written[1], written[2]), (0, 0, 0), "{policy}");
+        assert!(written[3] <= 128 && written[4] <= 128, "{policy}: {written:?}");
+        assert_eq!(written.iter().sum::<u64>(), 24 * 64);
+    }
 }
 
 #[test]

@@ -105,7 +105,16 @@ fn the_crates_that_decide_are_pure() {
 #[test]
 fn the_simulator_decides_nothing_about_repairs() {
     // Who helps, what comes first and what runs when is the coordinator's affair, in every world.
-    let deciding = ["planner::plan", "planner::{", "Schedule::", "Balance::", "Shape::", "Queue::"];
+    let deciding = [
+        "planner::plan",
+        "planner::{",
+        "schedule::",
+        "Schedule::",
+        "Scheduler",
+        "Balance::",
+        "Shape::",
+        "Queue::",
+    ];
     for path in sources("suture-sim") {
         let text = read(&path);
         for word in deciding {

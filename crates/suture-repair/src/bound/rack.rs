@@ -18,7 +18,7 @@ pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
     let Some(core) = view.cluster.core else { return 0.0 };
     let rack_count = view.cluster.racks.len();
     let mut accepting = vec![0usize; rack_count];
-    for node in view.cluster.ids().filter(|node| view.accepts[node.index()]) {
+    for node in view.cluster.ids().filter(|node| view.accepts(*node)) {
         match view.cluster.node(node).rack {
             Some(RackId(rack)) => accepting[rack as usize] += 1,
             // What a node without a rack receives crosses no rack's link.
@@ -81,6 +81,6 @@ fn may_keep(demand: &Demand<'_>, rack: RackId, view: &View<'_>, accepting: &[usi
     blocked.sort_unstable();
     blocked.dedup();
     let counts =
-        |node: &&NodeId| view.accepts[node.index()] && view.cluster.node(**node).rack == Some(rack);
+        |node: &&NodeId| view.accepts(**node) && view.cluster.node(**node).rack == Some(rack);
     blocked.iter().filter(counts).count() < accepting[rack.0 as usize]
 }

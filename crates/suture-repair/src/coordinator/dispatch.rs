@@ -50,8 +50,8 @@ impl Coordinator {
     pub fn preview(&self) -> Preview {
         let waiting = self.lost.keys().filter(|id| !self.repairing.contains_key(id));
         let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
-        let (accepts, load) = (self.accepts(&jobs), &self.load);
-        let view = self.view(&accepts, load);
+        let (room, load) = (self.room(), &self.load);
+        let view = self.view(&room, load);
         let batch = planner::plan(self.config.policy, &jobs, &view, self.seed());
         let mut total = load.clone();
         for plan in &batch.plans {
@@ -75,11 +75,11 @@ impl Coordinator {
             return;
         }
         let jobs = self.next_jobs(quota);
-        let accepts = self.accepts(&jobs);
+        let room = self.room();
         let believed = self.schedule.believed(&self.cluster);
         let cluster = believed.as_ref().unwrap_or(&self.cluster);
         let left = self.load_left();
-        let view = View { cluster, ..self.view(&accepts, &left) };
+        let view = View { cluster, ..self.view(&room, &left) };
         let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
         let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
         let mut batches = Vec::new();
@@ -115,15 +115,15 @@ impl Coordinator {
 
     /// What waits and what running repairs have left, as last heard.
     fn load_left(&self) -> Load {
-        let mut load = Load::new(&self.cluster);
-        for work in self.waiting.iter() {
-            load.add(&self.cluster, &work.plan, &work.job.facts());
-        }
+        let mut load = self.load.clone();
         for attempt in self.running.values() {
-            let Some(work) = attempt.work.as_ref() else { continue };
-            let bytes = work.plan.range.bytes().max(1);
-            let left = 1.0 - attempt.bytes_come().min(bytes) as f64 / bytes as f64;
-            load.add_rest(&self.cluster, &work.plan, &work.job.facts(), left);
+            let (Some(work), come) = (attempt.work.as_ref(), attempt.bytes_come()) else {
+                continue;
+            };
+            if come > 0 {
+                let part = come as f64 / work.plan.range.bytes().max(1) as f64;
+                load.subtract_part(&self.cluster, &work.plan, &work.job.facts(), part);
+            }
         }
         load
     }
@@ -250,15 +250,20 @@ impl Coordinator {
         self.config.seed ^ (u64::from(self.config.epoch) << 32 | u64::from(self.next_sequence))
     }
 
-    fn view<'a>(&'a self, accepts: &'a [bool], load: &'a crate::plan::load::Load) -> View<'a> {
-        View { cluster: &self.cluster, accepts, load, abilities: self.health.abilities() }
+    fn view<'a>(&'a self, room: &'a [u64], load: &'a crate::plan::load::Load) -> View<'a> {
+        View { cluster: &self.cluster, room, load, abilities: self.health.abilities() }
     }
 
-    /// Which nodes can take a chunk: usable, with room for the largest chunk of the batch.
-    fn accepts(&self, jobs: &[Job]) -> Vec<bool> {
-        let room = jobs.iter().map(|job| job.chunk_bytes).max().unwrap_or(0);
-        let accepts = |id: NodeId| self.health.is_up(id) && self.health.get(id).free_bytes > room;
-        self.cluster.ids().map(accepts).collect()
+    /// What each node can take: what is free, less what running and planned repairs bring it.
+    fn room(&self) -> Vec<u64> {
+        let room = |id: NodeId| match self.health.is_up(id) {
+            true => {
+                let coming = self.load.node(id).disk_write_bytes;
+                self.health.get(id).free_bytes.saturating_sub(coming)
+            }
+            false => 0,
+        };
+        self.cluster.ids().map(room).collect()
     }
 
     /// The question for the planner.
@@ -280,6 +285,11 @@ impl Coordinator {
             Some(chunk) => vec![chunk],
             None => self.lost_together(stripe, all_lost, &survivors),
         };
+        let is_idle = |chunk: &ChunkIndex| {
+            !all_lost.contains(chunk) && survivors.iter().all(|(survivor, _)| survivor != chunk)
+        };
+        let idle = stripe.indices().filter(is_idle).filter_map(|chunk| stripe.copy(chunk));
+        let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
         let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
         let homes = stripe.indices().filter(|chunk| !is_target(chunk));
         let trouble = self.trouble.get(&id);
@@ -288,6 +298,7 @@ impl Coordinator {
             code: stripe.code,
             chunk_bytes: stripe.chunk_bytes,
             survivors,
+            idle,
             excluded: homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect(),
             avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
             lost,

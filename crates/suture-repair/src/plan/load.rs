@@ -94,9 +94,16 @@ impl Load {
         self.charge(cluster, plan, facts, |total, bytes| *total += bytes);
     }
 
-    /// Puts what is left of a plan on the cluster: so many parts of all of it.
-    pub fn add_rest(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>, left: f64) {
-        self.charge(cluster, plan, facts, |total, bytes| *total += (bytes as f64 * left) as u64);
+    /// Takes off what is done of a plan that was added with the same facts: a part of all of it.
+    pub fn subtract_part(
+        &mut self,
+        cluster: &Cluster,
+        plan: &Plan,
+        facts: &StripeFacts<'_>,
+        part: f64,
+    ) {
+        let part = part.clamp(0.0, 1.0);
+        self.charge(cluster, plan, facts, |total, bytes| *total -= (bytes as f64 * part) as u64);
     }
 
     /// Takes off a plan that was added with the same facts.

@@ -26,8 +26,9 @@
 use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
+use crate::planner::keep::may_keep;
 use crate::planner::route::{Choice, Joiner, Route};
-use crate::planner::task::{Flow, Helper, Task, may_receive};
+use crate::planner::task::{Flow, Helper, Task};
 use crate::planner::{View, rack};
 use crate::random::Random;
 
@@ -59,7 +60,7 @@ pub(super) fn place(
         let solutions =
             solutions.map(|((task, offer), to)| Solution::new(task, offer, to[0], view));
         let mut solutions: Vec<Solution> = solutions.collect();
-        balance(&mut solutions, view.cluster.racks.len());
+        balance(&mut solutions, rack_count(view));
         for (solution, offer) in solutions.iter().zip(&mut offers) {
             solution.arrange(offer, view);
         }
@@ -96,7 +97,7 @@ struct Homes<'a> {
 
 impl Homes<'_> {
     fn new<'a>(view: &'a View<'a>) -> Homes<'a> {
-        let mut nodes = vec![Vec::new(); view.cluster.racks.len()];
+        let mut nodes = vec![Vec::new(); rack_count(view)];
         for node in view.cluster.ids() {
             nodes[rack_of(node, view).0 as usize].push(node);
         }
@@ -113,8 +114,7 @@ impl Homes<'_> {
                 }
                 let mut nodes = self.nodes[rack].clone();
                 nodes.retain(|&node| {
-                    may_receive(task.job, node, self.view)
-                        && task.job.avoid.contains(&node) == avoided
+                    may_keep(task.job, node, self.view) && task.job.avoid.contains(&node) == avoided
                 });
                 random.shuffle(&mut nodes);
                 nodes.sort_by_key(|node| self.chosen_counts[node.index()]);
@@ -133,7 +133,8 @@ impl Homes<'_> {
         let mut failed = vec![false; self.nodes.len()];
         job.survivors.iter().for_each(|(_, node)| held[rack(*node)] += 1);
         let is_survivor = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
-        let lost_homes = job.excluded.iter().filter(|node| !is_survivor(node));
+        let is_there = |node: &NodeId| is_survivor(node) || job.idle.contains(node);
+        let lost_homes = job.excluded.iter().filter(|node| !is_there(node));
         lost_homes.for_each(|node| failed[rack(*node)] = true);
         let is_full = |rack: usize| held[rack] >= job.code.loss_tolerance();
         let mut racks: Vec<usize> = (0..self.nodes.len()).collect();
@@ -253,9 +254,15 @@ fn substitute_once(
     false
 }
 
-/// Planning was refused for clusters with nodes outside of racks.
+/// The rack of a node; nodes without a name for theirs make up one more. None of these takes part,
+/// or planning was refused, but a failed node may have been among them.
 fn rack_of(node: NodeId, view: &View<'_>) -> RackId {
-    view.cluster.node(node).rack.expect("every node has a rack")
+    view.cluster.node(node).rack.unwrap_or(RackId(view.cluster.racks.len() as u32))
+}
+
+/// How many racks there are, with that of nodes without one.
+fn rack_count(view: &View<'_>) -> usize {
+    view.cluster.racks.len() + 1
 }
 
 #[cfg(test)]

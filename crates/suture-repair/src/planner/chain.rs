@@ -81,13 +81,14 @@ mod tests {
             }
             let load = Load::new(&cluster);
             let abilities = Abilities::ALL;
-            let view = View { cluster: &cluster, accepts: &[true; 7], load: &load, abilities };
+            let view = View { cluster: &cluster, room: &[u64::MAX; 7], load: &load, abilities };
             let job = Job {
                 stripe: StripeId(0),
                 code: "rs(3,3)".parse().unwrap(),
                 chunk_bytes: 1,
                 lost: vec![ChunkIndex(0)],
                 survivors: (1..6).map(|at| (ChunkIndex(at), NodeId(at.into()))).collect(),
+                idle: Vec::new(),
                 excluded: Vec::new(),
                 avoid: Vec::new(),
             };

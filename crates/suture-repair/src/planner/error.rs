@@ -22,7 +22,7 @@ pub enum PlanError {
         /// How many are left.
         available: usize,
     },
-    /// Every living node holds a chunk of the stripe already, or is full.
+    /// Every living node holds a chunk of the stripe already, is full, or is not to take any.
     NoDestination,
     /// The code refused the helper set.
     Code(CodeError),
@@ -30,6 +30,11 @@ pub enum PlanError {
     NoSums {
         /// The shape.
         shape: Shape,
+        /// The code.
+        code: Code,
+    },
+    /// The policy is for codes with trace schemes, and this one has none.
+    NoSchemes {
         /// The code.
         code: Code,
     },
@@ -109,13 +114,18 @@ impl fmt::Display for PlanError {
             PlanError::NoDestination => {
                 write!(
                     f,
-                    "no node can take the chunk: each holds one of the stripe, is full, or is down"
+                    "no node can take the chunk: each holds one of the stripe, is full, drained or \
+                     excluded, or is down"
                 )
             }
             PlanError::Code(error) => error.fmt(f),
             PlanError::NoSums { shape, code } => write!(
                 f,
                 "the shape '{shape}' joins partial sums, which {code} does not have; use star or mix"
+            ),
+            PlanError::NoSchemes { code } => write!(
+                f,
+                "the shape 'trace' sends traces, and no scheme is known for {code}; use split or mix"
             ),
             PlanError::Inability { needed } => {
                 write!(

@@ -10,6 +10,7 @@ use suture_code::{Code, CodeError};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::{Need, Needs, Part};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
+use crate::planner::keep::may_keep;
 use crate::planner::{Job, PlanError, View};
 
 /// A job that can be planned.
@@ -81,11 +82,6 @@ impl Order<'_> {
         let byte = u128::from(part) * u128::from(self.job.chunk_bytes) / u128::from(whole);
         byte as u64 / alignment * alignment
     }
-
-    /// Whether `node` may keep a rebuilt chunk.
-    pub fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
-        may_keep(self.job, node, view)
-    }
 }
 
 /// As many of a part's free helpers as it takes: those that come first in `preferred`, which names
@@ -116,13 +112,6 @@ pub(super) fn accepted(
     helpers.retain(is_free);
     (helpers.len() == part.count && helper_count == part.count + part.forced.len())
         .then_some(helpers)
-}
-
-/// Whether `node` may become a destination of the job's chunks.
-fn may_keep(job: &Job, node: NodeId, view: &View<'_>) -> bool {
-    view.accepts[node.index()]
-        && !job.excluded.contains(&node)
-        && !job.survivors.iter().any(|(_, holder)| *holder == node)
 }
 
 fn order<'a>(job: &'a Job, view: &View<'_>, needs: &mut Needs) -> Result<Order<'a>, PlanError> {

@@ -25,9 +25,10 @@ use std::collections::BTreeMap;
 use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::planner::frame::{CHUNK_UNITS, Frame};
+use crate::planner::keep::Rule;
 use crate::random::Random;
 
-use keeper::{Keepers, Rule};
+use keeper::Keepers;
 use option::{Item, Menu, Prices, Way, each_charge};
 use ports::Ports;
 
@@ -63,6 +64,8 @@ pub(super) enum Kinds {
     Chunks,
     /// Traces too.
     Traces,
+    /// Traces wherever a scheme serves, whatever they cost; trees and gathers for the rest.
+    TracesFirst,
 }
 
 /// Plans for all orders, in their order.
@@ -90,6 +93,7 @@ struct Piece {
 
 struct State<'a> {
     frame: &'a Frame<'a>,
+    kinds: Kinds,
     items: Vec<Item<'a>>,
     /// Who keeps the chunks of each item.
     kept: Vec<Vec<u32>>,
@@ -121,6 +125,7 @@ impl<'a> State<'a> {
             keepers: Keepers::new(frame, &ports),
             prices: Prices::default(),
             frame,
+            kinds,
             items,
             menus,
             ports,
@@ -182,6 +187,10 @@ impl<'a> State<'a> {
             let limit = f64::INFINITY;
             traces::cheapest(item, menu, kept[0], &self.ports, &mut self.prices, limit)
         });
+        if self.kinds == Kinds::TracesFirst && traces.is_some() {
+            self.pieces[piece].way = traces.map(|(_, way)| way);
+            return;
+        }
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let tree = self.prices.tree(item, kept[0], &self.ports, limit);
         self.pieces[piece].way = tree.or(traces).map(|(_, way)| way);
@@ -276,7 +285,7 @@ impl<'a> State<'a> {
 /// What is to be rebuilt, and the menus of schemes that serve it.
 fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
     let abilities = frame.view.abilities;
-    let may_trace = kinds == Kinds::Traces && abilities.traces && abilities.finished;
+    let may_trace = kinds != Kinds::Chunks && abilities.traces && abilities.finished;
     let mut menus: Vec<Menu> = Vec::new();
     let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
     let mut items = Vec::with_capacity(frame.intake.orders.len());
@@ -298,7 +307,7 @@ fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
                 holders: chunks.map(|chunk| order.holder(chunk).0).collect(),
                 length,
                 menu: *menu,
-                rule: Rule::new(frame, order),
+                rule: Rule::new(order.job, order.lost.len(), frame.view),
             });
         }
     }

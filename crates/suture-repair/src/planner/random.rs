@@ -6,8 +6,9 @@
 
 use crate::id::NodeId;
 use crate::planner::View;
+use crate::planner::keep::Rule;
 use crate::planner::route::{Choice, Joiner, Route};
-use crate::planner::task::{Task, may_receive};
+use crate::planner::task::Task;
 use crate::random::Random;
 
 /// How often to draw a destination before listing all that qualify: with a stripe on a small part
@@ -22,8 +23,7 @@ pub(super) fn place(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut random = Random::new(seed);
-    let accepting: Vec<NodeId> =
-        view.cluster.ids().filter(|node| view.accepts[node.index()]).collect();
+    let accepting: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
     let route = |task: &Task<'_>| {
         let mut candidates = task.candidates.clone();
         random.shuffle(&mut candidates);
@@ -39,24 +39,22 @@ fn destinations(
     accepting: &[NodeId],
     view: &View<'_>,
 ) -> Vec<NodeId> {
-    let wanted = task.lost.len();
+    let (job, wanted) = (task.job, task.lost.len());
+    let rule = Rule::new(job, wanted, view);
     let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
     for _ in 0..DRAWS_MAX {
         if chosen.len() == wanted {
             break;
         }
         let node = *random.choose(accepting);
-        let is_new = !chosen.contains(&node) && !task.job.avoid.contains(&node);
-        if is_new && may_receive(task.job, node, view) {
+        if !chosen.contains(&node) && rule.allows(node, job, view) {
             chosen.push(node);
         }
     }
     if chosen.len() < wanted {
-        let qualifies =
-            |node: &&NodeId| !chosen.contains(node) && may_receive(task.job, **node, view);
+        let qualifies = |node: &&NodeId| !chosen.contains(node) && rule.allows(**node, job, view);
         let mut rest: Vec<NodeId> = accepting.iter().filter(qualifies).copied().collect();
         random.shuffle(&mut rest);
-        rest.sort_by_key(|node| task.job.avoid.contains(node));
         chosen.extend(rest.into_iter().take(wanted - chosen.len()));
     }
     chosen

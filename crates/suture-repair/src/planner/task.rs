@@ -13,6 +13,7 @@ use suture_code::{Code, CodeError};
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
+use crate::planner::keep::may_keep;
 use crate::planner::{Job, PlanError, View, chain, ppr, ppt, star};
 use crate::policy::Shape;
 
@@ -53,7 +54,7 @@ impl<'a> Task<'a> {
         let abilities = view.abilities;
         let all_at_once = abilities.combined && abilities.finished;
         let wanted_max = if all_at_once { job.lost.len() } else { job.lost.len().min(1) };
-        let free = view.cluster.ids().filter(|node| may_receive(job, *node, view));
+        let free = view.cluster.ids().filter(|node| may_keep(job, *node, view));
         // Rather some of the chunks now than none of them.
         let lost = &job.lost[..free.take(wanted_max).count()];
         if lost.is_empty() {
@@ -186,13 +187,6 @@ fn flow(
         _ if !abilities.combined => Err(PlanError::Inability { needed: Carries::Combined }),
         _ => Ok(Flow::Gather),
     }
-}
-
-/// Whether `node` may become a destination of the job's chunks.
-pub(super) fn may_receive(job: &Job, node: NodeId, view: &View<'_>) -> bool {
-    view.accepts[node.index()]
-        && !job.excluded.contains(&node)
-        && !job.survivors.iter().any(|(_, holder)| *holder == node)
 }
 
 /// The survivors that may help with `lost`, and how many of them it takes.

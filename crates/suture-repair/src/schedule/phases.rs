@@ -164,9 +164,11 @@ impl Phases {
     pub fn orders(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
         let mut orders = self.wake(world, running);
         let late: Vec<RepairId> = self.late(world.now).collect();
-        let plan = |id: &RepairId| &running[id].work.plan;
+        let repair = |id: &RepairId| &running[id];
         let active = running.keys().filter(|id| !self.is_held(**id));
-        let Some(straggler) = blame(late.iter().map(plan), active.map(plan)) else { return orders };
+        let Some(straggler) = blame(late.iter().map(repair), active.map(repair)) else {
+            return orders;
+        };
         for repair in late {
             self.treated.insert(repair);
             if !running[&repair].work.plan.participants().contains(&straggler) {

@@ -14,15 +14,18 @@ use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 /// The node to blame among those of `late`: of all repairs (late and not) in which it takes part
 /// the largest share is late; of equals the one with the most, then the lowest.
 pub(super) fn blame<'a>(
-    late: impl Iterator<Item = &'a Plan>,
-    all: impl Iterator<Item = &'a Plan>,
+    late: impl Iterator<Item = &'a Running>,
+    all: impl Iterator<Item = &'a Running>,
 ) -> Option<NodeId> {
     let mut parts: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
-    for node in late.flat_map(Plan::participants) {
-        parts.entry(node).or_default().0 += 1;
+    for (node, _) in late.flat_map(|repair| &repair.uses) {
+        parts.entry(*node).or_default().0 += 1;
     }
-    for node in all.flat_map(Plan::participants) {
-        if let Some(part) = parts.get_mut(&node) {
+    if parts.is_empty() {
+        return None;
+    }
+    for (node, _) in all.flat_map(|repair| &repair.uses) {
+        if let Some(part) = parts.get_mut(node) {
             part.1 += 1;
         }
     }

@@ -35,6 +35,10 @@ const STRIPES_A_NODE: usize = 64;
 /// Over how many seconds links are averaged.
 const MEMORY_SECONDS: f64 = 20.0;
 
+/// Stripes for each node that are under repair at a time: about as many flows a port as when
+/// everything runs at once. More would be of no use, and costs whoever keeps account of them.
+const WINDOW_A_NODE: usize = 48;
+
 /// A link has changed when it is slower or faster than when plans were made by this factor.
 const CHANGED: f64 = 1.25;
 
@@ -46,6 +50,9 @@ const LAGGING: f64 = 0.5;
 
 /// Over which time that is measured.
 const MEASURE: Span = Span::from_secs(3);
+
+/// What lies closer together says little.
+const MEASURE_MIN: Span = Span::from_secs(2);
 
 /// What has less than this part of its chunk to go is left in peace.
 const REST_MIN: f64 = 0.25;
@@ -61,7 +68,7 @@ pub(super) struct Waves {
     /// What running repairs take of each node in all.
     load: BTreeMap<NodeId, Links>,
     /// How far repairs were when they were last looked at, and when.
-    seen: BTreeMap<RepairId, u64>,
+    seen: BTreeMap<RepairId, (Time, u64)>,
     measured_at: Time,
     /// Repairs that got another helper, once.
     treated: BTreeSet<RepairId>,
@@ -104,7 +111,7 @@ impl Waves {
         for &(node, links) in &repair.uses {
             self.load.entry(node).or_default().add(links);
         }
-        self.seen.insert(id, 0);
+        self.seen.insert(id, (repair.since, 0));
         if self.replaced.remove(&repair.work.plan.stripe) {
             self.treated.insert(id);
         }
@@ -201,27 +208,34 @@ impl Waves {
         orders
     }
 
-    /// What gets less than half of its share through no fault that links tell of.
+    /// What gets less than half of its share through no fault that links tell of. A repair is
+    /// measured from one word about it to a later one: in large clusters those are rare.
     fn measure(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
-        let seconds = world.now.since(self.measured_at).as_secs_f64();
         self.measured_at = world.now;
         let mut late = Vec::new();
         for (id, repair) in running {
-            let before = self.seen.insert(*id, repair.bytes_done).unwrap_or(0);
-            let is_measurable = world.now.since(repair.since).as_secs_f64() >= seconds
-                && repair.moved_at > repair.since;
+            let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
+            if repair.moved_at < since + MEASURE_MIN {
+                continue;
+            }
+            self.seen.insert(*id, (repair.moved_at, repair.bytes_done));
+            let seconds = repair.moved_at.since(since).as_secs_f64();
             let moved = repair.bytes_done.saturating_sub(before) as f64 / seconds;
-            if is_measurable && moved < LAGGING * self.share(world.cluster, repair) {
+            if moved < LAGGING * self.share(world.cluster, repair) {
                 late.push(*id);
             }
         }
-        let plan = |id: &RepairId| &running[id].work.plan;
-        let all = running.values().map(|repair| &repair.work.plan);
-        let Some(straggler) = blame(late.iter().map(plan), all) else { return Vec::new() };
-        let takes_part = |id: &RepairId| plan(id).participants().contains(&straggler);
-        let blamed: Vec<RepairId> = late.iter().copied().filter(takes_part).collect();
-        if blamed.len() * 2 < late.len() {
-            // What slows them down is no single node.
+        let repair = |id: &RepairId| &running[id];
+        let straggler = blame(late.iter().map(repair), running.values());
+        let Some(straggler) = straggler else { return Vec::new() };
+        let takes_part =
+            |id: &RepairId| running[id].uses.iter().any(|(node, _)| *node == straggler);
+        let (blamed, others): (Vec<RepairId>, Vec<RepairId>) =
+            late.into_iter().partition(takes_part);
+        let its = running.keys().filter(|id| takes_part(id)).count();
+        let part = |late: usize, all: usize| late as f64 / all.max(1) as f64;
+        if part(blamed.len(), its) < 2.0 * part(others.len(), running.len() - its) {
+            // The others are late as well: what slows them down is no single node.
             return Vec::new();
         }
         blamed
@@ -269,6 +283,11 @@ impl Waves {
     pub fn next_deadline(&self, runs: bool) -> Option<Time> {
         runs.then(|| self.measured_at + MEASURE)
     }
+}
+
+/// How many repairs run at a time.
+pub(super) fn window(world: &World<'_>) -> usize {
+    WINDOW_A_NODE * world.nodes.max(1)
 }
 
 fn rates(cluster: &Cluster) -> Vec<(f64, f64)> {

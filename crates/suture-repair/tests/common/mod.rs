@@ -37,7 +37,8 @@ impl Links {
 /// A cluster and the stripes that failures hit.
 pub struct World {
     pub cluster: Cluster,
-    pub accepts: Vec<bool>,
+    /// Bytes that each node may take; failed ones none.
+    pub room: Vec<u64>,
     pub load: Load,
     pub jobs: Vec<Job>,
     pub abilities: Abilities,
@@ -62,7 +63,7 @@ impl World {
         let cluster = Cluster::uniform(node_count, LINK);
         let stripe = |index: usize| job(&mut random, code, node_count, failed, index as u64);
         World {
-            accepts: cluster.ids().map(|node| !failed.contains(&node)).collect(),
+            room: cluster.ids().map(|n| if failed.contains(&n) { 0 } else { u64::MAX }).collect(),
             load: Load::new(&cluster),
             jobs: (0..stripe_count).map(stripe).collect(),
             cluster,
@@ -115,7 +116,7 @@ impl World {
     pub fn view(&self) -> View<'_> {
         View {
             cluster: &self.cluster,
-            accepts: &self.accepts,
+            room: &self.room,
             load: &self.load,
             abilities: self.abilities,
         }
@@ -137,6 +138,7 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
         chunk_bytes: CHUNK_BYTES,
         lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
         survivors,
+        idle: Vec::new(),
         excluded: nodes,
         avoid: Vec::new(),
     }

@@ -43,9 +43,10 @@ pub fn odd_world(random: &mut Random) -> World {
     let mut cluster = Cluster::uniform(node_count as usize, Rate(1e8));
     add_links(&mut cluster, random);
     add_racks(&mut cluster, random);
-    let accepts: Vec<bool> = match random.below(3) {
-        0 => vec![true; node_count as usize],
-        _ => (0..node_count).map(|_| random.per_mille(800)).collect(),
+    let room: Vec<u64> = match random.below(3) {
+        0 => vec![u64::MAX; node_count as usize],
+        1 => (0..node_count).map(|_| random.below(1 << 24)).collect(),
+        _ => (0..node_count).map(|_| if random.per_mille(800) { u64::MAX } else { 0 }).collect(),
     };
     let chunk_bytes = odd_length(random);
     let is_even = random.per_mille(700);
@@ -59,8 +60,7 @@ pub fn odd_world(random: &mut Random) -> World {
     let jobs: Vec<Job> = jobs.collect();
     let mut load = Load::new(&cluster);
     if random.per_mille(300) {
-        let view =
-            View { cluster: &cluster, accepts: &accepts, load: &load, abilities: Abilities::ALL };
+        let view = View { cluster: &cluster, room: &room, load: &load, abilities: Abilities::ALL };
         let policy: Policy = random.choose(&["star/random/all", "ppr/greedy/all"]).parse().unwrap();
         let running = plan(policy, &jobs, &view, random.next_u64());
         let planned = running.planned(&jobs).map(|(job, plan)| (plan, job.facts()));
@@ -68,7 +68,7 @@ pub fn odd_world(random: &mut Random) -> World {
     }
     let mut may = || random.per_mille(850);
     let abilities = Abilities { partial: may(), combined: may(), traces: may(), finished: may() };
-    World { cluster, accepts, load, jobs, abilities }
+    World { cluster, room, load, jobs, abilities }
 }
 
 /// Lengths of chunks, in steps that every code takes.
@@ -170,7 +170,7 @@ fn odd_job(
     let avoid = nodes[..avoid].to_vec();
     let alpha = u64::from(code.sub_chunk_count());
     let chunk_bytes = chunk_bytes.next_multiple_of(alpha);
-    Job { stripe, code, chunk_bytes, lost, survivors, excluded, avoid }
+    Job { stripe, code, chunk_bytes, lost, survivors, excluded, avoid, idle: Vec::new() }
 }
 
 /// What is wrong with a batch, if anything: every job is planned or refused, every plan valid.
@@ -184,7 +184,8 @@ pub fn fault(world: &World, policy: &str, seed: u64) -> Option<String> {
 
 fn plan_fault(world: &World, job: &Job, plan: &Plan) -> Option<String> {
     let node_count = world.cluster.nodes.len();
-    let may_keep = |node: &NodeId| world.accepts[node.index()] && !job.excluded.contains(node);
+    let may_keep =
+        |node: &NodeId| world.room[node.index()] >= job.chunk_bytes && !job.excluded.contains(node);
     let valid = suture_repair::plan::validate::validate(plan, &job.facts(), node_count);
     match valid {
         Err(fault) => Some(format!("stripe {} ({}): {fault}", job.stripe, job.code)),

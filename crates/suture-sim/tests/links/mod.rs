@@ -48,6 +48,8 @@ pub fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scena
         capacities: Capacities::new(cluster, None, None, Vec::new()),
         stripes,
         failed: vec![NodeId(0)],
+        silent: Vec::new(),
+        room: Vec::new(),
         policy: policy.parse().unwrap(),
         seed: 1,
         overheads: Overheads::default(),

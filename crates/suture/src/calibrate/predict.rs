@@ -31,6 +31,8 @@ pub fn predict(measured: &Measured, policy: Policy, overheads: Overheads) -> Res
         capacities: Capacities::new(cluster, None, None, Vec::new()),
         stripes: measured.stripes.iter().filter(is_hit).cloned().collect(),
         failed: measured.failed.clone(),
+        silent: Vec::new(),
+        room: Vec::new(),
         policy,
         seed: measured.seed,
         overheads,

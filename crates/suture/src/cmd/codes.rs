@@ -242,9 +242,9 @@ pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
     for (index, node) in cluster.nodes.iter_mut().enumerate() {
         node.rack = Some(RackId(index as u32 % 2));
     }
-    let accepts: Vec<bool> = cluster.ids().map(|_| true).collect();
+    let room = vec![u64::MAX; cluster.nodes.len()];
     let idle = Load::new(&cluster);
-    let view = View { cluster: &cluster, accepts: &accepts, load: &idle, abilities: ABILITIES };
+    let view = View { cluster: &cluster, room: &room, load: &idle, abilities: ABILITIES };
     let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
     let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
     refused.map(|(_, error)| error)
@@ -258,6 +258,7 @@ fn job(code: &Code, lost: ChunkIndex) -> Job {
         chunk_bytes: code.alignment() as u64,
         lost: vec![lost],
         survivors: code.chunks().filter(|chunk| *chunk != lost).map(home).collect(),
+        idle: Vec::new(),
         excluded: vec![home(lost).1],
         avoid: Vec::new(),
     }

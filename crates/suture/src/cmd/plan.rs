@@ -10,7 +10,7 @@ use std::io::Write;
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
-use suture_repair::bound::bound_seconds;
+use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::id::StripeId;
 use suture_repair::plan::Plan;
 use suture_repair::plan::json::{Document, FORMAT, load_rows, plan_json};
@@ -51,6 +51,8 @@ struct Evaluation {
     batch: Batch,
     load: Load,
     bound_seconds: f64,
+    /// The bound of the policy's own traffic, where there is one.
+    own_bound_seconds: Option<f64>,
     max_load_seconds: f64,
     planning_seconds: f64,
     /// Stripes that cannot be repaired, ascending, and why.
@@ -137,9 +139,9 @@ fn evaluate(
     damage_ns: u64,
 ) -> Result<Evaluation, Refusal> {
     policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
-    let (accepts, idle) = (input.accepts(), Load::new(&input.cluster));
+    let (room, idle) = (input.room(), Load::new(&input.cluster));
     let view =
-        View { cluster: &input.cluster, accepts: &accepts, load: &idle, abilities: Abilities::ALL };
+        View { cluster: &input.cluster, room: &room, load: &idle, abilities: Abilities::ALL };
     let started_ns = cpu_ns();
     let batch = plan(policy, &damage.jobs, &view, input.seed);
     let planning_seconds = (damage_ns + cpu_ns() - started_ns) as f64 / 1e9;
@@ -158,22 +160,21 @@ fn evaluate(
             unrepairable.push((job.stripe, reason));
         }
     }
-    let tolerance = input.code.loss_tolerance();
-    unrepairable.extend(damage.unrepairable.iter().map(|&(stripe, lost)| {
-        let reason = format!("{lost} chunks are lost, and {} survives {tolerance}", input.code);
-        (stripe, reason)
-    }));
+    unrepairable.extend(damage.unrepairable.iter().cloned());
     unrepairable.sort();
 
     let planned: Vec<_> = batch.planned(&damage.jobs).collect();
     let load = Load::of(&input.cluster, planned.iter().map(|(job, plan)| (*plan, job.facts())));
-    let bound_seconds = bound_seconds(&jobs_as_planned(&planned), &view);
+    let jobs = jobs_as_planned(&planned);
+    let bound_seconds = bound_seconds(&jobs, &view);
+    let own_bound_seconds = own_bound_seconds(policy, &jobs, &view, &load);
     let max_load_seconds = load.max_seconds(&input.cluster);
     Ok(Evaluation {
         policy,
         batch,
         load,
         bound_seconds,
+        own_bound_seconds,
         max_load_seconds,
         planning_seconds,
         unrepairable,
@@ -191,6 +192,11 @@ impl Evaluation {
     fn ratio(&self) -> Option<f64> {
         (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)
     }
+
+    /// Whether the policy's own bound says something that the bound does not.
+    fn is_apart(&self, own_seconds: f64) -> bool {
+        own_seconds > 0.0 && (own_seconds / self.bound_seconds - 1.0).abs() > 1e-3
+    }
 }
 
 /// The document, without its plans.
@@ -202,7 +208,7 @@ fn document(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Document
         chunk_bytes: input.chunk_bytes,
         lost_chunks: damage.lost_chunks,
         bound_seconds: evaluation.bound_seconds,
-        own_bound_seconds: None,
+        own_bound_seconds: evaluation.own_bound_seconds,
         max_load_seconds: evaluation.max_load_seconds,
         ratio: evaluation.ratio(),
         planning_seconds: evaluation.planning_seconds,

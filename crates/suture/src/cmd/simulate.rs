@@ -111,6 +111,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         capacities,
         stripes: damaged_stripes(&input, &damage),
         failed: input.failed.clone(),
+        silent: input.excluded.clone(),
+        room: input.room(),
         policy: args.policy,
         seed: input.seed,
         overheads: Overheads::default(),
@@ -271,11 +273,8 @@ impl Question<'_> {
     }
 
     fn bound(&self, jobs: &[Job], cluster: &Cluster) -> f64 {
-        let (accepts, idle) = (self.input.accepts(), Load::new(cluster));
-        bound_seconds(
-            jobs,
-            &View { cluster, accepts: &accepts, load: &idle, abilities: Abilities::ALL },
-        )
+        let (room, idle) = (self.input.room(), Load::new(cluster));
+        bound_seconds(jobs, &View { cluster, room: &room, load: &idle, abilities: Abilities::ALL })
     }
 
     /// What was not repaired, and why; or that the policy cannot serve this input.
@@ -291,10 +290,7 @@ impl Question<'_> {
             };
             unrepairable.push((*stripe, reason));
         }
-        let (code, tolerance) = (self.input.code, self.input.code.loss_tolerance());
-        unrepairable.extend(self.damage.unrepairable.iter().map(|&(stripe, lost)| {
-            (stripe, format!("{lost} chunks are lost, and {code} survives {tolerance}"))
-        }));
+        unrepairable.extend(self.damage.unrepairable.iter().cloned());
         unrepairable.sort();
         Ok(unrepairable)
     }

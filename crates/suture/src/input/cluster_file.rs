@@ -3,16 +3,20 @@
 //! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
 //! Unknown keys are refused, because a misspelt `uplink` would silently be the default. Every
 //! refusal begins with `file:line`.
+//!
+//! What an operator says of a node stands beside its links: `drained = true` lets it help and take
+//! no chunk, `excluded = true` neither, and `free` is the space that rebuilt chunks may take.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
+use suture_repair::id::NodeId;
 use toml::Spanned;
 
 use crate::outcome::bad_input;
-use crate::units::{format_link_rate, parse_rate};
+use crate::units::{format_link_rate, parse_rate, parse_size};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,6 +55,24 @@ struct NodeToml {
     disk_write: Option<RateToml>,
     foreground_uplink: Option<RateToml>,
     foreground_downlink: Option<RateToml>,
+    #[serde(default)]
+    drained: bool,
+    #[serde(default)]
+    excluded: bool,
+    free: Option<SizeToml>,
+}
+
+/// A size such as `"10GiB"`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct SizeToml(u64);
+
+impl TryFrom<String> for SizeToml {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<SizeToml, String> {
+        parse_size(&text).map(SizeToml)
+    }
 }
 
 /// A rate such as `"200Mbit"`, above zero.
@@ -66,7 +88,17 @@ impl TryFrom<String> for RateToml {
     }
 }
 
-pub fn read(path: &Path) -> Result<Cluster> {
+/// What the file says.
+#[derive(Default)]
+pub struct ClusterFile {
+    pub cluster: Cluster,
+    /// Bytes of rebuilt chunks that each node may take.
+    pub room: Vec<u64>,
+    /// Nodes that take no part, ascending.
+    pub excluded: Vec<NodeId>,
+}
+
+pub fn read(path: &Path) -> Result<ClusterFile> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
     let text = text.map_err(|error| bad_input(format!("{error:#}")))?;
@@ -77,7 +109,7 @@ pub fn read(path: &Path) -> Result<Cluster> {
 }
 
 /// The cluster, or where in the text it goes wrong and how.
-fn parse(text: &str) -> Result<Cluster, (usize, String)> {
+fn parse(text: &str) -> Result<ClusterFile, (usize, String)> {
     let toml: ClusterToml = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
         (at, error.message().to_string())
@@ -86,7 +118,7 @@ fn parse(text: &str) -> Result<Cluster, (usize, String)> {
         let message = "there is no node; add a table [[node]] with a name for each";
         return Err((text.len(), message.to_string()));
     }
-    let mut cluster = Cluster::default();
+    let ClusterFile { mut cluster, mut room, mut excluded } = ClusterFile::default();
     for node in &toml.node {
         let fault = |message: String| (node.name.span().start, message);
         let built = build_node(node, &toml.defaults, &mut cluster).map_err(fault)?;
@@ -97,13 +129,18 @@ fn parse(text: &str) -> Result<Cluster, (usize, String)> {
             let name = built.name;
             return Err(fault(format!("node '{name}' needs a rack, because there is a [core]")));
         }
+        if node.excluded {
+            excluded.push(NodeId(cluster.nodes.len() as u32));
+        }
+        let is_closed = node.drained || node.excluded;
+        room.push(if is_closed { 0 } else { node.free.map_or(u64::MAX, |free| free.0) });
         cluster.nodes.push(built);
     }
     cluster.core = toml.core.map(|core| Core {
         rack_uplink: Rate(core.rack_uplink.0),
         rack_downlink: Rate(core.rack_downlink.0),
     });
-    Ok(cluster)
+    Ok(ClusterFile { cluster, room, excluded })
 }
 
 fn build_node(
@@ -112,6 +149,10 @@ fn build_node(
     cluster: &mut Cluster,
 ) -> Result<Node, String> {
     let name = toml.name.get_ref();
+    // --failed takes names between commas, and trims them.
+    if name.is_empty() || name.trim() != name || name.contains(',') {
+        return Err(format!("'{name}' is no name; use one without commas and outer spaces"));
+    }
     let link = |own: Option<RateToml>, default: Option<RateToml>, key: &str| {
         let missing =
             || format!("node '{name}' has no {key}; give it one, or set one under [defaults]");

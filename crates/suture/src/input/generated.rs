@@ -2,7 +2,8 @@
 //!
 //! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
 //! With racks, no rack gets more chunks of a stripe than the code can lose (or than it must, with
-//! few racks), so that a stripe survives the loss of a rack, as HDFS and Ceph place them.
+//! few racks), so that a stripe survives the loss of a rack, as HDFS and Ceph place them. It can
+//! from 1 + ceil(k / m) racks on: Theorem 2 of CAR (TDSC, section 4.4) for the loss of one.
 //! Same seed, same cluster; links and places draw from streams of their own, so that another
 //! bandwidth does not move the stripes.
 
@@ -146,6 +147,8 @@ fn generate_stripe(
 
 #[cfg(test)]
 mod tests {
+    use suture_repair::planner::car::rack_counts;
+
     use super::*;
 
     #[test]
@@ -161,6 +164,36 @@ mod tests {
         ] {
             let error = text.parse::<Bandwidth>().unwrap_err();
             assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn as_many_racks_as_the_theorem_asks_for_are_enough_and_fewer_are_not() {
+        for (name, data, parity) in
+            [("rs(6,3)", 6, 3), ("rs(10,4)", 10, 4), ("rs(3,2)", 3, 2), ("rs(4,4)", 4, 4)]
+        {
+            let code: Code = name.parse().unwrap();
+            let needed = rack_counts(data, parity, 1).unwrap().len();
+            for racks in [needed - 1, needed, needed + 2] {
+                let shape = Shape {
+                    nodes: racks * (data + parity),
+                    stripes: 50,
+                    racks: Some(racks),
+                    oversubscription: None,
+                    bandwidth: Bandwidth::Equal(1.0),
+                };
+                let (cluster, placement) = generate(&shape, code, 3).unwrap();
+                let survives = |nodes: &[NodeId], rack: usize| {
+                    let lives =
+                        |node: &NodeId| cluster.node(*node).rack != Some(RackId(rack as u32));
+                    let left = code.chunks().zip(nodes).filter(|(_, node)| lives(node));
+                    code.decodable(&left.map(|(chunk, _)| chunk).collect::<Vec<_>>())
+                };
+                for nodes in placement.chunks(code.chunk_count()) {
+                    let survives_all = (0..racks).all(|rack| survives(nodes, rack));
+                    assert_eq!(survives_all, racks >= needed, "{name} in {racks} racks");
+                }
+            }
         }
     }
 

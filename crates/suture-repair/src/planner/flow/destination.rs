@@ -6,13 +6,13 @@
 //! of everything that is received, and no faster than their disks write. Greedily, least loaded
 //! first; on clusters so small that some stripes have few nodes to choose from, then exactly.
 //!
-//! Where racks can be lost, no rack keeps more chunks of a stripe than the code can lose, as long
-//! as some node allows that. Nodes that are to be avoided keep chunks only if no others can.
+//! Who may keep a chunk at all, racks included, is said by `keep.rs`.
 
-use crate::id::{NodeId, RackId};
+use crate::id::NodeId;
 use crate::planner::flow::LEVELS_MAX;
 use crate::planner::frame::{CHUNK_UNITS, Frame};
 use crate::planner::intake::Order;
+use crate::planner::keep::Rule;
 use crate::planner::least::Least;
 use crate::random::Random;
 use crate::transport::{Rounding, Supply, Transport, seconds_in_grains, seconds_to_ship};
@@ -79,8 +79,8 @@ impl Keeping {
         let fair: Vec<Supply> = nodes().map(|node| port(0, frame.receiving(node), share)).collect();
         let disks: Vec<Supply> = nodes().map(|node| port(1, frame.receiving(node), 1.0)).collect();
         let accepting = |supplies: &[Supply]| -> Vec<Supply> {
-            let accepting = supplies.iter().zip(frame.view.accepts);
-            accepting.filter(|(_, accepts)| **accepts).map(|(supply, _)| *supply).collect()
+            let accepting = nodes().filter(|node| frame.view.accepts(*node));
+            accepting.map(|node| supplies[node.index()]).collect()
         };
         let links: Vec<Supply> = nodes().map(|node| frame.sending(node)).collect();
         let written = seconds_in_grains(&accepting(&disks), kept as u64, CHUNK_UNITS);
@@ -102,39 +102,11 @@ impl Keeping {
     }
 }
 
-/// The nodes that may keep a chunk of the order, the best kind that there are enough of: trusted
-/// and in a rack with room, in a rack with room, any.
+/// The nodes that should keep a chunk of the order.
 fn candidates(frame: &Frame<'_>, order: &Order<'_>) -> Vec<NodeId> {
-    let nodes = frame.view.cluster.ids().filter(|node| order.may_keep(*node, frame.view));
-    let all: Vec<NodeId> = nodes.collect();
-    let full = full_racks(frame, order);
-    let has_room = |node: &NodeId| {
-        let rack = frame.view.cluster.node(*node).rack;
-        rack.is_none_or(|rack| !full.contains(&rack))
-    };
-    let is_trusted = |node: &NodeId| !order.job.avoid.contains(node);
-    let kinds: [&dyn Fn(&NodeId) -> bool; 3] =
-        [&|node| is_trusted(node) && has_room(node), &is_trusted, &has_room];
-    let mut best =
-        kinds.iter().map(|kind| -> Vec<NodeId> { all.iter().copied().filter(kind).collect() });
-    best.find(|nodes| nodes.len() >= order.lost.len()).unwrap_or(all)
-}
-
-/// Racks that hold as many chunks of the stripe as may be lost.
-pub(in crate::planner) fn full_racks(frame: &Frame<'_>, order: &Order<'_>) -> Vec<RackId> {
-    let cluster = frame.view.cluster;
-    if cluster.racks.len() < 2 {
-        return Vec::new();
-    }
-    let mut racks: Vec<_> =
-        order.job.survivors.iter().filter_map(|(_, node)| cluster.node(*node).rack).collect();
-    racks.sort_unstable();
-    let tolerance = order.job.code.loss_tolerance();
-    racks
-        .chunk_by(|a, b| a == b)
-        .filter(|same| same.len() + order.lost.len() > tolerance)
-        .map(|same| same[0])
-        .collect()
+    let rule = Rule::new(order.job, order.lost.len(), frame.view);
+    let nodes = frame.view.cluster.ids();
+    nodes.filter(|node| rule.allows(*node, order.job, frame.view)).collect()
 }
 
 fn exactly(frame: &Frame<'_>, keeping: &Keeping, sequence: &[usize]) -> Vec<Vec<NodeId>> {
@@ -182,7 +154,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
     }
 
     fn key(&self, node: NodeId) -> f64 {
-        match self.frame.view.accepts[node.index()] {
+        match self.frame.view.accepts(node) {
             true => self.seconds(&self.keeping.capped, node),
             false => f64::INFINITY,
         }
@@ -202,13 +174,8 @@ impl<'a, 'b> Greedy<'a, 'b> {
     }
 
     fn choose_one(&mut self, order: &Order<'_>) -> Vec<NodeId> {
-        let full = full_racks(self.frame, order);
-        let is_good = |node: NodeId| {
-            let rack = self.frame.view.cluster.node(node).rack;
-            order.may_keep(node, self.frame.view)
-                && !order.job.avoid.contains(&node)
-                && rack.is_none_or(|rack| !full.contains(&rack))
-        };
+        let rule = Rule::new(order.job, order.lost.len(), self.frame.view);
+        let is_good = |node: NodeId| rule.allows(node, order.job, self.frame.view);
         let (mut chosen, mut passed_over) = (Vec::new(), Vec::new());
         while chosen.len() < order.lost.len()
             && let Some(node) = self.ranking.least_where(|_| true).map(|index| NodeId(index as u32))
@@ -217,7 +184,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
             if is_good(node) { chosen.push(node) } else { passed_over.push(node) }
         }
         if chosen.len() < order.lost.len() {
-            // No room in the right racks, slow disks, or only nodes that are to be avoided.
+            // Disks are too slow, or only few nodes may keep it.
             let nodes = candidates(self.frame, order);
             let mut ranked: Vec<(f64, NodeId)> = nodes
                 .into_iter()

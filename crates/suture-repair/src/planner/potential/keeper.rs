@@ -1,13 +1,10 @@
 //! Who may keep a rebuilt chunk, and who of them would do so at the least price.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner. The rules are those of `flow/destination.rs`: trusted nodes in racks
-//! with room for the stripe, as long as there are enough of them.
+//! of the potential planner. Who may is said by `keep.rs`.
 
 use crate::id::NodeId;
-use crate::planner::flow::destination::full_racks;
 use crate::planner::frame::Frame;
-use crate::planner::intake::Order;
 use crate::planner::least::Least;
 use crate::planner::potential::option::Item;
 use crate::planner::potential::ports::Ports;
@@ -17,38 +14,6 @@ const SCAN_MAX: usize = 48;
 
 /// How many nodes of a rack are looked at for one that keeps a chunk: in every sweep others.
 const RACK_LOOKS_MAX: usize = 8;
-
-/// Which nodes may keep the chunks of an order.
-pub(super) struct Rule {
-    trusted: bool,
-    /// Racks that hold as many chunks of the stripe as may be lost.
-    full: Vec<crate::id::RackId>,
-}
-
-impl Rule {
-    /// The strictest rule that enough nodes pass.
-    pub fn new(frame: &Frame<'_>, order: &Order<'_>) -> Rule {
-        let full = full_racks(frame, order);
-        let strict = [
-            Rule { trusted: true, full: full.clone() },
-            Rule { trusted: true, full: Vec::new() },
-            Rule { trusted: false, full },
-        ];
-        let enough = |rule: &Rule| {
-            let nodes = frame.view.cluster.ids().filter(|node| rule.allows(frame, order, *node));
-            nodes.take(order.lost.len()).count() == order.lost.len()
-        };
-        let found = strict.into_iter().find(enough);
-        found.unwrap_or(Rule { trusted: false, full: Vec::new() })
-    }
-
-    pub fn allows(&self, frame: &Frame<'_>, order: &Order<'_>, node: NodeId) -> bool {
-        let rack = frame.view.cluster.node(node).rack;
-        order.may_keep(node, frame.view)
-            && !(self.trusted && order.job.avoid.contains(&node))
-            && rack.is_none_or(|rack| !self.full.contains(&rack))
-    }
-}
 
 /// All nodes that accept chunks, by what keeping one more would cost.
 pub(super) struct Keepers {
@@ -61,7 +26,7 @@ pub(super) struct Keepers {
 
 impl Keepers {
     pub fn new(frame: &Frame<'_>, ports: &Ports) -> Keepers {
-        let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts[node.index()]);
+        let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts(*node));
         let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
         let mut by_rack: Vec<Vec<u32>> = Vec::new();
         for &node in accepting.iter().filter(|_| ports.have_racks()) {
@@ -99,8 +64,9 @@ impl Keepers {
         ports: &Ports,
     ) -> Vec<u32> {
         let wanted = item.part.lost.len();
-        let allows =
-            |node: u32| !taken.contains(&node) && item.rule.allows(frame, item.order, NodeId(node));
+        let allows = |node: u32| {
+            !taken.contains(&node) && item.rule.allows(NodeId(node), item.order.job, frame.view)
+        };
         let Some(ranking) = &mut self.ranking else {
             let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
             let mut ranked: Vec<(f64, u32)> =
@@ -139,7 +105,7 @@ impl Keepers {
         begin: usize,
     ) -> Vec<u32> {
         let allows = |node: &u32| {
-            !taken.contains(node) && item.rule.allows(frame, item.order, NodeId(*node))
+            !taken.contains(node) && item.rule.allows(NodeId(*node), item.order.job, frame.view)
         };
         let best = |rack: &u32| {
             let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;

@@ -11,6 +11,7 @@ use suture_code::{ChunkIndex, Code, Scheme};
 use crate::need::Part;
 use crate::plan::SchemeId;
 use crate::planner::intake::{self, Order};
+use crate::planner::keep::Rule;
 use crate::planner::potential::ports::{PRICE_MAX, Port, Ports};
 
 /// Something to be rebuilt: a part of an order, or a range of it.
@@ -24,7 +25,7 @@ pub(super) struct Item<'a> {
     /// Which of the menus of schemes serves it.
     pub menu: Option<usize>,
     /// Who may keep it, and who does.
-    pub rule: super::keeper::Rule,
+    pub rule: Rule,
 }
 
 /// How it is rebuilt.

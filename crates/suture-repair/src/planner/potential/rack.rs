@@ -11,7 +11,7 @@
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
-use crate::planner::potential::option::{Item, Prices, Way};
+use crate::planner::potential::option::{Item, Prices, Way, free_helpers};
 use crate::planner::potential::ports::{Port, Ports};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
@@ -75,7 +75,10 @@ pub(super) fn cheapest(
 ) -> (f64, Way) {
     let home = ports.rack(root);
     let racks = by_rack(item, ports, prices);
-    let chosen = choose_helpers(item, home, &racks, ports, prices);
+    let chosen = match item.part.any {
+        true => choose_helpers(item, home, &racks, ports, prices),
+        false => code_helpers(item, prices),
+    };
     let mut cost: f64 = chosen.iter().map(|place| prices.whole(*place)).sum();
     if ports.have_disks() {
         cost += ports.cost(ports.write(root), item.length);
@@ -90,6 +93,14 @@ pub(super) fn cheapest(
         .sum::<f64>();
     let helpers = chosen.iter().map(|place| *place as u8).collect();
     (cost, Way::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
+}
+
+/// The cheapest helpers that the code takes, where not any of them will do.
+fn code_helpers(item: &Item<'_>, prices: &Prices) -> Vec<usize> {
+    let forced = item.forced();
+    let mut free: Vec<usize> = (forced..item.holders.len()).collect();
+    free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
+    (0..forced).chain(free_helpers(item, free)).collect()
 }
 
 /// As many helpers as are wanted, at the least cost: `best[n]` is that of n from the racks so far.

@@ -140,6 +140,8 @@ fn simulate_one(input: &Input, policy: Policy) -> Result<Option<f64>, Refusal> {
         capacities: Capacities::new(input.cluster.clone(), None, None, Vec::new()),
         stripes: damaged_stripes(input, &damage),
         failed: input.failed.clone(),
+        silent: input.excluded.clone(),
+        room: input.room(),
         policy,
         seed: input.seed,
         overheads: Overheads::default(),

@@ -155,23 +155,37 @@ pub(in crate::cmd) fn who_helps(policy: Policy) -> String {
     format!("Policy {name}{triple}: {shape}; {balance}.")
 }
 
+/// What no plan of the policy's kind can do.
+fn own_bound(policy: Policy) -> &'static str {
+    match (policy.shape, policy.balance) {
+        (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
+            "no plan that keeps chunks in the failed rack is faster"
+        }
+        (Shape::Star, _) => "no plan that gathers each chunk in one place is faster",
+        (Shape::Trace, _) => "no plan with traces alone is faster",
+        _ => "no plan of whole chunks and traces is faster",
+    }
+}
+
 fn figures(input: &Input, evaluation: &Evaluation) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
         ratio if ratio < 0.9995 => {
-            format!("{:.1} % below it, thanks to traces", (1.0 - ratio) * 100.0)
+            format!("{:.1} % below the bound, thanks to traces", (1.0 - ratio) * 100.0)
         }
         ratio if ratio < 1.0005 => "on the bound".to_string(),
         ratio if ratio < 2.0 => format!("{:.1} % above the bound", (ratio - 1.0) * 100.0),
         ratio => format!("{ratio:.1} times the bound"),
     });
     let bound = format_seconds(evaluation.bound_seconds);
-    let meaning = match input.cluster.core {
-        None => "no plan that reads whole chunks is faster",
-        Some(_) => "no plan that reads whole chunks is faster, even if racks were one",
-    };
-    table.add_row(["bound", &bound, meaning]);
+    table.add_row(["bound", &bound, "no plan that reads whole chunks is faster"]);
+    if let Some(own) = evaluation.own_bound_seconds.filter(|own| evaluation.is_apart(*own)) {
+        let above = (evaluation.max_load_seconds / own - 1.0).max(0.0) * 100.0;
+        let meaning =
+            format!("{}; this one is {above:.1} % above it", own_bound(evaluation.policy));
+        table.add_row(["own bound", &format_seconds(own), &meaning]);
+    }
     let peak = format_seconds(evaluation.max_load_seconds);
     table.add_row(["busiest port", &peak, &distance]);
     let moved = evaluation.load.moved_bytes();

@@ -1,0 +1,121 @@
+//! The lower bound of what a policy itself can do, where it can do less than any k-chunk plan must,
+//! or more.
+//!
+//! Place: beside `[plan]`, printed next to the k-chunk bound. That one says how far a result is from
+//! the best plans of whole chunks; this one how far the planner is from the best of its own kind:
+//! * stars bring all of a stripe to one downlink, in lumps that cannot be shared out;
+//! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
+//! * flow is held to the k-chunk bound itself;
+//! * traces, alone or mixed with whole chunks, go below it, to the bound by prices
+//!   (`bound/price.rs`).
+//!
+//! All others pay for something that no sum says, and have none.
+//! Invariant: never more than what the busiest port of the policy's own plans needs.
+
+use crate::bound::price::{self, Ways};
+use crate::bound::{CHUNK_UNITS, Demand, bound_seconds, down, ratio, with_demands};
+use crate::id::{NodeId, RackId};
+use crate::need::Part;
+use crate::plan::load::Load;
+use crate::planner::{Job, View};
+use crate::policy::{Balance, Policy, Shape};
+use crate::transport::{Supply, seconds_in_grains};
+
+/// The lower bound of the policy's own traffic, in seconds, where there is one. `load` is that of
+/// its plans, or any: a better one only makes the bound by prices better.
+pub fn own_bound_seconds(
+    policy: Policy,
+    jobs: &[Job],
+    view: &View<'_>,
+    load: &Load,
+) -> Option<f64> {
+    let k_chunk = || bound_seconds(jobs, view);
+    match (policy.shape, policy.balance) {
+        (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
+            let crossing = with_demands(jobs, |demands| car_seconds(demands, view));
+            Some(k_chunk().max(crossing?))
+        }
+        (Shape::Star, _) => {
+            Some(k_chunk().max(with_demands(jobs, |demands| star_seconds(demands, view))))
+        }
+        (Shape::Split, _) => Some(k_chunk()),
+        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, Ways::All),
+        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, Ways::TracesFirst),
+        _ => None,
+    }
+}
+
+/// One node decodes, and receives everything that the helpers send.
+fn star_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+    let lump = |demand: &Demand<'_>| {
+        let sent: u64 = demand.need.parts.iter().map(Part::sent).sum();
+        demand.bytes(sent)
+    };
+    let mut fastest: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
+    fastest.sort_by(|a, b| down(view, *b).total_cmp(&down(view, *a)));
+    let alone = |demand: &Demand<'_>| {
+        let node = fastest.iter().find(|node| demand.may_keep(**node, view));
+        node.map_or(0.0, |node| ratio(lump(demand), down(view, *node)))
+    };
+    let alone = demands.iter().map(alone).fold(0.0, f64::max);
+    let Some(first) = demands.first().map(lump) else { return 0.0 };
+    if demands.iter().any(|demand| lump(demand) != first) {
+        return alone;
+    }
+    // A grain is what one repair brings.
+    let grain = CHUNK_UNITS as u32;
+    let supply = |node: &NodeId| Supply::of_rate(down(view, *node) / first * f64::from(grain));
+    let supplies: Vec<Supply> = fastest.iter().map(supply).collect();
+    alone.max(seconds_in_grains(&supplies, demands.len() as u64 * CHUNK_UNITS, grain))
+}
+
+/// Theorem 1's racks send one chunk each to the rack that keeps the lost one: the failed one, if it
+/// has nodes left that may keep all. `None` where that is not so, or racks have no links.
+fn car_seconds(demands: &[Demand<'_>], view: &View<'_>) -> Option<f64> {
+    let core = view.cluster.core?;
+    let mut arriving = vec![0.0; view.cluster.racks.len()];
+    for demand in demands {
+        let home = failed_rack(demand, view)?;
+        let chunks = racks_needed(demand, home, view);
+        arriving[home.0 as usize] += chunks as f64 * demand.job.chunk_bytes as f64;
+    }
+    let rate = core.rack_downlink.0.max(0.0);
+    Some(arriving.into_iter().map(|bytes| ratio(bytes, rate)).fold(0.0, f64::max))
+}
+
+/// The rack of the only lost chunk, if it is sure that one of its nodes keeps it.
+fn failed_rack(demand: &Demand<'_>, view: &View<'_>) -> Option<RackId> {
+    let job = demand.job;
+    if job.lost.len() > 1 || job.code.sub_chunk_count() > 1 || !job.avoid.is_empty() {
+        return None;
+    }
+    let holds = |node: &NodeId| {
+        job.survivors.iter().any(|(_, holder)| holder == node) || job.idle.contains(node)
+    };
+    let failed = job.excluded.iter().find(|node| !holds(node))?;
+    let rack = view.cluster.node(*failed).rack?;
+    let nodes = || view.cluster.ids().filter(|node| view.cluster.node(*node).rack == Some(rack));
+    let is_limited = |node: NodeId| (1..u64::MAX).contains(&view.room[node.index()]);
+    let found = nodes().any(|node| demand.may_keep(node, view)) && !nodes().any(is_limited);
+    found.then_some(rack)
+}
+
+/// How many racks beside `home` have to help: Theorem 1, the largest first.
+fn racks_needed(demand: &Demand<'_>, home: RackId, view: &View<'_>) -> usize {
+    let mut held = vec![0usize; view.cluster.racks.len()];
+    let parts = demand.need.parts.iter();
+    let helpers: usize = parts.map(|part| part.forced.len() + part.count).sum();
+    for (_, node) in &demand.job.survivors {
+        if let Some(rack) = view.cluster.node(*node).rack {
+            held[rack.0 as usize] += 1;
+        }
+    }
+    let mut missing = helpers.saturating_sub(std::mem::take(&mut held[home.0 as usize]));
+    held.sort_unstable_by(|a, b| b.cmp(a));
+    let mut needed = 0;
+    while missing > 0 && held.get(needed).is_some_and(|chunks| *chunks > 0) {
+        missing = missing.saturating_sub(held[needed]);
+        needed += 1;
+    }
+    needed
+}

@@ -1,0 +1,123 @@
+//! Who may keep a rebuilt chunk: the one rule of all planners.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, inside
+//! of every choice of destinations. A node must have room for the chunk and none of the stripe's
+//! others. Besides, as far as enough nodes allow it, it should not have disappointed before, and no
+//! rack should end with more chunks of the stripe than the code can lose, or losing that rack loses
+//! the stripe.
+//!
+//! Room here is that for a single chunk; a whole batch is held to it by `room.rs`.
+
+use crate::id::{NodeId, RackId};
+use crate::planner::{Job, View};
+
+/// Whether `node` may become a destination of the job's chunks at all.
+pub(super) fn may_keep(job: &Job, node: NodeId, view: &View<'_>) -> bool {
+    view.has_room(node, job.chunk_bytes)
+        && !job.excluded.contains(&node)
+        && !job.survivors.iter().any(|(_, holder)| *holder == node)
+}
+
+/// Which nodes should keep the chunks of a job.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    trusted: bool,
+    /// Racks in which there is no place for all of them.
+    full: Vec<RackId>,
+    /// So many of each rack as there is place for; `None` when racks say it all.
+    among: Option<Vec<NodeId>>,
+}
+
+impl Rule {
+    /// The strictest rule that `wanted` nodes pass.
+    pub fn new(job: &Job, wanted: usize, view: &View<'_>) -> Rule {
+        let places = Places::new(job, view);
+        let full: Vec<RackId> = places.with_less_than(wanted).collect();
+        if full.is_empty() && job.avoid.is_empty() {
+            return Rule::default();
+        }
+        let strict = Rule { trusted: true, full: full.clone(), among: None };
+        if strict.passed_by(wanted, job, view) {
+            return strict;
+        }
+        let shared = (wanted > 1).then(|| Rule { among: Some(places.shared(job, view)), ..strict });
+        let lenient = [Rule { trusted: true, ..Rule::default() }, Rule { full, ..Rule::default() }];
+        let mut rules = shared.into_iter().map(Rule::without_full).chain(lenient);
+        rules.find(|rule| rule.passed_by(wanted, job, view)).unwrap_or_default()
+    }
+
+    fn without_full(self) -> Rule {
+        Rule { full: Vec::new(), ..self }
+    }
+
+    fn passed_by(&self, wanted: usize, job: &Job, view: &View<'_>) -> bool {
+        let nodes = view.cluster.ids().filter(|node| self.allows(*node, job, view));
+        nodes.take(wanted).count() == wanted
+    }
+
+    /// Whether it allows `node`.
+    pub fn allows(&self, node: NodeId, job: &Job, view: &View<'_>) -> bool {
+        let has_place = || {
+            let rack = view.cluster.node(node).rack;
+            rack.is_none_or(|rack| !self.full.contains(&rack))
+                && self.among.as_ref().is_none_or(|among| among.contains(&node))
+        };
+        may_keep(job, node, view)
+            && !(self.trusted && job.avoid.contains(&node))
+            && (self.full.is_empty() && self.among.is_none() || has_place())
+    }
+}
+
+/// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss.
+struct Places {
+    /// Racks that hold some already, ascending.
+    left: Vec<(RackId, usize)>,
+    /// The places of all others.
+    tolerance: usize,
+}
+
+impl Places {
+    fn new(job: &Job, view: &View<'_>) -> Places {
+        let tolerance = job.code.loss_tolerance();
+        let cluster = view.cluster;
+        // A single rack is no choice.
+        if cluster.racks.len() < 2 {
+            return Places { left: Vec::new(), tolerance };
+        }
+        let held = job.survivors.iter().map(|(_, node)| node).chain(&job.idle);
+        let mut racks: Vec<RackId> =
+            held.filter_map(|node| cluster.nodes.get(node.index())?.rack).collect();
+        racks.sort_unstable();
+        let left = racks.chunk_by(|a, b| a == b);
+        let left = left.map(|same| (same[0], tolerance.saturating_sub(same.len())));
+        Places { left: left.collect(), tolerance }
+    }
+
+    fn with_less_than(&self, wanted: usize) -> impl Iterator<Item = RackId> {
+        let short = self.left.iter().filter(move |(_, left)| *left < wanted);
+        short.map(|(rack, _)| *rack)
+    }
+
+    /// Trusted nodes, of each rack no more than it has places: any of them together will do. Which
+    /// of a rack's nodes these are goes round with the stripes.
+    fn shared(&self, job: &Job, view: &View<'_>) -> Vec<NodeId> {
+        let nodes = view
+            .cluster
+            .ids()
+            .filter(|node| may_keep(job, *node, view) && !job.avoid.contains(node));
+        let mut nodes: Vec<(Option<RackId>, NodeId)> =
+            nodes.map(|node| (view.cluster.node(node).rack, node)).collect();
+        nodes.sort_unstable();
+        let mut shared = Vec::new();
+        for same in nodes.chunk_by(|a, b| a.0 == b.0) {
+            let left = same[0].0.map_or(same.len(), |rack| {
+                let known = self.left.iter().find(|(known, _)| *known == rack);
+                known.map_or(self.tolerance, |(_, left)| *left)
+            });
+            let first = job.stripe.0 as usize % same.len();
+            let round = same[first..].iter().chain(&same[..first]);
+            shared.extend(round.take(left).map(|(_, node)| *node));
+        }
+        shared
+    }
+}

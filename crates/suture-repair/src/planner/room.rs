@@ -1,0 +1,135 @@
+//! Room: no node is given more chunks in one batch than it has space for.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, around
+//! every planner. Planners see to it that a destination has room for the chunk at hand. Space for
+//! one chunk and not for all is rare, so a batch is first planned as if there were no such node;
+//! where one would be filled beyond its room, it gets as many chunks as fit, and the rest is
+//! planned anew, with what was kept as load and with the room that is left.
+//!
+//! Those keep their place who have the fewest other nodes to go to. That is no exact assignment:
+//! when nearly everything is full, a chunk may be refused that another order could have placed.
+//!
+//! Invariants: what a batch puts on a node fits into its room. Each round settles a plan on each
+//! overfull node, so rounds end.
+
+use std::cmp::Reverse;
+
+use crate::cluster::Cluster;
+use crate::id::NodeId;
+use crate::plan::Plan;
+use crate::plan::load::Load;
+use crate::planner::{Batch, Job, PlanError, View};
+
+/// Plans with `plan_batch`, as often as it takes.
+pub(super) fn within(
+    jobs: &[Job],
+    view: &View<'_>,
+    plan_batch: impl Fn(&[Job], &View<'_>) -> Batch,
+) -> Batch {
+    let batch = plan_batch(jobs, view);
+    if !overfull(&batch, view.room).contains(&true) {
+        return batch;
+    }
+    let mut settled = Settled::new(jobs, view);
+    let mut left = settled.take(batch, (0..jobs.len()).collect());
+    while !left.is_empty() {
+        let again: Vec<Job> = left.iter().map(|&index| jobs[index].clone()).collect();
+        let view = View { room: &settled.room, load: &settled.load, ..*view };
+        let batch = plan_batch(&again, &view);
+        left = settled.take(batch, left);
+    }
+    settled.batch()
+}
+
+/// What is decided.
+struct Settled<'a> {
+    jobs: &'a [Job],
+    cluster: &'a Cluster,
+    room: Vec<u64>,
+    load: Load,
+    plans: Vec<(usize, Plan)>,
+    refused: Vec<(usize, PlanError)>,
+}
+
+impl<'a> Settled<'a> {
+    fn new(jobs: &'a [Job], view: &View<'a>) -> Settled<'a> {
+        Settled {
+            jobs,
+            cluster: view.cluster,
+            room: view.room.to_vec(),
+            load: view.load.clone(),
+            plans: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Keeps what fits of a batch for the jobs of these `indices`, and returns those of the rest.
+    fn take(&mut self, batch: Batch, indices: Vec<usize>) -> Vec<usize> {
+        let overfull = overfull(&batch, &self.room);
+        let mut refused = batch.refused.into_iter().peekable();
+        let mut plans = batch.plans.into_iter();
+        let mut contested = Vec::new();
+        for (place, &index) in indices.iter().enumerate() {
+            if let Some((_, error)) = refused.next_if(|(at, _)| *at == place) {
+                self.refused.push((index, error));
+                continue;
+            }
+            let plan =
+                plans.next().expect("a batch has a plan for each job that it does not refuse");
+            match plan.destinations.values().any(|node| overfull[node.index()]) {
+                true => contested.push((index, plan)),
+                false => self.settle(index, plan),
+            }
+        }
+        let spare: Vec<bool> =
+            self.room.iter().zip(&overfull).map(|(room, is_over)| *room > 0 && !is_over).collect();
+        contested.sort_by_cached_key(|(index, _)| Reverse(self.blocked(*index, &spare)));
+        let mut left = Vec::new();
+        for (index, plan) in contested {
+            let bytes = self.jobs[index].chunk_bytes;
+            match plan.destinations.values().all(|node| self.room[node.index()] >= bytes) {
+                true => self.settle(index, plan),
+                false => left.push(index),
+            }
+        }
+        left.sort_unstable();
+        left
+    }
+
+    /// How many spare nodes cannot keep the chunks of a job: the others are its alternatives, racks
+    /// aside.
+    fn blocked(&self, index: usize, spare: &[bool]) -> usize {
+        let job = &self.jobs[index];
+        let mut taken: Vec<NodeId> = job.survivors.iter().map(|(_, node)| *node).collect();
+        taken.extend(&job.excluded);
+        taken.sort_unstable();
+        taken.dedup();
+        taken.iter().filter(|node| spare[node.index()]).count()
+    }
+
+    fn settle(&mut self, index: usize, plan: Plan) {
+        for node in plan.destinations.values() {
+            self.room[node.index()] -= plan.range.bytes();
+        }
+        self.load.add(self.cluster, &plan, &self.jobs[index].facts());
+        self.plans.push((index, plan));
+    }
+
+    fn batch(mut self) -> Batch {
+        self.plans.sort_by_key(|(index, _)| *index);
+        self.refused.sort_by_key(|(index, _)| *index);
+        let plans = self.plans.into_iter().map(|(_, plan)| plan).collect();
+        Batch { plans, refused: self.refused }
+    }
+}
+
+/// For each node, whether a batch brings it more than it has room for.
+fn overfull(batch: &Batch, room: &[u64]) -> Vec<bool> {
+    let mut left: Vec<Option<u64>> = room.iter().copied().map(Some).collect();
+    for plan in &batch.plans {
+        for node in plan.destinations.values().map(|node| node.index()) {
+            left[node] = left[node].and_then(|left| left.checked_sub(plan.range.bytes()));
+        }
+    }
+    left.iter().map(Option::is_none).collect()
+}
