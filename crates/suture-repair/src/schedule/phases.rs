@@ -12,7 +12,8 @@
 //! Decided here, where the paper leaves it open:
 //! - The next phase begins early when nothing of this one is left: waiting would serve nobody.
 //! - A chunk that does not fit waits for the next phase, and those behind it are still tried.
-//! - A phase takes at least one repair when nothing runs, however long that takes.
+//! - A phase is at least as long as its first chunk takes by itself, and takes at least one repair
+//!   when nothing runs.
 //! - A late repair is treated once; after two more phases it goes on, whatever else runs.
 //! - Re-tuning goes on with what is left of the chunk, where agents can; section III-C does not
 //!   say what becomes of what has come.
@@ -96,7 +97,8 @@ impl Phases {
             });
         }
         self.number += 1;
-        self.ends = Some(world.now + self.length);
+        let length = self.length_for(world, &made);
+        self.ends = Some(world.now + length);
         self.load.clear();
         for repair in running.values() {
             self.put(&uses_left(repair));
@@ -109,7 +111,7 @@ impl Phases {
                 total.add(links);
                 total.seconds(world.cluster.node(node))
             });
-            let fits = after.fold(0.0, f64::max) <= self.length.as_secs_f64();
+            let fits = after.fold(0.0, f64::max) <= length.as_secs_f64();
             if fits || kept.is_empty() && running.len() == self.held.len() {
                 self.put(&uses);
                 kept.push(work);
@@ -117,6 +119,13 @@ impl Phases {
         }
         self.expect(world, running);
         kept
+    }
+
+    /// As long as was asked for, or as the first chunk takes by itself: where that is longer, phases
+    /// would be of one chunk each.
+    fn length_for(&self, world: &World<'_>, made: &[Work]) -> Span {
+        let first = made.first().map_or(0.0, |work| seconds_alone(&work.plan, world.cluster));
+        self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })
     }
 
     /// When what runs already is to be done, now that there is more beside it.
