@@ -42,6 +42,8 @@ pub(super) struct Slots {
     flowing: BTreeSet<(RepairId, usize)>,
     /// What could be released: nothing that it waits for is missing.
     ready: BTreeSet<(RepairId, usize)>,
+    /// Whether there may be something to release that there was not at the last question.
+    has_news: bool,
     /// Seconds that each node has spent sending and receiving, for polling.
     spent: BTreeMap<NodeId, f64>,
     subprocess: Option<Subprocess>,
@@ -122,6 +124,7 @@ impl Slots {
             .filter(|&index| inputs_left(&all, all[index].child, all[index].lane) == 0);
         self.ready.extend(leaves.map(|index| (id, index)));
         self.repairs.insert(id, all);
+        self.has_news = true;
     }
 
     /// Notes an arrival. Returns whether it is news.
@@ -141,6 +144,7 @@ impl Slots {
             return false;
         };
         all[index].has_arrived = true;
+        self.has_news = true;
         self.flowing.remove(&(id, index));
         if inputs_left(all, parent, lane) == 0 {
             let next = (0..all.len()).filter(|&i| all[i].lane == lane && all[i].child == parent);
@@ -161,6 +165,7 @@ impl Slots {
             let ends = last.flat_map(|(_, index)| [all[*index].child, all[*index].parent]);
             process.just_done.extend(ends);
         }
+        self.has_news = true;
         self.flowing.retain(|(repair, _)| *repair != id);
         self.ready.retain(|(repair, _)| *repair != id);
     }
@@ -181,7 +186,7 @@ impl Slots {
         if let Some(process) = &mut self.subprocess {
             process.note(world.now);
         }
-        if self.ready.is_empty() {
+        if !std::mem::take(&mut self.has_news) || self.ready.is_empty() {
             return Vec::new();
         }
         let chosen = if is_uniform(world.cluster) {
