@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::straggler::{blame, relieve};
 use super::uses::{Links, seconds_alone, uses};
 use super::{Order, Repairs, Running, Work, World};
-use crate::id::{NodeId, RepairId};
+use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
 use crate::time::{Span, Time};
 
@@ -53,7 +53,7 @@ pub(super) struct Phases {
     /// Repairs at rest, and since which phase.
     held: BTreeMap<RepairId, u32>,
     /// The stripe whose repair replaces one that was treated.
-    replaced: BTreeSet<crate::id::StripeId>,
+    replaced: BTreeSet<StripeId>,
 }
 
 impl Phases {

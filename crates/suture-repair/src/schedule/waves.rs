@@ -23,7 +23,7 @@ use super::straggler::{blame, can_swap, replace, spares};
 use super::uses::{Links, uses};
 use super::{Order, Repairs, Running, Work, World};
 use crate::cluster::{Cluster, Rate};
-use crate::id::{NodeId, RepairId};
+use crate::id::{NodeId, RepairId, StripeId};
 use crate::time::{Span, Time};
 
 /// Flows that a port is shared by when everything runs at once.
@@ -72,7 +72,7 @@ pub(super) struct Waves {
     measured_at: Time,
     /// Repairs that got another helper, once.
     treated: BTreeSet<RepairId>,
-    replaced: BTreeSet<crate::id::StripeId>,
+    replaced: BTreeSet<StripeId>,
 }
 
 impl Waves {
