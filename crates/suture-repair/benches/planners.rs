@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use common::{Links, World};
 use criterion::{Criterion, criterion_group};
-use suture_repair::planner::pivot::{self, Pivot};
 use suture_repair::planner::plan;
+use suture_repair::planner::route::shape::pivot::{self, Pivot};
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 

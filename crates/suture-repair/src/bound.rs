@@ -28,9 +28,9 @@ use suture_code::ChunkIndex;
 pub use own::own_bound_seconds;
 
 use crate::id::NodeId;
+use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
 use crate::need::{Need, Needs, Part};
 use crate::planner::{Job, View};
-use crate::transport::{Rounding, Supply, Transport, seconds_to_ship};
 
 /// Units of the longest chunk: what the flows count in.
 const CHUNK_UNITS: u64 = 1 << 20;

@@ -11,36 +11,12 @@
 //! `tunable`) that becomes a `Route`, and a route is a plan of one lane. A balance that thinks in
 //! several lanes hands its lanes to `Task::plan` itself.
 
-pub mod car;
-mod chain;
-mod chameleon;
-mod chameleon_artifact;
-mod destination;
 mod error;
-mod flow;
-mod frame;
-mod greedy;
-mod intake;
-mod join;
+mod exact;
 mod keep;
 mod least;
-mod lru;
-mod mix;
-pub mod pivot;
-mod potential;
-mod ppr;
-mod ppt;
-mod rack;
-mod random;
-mod repairboost;
 mod room;
-mod route;
-mod split;
-mod star;
-mod tally;
-mod task;
-mod trace;
-mod tunable;
+pub mod route;
 
 use suture_code::Code;
 
@@ -51,10 +27,12 @@ use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
 use crate::policy::{Balance, Policy, Shape};
-use car::Recovery;
-use chameleon::Account;
+use exact::{flow, mix, trace};
 use route::Joiner;
-use task::Task;
+use route::balance::car::{self, Recovery};
+use route::balance::chameleon::{self, Account};
+use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
+use route::task::Task;
 
 /// One stripe with lost chunks that a plan is asked for.
 #[derive(Clone, Debug)]

@@ -15,11 +15,11 @@
 use crate::bound::price::{self, Ways};
 use crate::bound::{CHUNK_UNITS, Demand, bound_seconds, down, ratio, with_demands};
 use crate::id::{NodeId, RackId};
+use crate::max_flow::{Supply, seconds_in_grains};
 use crate::need::Part;
 use crate::plan::load::Load;
 use crate::planner::{Job, View};
 use crate::policy::{Balance, Policy, Shape};
-use crate::transport::{Supply, seconds_in_grains};
 
 /// The lower bound of the policy's own traffic, in seconds, where there is one. `load` is that of
 /// its plans, or any: a better one only makes the bound by prices better.

@@ -9,7 +9,7 @@ use suture_code::{Code, CodeError};
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::Carries;
-use crate::planner::ppt::TRIALS_MAX;
+use crate::planner::route::shape::ppt::TRIALS_MAX;
 use crate::policy::{PolicyFault, Shape};
 
 /// Why a stripe has no plan.

@@ -7,18 +7,23 @@
 //!
 //! Invariant: a route is complete; its lane is valid whatever the balance thought of.
 
+pub mod balance;
+pub mod shape;
+pub(in crate::planner) mod task;
+
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::load::NodeLoad;
 use crate::plan::validate::sub_chunks_sent;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan};
-use crate::planner::pivot::{self, Pivot};
-use crate::planner::task::{Flow, Helper, Task};
-use crate::planner::{View, chain, ppt, rack, tunable};
+use crate::planner::View;
+use crate::planner::route::shape::pivot::{self, Pivot};
+use crate::planner::route::shape::{chain, ppt, rack, tunable};
+use crate::planner::route::task::{Flow, Helper, Task};
 use crate::policy::Shape;
 
 /// What a balance says of a task's helpers.
 #[derive(Clone, Debug)]
-pub(super) enum Choice {
+pub(in crate::planner) enum Choice {
     /// Those who may help, best first; the shape takes and arranges as many as it needs.
     Offered(Vec<Helper>),
     /// Exactly the helpers, by place.
@@ -34,7 +39,7 @@ pub(super) enum Choice {
 
 /// The nodes of a task, joined.
 #[derive(Clone, Debug)]
-pub(super) struct Route {
+pub(in crate::planner) struct Route {
     /// By place.
     pub helpers: Vec<Helper>,
     /// The parent of each helper's place, `helpers.len()` being the destination; `None` for a
@@ -46,7 +51,7 @@ pub(super) struct Route {
 
 /// Makes routes; keeps the buffers that it takes.
 #[derive(Debug)]
-pub(super) struct Joiner<'a> {
+pub(in crate::planner) struct Joiner<'a> {
     view: &'a View<'a>,
     pivot: Pivot,
 }
@@ -196,7 +201,7 @@ impl Route {
 }
 
 /// What each helper sends to the decoder.
-pub(super) fn gathered_bytes(task: &Task<'_>, helpers: &[Helper]) -> Vec<u64> {
+pub(in crate::planner) fn gathered_bytes(task: &Task<'_>, helpers: &[Helper]) -> Vec<u64> {
     let chunk_bytes = task.job.chunk_bytes;
     let alpha = u64::from(task.job.code.sub_chunk_count());
     if alpha == 1 {

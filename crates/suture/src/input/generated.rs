@@ -147,7 +147,7 @@ fn generate_stripe(
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::planner::car::rack_counts;
+    use suture_repair::planner::route::balance::car::rack_counts;
 
     use super::*;
 

@@ -1,0 +1,373 @@
+//! Flow: exact balancing by augmenting paths, and chunks cut into lanes where whole ones are coarse.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! In a tree every helper sends the chunk's length once, whatever the tree; what is received may lie
+//! anywhere among the helpers and the destination, as any in-degrees that add up make a tree. So
+//! the batch falls apart into three transport problems (`transport.rs`), solved one after the
+//! other, each with a certificate that no less time is possible:
+//!
+//! 1. destinations (`flow/destination.rs`): who keeps each chunk, fair to downlinks and disks;
+//! 2. uploads: which survivors of each stripe send. First whole chunks, greedily and then by
+//!    augmenting paths to the integral optimum; then, if the fractional optimum is clearly better,
+//!    parts of chunks, which leaves most chunks whole and cuts a few;
+//! 3. downloads: where the sums of each lane meet, in the same two steps, given the helpers.
+//!
+//! `flow/lanes.rs` cuts amounts into lanes with one helper set each (McNaughton's wrap-around) and
+//! joins in-degrees to trees. Chunks that are not sums (several losses, codes with sub-chunks) are
+//! gathered at their first destination.
+//!
+//! A chunk alone is split over many trees (`split.rs`), where all three steps are one.
+//!
+//! Where racks have links, or stripes have several losses, `potential.rs` plans as well, and the
+//! better batch is taken: these are no transport problems. It also tries small batches whose helpers
+//! cannot receive what they send, since the three steps follow each other and do not look back far.
+//!
+//! What already runs counts as a base of every port. Nodes that cannot be relieved do not spoil the
+//! balance of the others: these are balanced again among themselves.
+//!
+//! Source: for the walk along augmenting paths, RepairBoost (ATC'21) section 3.3 poses the problem
+//! and swaps helpers greedily; the exact solution and the lanes are ours.
+
+pub(super) mod destination;
+mod lanes;
+
+use crate::id::ChunkIndex;
+use crate::max_flow::{Certificate, Rounding, Supply, Transport};
+use crate::plan::Plan;
+use crate::planner::exact::frame::Frame;
+use crate::planner::exact::intake::{Intake, Order};
+use crate::planner::exact::potential::{self, Kinds};
+use crate::planner::exact::split;
+use crate::planner::{Batch, Job, View};
+use crate::random::Random;
+
+use lanes::Strand;
+
+/// How far above the fractional optimum whole chunks may stay: what is not worth more lanes.
+const GAP_MAX: f64 = 0.002;
+
+/// The most grains of a chunk. What a node ships is rounded to grains, so a few chunks on many nodes
+/// need fine ones; a chunk has hardly more lanes for that.
+const CUTS_MAX: u32 = 1024;
+
+/// The shortest lane: one of the smallest slices.
+const LANE_BYTES_MIN: f64 = 4096.0;
+
+/// How often the nodes that are not to blame for the last level are balanced again.
+const LEVELS_MAX: usize = 4;
+
+/// Plans for all jobs that can be planned.
+pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
+    let intake = Intake::new(jobs, view);
+    let plans = plans(&Frame::new(&intake, view), seed);
+    Batch { plans, refused: intake.refused }
+}
+
+/// Up to so many orders a second plan is worth its time when the first is not at its bound.
+const SMALL_MAX: usize = 256;
+
+/// Plans for all orders, in their order.
+pub(in crate::planner) fn plans(frame: &Frame<'_>, seed: u64) -> Vec<Plan> {
+    let mut random = Random::new(seed);
+    let (exact, is_tight) = exact_plans(frame, &mut random);
+    let is_small = frame.intake.orders.len() <= SMALL_MAX;
+    if !is_more_than_flow(frame) && (is_tight || !is_small) {
+        return exact;
+    }
+    let priced = potential::plans(frame, Kinds::Chunks, &mut random);
+    match frame.peak_seconds(&priced) < frame.peak_seconds(&exact) {
+        true => priced,
+        false => exact,
+    }
+}
+
+/// Whether something may be scarce that the flows do not see: links of racks, which many helpers
+/// share, and uplinks of nodes that decode several losses.
+fn is_more_than_flow(frame: &Frame<'_>) -> bool {
+    let decodes = |order: &Order<'_>| frame.parts(order).iter().any(|part| part.forwards() > 0);
+    frame.view.cluster.core.is_some() || frame.intake.orders.iter().any(decodes)
+}
+
+/// Plans by three flows, and whether nobody receives later than the last must have sent.
+fn exact_plans(frame: &Frame<'_>, random: &mut Random) -> (Vec<Plan>, bool) {
+    let destinations = destination::choose(frame, random);
+    if let [order] = &frame.intake.orders[..]
+        && let Some(lanes) = split::lanes(frame, order, destinations.of(0))
+    {
+        return (vec![order.plan(destinations.of(0), lanes)], true);
+    }
+    let mut order: Vec<usize> = (0..strands(frame, &destinations).len()).collect();
+    random.shuffle(&mut order);
+    let attempt = Attempt::new(frame, &destinations, &order, None);
+    let least_seconds = attempt.sent_seconds;
+    let attempt = attempt.improved(frame, &destinations, &order);
+    let is_tight = attempt.seconds() <= least_seconds * (1.0 + GAP_MAX);
+    (lanes::plans(frame, &destinations, &attempt.strands), is_tight)
+}
+
+/// Helpers and joints for all orders.
+struct Attempt<'a> {
+    strands: Vec<Strand<'a>>,
+    /// When all is sent.
+    sent_seconds: f64,
+    /// When all is received, and by whom at last.
+    received: Certificate,
+}
+
+/// Nodes that should rather not help, because they receive too slowly to add anything up, as long
+/// as the others have sent within `seconds`.
+struct Spare {
+    nodes: Vec<bool>,
+    seconds: f64,
+}
+
+/// How often helpers are chosen again for the sake of those that receive.
+const IMPROVEMENTS_MAX: usize = 4;
+
+impl<'a> Attempt<'a> {
+    fn new(
+        frame: &Frame<'a>,
+        destinations: &destination::Chosen,
+        order: &[usize],
+        spare: Option<&Spare>,
+    ) -> Attempt<'a> {
+        let mut strands = strands(frame, destinations);
+        let sent_seconds = choose_helpers(frame, &mut strands, order, spare);
+        let received = choose_joints(frame, &mut strands, order, sent_seconds);
+        Attempt { strands, sent_seconds, received }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.sent_seconds.max(self.received.seconds)
+    }
+
+    /// Helpers are chosen by what they send. Where few nodes may keep a chunk and links differ
+    /// much, that may leave only slow receivers: then others help, as far as they can send.
+    fn improved(
+        self,
+        frame: &Frame<'a>,
+        destinations: &destination::Chosen,
+        order: &[usize],
+    ) -> Attempt<'a> {
+        let mut best = self;
+        let mut nodes = vec![false; frame.view.cluster.nodes.len()];
+        let mut sent_seconds = best.sent_seconds;
+        for _ in 0..IMPROVEMENTS_MAX {
+            if best.received.seconds <= sent_seconds * (1.0 + GAP_MAX) {
+                break;
+            }
+            best.received.nodes.iter().for_each(|node| nodes[*node as usize] = true);
+            let spare = Spare { nodes: nodes.clone(), seconds: sent_seconds };
+            let next = Attempt::new(frame, destinations, order, Some(&spare));
+            match next.seconds() < best.seconds() {
+                true => best = next,
+                // Sending may take longer, as long as receiving takes longer still.
+                false => sent_seconds = (sent_seconds * best.received.seconds).sqrt(),
+            }
+        }
+        best
+    }
+}
+
+/// What is to be rebuilt together, of each order one after the other.
+fn strands<'a>(frame: &Frame<'a>, destinations: &destination::Chosen) -> Vec<Strand<'a>> {
+    let mut strands = Vec::with_capacity(frame.intake.orders.len());
+    for (index, order) in frame.intake.orders.iter().enumerate() {
+        let units = frame.units(order);
+        for part in frame.parts(order) {
+            let lost = |chunk: &ChunkIndex| order.lost.iter().position(|lost| lost == chunk);
+            let kept = part.lost.iter().filter_map(lost).map(|at| destinations.of(index)[at]);
+            let alpha = order.job.code.sub_chunk_count();
+            strands.push(Strand::new(order, part, units, alpha, kept.collect()));
+        }
+    }
+    strands
+}
+
+/// Chooses who sends, and cuts strands into lanes with one helper set each. Returns when the busiest
+/// has sent.
+fn choose_helpers(
+    frame: &Frame<'_>,
+    strands: &mut [Strand<'_>],
+    order: &[usize],
+    spare: Option<&Spare>,
+) -> f64 {
+    let mut supplies: Vec<Supply> =
+        frame.view.cluster.ids().map(|node| frame.sending(node)).collect();
+    for strand in strands.iter() {
+        strand.sent_anyway(|node, sent, read| {
+            supplies[node.index()].bases[0] += sent;
+            supplies[node.index()].bases[1] += read;
+        });
+    }
+    ask_the_codes(&mut supplies, strands);
+    let mut transport = Transport::new(supplies);
+    let is_open = |strand: &Strand<'_>| strand.part.any && strand.part.count > 0;
+    let mut demands = vec![usize::MAX; strands.len()];
+    let mut lengths = Lengths::default();
+    for (index, strand) in strands.iter().enumerate().filter(|(_, strand)| is_open(strand)) {
+        let holders = strand.part.free.iter().map(|chunk| strand.order.holder(*chunk).0);
+        let share = strand.shares(strand.part.free_sent);
+        demands[index] = transport.add(share, holders);
+        lengths.add(share);
+    }
+    // What decoders send on may come from whoever sends best.
+    let mut forwards = vec![usize::MAX; strands.len()];
+    for (index, strand) in strands.iter().enumerate().filter(|(_, s)| s.part.forwards() > 0) {
+        forwards[index] = transport.add(strand.forwarded(), strand.decoders().map(|node| node.0));
+        lengths.differ = true;
+    }
+    for &index in order.iter().filter(|index| forwards[**index] != usize::MAX) {
+        transport.ship_greedily(forwards[index], 1, strands[index].forwarded());
+    }
+    for &index in order.iter().filter(|index| demands[**index] != usize::MAX) {
+        let (demand, strand) = (demands[index], &strands[index]);
+        let (count, share) = (strand.part.count, strand.shares(strand.part.free_sent));
+        match spare {
+            None => transport.ship_greedily(demand, count, share),
+            Some(spare) => transport.ship_by(demand, count, share, |node, seconds| {
+                if spare.nodes[node as usize] || seconds > spare.seconds {
+                    spare.seconds + seconds
+                } else {
+                    seconds
+                }
+            }),
+        }
+    }
+    transport.set_floor(spare.map_or(0.0, |spare| spare.seconds));
+    balance(&mut transport, &lengths, frame);
+    for (strand, &demand) in strands.iter_mut().zip(&demands).filter(|(_, d)| **d != usize::MAX) {
+        strand.cut_by_helpers(transport.shipped(demand));
+    }
+    for (strand, &demand) in strands.iter_mut().zip(&forwards).filter(|(_, d)| **d != usize::MAX) {
+        strand.cut_by_decoders(transport.shipped(demand));
+    }
+    transport.peak_seconds()
+}
+
+/// How often the helpers of strands that the code must be asked for are chosen again.
+const ASKED_MAX: usize = 4;
+
+/// How many strips such a strand is cut into when that lowers the peak.
+const ASKED_CUTS: u32 = 8;
+
+/// Helpers of strands of which not any set will do: each in turn takes the least busy ones that the
+/// code accepts, given what all others took, until nothing changes; in whole, then in strips.
+fn ask_the_codes(supplies: &mut Vec<Supply>, strands: &mut [Strand<'_>]) {
+    let mut asked: Vec<&mut Strand<'_>> =
+        strands.iter_mut().filter(|strand| !strand.part.any).collect();
+    if asked.is_empty() {
+        return;
+    }
+    let peak =
+        |supplies: &[Supply]| supplies.iter().map(|s| s.seconds_for(0.0)).fold(0.0, f64::max);
+    let ask_all = |asked: &mut [&mut Strand<'_>], supplies: &mut [Supply]| {
+        for _ in 0..ASKED_MAX {
+            for strand in asked.iter_mut() {
+                (0..strand.lanes.len()).for_each(|strip| strand.ask_the_code(strip, supplies));
+            }
+        }
+    };
+    ask_all(&mut asked, supplies);
+    let whole: Vec<_> = asked.iter().map(|strand| strand.lanes.clone()).collect();
+    let (before, peak_before) = (supplies.clone(), peak(supplies));
+    asked.iter_mut().for_each(|strand| strand.cut_evenly(strand.units.div_ceil(ASKED_CUTS)));
+    ask_all(&mut asked, supplies);
+    if peak(supplies) > peak_before * (1.0 - GAP_MAX) {
+        *supplies = before;
+        asked.iter_mut().zip(whole).for_each(|(strand, lanes)| strand.lanes = lanes);
+    }
+    asked.iter_mut().for_each(|strand| strand.merge_equal());
+}
+
+/// Chooses where what is sent comes together, given who sends: sums at any helper or at the
+/// destination, what must be decoded at one of these. What is received before the last is sent is
+/// early enough: a decoder that is a helper may have to send more than if it were none.
+fn choose_joints(
+    frame: &Frame<'_>,
+    strands: &mut [Strand<'_>],
+    order: &[usize],
+    sent_seconds: f64,
+) -> Certificate {
+    let mut supplies: Vec<Supply> =
+        frame.view.cluster.ids().map(|node| frame.link_down(node)).collect();
+    for strand in strands.iter() {
+        strand.received_anyway(|node, units| supplies[node.index()].bases[0] += units);
+    }
+    let mut transport = Transport::new(supplies);
+    transport.set_floor(sent_seconds);
+    let mut lengths = Lengths::default();
+    let mut first = vec![0];
+    let may_forward = frame.view.abilities.finished;
+    for strand in strands.iter() {
+        for lane in &strand.lanes {
+            let joints = strand.joints(lane, may_forward);
+            let besides = strand.received_besides(lane);
+            transport.add(besides, joints.iter().map(|node| node.0));
+            lengths.add(if strand.part.is_sum { lane.units() } else { besides });
+        }
+        first.push(first[first.len() - 1] + strand.lanes.len());
+    }
+    for &index in order {
+        let strand = &strands[index];
+        for (demand, lane) in (first[index]..).zip(&strand.lanes) {
+            if strand.part.is_sum {
+                transport.ship_greedily(demand, lane.helpers.len() - 1, lane.units());
+            } else {
+                let joints = strand.joints(lane, may_forward);
+                let decoder = strand.decoder_among(lane, &joints);
+                transport.ship_from(demand, decoder, strand.received_besides(lane));
+            }
+        }
+    }
+    let received = balance(&mut transport, &lengths, frame);
+    for (index, strand) in strands.iter_mut().enumerate() {
+        let shipped = (first[index]..first[index + 1]).map(|demand| transport.shipped(demand));
+        strand.cut_by_joints(shipped);
+    }
+    received
+}
+
+/// The lengths of what is shipped whole.
+#[derive(Default)]
+struct Lengths {
+    longest: u32,
+    differ: bool,
+}
+
+impl Lengths {
+    fn add(&mut self, units: u32) {
+        self.differ |= self.longest != 0 && self.longest != units;
+        self.longest = self.longest.max(units);
+    }
+}
+
+/// Whole chunks first, where they are equally long; then parts of chunks, if that gains enough.
+fn balance(transport: &mut Transport, lengths: &Lengths, frame: &Frame<'_>) -> Certificate {
+    let whole = lengths.longest.max(1);
+    let mut grain = grain(transport, whole, frame);
+    if lengths.differ && grain == whole {
+        // Short chunks of many lengths: the greedy choice has to do.
+        return Certificate { seconds: transport.peak_seconds(), nodes: Vec::new() };
+    }
+    if !lengths.differ {
+        let worst = transport.balance(Rounding::Down(whole), 1);
+        let least = transport.fractional_seconds(&worst.nodes);
+        if worst.nodes.is_empty() || worst.seconds <= least * (1.0 + GAP_MAX) {
+            grain = whole;
+        }
+    }
+    transport.balance(Rounding::Down(grain), LEVELS_MAX)
+}
+
+/// Parts so small that a node's rounding is about [`GAP_MAX`] of what it ships, but no smaller than
+/// is worth a lane.
+fn grain(transport: &Transport, whole: u32, frame: &Frame<'_>) -> u32 {
+    let mean = transport.mean_load() * GAP_MAX;
+    let least = f64::from(whole / CUTS_MAX).max(LANE_BYTES_MIN / frame.unit_bytes);
+    let mut grain = whole;
+    while f64::from(grain) > mean && f64::from(grain) >= 2.0 * least && grain > 1 {
+        grain = grain.div_ceil(2);
+    }
+    grain
+}

@@ -1,0 +1,344 @@
+//! From amounts to lanes: who sends which bytes, and where they are added up.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the
+//! last step of the flow planner. The transport says how much of a chunk each survivor sends, and
+//! then how much of it is received where; `join.rs` cuts the first into lanes with one helper set
+//! each, and these into lanes of whole in-degrees or of one decoder.
+//!
+//! Invariant: a strand's lanes tile its chunk, and each has as many helpers as the code asks for.
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::max_flow::{Link, Supply};
+use crate::need::Part;
+use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
+use crate::planner::exact::flow::destination::Chosen;
+use crate::planner::exact::frame::Frame;
+use crate::planner::exact::intake::{self, Order};
+use crate::planner::exact::join::{tree, wrap_around};
+
+/// Chunks of an order that are rebuilt together, and how.
+pub(super) struct Strand<'a> {
+    pub order: &'a Order<'a>,
+    pub part: &'a Part,
+    /// The length of a chunk.
+    pub units: u32,
+    alpha: u32,
+    /// Who keeps each lost chunk of the part. The first one decodes.
+    pub kept: Vec<NodeId>,
+    /// Ascending.
+    pub lanes: Vec<Strip>,
+}
+
+/// A range of a chunk with one helper set.
+#[derive(Clone, Debug)]
+pub(super) struct Strip {
+    from: u32,
+    to: u32,
+    pub helpers: Vec<(ChunkIndex, NodeId)>,
+    joint: Joint,
+}
+
+/// Where what the helpers of a strip send comes together.
+#[derive(Clone, Debug)]
+enum Joint {
+    /// Not chosen yet.
+    Open,
+    /// On a tree: how many others each helper adds to its own.
+    Sums(Vec<u32>),
+    /// At a decoder: a helper or the first destination.
+    Decoder(NodeId),
+}
+
+impl Strip {
+    pub fn units(&self) -> u32 {
+        self.to - self.from
+    }
+}
+
+impl<'a> Strand<'a> {
+    pub fn new(
+        order: &'a Order<'a>,
+        part: &'a Part,
+        units: u32,
+        alpha: u32,
+        kept: Vec<NodeId>,
+    ) -> Strand<'a> {
+        let helpers = part.forced.iter().map(|s| (s.chunk, order.holder(s.chunk))).collect();
+        let whole = Strip { from: 0, to: units, helpers, joint: Joint::Open };
+        Strand { order, part, units, alpha, kept, lanes: vec![whole] }
+    }
+
+    /// Units of so many sub-chunks.
+    pub fn shares(&self, sub_chunks: u32) -> u32 {
+        (u64::from(self.units) * u64::from(sub_chunks) / u64::from(self.alpha)) as u32
+    }
+
+    /// What nodes send and read whoever else helps, in units.
+    pub fn sent_anyway(&self, mut charge: impl FnMut(NodeId, f64, f64)) {
+        for sender in &self.part.forced {
+            let (sent, read) = (self.shares(sender.sent), self.shares(sender.read));
+            charge(self.order.holder(sender.chunk), f64::from(sent), f64::from(read));
+        }
+    }
+
+    /// What the decoder sends on, in units.
+    pub fn forwarded(&self) -> u32 {
+        self.part.forwards() as u32 * self.units
+    }
+
+    /// Who may decode some of it, without more being sent than by any other.
+    pub fn decoders(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let forced = self.part.forced.iter().map(|sender| sender.chunk);
+        let holders = forced.chain(self.part.free.iter().copied());
+        self.kept.iter().copied().chain(holders.map(|chunk| self.order.holder(chunk)))
+    }
+
+    /// Where the parts of a lane may come together: its helpers, then destinations, the first one
+    /// last.
+    pub fn joints(&self, lane: &Strip, may_forward: bool) -> Vec<NodeId> {
+        let destinations = if self.part.is_sum { 1 } else { self.kept.len() };
+        let helpers = lane.helpers.iter().map(|(_, node)| *node);
+        match self.part.is_sum || may_forward {
+            true => helpers.chain(self.kept[..destinations].iter().rev().copied()).collect(),
+            false => vec![self.kept[0]],
+        }
+    }
+
+    /// What nodes receive wherever it comes together, in units: each destination its chunk.
+    pub fn received_anyway(&self, mut charge: impl FnMut(NodeId, f64)) {
+        self.kept.iter().for_each(|node| charge(*node, f64::from(self.units)));
+    }
+
+    /// What is received in a strip beyond that, in units: all but one of the sums or chunks.
+    pub fn received_besides(&self, strip: &Strip) -> u32 {
+        let sent = self.part.sent().saturating_sub(u64::from(self.alpha));
+        (u64::from(strip.units()) * sent / u64::from(self.alpha)) as u32
+    }
+
+    /// Takes the least busy helpers that the code accepts for a strip, in place of those that it had.
+    pub fn ask_the_code(&mut self, strip: usize, supplies: &mut [Supply]) {
+        let order = self.order;
+        let share = self.lanes[strip].units() as f64 * f64::from(self.part.free_sent)
+            / f64::from(self.alpha);
+        let mut charge = |node: NodeId, units: f64| {
+            supplies[node.index()].bases.iter_mut().for_each(|base| *base += units);
+        };
+        let forced = self.part.forced.len();
+        let helpers = &mut self.lanes[strip].helpers;
+        helpers.drain(forced..).for_each(|(_, node)| charge(node, -share));
+
+        let seconds =
+            |chunk: &ChunkIndex| supplies[order.holder(*chunk).index()].seconds_for(share);
+        let mut busiest = self.part.free.clone();
+        busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+        for chunk in self.least_busy(&busiest) {
+            let node = order.holder(chunk);
+            supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
+            self.lanes[strip].helpers.push((chunk, node));
+        }
+    }
+
+    /// As few of the free helpers as the repair needs, without the busiest as far as that goes.
+    fn least_busy(&self, busiest: &[ChunkIndex]) -> Vec<ChunkIndex> {
+        let (code, part) = (self.order.job.code, self.part);
+        let mut left: Vec<ChunkIndex> = busiest.iter().rev().copied().collect();
+        let mut helpers = intake::free_helpers(code, part, left.clone());
+        for chunk in busiest.iter().filter(|_| !part.any) {
+            let others: Vec<ChunkIndex> = left.iter().copied().filter(|c| c != chunk).collect();
+            let forced = part.forced.iter().map(|sender| sender.chunk);
+            let available: Vec<ChunkIndex> = forced.chain(others.iter().copied()).collect();
+            if others.len() >= part.count
+                && let Some(without) = intake::accepted(code, part, &available)
+            {
+                (left, helpers) = (others, without);
+            }
+        }
+        helpers
+    }
+
+    /// Cuts the chunk into strips of that length, all with the helpers of the first.
+    pub fn cut_evenly(&mut self, units: u32) {
+        let whole = self.lanes[0].clone();
+        let from = (0..self.units).step_by(units as usize);
+        let strip = |from: u32| Strip { from, to: (from + units).min(self.units), ..whole.clone() };
+        self.lanes = from.map(strip).collect();
+    }
+
+    /// Joins strips that follow each other and have the same helpers.
+    pub fn merge_equal(&mut self) {
+        self.lanes.dedup_by(|next, strip| {
+            let are_equal = next.helpers.iter().all(|helper| strip.helpers.contains(helper));
+            if are_equal {
+                strip.to = next.to;
+            }
+            are_equal
+        });
+    }
+
+    /// Cuts the chunk so that each of the free helpers sends what was shipped.
+    pub fn cut_by_helpers(&mut self, shipped: &[Link]) {
+        let forced = std::mem::take(&mut self.lanes[0].helpers);
+        let arcs = self.arcs(shipped, self.shares(self.part.free_sent), self.part.count as u32);
+        let place = |at: usize| (self.part.free[at], NodeId(shipped[at].node));
+        let wrapped = wrap_around(&arcs, self.units);
+        let strip = |(from, to, members): (u32, u32, Vec<usize>)| {
+            let chosen = members.into_iter().map(place);
+            let helpers = forced.iter().copied().chain(chosen).collect();
+            Strip { from, to, helpers, joint: Joint::Open }
+        };
+        self.lanes = wrapped.into_iter().map(strip).collect();
+    }
+
+    /// Cuts lanes so that each is decoded by one node, in the parts in which finished chunks are
+    /// shipped. Nodes that do not help in a lane cannot decode it: the first destination does.
+    pub fn cut_by_decoders(&mut self, shipped: &[Link]) {
+        let forwards = (self.part.forwards() as u32).max(1);
+        let budget = |link: &Link| (NodeId(link.node), link.units / forwards);
+        let mut budgets: Vec<(NodeId, u32)> = shipped.iter().map(budget).collect();
+        let mut cut = Vec::new();
+        for mut lane in std::mem::take(&mut self.lanes) {
+            while lane.units() > 0 {
+                let joints = self.joints(&lane, true);
+                let able = budgets.iter_mut().filter(|(node, _)| joints.contains(node));
+                let (node, units) = match able.max_by_key(|(_, units)| *units) {
+                    Some((node, units)) if *units > 0 => {
+                        let decoded = lane.units().min(*units);
+                        *units -= decoded;
+                        (*node, decoded)
+                    }
+                    _ => (self.kept[0], lane.units()),
+                };
+                let to = lane.from + units;
+                cut.push(Strip { to, joint: Joint::Decoder(node), ..lane.clone() });
+                lane.from = to;
+            }
+        }
+        self.lanes = cut;
+    }
+
+    /// Which of the joints decodes a lane, as far as that was chosen.
+    pub fn decoder_among(&self, lane: &Strip, joints: &[NodeId]) -> usize {
+        let chosen = match lane.joint {
+            Joint::Decoder(node) => joints.iter().position(|joint| *joint == node),
+            Joint::Sums(_) | Joint::Open => None,
+        };
+        chosen.unwrap_or(joints.len() - 1)
+    }
+
+    /// Parts of the circle as long as the parts that are shipped of `limit`, `rounds` in all.
+    fn arcs(&self, shipped: &[Link], limit: u32, rounds: u32) -> Vec<u32> {
+        let arc = |link: &Link| match limit == self.units {
+            true => link.units,
+            false => (u64::from(link.units) * u64::from(self.units) / u64::from(limit)) as u32,
+        };
+        let mut arcs: Vec<u32> = shipped.iter().map(arc).collect();
+        // Rounding may have left a few units over.
+        let mut missing = u64::from(rounds) * u64::from(self.units);
+        missing -= arcs.iter().map(|arc| u64::from(*arc)).sum::<u64>();
+        for arc in &mut arcs {
+            let more = u64::from(self.units - *arc).min(missing);
+            *arc += more as u32;
+            missing -= more;
+        }
+        arcs
+    }
+
+    /// Cuts the lanes so that each helper receives what was shipped to it; what is left arrives at
+    /// the destination. One list of links for each lane, the destination's last.
+    pub fn cut_by_joints<'b>(&mut self, shipped: impl Iterator<Item = &'b [Link]>) {
+        let lanes = std::mem::take(&mut self.lanes);
+        let cut = |(lane, links): (&Strip, &'b [Link])| match self.part.is_sum {
+            true => sums_of(lane, links),
+            false => self.decoders_of(lane, links),
+        };
+        self.lanes = lanes.iter().zip(shipped).flat_map(cut).collect();
+    }
+
+    /// Cuts a lane so that each part of it is decoded at one node.
+    fn decoders_of(&self, lane: &Strip, links: &[Link]) -> Vec<Strip> {
+        let besides = u64::from(self.received_besides(lane)).max(1);
+        let units = u64::from(lane.units());
+        let arc = |link: &Link| (u64::from(link.units) * units / besides) as u32;
+        // What rounding leaves goes to the first destination, which stands last.
+        let arcs: Vec<u32> = links[..links.len() - 1].iter().map(arc).collect();
+        let strip = |(from, to, members): (u32, u32, Vec<usize>)| {
+            let decoder = members.first().map_or(self.kept[0], |&at| NodeId(links[at].node));
+            let (from, to) = (lane.from + from, lane.from + to);
+            Strip { from, to, helpers: lane.helpers.clone(), joint: Joint::Decoder(decoder) }
+        };
+        wrap_around(&arcs, lane.units()).into_iter().map(strip).collect()
+    }
+
+    /// The lanes of the plan, empty ones left out.
+    fn plan_lanes(&self) -> impl Iterator<Item = Lane> + '_ {
+        let strips = self.lanes.iter().map(|strip| (strip, self.bytes(strip)));
+        strips.filter(|(_, range)| range.bytes() > 0).map(|(strip, range)| Lane {
+            range,
+            lost: self.part.lost.clone(),
+            mode: Mode::Streamed,
+            decoder: match strip.joint {
+                Joint::Decoder(node) => Some(node),
+                Joint::Sums(_) | Joint::Open => None,
+            },
+            scheme: None,
+            edges: match &strip.joint {
+                Joint::Decoder(node) => self.gather(strip, *node, range.bytes()),
+                Joint::Sums(sums) => tree(&strip.helpers, sums, self.kept[0], range.bytes()),
+                Joint::Open => unreachable!("all lanes are joined before they become a plan"),
+            },
+        })
+    }
+
+    fn bytes(&self, strip: &Strip) -> Range {
+        let byte = |at| self.order.byte_at(at, self.units);
+        Range { from: byte(strip.from), to: byte(strip.to) }
+    }
+
+    fn gather(&self, strip: &Strip, decoder: NodeId, bytes: u64) -> Vec<Edge> {
+        let sent = |chunk: ChunkIndex| {
+            let forced = self.part.forced.iter().find(|sender| sender.chunk == chunk);
+            u64::from(forced.map_or(self.part.free_sent, |sender| sender.sent))
+        };
+        let others = strip.helpers.iter().filter(|(_, node)| *node != decoder);
+        let combined = others.map(|&(chunk, child)| {
+            let bytes = sent(chunk) * bytes / u64::from(self.alpha);
+            Edge { child, parent: decoder, bytes, carries: Carries::Combined }
+        });
+        let elsewhere = self.kept.iter().filter(|node| **node != decoder);
+        let finished = elsewhere.map(|&parent| Edge {
+            child: decoder,
+            parent,
+            bytes,
+            carries: Carries::Finished,
+        });
+        combined.chain(finished).collect()
+    }
+}
+
+/// Cuts a lane so that each helper adds up the same number of sums in each part of it.
+fn sums_of(lane: &Strip, links: &[Link]) -> Vec<Strip> {
+    let units = lane.units();
+    let received: Vec<u32> = links[..lane.helpers.len()].iter().map(|link| link.units).collect();
+    let rests: Vec<u32> = received.iter().map(|received| received % units).collect();
+    let strip = |(from, to, more): (u32, u32, Vec<usize>)| {
+        let mut sums: Vec<u32> = received.iter().map(|received| received / units).collect();
+        more.into_iter().for_each(|helper| sums[helper] += 1);
+        let (from, to) = (lane.from + from, lane.from + to);
+        Strip { from, to, helpers: lane.helpers.clone(), joint: Joint::Sums(sums) }
+    };
+    wrap_around(&rests, units).into_iter().map(strip).collect()
+}
+
+/// The plans of all orders. The strands of an order follow each other.
+pub(super) fn plans(frame: &Frame<'_>, destinations: &Chosen, strands: &[Strand<'_>]) -> Vec<Plan> {
+    let mut strands = strands.iter().peekable();
+    let orders = frame.intake.orders.iter().enumerate();
+    let plan = |(index, order): (usize, &Order<'_>)| {
+        let mut lanes = Vec::new();
+        while let Some(strand) = strands.next_if(|strand| std::ptr::eq(strand.order, order)) {
+            lanes.extend(strand.plan_lanes());
+        }
+        order.plan(destinations.of(index), lanes)
+    };
+    orders.map(plan).collect()
+}

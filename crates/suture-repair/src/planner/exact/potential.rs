@@ -1,0 +1,328 @@
+//! Potential: every chunk again and again by the cheapest of its ways, at prices that sharpen.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! For what is no flow: traces, which send different amounts and may do without one helper;
+//! several losses, whose decoder sends as well as receives; racks, whose links many helpers share.
+//! A port's price grows exponentially with its load (`potential/ports.rs`); a sweep takes every
+//! chunk out in random order and puts it back by the cheapest way (`potential/option.rs`), and the
+//! exponent grows from sweep to sweep, from shaping the whole to shaving the peak. Where a single
+//! chunk is a large part of a port's load, chunks are then cut into ranges that choose for
+//! themselves.
+//!
+//! Multiplicative weights of this kind approximate packing linear programs (Plotkin, Shmoys,
+//! Tardos, 1995); what the paper proves for fractions, whole chunks reach within a few per cent.
+
+mod gather;
+mod keeper;
+mod lanes;
+mod option;
+mod ports;
+mod rack;
+mod traces;
+
+use std::collections::BTreeMap;
+
+use crate::id::NodeId;
+use crate::plan::Plan;
+use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
+use crate::planner::keep::Rule;
+use crate::random::Random;
+
+use keeper::Keepers;
+use option::{Item, Menu, Prices, Way, each_charge};
+use ports::Ports;
+
+/// The exponent of the busiest port in the first and in the last sweep over whole chunks. Beginning
+/// flat leaves the last sweeps less to mend: from 2 on six sweeps do better than eight from 8 on.
+const SHARPNESS: (f64, f64) = (2.0, 80.0);
+
+/// Sweeps over whole chunks.
+const SWEEPS: usize = 6;
+
+/// The same over ranges of chunks, which are small enough for sharper prices.
+const RANGE_SHARPNESS: (f64, f64) = (20.0, 600.0);
+
+/// The fewest sweeps over ranges that are worth it, and the most.
+const RANGE_SWEEPS: (usize, usize) = (3, 16);
+
+/// How often a range is looked at in all. Large batches have small parts, and need no ranges.
+const LOOKS_MAX: usize = 15_000;
+
+/// The most ranges of a chunk: what a few chunks on many nodes need to be even.
+const CUTS_MAX: usize = 32;
+
+/// The shortest range.
+const RANGE_BYTES_MIN: u64 = 32 << 10;
+
+/// How many racks are considered for a destination, where racks have links.
+const HOMES_MAX: usize = 4;
+
+/// What to consider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::planner) enum Kinds {
+    /// Trees and gathers.
+    Chunks,
+    /// Traces too.
+    Traces,
+    /// Traces wherever a scheme serves, whatever they cost; trees and gathers for the rest.
+    TracesFirst,
+}
+
+/// Plans for all orders, in their order.
+pub(in crate::planner) fn plans(frame: &Frame<'_>, kinds: Kinds, random: &mut Random) -> Vec<Plan> {
+    let mut state = State::new(frame, kinds);
+    sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
+    let looks = LOOKS_MAX.saturating_sub(SWEEPS * state.items.len());
+    if let Some(sweeps) = state.cut(looks) {
+        let rising = sharpness(RANGE_SHARPNESS, sweeps);
+        rising.for_each(|sharpness| state.sweep(sharpness, random));
+    }
+    state.plans()
+}
+
+/// So many steps from one sharpness to another.
+fn sharpness((first, last): (f64, f64), steps: usize) -> impl Iterator<Item = f64> {
+    (0..steps).map(move |step| first * (last / first).powf(step as f64 / (steps - 1) as f64))
+}
+
+/// One range of an item, and how it is rebuilt.
+struct Piece {
+    item: u32,
+    way: Option<Way>,
+}
+
+struct State<'a> {
+    frame: &'a Frame<'a>,
+    kinds: Kinds,
+    items: Vec<Item<'a>>,
+    /// Who keeps the chunks of each item.
+    kept: Vec<Vec<u32>>,
+    pieces: Vec<Piece>,
+    /// Whether destinations may change still.
+    is_cut: bool,
+    menus: Vec<Menu>,
+    ports: Ports,
+    keepers: Keepers,
+    prices: Prices,
+    /// The time of all ports when everything is spread evenly.
+    fair_seconds: f64,
+    order: Vec<usize>,
+    /// Sweeps so far.
+    sweeps: usize,
+}
+
+impl<'a> State<'a> {
+    fn new(frame: &'a Frame<'a>, kinds: Kinds) -> State<'a> {
+        let (items, menus) = items(frame, kinds);
+        let ports = Ports::new(frame);
+        State {
+            fair_seconds: fair_seconds(frame, &items),
+            kept: vec![Vec::new(); items.len()],
+            pieces: (0..items.len() as u32).map(|item| Piece { item, way: None }).collect(),
+            is_cut: false,
+            order: (0..items.len()).collect(),
+            sweeps: 0,
+            keepers: Keepers::new(frame, &ports),
+            prices: Prices::default(),
+            frame,
+            kinds,
+            items,
+            menus,
+            ports,
+        }
+    }
+
+    /// Takes every piece out and puts it back where it is cheapest.
+    fn sweep(&mut self, sharpness: f64, random: &mut Random) {
+        self.ports.sharpen(sharpness, self.fair_seconds);
+        self.keepers.rank(&self.ports, self.frame.view.cluster.nodes.len());
+        let mut order = std::mem::take(&mut self.order);
+        random.shuffle(&mut order);
+        for &piece in &order {
+            self.charge(piece, -1.0);
+            self.choose(piece);
+            self.charge(piece, 1.0);
+        }
+        self.order = order;
+        self.sweeps += 1;
+    }
+
+    fn charge(&mut self, piece: usize, sign: f64) {
+        let Piece { item, way: Some(way) } = &self.pieces[piece] else { return };
+        let (item, kept) = (&self.items[*item as usize], &self.kept[*item as usize]);
+        let mut charges = std::mem::take(&mut self.prices.charges);
+        charges.clear();
+        each_charge(item, way, kept, &self.menus, &self.ports, |port, amount| {
+            charges.push((port, amount));
+        });
+        for &(port, amount) in &charges {
+            self.ports.charge(port, sign * amount);
+        }
+        self.prices.charges = charges;
+        kept.iter().for_each(|node| self.keepers.refresh(&self.ports, *node));
+    }
+
+    /// The cheapest way of a piece at the prices of now.
+    fn choose(&mut self, piece: usize) {
+        let index = self.pieces[piece].item as usize;
+        let item = &self.items[index];
+        if !self.is_cut {
+            let taken = self.kept_by_siblings(index);
+            self.kept[index] = self.keepers.cheapest(self.frame, item, &taken, &self.ports);
+        }
+        let kept = &self.kept[index];
+        let may_forward = self.frame.view.abilities.finished;
+        if !item.part.is_sum {
+            let (_, way) = gather::cheapest(item, kept, may_forward, &self.ports);
+            self.pieces[piece].way = Some(way);
+            return;
+        }
+        self.prices.look_up(item, &self.ports);
+        if self.ports.have_racks() {
+            self.choose_with_racks(piece);
+            return;
+        }
+        let menu = item.menu.map(|menu| &self.menus[menu]);
+        let traces = menu.and_then(|menu| {
+            let limit = f64::INFINITY;
+            traces::cheapest(item, menu, kept[0], &self.ports, &mut self.prices, limit)
+        });
+        if self.kinds == Kinds::TracesFirst && traces.is_some() {
+            self.pieces[piece].way = traces.map(|(_, way)| way);
+            return;
+        }
+        let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
+        let tree = self.prices.tree(item, kept[0], &self.ports, limit);
+        self.pieces[piece].way = tree.or(traces).map(|(_, way)| way);
+    }
+
+    /// The same where racks have links: destinations in several racks compete.
+    fn choose_with_racks(&mut self, piece: usize) {
+        let index = self.pieces[piece].item as usize;
+        let item = &self.items[index];
+        let first = self.kept[index][0];
+        let mut roots = vec![first];
+        if !self.is_cut {
+            let homes = rack::homes(item, first, HOMES_MAX, &self.ports);
+            let taken = self.kept_by_siblings(index);
+            let among = (&taken[..], &homes[..]);
+            let (keepers, begin) = (&self.keepers, piece + self.sweeps);
+            roots.extend(keepers.cheapest_in_racks(self.frame, item, among, &self.ports, begin));
+        }
+        let mut best: Option<(f64, u32, Way)> = None;
+        for root in roots {
+            let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+            let (cost, way) = rack::cheapest(item, root, &self.ports, &mut self.prices);
+            if best.is_none() || cost < limit {
+                best = Some((cost, root, way));
+            }
+            let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
+            let menu = item.menu.map(|menu| &self.menus[menu]);
+            let traces = menu.and_then(|menu| {
+                traces::cheapest(item, menu, root, &self.ports, &mut self.prices, limit)
+            });
+            if let Some((cost, way)) = traces {
+                best = Some((cost, root, way));
+            }
+        }
+        let (_, root, way) = best.expect("there is a destination");
+        self.kept[index][0] = root;
+        self.pieces[piece].way = Some(way);
+    }
+
+    /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
+    fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
+        let is_sibling = |at: &usize| std::ptr::eq(self.items[*at].order, self.items[index].order);
+        let before = (0..index).rev().take_while(is_sibling);
+        let after = (index + 1..self.items.len()).take_while(is_sibling);
+        before.chain(after).flat_map(|at| self.kept[at].iter().copied()).collect()
+    }
+
+    /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few
+    /// that each can be looked at some times. Returns how often.
+    fn cut(&mut self, looks: usize) -> Option<usize> {
+        let shortest = self.items.iter().map(|item| item.order.job.chunk_bytes).min()?;
+        let each = looks / self.items.len();
+        let cuts = (each / RANGE_SWEEPS.0).min(CUTS_MAX).min((shortest / RANGE_BYTES_MIN) as usize);
+        if cuts < 2 {
+            return None;
+        }
+        self.is_cut = true;
+        self.items.iter_mut().for_each(|item| item.length /= cuts as f64);
+        let pieces = std::mem::take(&mut self.pieces).into_iter();
+        let copies = |piece: Piece| {
+            (0..cuts).map(move |_| Piece { item: piece.item, way: piece.way.clone() })
+        };
+        self.pieces = pieces.flat_map(copies).collect();
+        self.order = (0..self.pieces.len()).collect();
+        Some((each / cuts).min(RANGE_SWEEPS.1))
+    }
+
+    fn plans(&self) -> Vec<Plan> {
+        let mut at = 0;
+        let orders = self.frame.intake.orders.iter().map(|order| {
+            let (mut destinations, mut lanes) = (BTreeMap::new(), Vec::new());
+            while let Some(piece) = self.pieces.get(at)
+                && std::ptr::eq(self.items[piece.item as usize].order, order)
+            {
+                let index = piece.item as usize;
+                let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
+                let ways = same.map(|piece| piece.way.as_ref().expect("each was put somewhere"));
+                let ways: Vec<&Way> = ways.collect();
+                at += ways.len();
+                let (item, kept) = (&self.items[index], &self.kept[index]);
+                let nodes = kept.iter().map(|node| NodeId(*node));
+                destinations.extend(item.part.lost.iter().copied().zip(nodes));
+                lanes.extend(lanes::lanes(item, &ways, kept, &self.menus, &self.ports));
+            }
+            let nodes: Vec<NodeId> = destinations.into_values().collect();
+            order.plan(&nodes, lanes)
+        });
+        orders.collect()
+    }
+}
+
+/// What is to be rebuilt, and the menus of schemes that serve it.
+fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
+    let abilities = frame.view.abilities;
+    let may_trace = kinds != Kinds::Chunks && abilities.traces && abilities.finished;
+    let mut menus: Vec<Menu> = Vec::new();
+    let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
+    let mut items = Vec::with_capacity(frame.intake.orders.len());
+    for order in &frame.intake.orders {
+        let length = f64::from(frame.units(order)) / f64::from(CHUNK_UNITS);
+        for (index, part) in frame.parts(order).iter().enumerate() {
+            let chunks = part.forced.iter().map(|sender| sender.chunk);
+            let chunks = chunks.chain(part.free.iter().copied());
+            let menu = known.entry((order.need, index)).or_insert_with(|| {
+                let menu = may_trace.then(|| Menu::new(order.job.code, part)).flatten();
+                menu.map(|menu| {
+                    menus.push(menu);
+                    menus.len() - 1
+                })
+            });
+            items.push(Item {
+                order,
+                part,
+                holders: chunks.map(|chunk| order.holder(chunk).0).collect(),
+                length,
+                menu: *menu,
+                rule: Rule::new(order.job, order.lost.len(), frame.view),
+            });
+        }
+    }
+    (items, menus)
+}
+
+/// When all links would be done with trees, if each did what it can.
+fn fair_seconds(frame: &Frame<'_>, items: &[Item<'_>]) -> f64 {
+    let sent = items.iter().map(|item| {
+        let alpha = f64::from(item.order.job.code.sub_chunk_count());
+        item.part.sent() as f64 / alpha * item.length
+    });
+    let units = sent.sum::<f64>() * f64::from(CHUNK_UNITS);
+    let nodes = || frame.view.cluster.ids();
+    let up: f64 = nodes().map(|node| frame.sending(node).rates[0]).sum();
+    let down: f64 = nodes().map(|node| frame.receiving(node).rates[0]).sum();
+    0.3 * units / up.min(down)
+}

@@ -1,0 +1,125 @@
+//! Who may keep a rebuilt chunk, and who of them would do so at the least price.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
+//! of the potential planner. Who may is said by `keep.rs`.
+
+use crate::id::NodeId;
+use crate::planner::exact::frame::Frame;
+use crate::planner::exact::potential::option::Item;
+use crate::planner::exact::potential::ports::Ports;
+use crate::planner::least::Least;
+
+/// On clusters up to this size all nodes are looked at; a ranking would not be faster.
+const SCAN_MAX: usize = 48;
+
+/// How many nodes of a rack are looked at for one that keeps a chunk: in every sweep others.
+const RACK_LOOKS_MAX: usize = 8;
+
+/// All nodes that accept chunks, by what keeping one more would cost.
+pub(super) struct Keepers {
+    accepting: Vec<u32>,
+    /// Of all nodes; prices may have risen since they were entered, but not fallen.
+    ranking: Option<Least>,
+    /// Accepting nodes by rack, where racks have links.
+    by_rack: Vec<Vec<u32>>,
+}
+
+impl Keepers {
+    pub fn new(frame: &Frame<'_>, ports: &Ports) -> Keepers {
+        let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts(*node));
+        let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
+        let mut by_rack: Vec<Vec<u32>> = Vec::new();
+        for &node in accepting.iter().filter(|_| ports.have_racks()) {
+            let rack = ports.rack(node) as usize;
+            if by_rack.len() <= rack {
+                by_rack.resize(rack + 1, Vec::new());
+            }
+            by_rack[rack].push(node);
+        }
+        Keepers { accepting, ranking: None, by_rack }
+    }
+
+    /// Ranks all nodes by the prices of now.
+    pub fn rank(&mut self, ports: &Ports, node_count: usize) {
+        if self.accepting.len() > SCAN_MAX {
+            let mut keys = vec![f64::INFINITY; node_count];
+            self.accepting.iter().for_each(|node| keys[*node as usize] = price(ports, *node));
+            self.ranking = Some(Least::new(keys));
+        }
+    }
+
+    /// Says that a node's price may have fallen.
+    pub fn refresh(&mut self, ports: &Ports, node: u32) {
+        if let Some(ranking) = &mut self.ranking {
+            ranking.set(node as usize, price(ports, node));
+        }
+    }
+
+    /// The cheapest nodes that may keep the item's chunks, one for each, and are not taken.
+    pub fn cheapest(
+        &mut self,
+        frame: &Frame<'_>,
+        item: &Item<'_>,
+        taken: &[u32],
+        ports: &Ports,
+    ) -> Vec<u32> {
+        let wanted = item.part.lost.len();
+        let allows = |node: u32| {
+            !taken.contains(&node) && item.rule.allows(NodeId(node), item.order.job, frame.view)
+        };
+        let Some(ranking) = &mut self.ranking else {
+            let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
+            let mut ranked: Vec<(f64, u32)> =
+                allowed.map(|node| (price(ports, node), node)).collect();
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+            return ranked.into_iter().take(wanted).map(|(_, node)| node).collect();
+        };
+        let (mut chosen, mut seen) = (Vec::with_capacity(wanted), Vec::new());
+        while chosen.len() < wanted
+            && let Some((index, key)) = ranking.least_with_key()
+        {
+            let node = index as u32;
+            let now = price(ports, node);
+            if now > key * (1.0 + 1e-9) {
+                ranking.set(index, now);
+                continue;
+            }
+            ranking.set(index, f64::INFINITY);
+            seen.push((index, now));
+            if allows(node) {
+                chosen.push(node);
+            }
+        }
+        seen.into_iter().for_each(|(index, key)| ranking.set(index, key));
+        chosen
+    }
+
+    /// A cheap node in each of these racks that may keep the item's chunk and is not taken: the
+    /// cheapest of the first so many that are looked at, beginning somewhere.
+    pub fn cheapest_in_racks(
+        &self,
+        frame: &Frame<'_>,
+        item: &Item<'_>,
+        (taken, racks): (&[u32], &[u32]),
+        ports: &Ports,
+        begin: usize,
+    ) -> Vec<u32> {
+        let allows = |node: &u32| {
+            !taken.contains(node) && item.rule.allows(NodeId(*node), item.order.job, frame.view)
+        };
+        let best = |rack: &u32| {
+            let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;
+            let (before, after) = nodes.split_at(begin % nodes.len());
+            let allowed = after.iter().chain(before).copied().filter(allows).take(RACK_LOOKS_MAX);
+            let priced = allowed.map(|node| (price(ports, node), node));
+            priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, node)| node)
+        };
+        racks.iter().filter_map(best).collect()
+    }
+}
+
+/// What receiving and writing a chunk would cost. Never infinite: that would be no node at all.
+fn price(ports: &Ports, node: u32) -> f64 {
+    let written = if ports.have_disks() { ports.cost(ports.write(node), 1.0) } else { 0.0 };
+    (ports.cost(ports.down(node), 1.0) + written).min(f64::MAX)
+}

@@ -1,0 +1,149 @@
+//! From the ways of an item's ranges to the lanes of its plan.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the last
+//! step of the potential planner. Ranges that are rebuilt alike become one lane.
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::plan::{Carries, Edge, Lane, Mode, Range};
+use crate::planner::exact::join::tree;
+use crate::planner::exact::potential::option::{Decoder, Item, Menu, SHARES, Way};
+use crate::planner::exact::potential::ports::Ports;
+use crate::planner::exact::potential::rack;
+
+/// The lanes of an item whose equal ranges are rebuilt by `ways`.
+pub(super) fn lanes(
+    item: &Item<'_>,
+    ways: &[&Way],
+    kept: &[u32],
+    menus: &[Menu],
+    ports: &Ports,
+) -> Vec<Lane> {
+    // Alike means next to each other: the order of ranges does not matter.
+    let mut groups: Vec<(Joined<'_>, u32)> = Vec::new();
+    for (joined, shares) in ways.iter().flat_map(|way| joined(way)) {
+        match groups.iter_mut().find(|(known, _)| *known == joined) {
+            Some((_, count)) => *count += u32::from(shares),
+            None => groups.push((joined, u32::from(shares))),
+        }
+    }
+    let whole = ways.len() as u32 * u32::from(SHARES);
+    let mut lanes = Vec::with_capacity(groups.len());
+    let mut at = 0;
+    for (joined, count) in groups {
+        let byte = |part: u32| item.order.byte_at(part, whole);
+        let range = Range { from: byte(at), to: byte(at + count) };
+        at += count;
+        if range.bytes() > 0 {
+            lanes.push(Build { item, kept, menus, ports, range }.lane(joined));
+        }
+    }
+    lanes
+}
+
+/// What makes ranges alike.
+#[derive(Clone, Copy, PartialEq)]
+enum Joined<'a> {
+    Way(&'a Way),
+    Traces(u8, Decoder),
+}
+
+/// A way by what makes lanes of it, with their shares.
+fn joined(way: &Way) -> Vec<(Joined<'_>, u8)> {
+    match way {
+        Way::Traces { scheme, decoders } => {
+            decoders.iter().map(|(at, shares)| (Joined::Traces(*scheme, *at), *shares)).collect()
+        }
+        other => vec![(Joined::Way(other), SHARES)],
+    }
+}
+
+/// One lane in the making.
+struct Build<'a> {
+    item: &'a Item<'a>,
+    kept: &'a [u32],
+    menus: &'a [Menu],
+    ports: &'a Ports,
+    range: Range,
+}
+
+impl Build<'_> {
+    fn lane(&self, joined: Joined<'_>) -> Lane {
+        let bytes = self.range.bytes();
+        let root = NodeId(self.kept[0]);
+        let (decoder, scheme, edges) = match joined {
+            Joined::Way(Way::Tree { helpers, sums }) => {
+                let sums: Vec<u32> = sums.iter().map(|sums| u32::from(*sums)).collect();
+                (None, None, tree(&self.helpers(helpers), &sums, root, bytes))
+            }
+            Joined::Way(Way::Racks { helpers, sums, .. }) => {
+                let rack_of = |node: NodeId| self.ports.rack(node.0);
+                (None, None, rack::edges(&self.helpers(helpers), sums, root, bytes, rack_of))
+            }
+            Joined::Way(Way::Gather { helpers, decoder }) => {
+                let alpha = u64::from(self.item.order.job.code.sub_chunk_count());
+                let sent = helpers.iter().map(|place| {
+                    let place = usize::from(*place);
+                    let forced = self.item.part.forced.get(place);
+                    let rows = forced.map_or(self.item.part.free_sent, |sender| sender.sent);
+                    (place, u64::from(rows) * bytes / alpha)
+                });
+                let (at, edges) = self.gathered(sent, *decoder, Carries::Combined);
+                (Some(at), None, edges)
+            }
+            Joined::Traces(scheme, decoder) => {
+                let menu = &self.menus[self.item.menu.expect("traces are on a menu")];
+                let dish = &menu.schemes[usize::from(scheme)];
+                let groups = 8 * bytes.div_ceil(64);
+                let sent = dish.bits.iter().enumerate().filter(|(_, bits)| **bits > 0);
+                let sent = sent.map(|(place, bits)| (place, u64::from(*bits) * groups));
+                let (at, edges) = self.gathered(sent, decoder, Carries::Traces);
+                (Some(at), Some(dish.scheme), edges)
+            }
+            Joined::Way(Way::Traces { .. }) => unreachable!("traces are joined by their decoders"),
+        };
+        Lane {
+            range: self.range,
+            lost: self.item.part.lost.clone(),
+            mode: Mode::Streamed,
+            decoder,
+            scheme,
+            edges,
+        }
+    }
+
+    fn helpers(&self, places: &[u8]) -> Vec<(ChunkIndex, NodeId)> {
+        let part = self.item.part;
+        let forced = part.forced.iter().map(|sender| sender.chunk);
+        let chunks: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
+        let helper = |place: &u8| {
+            let place = usize::from(*place);
+            (chunks[place], NodeId(self.item.holders[place]))
+        };
+        places.iter().map(helper).collect()
+    }
+
+    /// Edges into the decoder, and from it to all destinations but itself.
+    fn gathered(
+        &self,
+        sent: impl Iterator<Item = (usize, u64)>,
+        decoder: Decoder,
+        carries: Carries,
+    ) -> (NodeId, Vec<Edge>) {
+        let parent = NodeId(match decoder {
+            Decoder::Destination(place) => self.kept[usize::from(place)],
+            Decoder::Helper(place) => self.item.holders[usize::from(place)],
+        });
+        let senders = sent.map(|(place, bytes)| (NodeId(self.item.holders[place]), bytes));
+        let into = senders.filter(|(child, _)| *child != parent);
+        let into = into.map(|(child, bytes)| Edge { child, parent, bytes, carries });
+        let out = self.kept.iter().map(|node| NodeId(*node)).filter(|node| *node != parent);
+        let finished = |node| Edge {
+            child: parent,
+            parent: node,
+            bytes: self.range.bytes(),
+            carries: Carries::Finished,
+        };
+        let edges = into.chain(out.map(finished)).collect();
+        (parent, edges)
+    }
+}

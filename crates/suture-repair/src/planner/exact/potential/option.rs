@@ -1,0 +1,305 @@
+//! The ways in which a chunk can be rebuilt, what each puts on which port, and the cheapest.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
+//! of the potential planner. A tree of k helpers, with sums anywhere; the traces of a scheme, which
+//! does without no helper or without one, decoded at any of them or at the destination; or whole
+//! chunks and parts of chunks, gathered at a destination or a helper. Helpers are named by their
+//! place in the item's list, which is the need's: forced ones, then free ones.
+
+use suture_code::{ChunkIndex, Code, Scheme};
+
+use crate::need::Part;
+use crate::plan::SchemeId;
+use crate::planner::exact::intake::{self, Order};
+use crate::planner::exact::potential::ports::{PRICE_MAX, Port, Ports};
+use crate::planner::keep::Rule;
+
+/// Something to be rebuilt: a part of an order, or a range of it.
+pub(super) struct Item<'a> {
+    pub order: &'a Order<'a>,
+    pub part: &'a Part,
+    /// Who holds what the need lists: forced, then free.
+    pub holders: Vec<u32>,
+    /// Chunks of this length, in lengths of the longest chunk.
+    pub length: f64,
+    /// Which of the menus of schemes serves it.
+    pub menu: Option<usize>,
+    /// Who may keep it, and who does.
+    pub rule: Rule,
+}
+
+/// How it is rebuilt.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Way {
+    /// On a tree: helpers, and how many others each adds to its own. The rest arrives at the
+    /// destination.
+    Tree { helpers: Vec<u8>, sums: Vec<u8> },
+    /// The same, but sums are formed within racks first.
+    Racks { helpers: Vec<u8>, sums: Vec<u8>, arrivals: Vec<(u32, u8)> },
+    /// From whole chunks, or what the code asks for, at one decoder.
+    Gather { helpers: Vec<u8>, decoder: Decoder },
+    /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
+    Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
+}
+
+/// Parts into which the decoding of traces is cut. A whole chunk's traces are many times what a sum
+/// brings to a link.
+pub(super) const SHARES: u8 = 4;
+
+/// Who turns what helpers send into finished bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decoder {
+    /// A destination, by its place.
+    Destination(u8),
+    /// A helper, by its place.
+    Helper(u8),
+}
+
+/// The schemes that rebuild one chunk from some of the survivors.
+pub(super) struct Menu {
+    pub schemes: Vec<Dish>,
+}
+
+/// A scheme and the bits for each byte that each helper sends, by its place.
+pub(super) struct Dish {
+    pub scheme: SchemeId,
+    pub bits: Vec<u8>,
+    pub total: u32,
+}
+
+impl Menu {
+    /// The schemes of `code` for a part; `None` when there are none.
+    pub fn new(code: Code, part: &Part) -> Option<Menu> {
+        let &[lost] = &part.lost[..] else { return None };
+        let forced = part.forced.iter().map(|sender| sender.chunk);
+        let places: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
+        let serves = |scheme: &&Scheme| {
+            let helps = |chunk: &ChunkIndex| *chunk != lost && !scheme.missing().contains(chunk);
+            scheme.lost() == lost && code.chunks().filter(helps).all(|c| places.contains(&c))
+        };
+        let schemes = code.schemes().iter().filter(serves).map(|scheme| {
+            let ranks = scheme.ranks(code.chunk_count());
+            let rank = |place: &ChunkIndex| {
+                ranks.iter().find(|(chunk, _)| chunk == place).map_or(0, |(_, rank)| *rank as u8)
+            };
+            let bits: Vec<u8> = places.iter().map(rank).collect();
+            let total = bits.iter().map(|bits| u32::from(*bits)).sum();
+            Dish { scheme: SchemeId::of(scheme), bits, total }
+        });
+        let schemes: Vec<Dish> = schemes.collect();
+        (!schemes.is_empty() && part.is_sum).then_some(Menu { schemes })
+    }
+}
+
+impl Item<'_> {
+    /// What each helper of a gather sends and reads, in lengths of the longest chunk.
+    pub fn share(&self, place: usize) -> (f64, f64) {
+        let alpha = f64::from(self.order.job.code.sub_chunk_count());
+        let (sent, read) = match self.part.forced.get(place) {
+            Some(sender) => (sender.sent, sender.read),
+            None => (self.part.free_sent, self.part.free_read),
+        };
+        (self.length * f64::from(sent) / alpha, self.length * f64::from(read) / alpha)
+    }
+
+    pub fn forced(&self) -> usize {
+        self.part.forced.len()
+    }
+
+    /// How many help in a tree or a gather.
+    pub fn wanted(&self) -> usize {
+        self.forced() + self.part.count
+    }
+}
+
+/// As many of the free helpers as are wanted, those that come first; the code decides where not any
+/// of them will do.
+pub(super) fn free_helpers(item: &Item<'_>, mut preferred: Vec<usize>) -> Vec<usize> {
+    if item.part.any {
+        preferred.truncate(item.part.count);
+        return preferred;
+    }
+    let chunk = |place: &usize| item.part.free[place - item.forced()];
+    let chunks = preferred.iter().map(chunk).collect();
+    let chosen = intake::free_helpers(item.order.job.code, item.part, chunks);
+    preferred.retain(|place| chosen.contains(&chunk(place)));
+    preferred
+}
+
+/// Calls `charge` with every port that a way uses and how much it takes.
+pub(super) fn each_charge(
+    item: &Item<'_>,
+    way: &Way,
+    kept: &[u32],
+    menus: &[Menu],
+    ports: &Ports,
+    mut charge: impl FnMut(Port, f64),
+) {
+    let length = item.length;
+    if ports.have_disks() {
+        kept.iter().for_each(|node| charge(ports.write(*node), length));
+    }
+    match way {
+        Way::Tree { helpers, sums } | Way::Racks { helpers, sums, .. } => {
+            let mut at_root = helpers.len();
+            for (helper, sums) in helpers.iter().zip(sums) {
+                let node = item.holders[usize::from(*helper)];
+                charge(ports.up(node), length);
+                if *sums > 0 {
+                    charge(ports.down(node), f64::from(*sums) * length);
+                    at_root -= usize::from(*sums);
+                }
+                if ports.have_disks() {
+                    charge(ports.read(node), length);
+                }
+            }
+            charge(ports.down(kept[0]), at_root as f64 * length);
+            if let Way::Racks { arrivals, .. } = way {
+                super::rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
+            }
+        }
+        Way::Gather { helpers, decoder } => {
+            super::gather::each_charge(item, helpers, *decoder, kept, ports, charge);
+        }
+        Way::Traces { scheme, decoders } => {
+            let menu = &menus[item.menu.expect("traces are on a menu")];
+            let dish = &menu.schemes[usize::from(*scheme)];
+            super::traces::each_charge(item, dish, decoders, kept[0], ports, charge);
+        }
+    }
+}
+
+/// Prices of one item's helpers, computed once for all ways.
+#[derive(Default)]
+pub(super) struct Prices {
+    /// What it costs each helper to read its chunk and to send so many eighths of it; nothing at all
+    /// for none. Sixteen, so that looking up needs no check.
+    eighths: Vec<[f64; 16]>,
+    /// What reading its chunk costs each helper.
+    reads: Vec<f64>,
+    /// Places, cheapest first.
+    order: Vec<usize>,
+    /// What one more would cost each joint, and by what that grows with each.
+    pub next: Vec<(f64, f64)>,
+    /// Where a piece that is taken out or put back is noted.
+    pub charges: Vec<(Port, f64)>,
+}
+
+impl Prices {
+    /// Looks up the prices of an item's helpers.
+    pub fn look_up(&mut self, item: &Item<'_>, ports: &Ports) {
+        self.eighths.clear();
+        self.reads.clear();
+        for &node in &item.holders {
+            let (weight, eighth) = ports.growth(ports.up(node), item.length / 8.0);
+            let read = match ports.have_disks() {
+                true => ports.cost(ports.read(node), item.length),
+                false => 0.0,
+            };
+            let mut prices = [0.0; 16];
+            let mut power = weight;
+            for price in &mut prices[1..9] {
+                power = (power * eighth).min(PRICE_MAX);
+                *price = power - weight + read;
+            }
+            self.eighths.push(prices);
+            self.reads.push(read);
+        }
+    }
+
+    /// What it costs a helper to send so many eighths of its chunk.
+    pub fn sending(&self, place: usize, eighths: u8) -> f64 {
+        self.eighths[place][usize::from(eighths & 15)] - self.reads[place]
+    }
+
+    /// What it costs all helpers to read their chunks and to send so many eighths of them.
+    pub fn helping(&self, eighths: &[u8]) -> f64 {
+        let helpers = self.eighths.iter().zip(eighths);
+        helpers.map(|(prices, eighths)| prices[usize::from(eighths & 15)]).sum()
+    }
+
+    /// What it costs a helper to read and send a whole chunk.
+    pub fn whole(&self, place: usize) -> f64 {
+        self.eighths[place][8]
+    }
+
+    /// The cheapest helpers of a tree: all forced ones, and as many others as it takes.
+    pub fn cheapest_helpers(&mut self, item: &Item<'_>) -> &[usize] {
+        let mut places = std::mem::take(&mut self.order);
+        places.clear();
+        places.extend(0..item.holders.len());
+        let (forced, wanted) = (item.forced(), item.wanted());
+        if !item.part.any {
+            places[forced..].sort_by(|a, b| self.whole(*a).total_cmp(&self.whole(*b)));
+            let chosen = free_helpers(item, places.split_off(forced));
+            places.extend(chosen);
+        }
+        // Few are too many: drop the dearest, one by one.
+        while places.len() > wanted {
+            let mut dearest = forced;
+            for at in forced..places.len() {
+                if self.whole(places[at]) > self.whole(places[dearest]) {
+                    dearest = at;
+                }
+            }
+            places.swap_remove(dearest);
+        }
+        self.order = places;
+        &self.order
+    }
+
+    /// The cheapest tree into a destination, and its cost, if that is less than `limit`.
+    pub fn tree(
+        &mut self,
+        item: &Item<'_>,
+        root: u32,
+        ports: &Ports,
+        limit: f64,
+    ) -> Option<(f64, Way)> {
+        self.cheapest_helpers(item);
+        let mut cost: f64 = self.order.iter().map(|place| self.whole(*place)).sum();
+        if cost >= limit {
+            return None;
+        }
+        // The destination, which must receive one, stands last.
+        self.next.clear();
+        let nodes = self.order.iter().map(|place| item.holders[*place]);
+        for node in nodes.chain([root]) {
+            let (weight, growth) = ports.growth(ports.down(node), item.length);
+            self.next.push((weight * (growth - 1.0), growth));
+        }
+        let count = self.order.len();
+        cost += self.take(count);
+        if ports.have_disks() {
+            cost += ports.cost(ports.write(root), item.length);
+        }
+        let mut sums = vec![0u8; count];
+        for _ in 1..count {
+            let at = self.cheapest_next();
+            cost += self.take(at);
+            if at < count {
+                sums[at] += 1;
+            }
+        }
+        let helpers = self.order.iter().map(|place| *place as u8).collect();
+        (cost < limit).then_some((cost, Way::Tree { helpers, sums }))
+    }
+
+    /// The joint at which one more costs least; of equals, the last.
+    pub fn cheapest_next(&self) -> usize {
+        let mut best = (f64::INFINITY, 0);
+        for (at, &(next, _)) in self.next.iter().enumerate() {
+            if next <= best.0 {
+                best = (next, at);
+            }
+        }
+        best.1
+    }
+
+    /// Puts one more at a joint, and returns what that costs.
+    pub fn take(&mut self, at: usize) -> f64 {
+        let (next, growth) = self.next[at];
+        self.next[at].0 = (next * growth).min(PRICE_MAX);
+        next
+    }
+}

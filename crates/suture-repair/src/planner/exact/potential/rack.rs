@@ -1,0 +1,358 @@
+//! Trees that add up within racks first, so that each rack sends one sum.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
+//! of the potential planner, where racks have links of their own. Which racks help, and with how
+//! many helpers each, is a small knapsack: a rack costs its uplink once, its helpers cost theirs,
+//! the destination's rack is free. Sums of racks may meet in any rack that helps, so the downlinks
+//! of racks share the work as those of nodes do.
+//!
+//! Source: CAR (DSN'16) for the minimum of racks and the sum within each; free destinations and the
+//! tree of racks are ours.
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::plan::{Carries, Edge};
+use crate::planner::exact::potential::option::{Item, Prices, Way, free_helpers};
+use crate::planner::exact::potential::ports::{Port, Ports};
+
+/// The racks that hold candidates, each with the places of its helpers, cheapest first.
+fn by_rack(item: &Item<'_>, ports: &Ports, prices: &mut Prices) -> Vec<(u32, Vec<usize>)> {
+    let mut places: Vec<usize> = match item.part.any {
+        true => (0..item.holders.len()).collect(),
+        // The code chose already: all of these.
+        false => prices.cheapest_helpers(item).to_vec(),
+    };
+    let key = |place: &usize| (*place >= item.forced(), prices.whole(*place));
+    places.sort_by(|a, b| key(a).partial_cmp(&key(b)).expect("prices are numbers"));
+    let mut racks: Vec<(u32, Vec<usize>)> = Vec::new();
+    for place in places {
+        let rack = ports.rack(item.holders[place]);
+        match racks.iter_mut().find(|(known, _)| *known == rack) {
+            Some((_, places)) => places.push(place),
+            None => racks.push((rack, vec![place])),
+        }
+    }
+    racks
+}
+
+/// The racks in which a destination would leave least to cross, at most so many: those of helpers,
+/// and that of a node which is cheap anyway.
+pub(super) fn homes(item: &Item<'_>, other: u32, count: usize, ports: &Ports) -> Vec<u32> {
+    let mut held: Vec<(u32, usize)> = vec![(ports.rack(other), 0)];
+    for rack in item.holders.iter().map(|node| ports.rack(*node)) {
+        match held.iter_mut().find(|(known, _)| *known == rack) {
+            Some((_, count)) => *count += 1,
+            None => held.push((rack, 1)),
+        }
+    }
+    let mut sizes: Vec<usize> = held.iter().map(|(_, count)| *count).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    // How many other racks must help when so many helpers are at home.
+    let crossing = |at_home: usize| {
+        let mut missing = item.wanted().saturating_sub(at_home);
+        let mut is_home_left = true;
+        let mut used = 0;
+        for &size in &sizes {
+            if size == at_home && is_home_left {
+                is_home_left = false;
+            } else if missing > 0 {
+                missing = missing.saturating_sub(size);
+                used += 1;
+            }
+        }
+        used
+    };
+    held.sort_by_key(|(_, at_home)| crossing(*at_home));
+    held.truncate(count);
+    held.into_iter().map(|(rack, _)| rack).collect()
+}
+
+/// The cheapest tree into a destination, and its cost.
+pub(super) fn cheapest(
+    item: &Item<'_>,
+    root: u32,
+    ports: &Ports,
+    prices: &mut Prices,
+) -> (f64, Way) {
+    let home = ports.rack(root);
+    let racks = by_rack(item, ports, prices);
+    let chosen = match item.part.any {
+        true => choose_helpers(item, home, &racks, ports, prices),
+        false => code_helpers(item, prices),
+    };
+    let mut cost: f64 = chosen.iter().map(|place| prices.whole(*place)).sum();
+    if ports.have_disks() {
+        cost += ports.cost(ports.write(root), item.length);
+    }
+    let mut joints = Joints::new(item, root, &chosen, ports);
+    cost += joints.spread(home);
+    let used = joints.used_racks(home);
+    cost += used
+        .iter()
+        .filter_map(|rack| ports.rack_up(*rack))
+        .map(|port| ports.cost(port, item.length))
+        .sum::<f64>();
+    let helpers = chosen.iter().map(|place| *place as u8).collect();
+    (cost, Way::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
+}
+
+/// The cheapest helpers that the code takes, where not any of them will do.
+fn code_helpers(item: &Item<'_>, prices: &Prices) -> Vec<usize> {
+    let forced = item.forced();
+    let mut free: Vec<usize> = (forced..item.holders.len()).collect();
+    free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
+    (0..forced).chain(free_helpers(item, free)).collect()
+}
+
+/// As many helpers as are wanted, at the least cost: `best[n]` is that of n from the racks so far.
+fn choose_helpers(
+    item: &Item<'_>,
+    home: u32,
+    racks: &[(u32, Vec<usize>)],
+    ports: &Ports,
+    prices: &Prices,
+) -> Vec<usize> {
+    let wanted = item.wanted();
+    let mut best = vec![f64::INFINITY; wanted + 1];
+    best[0] = 0.0;
+    let mut taken: Vec<Vec<usize>> = Vec::with_capacity(racks.len());
+    let arriving = racks.iter().filter_map(|(rack, _)| ports.rack_down(*rack));
+    let arriving = arriving.map(|port| ports.cost(port, item.length)).fold(f64::INFINITY, f64::min);
+    for (rack, places) in racks {
+        let forced = places.iter().filter(|place| **place < item.forced()).count();
+        let opening = match ports.rack_up(*rack) {
+            Some(port) if *rack != home => ports.cost(port, item.length) + arriving,
+            _ => 0.0,
+        };
+        let mut next = vec![f64::INFINITY; wanted + 1];
+        let mut from = vec![0; wanted + 1];
+        let mut helping = 0.0;
+        for count in 0..=places.len().min(wanted) {
+            if count > 0 {
+                helping += prices.whole(places[count - 1]);
+            }
+            if count < forced {
+                continue;
+            }
+            let cost = helping + if count > 0 { opening } else { 0.0 };
+            for before in 0..=wanted - count {
+                if best[before] + cost < next[before + count] {
+                    next[before + count] = best[before] + cost;
+                    from[before + count] = count;
+                }
+            }
+        }
+        best = next;
+        taken.push(from);
+    }
+    let mut left = wanted;
+    let mut chosen = Vec::with_capacity(wanted);
+    for ((_, places), from) in racks.iter().zip(&taken).rev() {
+        let count = from[left];
+        chosen.extend(&places[..count]);
+        left -= count;
+    }
+    chosen
+}
+
+/// Where the sums of a tree meet.
+struct Joints<'a> {
+    item: &'a Item<'a>,
+    ports: &'a Ports,
+    chosen: &'a [usize],
+    root: u32,
+    /// Of each helper.
+    sums: Vec<u8>,
+    at_root: usize,
+    /// Sums that come from other racks, by rack.
+    arrivals: Vec<(u32, u8)>,
+}
+
+impl<'a> Joints<'a> {
+    fn new(item: &'a Item<'a>, root: u32, chosen: &'a [usize], ports: &'a Ports) -> Joints<'a> {
+        let sums = vec![0; chosen.len()];
+        Joints { item, ports, chosen, root, sums, at_root: 0, arrivals: Vec::new() }
+    }
+
+    fn node(&self, helper: usize) -> u32 {
+        self.item.holders[self.chosen[helper]]
+    }
+
+    /// The racks of helpers but for the destination's.
+    fn used_racks(&self, home: u32) -> Vec<u32> {
+        let racks = (0..self.chosen.len()).map(|helper| self.ports.rack(self.node(helper)));
+        let mut racks: Vec<u32> = racks.filter(|rack| *rack != home).collect();
+        racks.sort_unstable();
+        racks.dedup();
+        racks
+    }
+
+    /// Lets all sums meet where that is cheapest. Returns what it costs.
+    fn spread(&mut self, home: u32) -> f64 {
+        let used = self.used_racks(home);
+        let mut cost = 0.0;
+        let at_home = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == home);
+        let at_home = at_home.count();
+        // The destination receives at least once: a helper's sum of its rack, or another rack's.
+        for index in 0..at_home {
+            cost += if index == 0 { self.join_at_root() } else { self.join_in(home) };
+        }
+        for &rack in &used {
+            let helpers = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == rack);
+            for _ in 1..helpers.count() {
+                cost += self.join_in(rack);
+            }
+        }
+        for index in 0..used.len() {
+            // The first must reach the destination's rack.
+            let at = match index {
+                0 => home,
+                _ => self.cheapest_rack(home, &used),
+            };
+            cost += self.ports.rack_down(at).map_or(0.0, |port| {
+                let before = f64::from(self.arrived(at)) * self.item.length;
+                let both = self.ports.cost(port, before + self.item.length);
+                both - self.ports.cost(port, before)
+            });
+            match self.arrivals.iter_mut().find(|(rack, _)| *rack == at) {
+                Some((_, count)) => *count += 1,
+                None => self.arrivals.push((at, 1)),
+            }
+            cost += if at == home && self.at_root == 0 {
+                self.join_at_root()
+            } else {
+                self.join_in(at)
+            };
+        }
+        cost
+    }
+
+    fn arrived(&self, at: u32) -> u8 {
+        self.arrivals.iter().find(|(rack, _)| *rack == at).map_or(0, |(_, count)| *count)
+    }
+
+    fn cheapest_rack(&self, home: u32, used: &[u32]) -> u32 {
+        let cost = |rack: u32| {
+            let before = f64::from(self.arrived(rack)) * self.item.length;
+            let link = self.ports.rack_down(rack).map_or(0.0, |port| {
+                self.ports.cost(port, before + self.item.length) - self.ports.cost(port, before)
+            });
+            link + self.cheapest_in(rack).map_or(f64::INFINITY, |(cost, _)| cost)
+        };
+        let racks = used.iter().copied().chain([home]).map(|rack| (cost(rack), rack));
+        racks.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(home, |(_, rack)| rack)
+    }
+
+    /// What one more sum costs at a node that has some.
+    fn more(&self, node: u32, has: usize) -> f64 {
+        let (port, length) = (self.ports.down(node), self.item.length);
+        self.ports.cost(port, (has + 1) as f64 * length)
+            - self.ports.cost(port, has as f64 * length)
+    }
+
+    /// The cheapest node of a rack for one more sum: a helper, or the destination (`None`).
+    fn cheapest_in(&self, rack: u32) -> Option<(f64, Option<usize>)> {
+        let helpers = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == rack);
+        let helpers = helpers.map(|h| (self.more(self.node(h), self.sums[h].into()), Some(h)));
+        let root = (self.ports.rack(self.root) == rack)
+            .then(|| (self.more(self.root, self.at_root), None));
+        root.into_iter().chain(helpers).min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    fn join_at_root(&mut self) -> f64 {
+        self.at_root += 1;
+        self.more(self.root, self.at_root - 1)
+    }
+
+    fn join_in(&mut self, rack: u32) -> f64 {
+        match self.cheapest_in(rack).expect("a rack that is used has a node") {
+            (cost, Some(helper)) => {
+                self.sums[helper] += 1;
+                cost
+            }
+            (_, None) => self.join_at_root(),
+        }
+    }
+}
+
+/// The links between racks that such a tree takes.
+pub(super) fn each_crossing(
+    item: &Item<'_>,
+    helpers: &[u8],
+    arrivals: &[(u32, u8)],
+    root: u32,
+    ports: &Ports,
+    mut charge: impl FnMut(Port, f64),
+) {
+    let home = ports.rack(root);
+    let racks = helpers.iter().map(|place| ports.rack(item.holders[usize::from(*place)]));
+    let mut racks: Vec<u32> = racks.filter(|rack| *rack != home).collect();
+    racks.sort_unstable();
+    racks.dedup();
+    racks.iter().filter_map(|rack| ports.rack_up(*rack)).for_each(|p| charge(p, item.length));
+    for (rack, count) in arrivals {
+        if let Some(port) = ports.rack_down(*rack) {
+            charge(port, f64::from(*count) * item.length);
+        }
+    }
+}
+
+/// A rack's part of the tree in the making.
+struct Branch {
+    rack: u32,
+    /// Who sends the rack's sum on.
+    relay: NodeId,
+    /// Nodes that wait for sums of other racks, one entry for each.
+    open: Vec<NodeId>,
+}
+
+/// The edges of such a tree.
+pub(super) fn edges(
+    helpers: &[(ChunkIndex, NodeId)],
+    sums: &[u8],
+    root: NodeId,
+    bytes: u64,
+    rack_of: impl Fn(NodeId) -> u32,
+) -> Vec<Edge> {
+    let edge = |child, parent| Edge { child, parent, bytes, carries: Carries::Partial };
+    let mut edges = Vec::with_capacity(helpers.len());
+    let home = rack_of(root);
+    let at_root = helpers.len() - sums.iter().map(|sums| usize::from(*sums)).sum::<usize>();
+    let mut racks: Vec<u32> = helpers.iter().map(|(_, node)| rack_of(*node)).collect();
+    racks.push(home);
+    racks.sort_unstable();
+    racks.dedup();
+    let mut branches: Vec<Branch> = Vec::with_capacity(racks.len());
+    for rack in racks {
+        let mut members: Vec<(usize, NodeId)> = helpers
+            .iter()
+            .zip(sums)
+            .filter(|((_, node), _)| rack_of(*node) == rack)
+            .map(|((_, node), sums)| (usize::from(*sums), *node))
+            .collect();
+        members.sort_by_key(|(sums, _)| std::cmp::Reverse(*sums));
+        if rack == home {
+            members.insert(0, (at_root, root));
+        }
+        // Members in turn take the next place that is open, those with most places first.
+        let mut open: std::collections::VecDeque<NodeId> = Default::default();
+        for (index, &(places, node)) in members.iter().enumerate() {
+            if index > 0 {
+                let parent = open.pop_front().expect("enough sums for a tree within the rack");
+                edges.push(edge(node, parent));
+            }
+            open.extend(std::iter::repeat_n(node, places));
+        }
+        branches.push(Branch { rack, relay: members[0].1, open: open.into() });
+    }
+    // The same, one level up: the destination's rack first, then those that wait for most.
+    branches.sort_by_key(|branch| (branch.rack != home, std::cmp::Reverse(branch.open.len())));
+    let mut open: std::collections::VecDeque<NodeId> = Default::default();
+    for (index, branch) in branches.iter().enumerate() {
+        if index > 0 {
+            let parent = open.pop_front().expect("enough sums for a tree of racks");
+            edges.push(edge(branch.relay, parent));
+        }
+        open.extend(&branch.open);
+    }
+    edges
+}

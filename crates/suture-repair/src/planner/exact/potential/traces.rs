@@ -1,0 +1,154 @@
+//! Traces: what a scheme puts on which port, the cheapest scheme, and who decodes.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
+//! of the potential planner. All helpers of a scheme send a few bits for each byte; any helper may
+//! decode a range, and then sends whole bytes instead of its own bits. As all traces of a range
+//! meet at its decoder, decoding weighs on downlinks as much as everything else together, so it is
+//! shared out finely: each share goes where it costs least after those before it.
+
+use crate::planner::exact::potential::option::{Decoder, Dish, Item, Menu, Prices, SHARES, Way};
+use crate::planner::exact::potential::ports::{PRICE_MAX, Port, Ports};
+
+/// The charges of a scheme whose decoding is shared out.
+pub(super) fn each_charge(
+    item: &Item<'_>,
+    dish: &Dish,
+    decoders: &[(Decoder, u8)],
+    root: u32,
+    ports: &Ports,
+    mut charge: impl FnMut(Port, f64),
+) {
+    let eighth = item.length / 8.0;
+    for (place, &bits) in dish.bits.iter().enumerate().filter(|(_, bits)| **bits > 0) {
+        let node = item.holders[place];
+        charge(ports.up(node), f64::from(bits) * eighth);
+        if ports.have_disks() {
+            charge(ports.read(node), item.length);
+        }
+    }
+    let mut at_root = 8.0 * eighth;
+    for &(decoder, shares) in decoders {
+        let part = f64::from(shares) / f64::from(SHARES);
+        let at = match decoder {
+            Decoder::Destination(_) => {
+                at_root += part * (f64::from(dish.total) - 8.0) * eighth;
+                root
+            }
+            Decoder::Helper(place) => {
+                let (node, own) = (item.holders[usize::from(place)], dish.bits[usize::from(place)]);
+                charge(ports.up(node), part * f64::from(8 - own) * eighth);
+                charge(ports.down(node), part * (dish.total - u32::from(own)) as f64 * eighth);
+                node
+            }
+        };
+        if ports.have_racks() {
+            each_crossing(item, dish, at, root, part * eighth, ports, &mut charge);
+        }
+    }
+    charge(ports.down(root), at_root);
+}
+
+/// The links between racks that traces take to one decoder, and the finished bytes from there.
+fn each_crossing(
+    item: &Item<'_>,
+    dish: &Dish,
+    at: u32,
+    root: u32,
+    eighth: f64,
+    ports: &Ports,
+    charge: &mut impl FnMut(Port, f64),
+) {
+    let sent = dish.bits.iter().zip(&item.holders).map(|(bits, node)| (*node, at, *bits));
+    for (from, to, bits) in sent.chain([(at, root, 8)]).filter(|(.., bits)| *bits > 0) {
+        for link in ports.crossing(from, to).into_iter().flatten() {
+            charge(link, f64::from(bits) * eighth);
+        }
+    }
+}
+
+/// The cheapest traces into a destination, if any cost less than `limit`.
+pub(super) fn cheapest(
+    item: &Item<'_>,
+    menu: &Menu,
+    root: u32,
+    ports: &Ports,
+    prices: &mut Prices,
+    limit: f64,
+) -> Option<(f64, Way)> {
+    // Decoding costs about the same for all schemes: what they send decides.
+    let mut best = (f64::INFINITY, 0);
+    for (index, dish) in menu.schemes.iter().enumerate() {
+        let cost = prices.helping(&dish.bits);
+        if cost < best.0 {
+            best = (cost, index);
+        }
+    }
+    let (mut cost, scheme) = best;
+    if ports.have_disks() {
+        cost += ports.cost(ports.write(root), item.length);
+    }
+    if cost >= limit {
+        return None;
+    }
+    let (decoding, decoders) = share_out(item, &menu.schemes[scheme], root, ports, prices);
+    cost += decoding;
+    (cost < limit).then_some((cost, Way::Traces { scheme: scheme as u8, decoders }))
+}
+
+/// Who decodes how much, and what that costs.
+fn share_out(
+    item: &Item<'_>,
+    dish: &Dish,
+    root: u32,
+    ports: &Ports,
+    prices: &mut Prices,
+) -> (f64, Vec<(Decoder, u8)>) {
+    let share = item.length / f64::from(SHARES) / 8.0;
+    prices.next.clear();
+    for (place, &own) in dish.bits.iter().enumerate() {
+        if own == 0 {
+            prices.next.push((f64::INFINITY, 1.0));
+            continue;
+        }
+        let node = item.holders[place];
+        let received = f64::from(dish.total - u32::from(own)) * share;
+        let (down, more_down) = ports.growth(ports.down(node), received);
+        let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
+        let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
+        let mut price = down * (more_down - 1.0) + sending;
+        if ports.have_racks() {
+            each_crossing(item, dish, node, root, share, ports, &mut |link, amount| {
+                price += ports.cost(link, amount);
+            });
+        }
+        prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
+    }
+    // The destination stands last; its chunk arrives in any case.
+    let down = ports.down(root);
+    let received = (f64::from(dish.total) - 8.0) * share;
+    let (weight, chunk) = ports.growth(down, item.length);
+    let (_, more) = ports.growth(down, received);
+    let mut price = weight * chunk * (more - 1.0);
+    if ports.have_racks() {
+        each_crossing(item, dish, root, root, share, ports, &mut |link, amount| {
+            price += ports.cost(link, amount);
+        });
+    }
+    prices.next.push((price.min(PRICE_MAX), more));
+
+    let mut cost = weight * (chunk - 1.0);
+    let mut decoders: Vec<(Decoder, u8)> = Vec::new();
+    for _ in 0..SHARES {
+        let at = prices.cheapest_next();
+        cost += prices.take(at);
+        let decoder = match at == dish.bits.len() {
+            true => Decoder::Destination(0),
+            false => Decoder::Helper(at as u8),
+        };
+        match decoders.iter_mut().find(|(known, _)| *known == decoder) {
+            Some((_, shares)) => *shares += 1,
+            None => decoders.push((decoder, 1)),
+        }
+    }
+    (cost, decoders)
+}

@@ -1,0 +1,306 @@
+//! Split: one chunk over many trees at once, as fast as any trees can be.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! A single tree is as fast as its slowest link. Cut the chunk into ranges, give each a tree of its
+//! own, and every link works all the time. With U_i and D_i what helper i can send and receive
+//! within some time, in chunks, that time suffices for k helpers if and only if
+//!
+//! 1. the sum of min(U_i, 1) is at least k: enough is sent, by none more than its chunk;
+//! 2. the destination can receive a chunk;
+//! 3. the sum of min(D_i / (k - 1), U_i, 1) over helpers, and of min((D - 1) / (k - 1), 1) for the
+//!    destination, is at least 1: each range comes together somewhere. A helper that relays a range
+//!    receives it k - 1 times and sends it once; the destination receives it k times.
+//!
+//! They are also sufficient: give every relay r a range of its share, and let the other helpers fill
+//! the ranges up to what they send, a small flow that always exists (Hall's theorem); the
+//! wrap-around of `join.rs` then cuts each range into pieces of k - 1 distinct helpers besides r.
+//! All trees have depth two. Where one tree is as fast, one tree it is.
+//!
+//! Amounts are rounded down to grains of a thousandth of the chunk, so that no lane is tiny.
+
+use crate::id::{ChunkIndex, NodeId};
+use crate::max_flow::{Rounding, Supply, Transport};
+use crate::need::Part;
+use crate::plan::{Lane, Mode, Range};
+use crate::planner::exact::frame::Frame;
+use crate::planner::exact::intake::Order;
+use crate::planner::exact::join::{tree, wrap_around};
+
+/// Grains of a chunk: what rounding to them loses is far below a per cent.
+const GRAINS_MAX: u32 = 1024;
+
+/// The least bytes of a grain.
+const GRAIN_BYTES_MIN: u64 = 1024;
+
+/// A single tree that is slower than many by no more than this is better: it has one lane.
+const TREE_GAP_MAX: f64 = 0.002;
+
+/// The most times that are tried in each direction: doubling, and halving, a second gets to the end
+/// of all numbers in fewer.
+const TRIALS_MAX: usize = 1100;
+
+/// The lanes of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
+/// of any k others.
+pub(in crate::planner) fn lanes(
+    frame: &Frame<'_>,
+    order: &Order<'_>,
+    kept: &[NodeId],
+) -> Option<Vec<Lane>> {
+    let ([part], [root]) = (frame.parts(order), kept) else { return None };
+    if !part.is_sum || !part.any {
+        return None;
+    }
+    let star = Star::new(frame, order, part, *root);
+    let (one, many) = (star.least_seconds(Star::tree_fits), star.least_seconds(Star::split_fits));
+    Some(match one <= many * (1.0 + TREE_GAP_MAX) {
+        true => star.tree_lane(one),
+        false => star.split_lanes(many),
+    })
+}
+
+/// The stripe and its ports.
+struct Star<'a> {
+    order: &'a Order<'a>,
+    helpers: Vec<Helper>,
+    /// How many of the helpers send each byte.
+    wanted: u32,
+    root: NodeId,
+    /// The destination's downlink and disk, in grains.
+    receives: Supply,
+    grains: u32,
+}
+
+struct Helper {
+    chunk: ChunkIndex,
+    node: NodeId,
+    is_forced: bool,
+    sends: Supply,
+    receives: Supply,
+}
+
+/// What a helper does within some time, in grains.
+#[derive(Clone, Copy)]
+struct Share {
+    /// How much of the chunk it can send.
+    sent_max: u32,
+    /// How much of the chunk can come together at it.
+    relayed_max: u32,
+}
+
+impl<'a> Star<'a> {
+    fn new(frame: &Frame<'_>, order: &'a Order<'a>, part: &Part, root: NodeId) -> Star<'a> {
+        let grains = (order.job.chunk_bytes / GRAIN_BYTES_MIN).clamp(1, GRAINS_MAX.into()) as u32;
+        let scale = f64::from(grains) / f64::from(frame.units(order));
+        let scaled = |supply: Supply| Supply {
+            rates: supply.rates.map(|rate| rate * scale),
+            bases: supply.bases.map(|base| base * scale),
+        };
+        let helper = |chunk: ChunkIndex, is_forced: bool| {
+            let node = order.holder(chunk);
+            let (sends, receives) = (scaled(frame.sending(node)), scaled(frame.link_down(node)));
+            Helper { chunk, node, is_forced, sends, receives }
+        };
+        let forced = part.forced.iter().map(|sender| helper(sender.chunk, true));
+        let free = part.free.iter().map(|chunk| helper(*chunk, false));
+        Star {
+            order,
+            helpers: forced.chain(free).collect(),
+            wanted: (part.forced.len() + part.count) as u32,
+            root,
+            receives: scaled(frame.receiving(root)),
+            grains,
+        }
+    }
+
+    /// The least time that fits, to a billionth.
+    fn least_seconds(&self, fits: impl Fn(&Star<'a>, f64) -> bool) -> f64 {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..TRIALS_MAX {
+            if fits(self, high) {
+                break;
+            }
+            (low, high) = (high, 2.0 * high);
+        }
+        for _ in 0..TRIALS_MAX {
+            if high - low <= 1e-9 * high {
+                break;
+            }
+            let middle = 0.5 * (low + high);
+            if fits(self, middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    fn received(&self, supply: &Supply, seconds: f64) -> u32 {
+        // More than every range k times makes no difference.
+        let most = f64::from(self.grains) * f64::from(self.wanted);
+        (supply.units_in(seconds) + 1e-9).min(most) as u32
+    }
+
+    fn share(&self, helper: &Helper, seconds: f64) -> Share {
+        let sent_max = self.received(&helper.sends, seconds).min(self.grains);
+        let others = self.wanted - 1;
+        let relayed = self.received(&helper.receives, seconds).checked_div(others);
+        Share { sent_max, relayed_max: relayed.unwrap_or(0).min(sent_max) }
+    }
+
+    /// How much of the chunk can come together at the destination itself.
+    fn direct_max(&self, seconds: f64) -> u32 {
+        let besides = self.received(&self.receives, seconds).saturating_sub(self.grains);
+        besides.checked_div(self.wanted - 1).unwrap_or(self.grains).min(self.grains)
+    }
+
+    /// Whether many trees do it in that time: the conditions of the file head.
+    fn split_fits(&self, seconds: f64) -> bool {
+        let (mut sent, mut joined) = (0, self.direct_max(seconds));
+        for helper in &self.helpers {
+            let share = self.share(helper, seconds);
+            if helper.is_forced && share.sent_max < self.grains {
+                return false;
+            }
+            sent += share.sent_max;
+            joined += share.relayed_max;
+        }
+        let received = self.received(&self.receives, seconds);
+        sent >= self.wanted * self.grains && received >= self.grains && joined >= self.grains
+    }
+
+    /// How many whole chunks a node can receive in that time.
+    fn children_max(&self, supply: &Supply, seconds: f64) -> u32 {
+        self.received(supply, seconds) / self.grains
+    }
+
+    /// The helpers of one tree in that time, those that can add up most first, forced ones before.
+    fn tree_helpers(&self, seconds: f64) -> Vec<(u32, &Helper)> {
+        let sends = |helper: &&Helper| self.share(helper, seconds).sent_max == self.grains;
+        let sums = |helper: &'_ Helper| self.children_max(&helper.receives, seconds);
+        let able = self.helpers.iter().filter(sends);
+        let mut able: Vec<(u32, &Helper)> = able.map(|helper| (sums(helper), helper)).collect();
+        able.sort_by_key(|(sums, helper)| (!helper.is_forced, std::cmp::Reverse(*sums)));
+        able.truncate(self.wanted as usize);
+        able
+    }
+
+    /// Whether one tree does it in that time.
+    fn tree_fits(&self, seconds: f64) -> bool {
+        let helpers = self.tree_helpers(seconds);
+        let at_root = self.children_max(&self.receives, seconds);
+        let joined = at_root + helpers.iter().map(|(sums, _)| sums).sum::<u32>();
+        let forced = self.helpers.iter().filter(|helper| helper.is_forced).count();
+        helpers.len() == self.wanted as usize
+            && helpers.iter().filter(|(_, helper)| helper.is_forced).count() == forced
+            && at_root >= 1
+            && joined >= self.wanted
+    }
+
+    fn tree_lane(&self, seconds: f64) -> Vec<Lane> {
+        let helpers = self.tree_helpers(seconds);
+        // The destination takes what it can: the flatter the tree, the sooner the first slice.
+        let mut left = self.wanted.saturating_sub(self.children_max(&self.receives, seconds));
+        let sums = helpers.iter().map(|(most, _)| {
+            let sums = left.min(*most);
+            left -= sums;
+            sums
+        });
+        let sums: Vec<u32> = sums.collect();
+        let helpers: Vec<_> = helpers.iter().map(|(_, h)| (h.chunk, h.node)).collect();
+        vec![self.lane(0, self.grains, &helpers, &sums)]
+    }
+
+    fn split_lanes(&self, seconds: f64) -> Vec<Lane> {
+        let shares: Vec<Share> = self.helpers.iter().map(|h| self.share(h, seconds)).collect();
+        let (direct, relayed) = self.ranges(&shares, self.direct_max(seconds));
+        let sent = self.amounts(&shares, &relayed);
+        let mut lanes = Vec::new();
+        let mut from = 0;
+        // The destination's range is the last.
+        let ranges = relayed.iter().copied().enumerate().map(|(at, length)| (Some(at), length));
+        let ranges: Vec<(Option<usize>, u32)> =
+            ranges.chain([(None, direct)]).filter(|(_, length)| *length > 0).collect();
+        let filled = self.fill(&ranges, &relayed, &sent);
+        for ((relay, length), arcs) in ranges.into_iter().zip(filled) {
+            for (start, end, members) in wrap_around(&arcs, length) {
+                let all =
+                    relay.into_iter().chain(members.into_iter().filter(|at| Some(*at) != relay));
+                let helpers: Vec<_> =
+                    all.map(|at| (self.helpers[at].chunk, self.helpers[at].node)).collect();
+                let mut sums = vec![0; helpers.len()];
+                if relay.is_some() {
+                    sums[0] = self.wanted - 1;
+                }
+                lanes.push(self.lane(from + start, from + end, &helpers, &sums));
+            }
+            from += length;
+        }
+        lanes.retain(|lane| lane.range.bytes() > 0);
+        lanes
+    }
+
+    /// How much comes together at the destination and at each helper, in few and long ranges.
+    fn ranges(&self, shares: &[Share], direct_max: u32) -> (u32, Vec<u32>) {
+        let mut relayed = vec![0; shares.len()];
+        let mut left = self.grains - direct_max;
+        let mut order: Vec<usize> = (0..shares.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(shares[at].relayed_max));
+        for at in order {
+            relayed[at] = left.min(shares[at].relayed_max);
+            left -= relayed[at];
+        }
+        (direct_max, relayed)
+    }
+
+    /// How much each helper sends: what it relays at least, then those that can send most.
+    fn amounts(&self, shares: &[Share], relayed: &[u32]) -> Vec<u32> {
+        let least = |(helper, relayed): (&Helper, &u32)| {
+            if helper.is_forced { self.grains } else { *relayed }
+        };
+        let mut sent: Vec<u32> = self.helpers.iter().zip(relayed).map(least).collect();
+        let mut left = self.wanted * self.grains - sent.iter().sum::<u32>();
+        let mut order: Vec<usize> = (0..shares.len()).collect();
+        order.sort_by_key(|&at| std::cmp::Reverse(shares[at].sent_max));
+        for at in order {
+            let more = left.min(shares[at].sent_max - sent[at]);
+            sent[at] += more;
+            left -= more;
+        }
+        sent
+    }
+
+    /// How much of each range each helper sends, besides its relay.
+    fn fill(
+        &self,
+        ranges: &[(Option<usize>, u32)],
+        relayed: &[u32],
+        sent: &[u32],
+    ) -> Vec<Vec<u32>> {
+        let rests = sent.iter().zip(relayed).map(|(sent, relayed)| f64::from(sent - relayed));
+        let mut transport = Transport::new(rests.map(Supply::of_rate).collect());
+        for &(relay, length) in ranges {
+            let others = (0..self.helpers.len()).filter(|at| Some(*at) != relay);
+            let range = transport.add(length, others.map(|at| at as u32));
+            let count = self.wanted - u32::from(relay.is_some());
+            transport.ship_greedily(range, count as usize, length);
+        }
+        let done = transport.balance(Rounding::Down(1), 1);
+        debug_assert!(done.seconds <= 1.0 + 1e-6, "Hall's condition holds: {done:?}");
+        let arcs = |range: usize| {
+            let mut arcs = vec![0; self.helpers.len()];
+            transport.shipped(range).iter().for_each(|link| arcs[link.node as usize] = link.units);
+            arcs
+        };
+        (0..ranges.len()).map(arcs).collect()
+    }
+
+    fn lane(&self, from: u32, to: u32, helpers: &[(ChunkIndex, NodeId)], sums: &[u32]) -> Lane {
+        let byte = |at| self.order.byte_at(at, self.grains);
+        let range = Range { from: byte(from), to: byte(to) };
+        Lane {
+            range,
+            lost: self.order.lost.to_vec(),
+            mode: Mode::Streamed,
+            decoder: None,
+            scheme: None,
+            edges: tree(helpers, sums, self.root, range.bytes()),
+        }
+    }
+}

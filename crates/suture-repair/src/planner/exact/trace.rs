@@ -1,0 +1,49 @@
+//! Trace: every chunk from traces where a scheme allows it, whatever whole chunks would cost.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! For comparison with `mix`, which takes traces only where they are faster: on equal links they
+//! send a third less than k chunks, but nobody can be spared for being slow. Which scheme, who
+//! decodes which range and who keeps the chunk is chosen by prices (`potential.rs`): all survivors
+//! help, or all but one.
+//!
+//! Where we had to decide: a stripe that lost several chunks, or lacks more helpers than any scheme
+//! can do without, is rebuilt from k whole chunks, as `mix` would; a code without any scheme is
+//! refused, and so is a cluster with an agent that cannot execute traces.
+//!
+//! Source: the schemes are linear exact repair of Reed-Solomon codes, V. Guruswami, M. Wootters,
+//! "Repairing Reed-Solomon Codes", STOC'16; ours are searched (`suture codes search`), and decoding
+//! at any helper is ours.
+
+use crate::plan::Carries;
+use crate::planner::exact::frame::Frame;
+use crate::planner::exact::intake::Intake;
+use crate::planner::exact::potential::{self, Kinds};
+use crate::planner::{Batch, Job, PlanError, View};
+use crate::random::Random;
+
+/// Plans for all jobs whose code has schemes.
+pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
+    let abilities = view.abilities;
+    let needed = [(abilities.traces, Carries::Traces), (abilities.finished, Carries::Finished)];
+    if let Some((_, needed)) = needed.into_iter().find(|(can, _)| !can) {
+        return Batch::refuse_all(jobs, &PlanError::Inability { needed });
+    }
+    let has_scheme = |job: &Job| !job.code.schemes().is_empty();
+    let served: Vec<Job> = jobs.iter().filter(|job| has_scheme(job)).cloned().collect();
+    let intake = Intake::new(&served, view);
+    let frame = Frame::new(&intake, view);
+    let plans = potential::plans(&frame, Kinds::TracesFirst, &mut Random::new(seed));
+    let (mut refused, mut errors) = (Vec::new(), intake.refused.into_iter().peekable());
+    let mut place = 0;
+    for (index, job) in jobs.iter().enumerate() {
+        if !has_scheme(job) {
+            refused.push((index, PlanError::NoSchemes { code: job.code }));
+            continue;
+        }
+        if let Some((_, error)) = errors.next_if(|(at, _)| *at == place) {
+            refused.push((index, error));
+        }
+        place += 1;
+    }
+    Batch { plans, refused }
+}

@@ -1,0 +1,15 @@
+//! Balances: who helps and who receives, over all tasks of a batch.
+//!
+//! Place: `failure -> stripes -> queue -> [plan: balance] -> admit -> dispatch -> slices -> commit`.
+//! Each file is one published balance; `tally` is what a balance counts as it goes, `destination`
+//! the order in which destinations are taken.
+
+pub mod car;
+pub(in crate::planner) mod chameleon;
+pub(in crate::planner) mod chameleon_artifact;
+mod destination;
+pub(in crate::planner) mod greedy;
+pub(in crate::planner) mod lru;
+pub(in crate::planner) mod random;
+pub(in crate::planner) mod repairboost;
+mod tally;

@@ -1,0 +1,200 @@
+//! Chameleon balance: uploads and downloads are dispatched one by one to whoever is done first.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! A lost chunk is k uploads and k downloads. The destination is the node whose downlink would be
+//! done first with one more; it takes the first download. Each of the other k - 1 goes to the
+//! survivor or destination that would be done first with it, in both directions: a survivor that
+//! receives also has to send, once. The uploads that are then left go to survivors that do not
+//! receive, by their uplinks. The shape `tunable` makes a tree of the result. Source: ChameleonEC
+//! (HPCA'25), section III-A; "Extensions" in section III-D for other codes and for storage.
+//!
+//! Where we had to decide: all chunks are dispatched in one go; the paper's phases are a schedule.
+//! Times count what running repairs already put on the links. Of equals the survivor with the lower
+//! chunk comes first and the destination last. Codes that choose their own helpers (LRC) are asked
+//! first, with the least uploading survivors in front; codes that cannot be summed (Butterfly, Clay)
+//! and several losses leave all downloads with the destination, as in the paper's experiments.
+//!
+//! `chameleon:io` is for storage as the bottleneck. The paper watches disks *instead of* links. We
+//! take whichever is slower, which is the same where disks are the bottleneck and is not blind where
+//! they are not. An upload reads one chunk, a destination writes one, and relays keep sums in memory.
+
+use crate::id::NodeId;
+use crate::planner::View;
+use crate::planner::route::balance::destination::Destinations;
+use crate::planner::route::balance::tally::{Port, Ports, Tally};
+use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::{Choice, Joiner, Route};
+
+/// What a node's time is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::planner) enum Account {
+    /// Its links.
+    Links,
+    /// Its links and its disk.
+    LinksAndDisks,
+}
+
+/// A route for each task.
+pub(in crate::planner) fn place(
+    tasks: &[Task<'_>],
+    account: Account,
+    view: &View<'_>,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Route> {
+    let tally = Tally::new(view);
+    let usual_bytes = tasks.first().map_or(0, |task| task.job.chunk_bytes);
+    let key = |node| account.keeping(tally.node(node), usual_bytes);
+    let destinations = Destinations::new(view, key);
+    let mut dispatch = Dispatch { account, usual_bytes, destinations, tally, sides: Vec::new() };
+    let route = |task| {
+        let (choice, destinations) = dispatch.choose(task);
+        let route = joiner.join(task, choice, destinations);
+        dispatch.charge(task, &route);
+        route
+    };
+    tasks.iter().map(route).collect()
+}
+
+impl Account {
+    /// What a survivor would need to send so much more.
+    fn sending(self, ports: &Ports, more_bytes: u64) -> f64 {
+        let up = ports.up.seconds_with(more_bytes);
+        match self {
+            Account::Links => up,
+            Account::LinksAndDisks => up.max(ports.disk_read.seconds_with(more_bytes)),
+        }
+    }
+
+    /// What a destination would need to receive and keep so much more.
+    fn keeping(self, ports: &Ports, more_bytes: u64) -> f64 {
+        let down = ports.down.seconds_with(more_bytes);
+        match self {
+            Account::Links => down,
+            Account::LinksAndDisks => down.max(ports.disk_write.seconds_with(more_bytes)),
+        }
+    }
+
+    /// What a destination needs apart from its downlink, when it keeps so much more.
+    fn besides(self, ports: &Ports, more_bytes: u64) -> f64 {
+        let up = ports.up.seconds_with(0);
+        match self {
+            Account::Links => up,
+            Account::LinksAndDisks => up.max(ports.disk_write.seconds_with(more_bytes)),
+        }
+    }
+}
+
+/// What was dispatched so far.
+struct Dispatch<'a> {
+    account: Account,
+    /// Destinations are ranked as if each had to receive so much.
+    usual_bytes: u64,
+    destinations: Destinations<'a>,
+    tally: Tally,
+    /// The survivors of the task in hand, and the destination as the last.
+    sides: Vec<Side>,
+}
+
+/// A survivor or the destination, while downloads are given away.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    /// What it needs whatever it receives: a survivor for sending its own, once.
+    floor: f64,
+    down: Port,
+    receives: u32,
+    /// When it would be done with one more download.
+    done: f64,
+}
+
+impl Side {
+    fn new(floor: f64, down: Port, receives: u32, chunk_bytes: u64) -> Side {
+        let mut side = Side { floor, down, receives, done: 0.0 };
+        side.update(chunk_bytes);
+        side
+    }
+
+    fn update(&mut self, chunk_bytes: u64) {
+        let received = u64::from(self.receives + 1) * chunk_bytes;
+        self.done = self.floor.max(self.down.seconds_with(received));
+    }
+}
+
+impl Dispatch<'_> {
+    fn choose(&mut self, task: &Task<'_>) -> (Choice, Vec<NodeId>) {
+        let destinations = self.destinations.choose(task);
+        let choice = match (&task.flow, task.takes_any()) {
+            (Flow::Gather, _) => Choice::Offered(self.by_sending(task)),
+            (_, true) => self.dispatch(task, &task.candidates, destinations[0]),
+            (_, false) => {
+                let sources = task.choose_helpers(&self.by_sending(task));
+                self.dispatch(task, &sources, destinations[0])
+            }
+        };
+        (choice, destinations)
+    }
+
+    /// Those who would have sent first come first.
+    fn by_sending(&self, task: &Task<'_>) -> Vec<Helper> {
+        let bytes = task.job.chunk_bytes;
+        let seconds = |(_, node): &Helper| self.account.sending(self.tally.node(*node), bytes);
+        let mut sources = task.candidates.clone();
+        sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        sources
+    }
+
+    fn dispatch(&mut self, task: &Task<'_>, sources: &[Helper], destination: NodeId) -> Choice {
+        self.dispatch_downloads(task, sources, destination);
+        let sides = &self.sides[..sources.len()];
+        // Relays by chunk, then the others by when they would have sent.
+        let is_leaf = |at: &usize| sides[*at].receives == 0;
+        let mut order: Vec<usize> = (0..sources.len()).filter(|at| !is_leaf(at)).collect();
+        let relay_count = order.len();
+        order.extend((0..sources.len()).filter(is_leaf));
+        order[relay_count..].sort_by(|&a, &b| sides[a].floor.total_cmp(&sides[b].floor));
+        order.truncate(task.helper_count);
+        Choice::Tuned {
+            helpers: order.iter().map(|&at| sources[at]).collect(),
+            receives: order.iter().map(|&at| sides[at].receives).collect(),
+        }
+    }
+
+    /// Gives the downloads away; `sides` tells to whom.
+    fn dispatch_downloads(&mut self, task: &Task<'_>, sources: &[Helper], destination: NodeId) {
+        let chunk_bytes = task.job.chunk_bytes;
+        self.sides.clear();
+        for (_, node) in sources {
+            let ports = self.tally.node(*node);
+            let floor = self.account.sending(ports, chunk_bytes);
+            self.sides.push(Side::new(floor, ports.down, 0, chunk_bytes));
+        }
+        let ports = self.tally.node(destination);
+        let floor = self.account.besides(ports, chunk_bytes);
+        self.sides.push(Side::new(floor, ports.down, 1, chunk_bytes));
+        for _ in 1..task.helper_count {
+            let first = first_done(&mut self.sides);
+            first.receives += 1;
+            first.update(chunk_bytes);
+        }
+    }
+
+    fn charge(&mut self, task: &Task<'_>, route: &Route) {
+        route.each_load(task, |node, load| {
+            self.tally.add(node, &load);
+            if load.down_bytes > 0 {
+                let key = self.account.keeping(self.tally.node(node), self.usual_bytes);
+                self.destinations.set(node, key);
+            }
+        });
+    }
+}
+
+/// Who is done first; of equals the first.
+fn first_done(sides: &mut [Side]) -> &mut Side {
+    let mut first = 0;
+    for at in 1..sides.len() {
+        if sides[at].done < sides[first].done {
+            first = at;
+        }
+    }
+    &mut sides[first]
+}

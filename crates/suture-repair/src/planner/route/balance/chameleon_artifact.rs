@@ -1,0 +1,95 @@
+//! ChameleonEC as its published code dispatches, which is not what its text says.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! For comparison only: figures that were measured with the published code come from this rule.
+//! Source: github.com/shenzr/ChameleonEC, `LinesBuildGraph.cc`, `buildFlexibleGraph`, without the
+//! end of a phase. What differs from the text (`chameleon`):
+//!
+//! * Survivors are listed with what their uplinks would need, and only the first k of the list are
+//!   sorted. Those who do not relay are taken from the front: in effect always the same k chunks.
+//! * A first download costs a survivor its downlink time and a fifth of its uplink time, instead of
+//!   the longer of the two.
+//! * What the next download would cost a node that got one is looked up under the node's place in
+//!   the list instead of its number: as a rule the links of quite another node.
+//!
+//! Of equal costs the later in the list wins, as in its priority queue. Where places in the list go
+//! beyond the cluster there is nothing to look up, and we take the node itself.
+
+use crate::id::NodeId;
+use crate::plan::load::NodeLoad;
+use crate::planner::View;
+use crate::planner::route::balance::destination::Destinations;
+use crate::planner::route::balance::tally::Tally;
+use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::{Choice, Joiner, Route};
+
+/// What the code calls alpha: how much an upload counts beside a download.
+const UPLOAD_WEIGHT: f64 = 0.2;
+
+/// A route for each task.
+pub(in crate::planner) fn place(
+    tasks: &[Task<'_>],
+    view: &View<'_>,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Route> {
+    let mut tally = Tally::new(view);
+    let usual_bytes = tasks.first().map_or(0, |task| task.job.chunk_bytes);
+    let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
+    let mut ranked = Destinations::new(view, |node| key(&tally, node));
+    let route = |task: &Task<'_>| {
+        let destinations = ranked.choose(task);
+        let sources = list(task, &tally);
+        let choice = match task.flow {
+            Flow::Gather => Choice::Offered(sources),
+            _ => dispatch(task, &sources, destinations[0], &tally),
+        };
+        let route = joiner.join(task, choice, destinations);
+        route.each_load(task, |node, load: NodeLoad| {
+            tally.add(node, &load);
+            ranked.set(node, key(&tally, node));
+        });
+        route
+    };
+    tasks.iter().map(route).collect()
+}
+
+/// The survivors, the first k of them by their uplinks.
+fn list(task: &Task<'_>, tally: &Tally) -> Vec<Helper> {
+    let mut sources = match task.takes_any() {
+        true => task.candidates.clone(),
+        false => task.choose_helpers(&task.candidates),
+    };
+    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(task.job.chunk_bytes);
+    sources[..task.helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    sources
+}
+
+fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Tally) -> Choice {
+    let chunk_bytes = task.job.chunk_bytes;
+    let node = |at: usize| sources.get(at).map_or(destination, |(_, node)| *node);
+    let up = |node: NodeId| tally.node(node).up.seconds_with(chunk_bytes);
+    let down = |node: NodeId, count: u32| {
+        tally.node(node).down.seconds_with(u64::from(count) * chunk_bytes)
+    };
+    let mut receives = vec![0; sources.len()];
+    receives.push(1);
+    let first = |at: usize| UPLOAD_WEIGHT * up(node(at)) + down(node(at), 1);
+    let mut costs: Vec<f64> = (0..sources.len()).map(first).collect();
+    costs.push(down(destination, 2));
+    for _ in 1..task.helper_count {
+        let cheapest = (0..costs.len()).rev().min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+        let cheapest = cheapest.expect("the destination is always there");
+        receives[cheapest] += 1;
+        let mistaken = NodeId(cheapest as u32);
+        let looked_up = if cheapest < tally.node_count() { mistaken } else { node(cheapest) };
+        costs[cheapest] = down(looked_up, receives[cheapest] + 1);
+    }
+    receives.pop();
+    let mut order: Vec<usize> = (0..sources.len()).collect();
+    order.sort_by_key(|&at| receives[at] == 0);
+    order.truncate(task.helper_count);
+    Choice::Tuned {
+        helpers: order.iter().map(|&at| sources[at]).collect(),
+        receives: order.iter().map(|&at| receives[at]).collect(),
+    }
+}

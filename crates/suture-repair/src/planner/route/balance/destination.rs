@@ -1,0 +1,51 @@
+//! Where rebuilt chunks go: the least loaded of the nodes that may keep them.
+//!
+//! Place: inside of a balance. What "loaded" means is the balance's affair: it gives every node a
+//! key and changes it as it dispatches.
+//!
+//! Invariants: who is chosen may keep the chunks (`keep.rs`): a rack that is full of the stripe, or
+//! a node to be avoided, only where there is no other.
+
+use crate::id::NodeId;
+use crate::planner::View;
+use crate::planner::keep::Rule;
+use crate::planner::least::Least;
+use crate::planner::route::task::Task;
+
+/// All nodes by their keys.
+#[derive(Debug)]
+pub(in crate::planner) struct Destinations<'a> {
+    view: &'a View<'a>,
+    ranked: Least,
+}
+
+impl<'a> Destinations<'a> {
+    /// Ranks the nodes that accept chunks by `key`; of equals, the lower id comes first.
+    pub fn new(view: &'a View<'a>, key: impl Fn(NodeId) -> f64) -> Destinations<'a> {
+        let key = |node: NodeId| if view.accepts(node) { key(node) } else { f64::INFINITY };
+        Destinations { view, ranked: Least::new(view.cluster.ids().map(key).collect()) }
+    }
+
+    /// Changes a node's key.
+    pub fn set(&mut self, node: NodeId, key: f64) {
+        if self.view.accepts(node) {
+            self.ranked.set(node.index(), key);
+        }
+    }
+
+    /// As many nodes as the task rebuilds chunks, the least first.
+    pub fn choose(&self, task: &Task<'_>) -> Vec<NodeId> {
+        let (job, wanted) = (task.job, task.lost.len());
+        let rule = Rule::new(job, wanted, self.view);
+        let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
+        while chosen.len() < wanted {
+            let serves = |index: usize| {
+                let node = NodeId(index as u32);
+                !chosen.contains(&node) && rule.allows(node, job, self.view)
+            };
+            let Some(index) = self.ranked.least_where(serves) else { break };
+            chosen.push(NodeId(index as u32));
+        }
+        chosen
+    }
+}

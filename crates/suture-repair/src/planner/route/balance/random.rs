@@ -1,0 +1,61 @@
+//! Random balance: helpers and destinations drawn uniformly from those that may serve.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! What CR, PPR and RP do in their papers, and the yardstick of all balancing: over a batch some
+//! ports get far more than their share by mere chance. It knows no loads and no capacities.
+
+use crate::id::NodeId;
+use crate::planner::View;
+use crate::planner::keep::Rule;
+use crate::planner::route::task::Task;
+use crate::planner::route::{Choice, Joiner, Route};
+use crate::random::Random;
+
+/// How often to draw a destination before listing all that qualify: with a stripe on a small part
+/// of the cluster the first draws succeed, and the list is long.
+const DRAWS_MAX: usize = 64;
+
+/// A route for each task.
+pub(in crate::planner) fn place(
+    tasks: &[Task<'_>],
+    view: &View<'_>,
+    seed: u64,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Route> {
+    let mut random = Random::new(seed);
+    let accepting: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
+    let route = |task: &Task<'_>| {
+        let mut candidates = task.candidates.clone();
+        random.shuffle(&mut candidates);
+        let destinations = destinations(&mut random, task, &accepting, view);
+        joiner.join(task, Choice::Offered(candidates), destinations)
+    };
+    tasks.iter().map(route).collect()
+}
+
+fn destinations(
+    random: &mut Random,
+    task: &Task<'_>,
+    accepting: &[NodeId],
+    view: &View<'_>,
+) -> Vec<NodeId> {
+    let (job, wanted) = (task.job, task.lost.len());
+    let rule = Rule::new(job, wanted, view);
+    let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
+    for _ in 0..DRAWS_MAX {
+        if chosen.len() == wanted {
+            break;
+        }
+        let node = *random.choose(accepting);
+        if !chosen.contains(&node) && rule.allows(node, job, view) {
+            chosen.push(node);
+        }
+    }
+    if chosen.len() < wanted {
+        let qualifies = |node: &&NodeId| !chosen.contains(node) && rule.allows(**node, job, view);
+        let mut rest: Vec<NodeId> = accepting.iter().filter(qualifies).copied().collect();
+        random.shuffle(&mut rest);
+        chosen.extend(rest.into_iter().take(wanted - chosen.len()));
+    }
+    chosen
+}

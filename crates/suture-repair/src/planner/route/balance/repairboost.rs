@@ -1,0 +1,173 @@
+//! RepairBoost balance: the vertices of all repair graphs are mapped to nodes, most demanding first.
+//!
+//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! The shape gives each lost chunk a graph (RDAG): k vertices that hold chunks and one that keeps
+//! the rebuilt one. First all vertices that receive and send, of all graphs together, by falling
+//! downloads, each to the least downloading node of its stripe that has no vertex of this graph yet;
+//! then the roots, each to the least downloading node outside of its stripe; then the leaves, each
+//! to the least uploading node that is left. Source: S. Lin, G. Gong, Z. Shen, P. P. C. Lee, J. Shu,
+//! "Boosting Full-Node Repair in Erasure-Coded Storage", USENIX ATC'21, section 3.2 with Algorithm 1;
+//! section 3.4 for unequal links, where what counts is the time that a node's link needs for its
+//! bytes. The transmission schedule of section 3.3 is a schedule, not a plan.
+//!
+//! Where we had to decide: times are those after the vertex was mapped, which on equal links is the
+//! same as before; of equal nodes the one that uploads least takes the vertex, as in the published
+//! code. With unequal up- and downlinks a relay can land on a node with a slow uplink: the paper
+//! looks at downloads only, and so do we. Codes that choose their own helpers are asked when the
+//! graph is made, with the least uploading nodes first. A gather is a graph of leaves and a root.
+
+use crate::id::NodeId;
+use crate::plan::load::NodeLoad;
+use crate::planner::View;
+use crate::planner::route::balance::destination::Destinations;
+use crate::planner::route::balance::tally::Tally;
+use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::{Choice, Joiner, Route, gathered_bytes};
+
+/// A graph that is being mapped.
+struct Graph {
+    /// Nodes of the stripe that have no vertex yet.
+    free: Vec<Helper>,
+    /// The helper in each place.
+    mapped: Vec<Option<Helper>>,
+    destinations: Vec<NodeId>,
+}
+
+/// A vertex that receives: how much, of which task, and its place.
+struct Vertex {
+    bytes: u64,
+    task: usize,
+    place: usize,
+}
+
+/// A route for each task.
+pub(in crate::planner) fn place(
+    tasks: &[Task<'_>],
+    view: &View<'_>,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Route> {
+    let mut tally = Tally::new(view);
+    let mut graphs = graphs(tasks, view);
+    map_relays(tasks, &mut graphs, &mut tally);
+    map_roots(tasks, &mut graphs, &mut tally, view);
+    for (task, graph) in tasks.iter().zip(&mut graphs) {
+        map_leaves(task, graph, &mut tally);
+    }
+    let route = |(task, graph): (&Task<'_>, Graph)| {
+        let helpers = graph.mapped.into_iter().flatten().collect();
+        joiner.join(task, Choice::Placed(helpers), graph.destinations)
+    };
+    tasks.iter().zip(graphs).map(route).collect()
+}
+
+fn graphs(tasks: &[Task<'_>], view: &View<'_>) -> Vec<Graph> {
+    let mut uploads = Tally::new(view);
+    let graph = |task: &Task<'_>| Graph {
+        free: Vec::new(),
+        mapped: vec![None; task.helper_count],
+        destinations: Vec::new(),
+    };
+    let mut graphs: Vec<Graph> = tasks.iter().map(graph).collect();
+    // Repairs with few helpers are local and leave the code no choice: they are counted first.
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&index| tasks[index].helper_count);
+    order
+        .into_iter()
+        .for_each(|index| graphs[index].free = free_nodes(&tasks[index], &mut uploads));
+    graphs
+}
+
+/// The nodes that vertices may go to: the stripe's, or those that the code chooses.
+fn free_nodes(task: &Task<'_>, uploads: &mut Tally) -> Vec<Helper> {
+    if task.takes_any() {
+        return task.candidates.clone();
+    }
+    let mut candidates = task.candidates.clone();
+    sort_by_uploads(&mut candidates, uploads, task.job.chunk_bytes);
+    let helpers = task.choose_helpers(&candidates);
+    for (helper, up_bytes) in helpers.iter().zip(gathered_bytes(task, &helpers)) {
+        uploads.add(helper.1, &NodeLoad { up_bytes, ..NodeLoad::default() });
+    }
+    helpers
+}
+
+fn map_relays(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally) {
+    let mut relays: Vec<Vertex> = Vec::new();
+    for (index, task) in tasks.iter().enumerate() {
+        let vertex = |place| Vertex { bytes: received(task, place), task: index, place };
+        relays.extend((0..task.helper_count).map(vertex).filter(|vertex| vertex.bytes > 0));
+    }
+    relays.sort_by_key(|vertex| std::cmp::Reverse(vertex.bytes));
+    for Vertex { bytes, task, place } in relays {
+        let up_bytes = tasks[task].job.chunk_bytes;
+        let graph = &mut graphs[task];
+        let seconds = |(_, node): &Helper| {
+            let ports = tally.node(*node);
+            (ports.down.seconds_with(bytes), ports.up.seconds_with(up_bytes))
+        };
+        let least = least_by(&graph.free, seconds);
+        let helper = graph.free.remove(least);
+        tally.add(helper.1, &NodeLoad { up_bytes, down_bytes: bytes, ..NodeLoad::default() });
+        graph.mapped[place] = Some(helper);
+    }
+}
+
+fn map_roots(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally, view: &View<'_>) {
+    let mut roots: Vec<Vertex> = (0..tasks.len())
+        .map(|task| {
+            let place = tasks[task].helper_count;
+            Vertex { bytes: received(&tasks[task], place), task, place }
+        })
+        .collect();
+    roots.sort_by_key(|vertex| std::cmp::Reverse(vertex.bytes));
+    // Nodes stay ranked from one root to the next, so they are as if each brought the usual.
+    let usual_bytes = roots.get(roots.len() / 2).map_or(0, |vertex| vertex.bytes);
+    let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
+    let mut ranked = Destinations::new(view, |node| key(tally, node));
+    for Vertex { bytes, task, .. } in roots {
+        let (task, graph) = (&tasks[task], &mut graphs[task]);
+        graph.destinations = ranked.choose(task);
+        for (at, &node) in graph.destinations.iter().enumerate() {
+            let down_bytes = if at == 0 { bytes } else { task.job.chunk_bytes };
+            let up_bytes = if at == 0 { task.forwarded_bytes() } else { 0 };
+            tally.add(node, &NodeLoad { up_bytes, down_bytes, ..NodeLoad::default() });
+            ranked.set(node, key(tally, node));
+        }
+    }
+}
+
+fn map_leaves(task: &Task<'_>, graph: &mut Graph, tally: &mut Tally) {
+    sort_by_uploads(&mut graph.free, tally, task.job.chunk_bytes);
+    let mut leaves = graph.free.iter().copied();
+    let unmapped = graph.mapped.iter_mut().filter(|place| place.is_none());
+    let mapped: Vec<Helper> =
+        unmapped.zip(&mut leaves).map(|(place, leaf)| *place.insert(leaf)).collect();
+    let sent = match task.flow {
+        Flow::Gather => gathered_bytes(task, &mapped),
+        _ => vec![task.job.chunk_bytes; mapped.len()],
+    };
+    for ((_, node), up_bytes) in mapped.into_iter().zip(sent) {
+        tally.add(node, &NodeLoad { up_bytes, ..NodeLoad::default() });
+    }
+}
+
+/// What the vertex in `place` receives.
+fn received(task: &Task<'_>, place: usize) -> u64 {
+    match task.flow {
+        Flow::Gather if place == task.helper_count => task.gathered_total(),
+        _ => task.received(place) * task.job.chunk_bytes,
+    }
+}
+
+/// Those who would be done first with so much more come first.
+fn sort_by_uploads(helpers: &mut [Helper], tally: &Tally, more_bytes: u64) {
+    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(more_bytes);
+    helpers.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+}
+
+/// The index of the helper with the least key; of equals the first.
+fn least_by(helpers: &[Helper], key: impl Fn(&Helper) -> (f64, f64)) -> usize {
+    let keys = helpers.iter().map(key).enumerate();
+    let least = keys.reduce(|best, next| if next.1 < best.1 { next } else { best });
+    least.expect("a graph has no more vertices than its stripe has nodes").0
+}
