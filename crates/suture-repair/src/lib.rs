@@ -6,6 +6,8 @@
 //! (`agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator commits its
 //! location.
 //!
+//! What went in and came out can be written down and replayed (`transcript`).
+//!
 //! No clock, no IO, no threads, no log, no ambient randomness: time and seeds are parameters,
 //! effects are values. The same code runs in the simulator and in production.
 #![forbid(unsafe_code)]
@@ -32,4 +34,5 @@ pub mod role;
 pub mod schedule;
 pub mod stripe;
 pub mod time;
+pub mod transcript;
 pub mod wire;

@@ -1,0 +1,281 @@
+//! The coordinator's configuration, inputs and outputs as lines.
+//!
+//! Place: beside the whole life of a repair: failure -> ... -> stripe healthy.
+//! An input's line begins with its time. Outputs are written and never read: a replay makes them
+//! anew and compares lines. What several agents are told in one go is one line with all of them.
+
+use crate::cluster::{Cluster, Core, Node};
+use crate::coordinator::{Config, Coordinator};
+use crate::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
+use crate::id::{ChunkCopy, NodeId};
+use crate::message::ToAgent;
+use crate::stripe::{Stripe, StripeMap};
+use crate::time::Time;
+use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
+use crate::transcript::value::YesNo;
+
+/// What a coordinator begins with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beginning {
+    config: Option<Config>,
+    cluster: Cluster,
+    stripes: Vec<Stripe>,
+}
+
+/// The lines before the first input: all that a coordinator is made from.
+pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap) -> String {
+    let mut text = super::first_line(super::Kind::Coordinator) + "\n";
+    let mut add = |line: &mut LineWriter| {
+        text += &std::mem::take(line).finish();
+        text.push('\n');
+    };
+    let line = &mut LineWriter::default();
+    line.word("coordinator").field("epoch", &config.epoch).field("policy", &config.policy);
+    line.field("seed", &config.seed).field("paused", &YesNo(config.paused));
+    add(line.word("failed").list(&config.failed).value(&config.timers));
+    if !cluster.racks.is_empty() {
+        add(line.word("racks").list(&cluster.racks));
+    }
+    if let Some(core) = &cluster.core {
+        add(line.word("core").field("up", &core.rack_uplink).field("down", &core.rack_downlink));
+    }
+    for (id, node) in cluster.ids().zip(&cluster.nodes) {
+        add(line.field("node", &id).value(node));
+    }
+    for stripe in stripes.iter() {
+        add(line.field("stripe", stripe));
+    }
+    add(line.field("start", &now));
+    text
+}
+
+impl Beginning {
+    /// Takes one line of the header.
+    pub fn read(&mut self, line: &mut LineReader<'_>) -> Result<(), TextError> {
+        let error = line.error("a line of a coordinator's header");
+        match line.word()? {
+            "coordinator" => self.config = Some(config(line)?),
+            "racks" => self.cluster.racks = line.list()?,
+            "core" => {
+                let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
+                self.cluster.core = Some(Core { rack_uplink, rack_downlink });
+            }
+            "node" => {
+                let next = self.cluster.nodes.len();
+                line.leaf(&format!("n{next}"), |word| (word == format!("n{next}")).then_some(()))?;
+                self.cluster.nodes.push(line.value()?);
+            }
+            "stripe" => self.stripes.push(line.value()?),
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The coordinator; nothing while its configuration is not known.
+    pub fn start(self, now: Time) -> Option<Coordinator> {
+        let stripes = StripeMap::new(self.stripes);
+        Some(Coordinator::new(now, self.config?, self.cluster, stripes))
+    }
+}
+
+fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
+    let (epoch, policy) = (line.field("epoch")?, line.field("policy")?);
+    let (seed, YesNo(paused)) = (line.field("seed")?, line.field("paused")?);
+    line.expect("failed")?;
+    let failed = line.list()?;
+    Ok(Config { epoch, policy, seed, paused, failed, timers: line.value()? })
+}
+
+impl Textual for Timers {
+    fn write(&self, line: &mut LineWriter) {
+        line.field("suspect", &self.suspect_after).field("dead", &self.dead_after);
+        line.field("grace", &self.start_grace).field("stall", &self.stall_after);
+        line.field("commit", &self.commit_retry);
+        line.field("retry", &self.retry_first).field("to", &self.retry_max);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Timers, TextError> {
+        Ok(Timers {
+            suspect_after: line.field("suspect")?,
+            dead_after: line.field("dead")?,
+            start_grace: line.field("grace")?,
+            stall_after: line.field("stall")?,
+            commit_retry: line.field("commit")?,
+            retry_first: line.field("retry")?,
+            retry_max: line.field("to")?,
+        })
+    }
+}
+
+impl Textual for Input {
+    fn write(&self, line: &mut LineWriter) {
+        match self {
+            Input::NodeAdded { id, node, rack } => {
+                line.word("added").field("node", id).value(node).option("in", rack.as_ref())
+            }
+            Input::Agent { node, message } => line.field("agent", node).value(message),
+            Input::AgentLost(node) => line.field("lost", node),
+            Input::StripesReserved { below, writing } => {
+                line.word("reserved").field("below", below).word("writing").list(writing)
+            }
+            Input::StripeAdded(stripe) => line.word("added").field("stripe", stripe),
+            Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
+            Input::ChunkSuspected { node, copy } => {
+                line.word("suspected").field("chunk", copy).field("on", node)
+            }
+            Input::Committed { repair, stripe } => {
+                line.word("committed").field("repair", repair).field("stripe", stripe)
+            }
+            Input::CommitRefused { repair, stripe } => line
+                .word("commit-refused")
+                .field("repair", repair)
+                .option("stripe", stripe.as_ref()),
+            Input::Operator(command) => line.field("operator", command),
+            Input::Tick => line.word("tick"),
+        };
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Input, TextError> {
+        let error = line.error("an input of a coordinator");
+        Ok(match line.word()? {
+            "added" if line.take("stripe") => Input::StripeAdded(line.value()?),
+            "added" => {
+                let (id, node): (NodeId, Node) = (line.field("node")?, line.value()?);
+                Input::NodeAdded { id, node, rack: line.option("in")? }
+            }
+            "agent" => Input::Agent { node: line.value()?, message: line.value()? },
+            "lost" => Input::AgentLost(line.value()?),
+            "reserved" => {
+                let below = line.field("below")?;
+                line.expect("writing")?;
+                Input::StripesReserved { below, writing: line.list()? }
+            }
+            "removed" => Input::StripeRemoved(line.field("stripe")?),
+            "suspected" => {
+                let copy: ChunkCopy = line.field("chunk")?;
+                Input::ChunkSuspected { copy, node: line.field("on")? }
+            }
+            "committed" => {
+                Input::Committed { repair: line.field("repair")?, stripe: line.field("stripe")? }
+            }
+            "commit-refused" => Input::CommitRefused {
+                repair: line.field("repair")?,
+                stripe: line.option("stripe")?,
+            },
+            "operator" => Input::Operator(line.value()?),
+            "tick" => Input::Tick,
+            _ => return Err(error),
+        })
+    }
+}
+
+impl Textual for Command {
+    fn write(&self, line: &mut LineWriter) {
+        match self {
+            Command::FailNode(node) => line.word("fails").value(node),
+            Command::ReturnNode(node) => line.word("returns").value(node),
+            Command::Pause => line.word("pauses"),
+            Command::Resume => line.word("resumes"),
+            Command::Cancel => line.word("cancels"),
+        };
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Command, TextError> {
+        let error = line.error("a command");
+        Ok(match line.word()? {
+            "fails" => Command::FailNode(line.value()?),
+            "returns" => Command::ReturnNode(line.value()?),
+            "pauses" => Command::Pause,
+            "resumes" => Command::Resume,
+            "cancels" => Command::Cancel,
+            _ => return Err(error),
+        })
+    }
+}
+
+/// The lines of what one input gave.
+pub fn output_lines(outputs: &[Output]) -> Vec<String> {
+    let message = |output: &Output| match output {
+        Output::Send { message, .. } => Some(message.clone()),
+        Output::Commit(_) | Output::Report(_) => None,
+    };
+    let same = |a: &Output, b: &Output| message(a).is_some() && message(a) == message(b);
+    outputs.chunk_by(same).map(output_line).collect()
+}
+
+/// One output, or what several agents are told alike.
+fn output_line(outputs: &[Output]) -> String {
+    let mut line = LineWriter::default();
+    match &outputs[0] {
+        Output::Send { message, .. } => told(&mut line, outputs, message),
+        Output::Commit(Commit { repair, copy, node, generation }) => {
+            line.word("commit").field("chunk", copy).field("on", node);
+            line.field("at generation", generation).field("repair", repair);
+        }
+        Output::Report(report) => self::report(line.word("report"), report),
+    }
+    line.finish()
+}
+
+fn told(line: &mut LineWriter, outputs: &[Output], message: &ToAgent) {
+    let to = |output: &Output| match output {
+        Output::Send { to, .. } => Some(format!("n{}", to.0)),
+        Output::Commit(_) | Output::Report(_) => None,
+    };
+    let everyone: Vec<String> = outputs.iter().filter_map(to).collect();
+    line.word("->").word(everyone.join(", ")).value(message);
+}
+
+fn report(line: &mut LineWriter, report: &Report) {
+    match report {
+        Report::Node { node, health, chunks } => {
+            line.field("node", node).word("is").word(health);
+            if *chunks > 0 {
+                line.field("chunks lost", chunks);
+            }
+        }
+        Report::ChunkLost { node, copy, fault } => {
+            line.field("chunk", copy).field("on", node).word("is").word(fault);
+        }
+        Report::Planned { chunks, max_load_seconds } => {
+            line.field("planned chunks", chunks)
+                .word(format!("in {max_load_seconds:.6}s at least"));
+        }
+        Report::Started { repair, plan } => {
+            // The rest of the plan stands in the dispatch.
+            line.field("started repair", repair).field("of stripe", &plan.stripe);
+        }
+        Report::Replaced { repair, by } => {
+            line.field("replaced repair", repair).field("by", by);
+        }
+        Report::Committed { repair, copy, node, bytes } => {
+            line.field("committed repair", repair).field("chunk", copy);
+            line.field("on", node).field("bytes", bytes);
+        }
+        Report::Failed { repair, node, why } => {
+            line.field("failed repair", repair).option("by", node.as_ref()).value(why);
+        }
+        Report::Blocked { stripe, why } => blocked(line.field("blocked stripe", stripe), why),
+        Report::Healthy(stripe) => {
+            line.field("healthy stripe", stripe);
+        }
+        Report::Excess { node, copy } => {
+            line.field("excess chunk", copy).field("on", node);
+        }
+    }
+}
+
+fn blocked(line: &mut LineWriter, why: &Blocked) {
+    match why {
+        Blocked::Plan(error) => line.word(format!("no plan: {error}").replace('\n', " ")),
+        Blocked::Silent { needed, up } => {
+            line.word("silent").field("needed", needed).field("up", up)
+        }
+        Blocked::Pool { node, needed, pool } => {
+            line.field("pool of", node).field("needed", needed).field("pool", pool)
+        }
+        Blocked::Failing { attempts, why } => {
+            line.field("failing attempts", attempts).word("last").value(why)
+        }
+    };
+}

@@ -1,0 +1,475 @@
+//! Transcripts read back as they were written, and the golden ones in `testdata` are what the
+//! machines do today. `SUTURE_BLESS=1 cargo test -p suture-repair --test transcripts` writes their
+//! outputs anew; the difference is for a person to judge.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+use suture_repair::agent::{self, SliceId};
+use suture_repair::cluster::{Node, Rate};
+use suture_repair::event::{self, Command};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
+};
+use suture_repair::message::{
+    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+};
+use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
+use suture_repair::planner::Abilities;
+use suture_repair::random::Random;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::time::Time;
+use suture_repair::transcript::line::{LineReader, Textual};
+use suture_repair::transcript::{ReplayError, bless, input_line, replay};
+
+/// Random inputs of each machine that are written and read back.
+const INPUTS: usize = 4000;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
+fn goldens() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder()).expect("the golden transcripts");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+#[test]
+fn golden_transcripts_are_what_the_machines_do() {
+    for path in goldens() {
+        let text = read(&path);
+        if std::env::var_os("SUTURE_BLESS").is_some() {
+            let blessed = bless(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+            std::fs::write(&path, blessed).expect("the folder can be written");
+        } else if let Err(why) = replay(&text) {
+            panic!("{}: {why}\nSUTURE_BLESS=1 writes what is so now", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_changed_output_is_found_where_it_is() {
+    let path = folder().join("coordinator-node-dies.txt");
+    let text = read(&path);
+    let at = text.lines().position(|line| line.starts_with("  commit")).expect("a commit");
+    let change = |change: &dyn Fn(&str) -> Vec<String>| -> ReplayError {
+        let lines = text.lines().enumerate();
+        let changed = lines.flat_map(|(i, line)| match i == at {
+            true => change(line),
+            false => vec![line.to_string()],
+        });
+        let changed: Vec<String> = changed.collect();
+        replay(&(changed.join("\n") + "\n")).expect_err("it was changed")
+    };
+    let other = change(&|line| vec![line.replace("generation 1", "generation 9")]);
+    let ReplayError::Different(other) = other else { panic!("{other}") };
+    assert_eq!(other.line, at + 1);
+    assert!(other.expected.expect("a line").contains("generation 9"));
+    assert!(other.got.expect("a line").contains("generation 1"));
+    let less = change(&|_| vec![]);
+    assert!(matches!(less, ReplayError::Different(d) if d.got.is_some()));
+    let more = change(&|line| vec![line.to_string(), "  forget everything".to_string()]);
+    assert!(matches!(more, ReplayError::Different(d) if d.line == at + 2));
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_replayed_as_far_as_it_goes() {
+    let text = read(&folder().join("agent-destination.txt"));
+    let cut = &text[..text.trim_end().rfind('\n').expect("lines") + 1];
+    assert!(replay(cut).is_err(), "an output is missing");
+    assert!(replay(cut.trim_end()).is_ok(), "the end of the file is missing");
+}
+
+#[test]
+fn what_is_no_transcript_is_refused_with_its_line() {
+    let cases = [
+        ("", 0),
+        ("suture-transcript-2 agent\n", 1),
+        ("suture-transcript-1 cluster\n", 1),
+        ("suture-transcript-1 agent\nstart 0s\n", 2),
+        ("suture-transcript-1 agent\nagent 3\n", 2),
+        ("suture-transcript-1 coordinator\n# no more\n", 2),
+    ];
+    for (text, at) in cases {
+        let why = replay(text).expect_err(text);
+        assert!(
+            matches!(&why, ReplayError::Malformed { line, .. } if *line == at),
+            "{text}: {why}"
+        );
+    }
+}
+
+#[test]
+fn lines_of_any_bytes_are_refused_or_understood_but_never_panic() {
+    let mut random = Random::new(5);
+    let lines: Vec<String> = goldens()
+        .iter()
+        .flat_map(|path| read(path).lines().map(str::to_string).collect::<Vec<_>>())
+        .collect();
+    for _ in 0..20_000 {
+        let mut line = random.choose(&lines).clone().into_bytes();
+        for _ in 0..random.between(1, 3) {
+            let at = random.index(line.len() + 1);
+            match random.below(3) {
+                0 => line.insert(at, *random.choose(b"[],\"\\@#.:/> 09nxs")),
+                1 if at < line.len() => drop(line.remove(at)),
+                _ => line.truncate(at),
+            }
+        }
+        let line = String::from_utf8_lossy(&line);
+        let _ = LineReader::new(&line).value::<Time>();
+        let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
+        let _ = LineReader::new(rest).value::<event::Input>();
+        let _ = LineReader::new(rest).value::<agent::Input>();
+        let _ = LineReader::new(rest).value::<Stripe>();
+    }
+}
+
+/// Writes an input with its time, reads it back, and compares all of it.
+fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
+    let now = Time { ns: random.next_u64() >> random.below(60) };
+    let text = input_line(now, input);
+    let mut line = LineReader::new(&text);
+    let (at, read): (Time, T) = line
+        .value()
+        .and_then(|at| Ok((at, line.value()?)))
+        .unwrap_or_else(|why| panic!("{why} in {text}"));
+    line.end().unwrap_or_else(|why| panic!("{why} in {text}"));
+    assert_eq!((at, format!("{read:?}")), (now, format!("{input:?}")), "{text}");
+    assert_eq!(text.matches('\n').count(), 1, "{text}");
+}
+
+#[test]
+fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
+    let (mut random, mut seen) = (Random::new(1), [0; 11]);
+    for _ in 0..INPUTS {
+        let input = coordinator_input(&mut random);
+        seen[coordinator_variant(&input)] += 1;
+        assert_reads_back(&mut random, &input);
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+#[test]
+fn every_input_of_an_agent_reads_back_as_it_was_written() {
+    let (mut random, mut seen) = (Random::new(2), [0; 16]);
+    for _ in 0..INPUTS {
+        let input = agent_input(&mut random);
+        seen[agent_variant(&input)] += 1;
+        assert_reads_back(&mut random, &input);
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+/// A new variant has to be counted here, and then made below.
+fn coordinator_variant(input: &event::Input) -> usize {
+    match input {
+        event::Input::NodeAdded { .. } => 0,
+        event::Input::Agent { .. } => 1,
+        event::Input::AgentLost(_) => 2,
+        event::Input::StripesReserved { .. } => 3,
+        event::Input::StripeAdded(_) => 4,
+        event::Input::StripeRemoved(_) => 5,
+        event::Input::ChunkSuspected { .. } => 6,
+        event::Input::Committed { .. } => 7,
+        event::Input::CommitRefused { .. } => 8,
+        event::Input::Operator(_) => 9,
+        event::Input::Tick => 10,
+    }
+}
+
+/// Likewise.
+fn agent_variant(input: &agent::Input) -> usize {
+    match input {
+        agent::Input::Connected { .. } => 0,
+        agent::Input::Disconnected => 1,
+        agent::Input::Message(_) => 2,
+        agent::Input::Granted { .. } => 3,
+        agent::Input::SliceArrived { .. } => 4,
+        agent::Input::SliceRead { .. } => 5,
+        agent::Input::SliceKept { .. } => 6,
+        agent::Input::SliceLeft(_) => 7,
+        agent::Input::WriteFailed { .. } => 8,
+        agent::Input::Prepared { .. } => 9,
+        agent::Input::Published { .. } => 10,
+        agent::Input::PeerLost(_) => 11,
+        agent::Input::Listed { .. } => 12,
+        agent::Input::Checked { .. } => 13,
+        agent::Input::Found { .. } => 14,
+        agent::Input::Tick => 15,
+    }
+}
+
+fn coordinator_input(random: &mut Random) -> event::Input {
+    use event::Input;
+    match random.below(11) {
+        0 => Input::NodeAdded {
+            id: node(random),
+            node: cluster_node(random),
+            rack: maybe(random, text),
+        },
+        1 => Input::Agent { node: node(random), message: from_agent(random) },
+        2 => Input::AgentLost(node(random)),
+        3 => Input::StripesReserved {
+            below: StripeId(number(random)),
+            writing: some(random, stripe_id),
+        },
+        4 => Input::StripeAdded(stripe(random)),
+        5 => Input::StripeRemoved(stripe_id(random)),
+        6 => Input::ChunkSuspected { node: node(random), copy: copy(random) },
+        7 => Input::Committed { repair: repair(random), stripe: stripe(random) },
+        8 => Input::CommitRefused { repair: repair(random), stripe: maybe(random, stripe) },
+        9 => Input::Operator(match random.below(5) {
+            0 => Command::FailNode(node(random)),
+            1 => Command::ReturnNode(node(random)),
+            2 => Command::Pause,
+            3 => Command::Resume,
+            _ => Command::Cancel,
+        }),
+        _ => Input::Tick,
+    }
+}
+
+fn agent_input(random: &mut Random) -> agent::Input {
+    use agent::Input;
+    let (from, repair) = (node(random), repair(random));
+    match random.below(16) {
+        0 => Input::Connected { epoch: random.next_u64() as u32 },
+        1 => Input::Disconnected,
+        2 => Input::Message(to_agent(random)),
+        3 => Input::Granted {
+            from,
+            repair,
+            lane: lane_number(random),
+            upto: random.next_u64() as u32,
+        },
+        4 => Input::SliceArrived { from, id: slice(random) },
+        5 => Input::SliceRead { id: slice(random), result: result(random, failure) },
+        6 => Input::SliceKept { from, id: slice(random) },
+        7 => Input::SliceLeft(slice(random)),
+        8 => Input::WriteFailed { repair, why: failure(random) },
+        9 => Input::Prepared { repair, result: result(random, failure) },
+        10 => Input::Published { repair, result: result(random, failure) },
+        11 => Input::PeerLost(from),
+        12 => Input::Listed { copies: some(random, copy), free_bytes: number(random) },
+        13 => Input::Checked { check: check(random), result: result(random, copy_fault) },
+        14 => Input::Found { copy: copy(random), fault: copy_fault(random) },
+        _ => Input::Tick,
+    }
+}
+
+fn to_agent(random: &mut Random) -> ToAgent {
+    let repair = repair(random);
+    match random.below(8) {
+        0 => ToAgent::Dispatch(Box::new(task(random))),
+        1 => ToAgent::Cancel(repair),
+        2 => ToAgent::Release { repair, lane: lane_number(random), child: node(random) },
+        3 => ToAgent::Hold { repair, held: random.per_mille(500) },
+        4 => ToAgent::Forget(repair),
+        5 => ToAgent::Check(check(random)),
+        6 => ToAgent::Delete { epoch: random.next_u64() as u32, copy: copy(random) },
+        _ => ToAgent::List,
+    }
+}
+
+fn from_agent(random: &mut Random) -> FromAgent {
+    let repair = repair(random);
+    match random.below(7) {
+        0 => FromAgent::Hello(Hello {
+            incarnation: random.next_u64(),
+            abilities: abilities(random),
+            pool_bytes: number(random),
+            free_bytes: number(random),
+        }),
+        1 => FromAgent::Inventory(some(random, copy)),
+        2 => FromAgent::Heartbeat(Heartbeat {
+            incarnation: random.next_u64(),
+            free_bytes: number(random),
+            running: some(random, |r| (self::repair(r), number(r))),
+            arrived: some(random, |r| (self::repair(r), lane_number(r), node(r))),
+        }),
+        3 => FromAgent::Stored { repair, copy: copy(random) },
+        4 => FromAgent::Failed { repair, why: failure(random) },
+        5 => FromAgent::Verified(check(random)),
+        _ => FromAgent::Bad { copy: copy(random), fault: copy_fault(random) },
+    }
+}
+
+fn failure(random: &mut Random) -> Failure {
+    const REFUSALS: [Refusal; 5] = [
+        Refusal::Ability,
+        Refusal::InvalidPlan,
+        Refusal::NotAParticipant,
+        Refusal::StaleEpoch,
+        Refusal::CannotContinue,
+    ];
+    match random.below(8) {
+        0 => Failure::Source { copy: copy(random), fault: copy_fault(random) },
+        1 => Failure::PeerLost(node(random)),
+        2 => Failure::NoSpace,
+        3 => Failure::NoBuffers { needed: number(random), free: number(random) },
+        4 => Failure::ProofFailed { expected: crc(random), found: crc(random) },
+        5 => Failure::Stalled,
+        6 => Failure::Refused(*random.choose(&REFUSALS)),
+        _ => Failure::Disk(text(random)),
+    }
+}
+
+fn task(random: &mut Random) -> Task {
+    Task {
+        repair: repair(random),
+        stripe: stripe(random),
+        plan: plan(random),
+        slice_bytes: random.next_u64() as u32,
+        window: random.next_u64() as u32,
+        gated: random.per_mille(500),
+        continues: maybe(random, repair),
+    }
+}
+
+fn plan(random: &mut Random) -> Plan {
+    Plan {
+        stripe: stripe_id(random),
+        lost: some(random, chunk),
+        destinations: some(random, |r| (chunk(r), node(r))).into_iter().collect::<BTreeMap<_, _>>(),
+        start: match random.below(4) {
+            0 => Start::After(some(random, |r| r.index(9))),
+            1 => Start::Slot(random.next_u64() as u32),
+            2 => Start::Wave(random.next_u64() as u32),
+            _ => Start::Now,
+        },
+        range: range(random),
+        period: maybe(random, number),
+        lanes: some(random, |r| Lane {
+            range: range(r),
+            lost: some(r, chunk),
+            mode: *r.choose(&[Mode::Streamed, Mode::Stored]),
+            decoder: maybe(r, node),
+            scheme: maybe(r, |r| SchemeId(r.next_u64() as u32)),
+            edges: some(r, |r| Edge {
+                child: node(r),
+                parent: node(r),
+                bytes: number(r),
+                carries: *r.choose(&Carries::ALL),
+            }),
+        }),
+    }
+}
+
+fn stripe(random: &mut Random) -> Stripe {
+    let codes = ["rs(2,1)", "rs(10,4)", "lrc(4,2,2)", "clay(4,2,5)", "butterfly(3)"];
+    Stripe {
+        id: stripe_id(random),
+        code: random.choose(&codes).parse().expect("a code"),
+        chunk_bytes: number(random),
+        generation: Generation(number(random)),
+        chunks: some(random, |r| ChunkRecord {
+            node: maybe(r, node),
+            stamp: stamp(r),
+            crc: crc(r),
+        }),
+    }
+}
+
+fn cluster_node(random: &mut Random) -> Node {
+    Node {
+        rack: maybe(random, |r| RackId(r.below(9) as u32)),
+        downlink: rate(random),
+        disk_read: maybe(random, rate),
+        disk_write: maybe(random, rate),
+        foreground_uplink: rate(random),
+        foreground_downlink: rate(random),
+        ..Node::new(text(random), rate(random))
+    }
+}
+
+fn rate(random: &mut Random) -> Rate {
+    let odd = [0.0, 1e-9, 1.25e8, f64::INFINITY, 0.1, f64::MAX];
+    Rate(if random.per_mille(500) { *random.choose(&odd) } else { random.unit() * 1e9 })
+}
+
+fn abilities(random: &mut Random) -> Abilities {
+    Abilities {
+        partial: random.per_mille(500),
+        combined: random.per_mille(500),
+        traces: random.per_mille(500),
+        finished: random.per_mille(500),
+    }
+}
+
+fn text(random: &mut Random) -> String {
+    let letters = ['a', ' ', '"', '\\', '\n', '[', ']', ',', '\u{1f}', 'é', '漢', '#', '/', '\''];
+    (0..random.below(8)).map(|_| *random.choose(&letters)).collect()
+}
+
+fn check(random: &mut Random) -> Check {
+    Check { copy: copy(random), excess: maybe(random, |r| (node(r), copy(r))) }
+}
+
+fn copy(random: &mut Random) -> ChunkCopy {
+    ChunkCopy { stripe: stripe_id(random), chunk: chunk(random), stamp: stamp(random) }
+}
+
+fn copy_fault(random: &mut Random) -> CopyFault {
+    *random.choose(&[CopyFault::Missing, CopyFault::Corrupt])
+}
+
+fn stamp(random: &mut Random) -> Stamp {
+    Stamp(maybe(random, repair).map_or(0, |repair| repair.0))
+}
+
+fn slice(random: &mut Random) -> SliceId {
+    SliceId { repair: repair(random), lane: lane_number(random), slice: random.next_u64() as u32 }
+}
+
+fn lane_number(random: &mut Random) -> u16 {
+    random.next_u64() as u16
+}
+
+fn crc(random: &mut Random) -> u32 {
+    random.next_u64() as u32
+}
+
+fn range(random: &mut Random) -> Range {
+    Range { from: number(random), to: number(random) }
+}
+
+fn node(random: &mut Random) -> NodeId {
+    NodeId(random.next_u64() as u32)
+}
+
+fn chunk(random: &mut Random) -> ChunkIndex {
+    ChunkIndex(random.next_u64() as u8)
+}
+
+fn stripe_id(random: &mut Random) -> StripeId {
+    StripeId(number(random))
+}
+
+fn repair(random: &mut Random) -> RepairId {
+    RepairId(number(random))
+}
+
+/// Small, large, and everything between.
+fn number(random: &mut Random) -> u64 {
+    random.next_u64() >> random.below(64)
+}
+
+fn maybe<T>(random: &mut Random, make: impl FnOnce(&mut Random) -> T) -> Option<T> {
+    random.per_mille(500).then(|| make(random))
+}
+
+fn some<T>(random: &mut Random, make: impl Fn(&mut Random) -> T) -> Vec<T> {
+    (0..random.below(4)).map(|_| make(random)).collect()
+}
+
+fn result<E>(random: &mut Random, make: impl FnOnce(&mut Random) -> E) -> Result<(), E> {
+    maybe(random, make).map_or(Ok(()), Err)
+}
