@@ -30,9 +30,9 @@ pub fn valid() -> Vec<Vec<u8>> {
 /// When a manifest that was read is not written and read back as the same.
 pub fn check(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    match suture::rewrite_manifest(text) {
+    match suture_files::rewrite_manifest(text) {
         Ok(written) => {
-            assert_eq!(suture::rewrite_manifest(&written), Ok(written), "{text}");
+            assert_eq!(suture_files::rewrite_manifest(&written), Ok(written), "{text}");
             true
         }
         Err(reason) => {

@@ -9,13 +9,12 @@ use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use suture_drivers::net::{self, BindError};
+use suture_edge::error::bad_input;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
-
-use crate::net::{self, BindError};
-use crate::outcome::bad_input;
 
 /// Runs `work` to its end, on as many threads as there are processors.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

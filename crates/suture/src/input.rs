@@ -15,16 +15,15 @@ mod placement_file;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use cluster_file::ClusterFile;
+use generated::{Bandwidth, Shape};
 use suture_code::Code;
 use suture_code::code::edit_distance;
+use suture_edge::error::bad_input;
+use suture_edge::units::parse_nonzero_size;
 use suture_repair::cluster::Cluster;
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::planner::Job;
-
-use crate::outcome::bad_input;
-use crate::units::parse_nonzero_size;
-use cluster_file::ClusterFile;
-use generated::{Bandwidth, Shape};
 
 /// The cluster, the stripes and the failure.
 #[derive(clap::Args)]

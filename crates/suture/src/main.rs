@@ -6,7 +6,16 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use suture::{cmd, outcome};
+mod address;
+mod calibrate;
+mod cmd;
+mod daemon;
+mod demo;
+mod input;
+mod moment;
+mod outcome;
+mod output;
+mod progress;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]

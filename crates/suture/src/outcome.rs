@@ -2,8 +2,9 @@
 //!
 //! Place: the last step of every command. Scripts rely on these numbers.
 
-use std::fmt;
 use std::process::ExitCode;
+
+use suture_edge::error::{ErrorKind, kind};
 
 /// A command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +19,6 @@ pub enum Outcome {
     Unrepairable,
 }
 
-/// The user's input is at fault, not the system: status 2.
-#[derive(Debug)]
-pub struct BadInput(String);
-
-impl fmt::Display for BadInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
-/// An error that blames the input. The message names the thing and says what to do.
-pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
-    anyhow::Error::new(BadInput(message.to_string()))
-}
-
 /// Prints what went wrong, once and for all commands, and gives the exit status.
 pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
@@ -43,11 +27,9 @@ pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
         Ok(Outcome::Unrepairable) => ExitCode::from(3),
         Err(error) => {
             eprintln!("suture: {error:#}");
-            let bad_input = error.chain().any(|cause| cause.is::<BadInput>());
-            ExitCode::from(if bad_input || error.downcast_ref::<BadInput>().is_some() {
-                2
-            } else {
-                1
+            ExitCode::from(match kind(&error) {
+                ErrorKind::BadInput => 2,
+                ErrorKind::Failure => 1,
             })
         }
     }

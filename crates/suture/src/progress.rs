@@ -4,6 +4,7 @@
 //! person: not when stderr is no terminal, and not when the command was asked for JSON.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use suture_edge::progress::Step;
 
 use crate::output::Format;
 
@@ -65,9 +66,13 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
-    /// So many bytes more are to be done than was known at the start.
-    pub fn extend(&self, bytes: u64) {
-        self.bar.inc_length(bytes);
+    /// What a library is to call at every step.
+    pub fn listener(&self) -> impl Fn(Step) + Send + Sync + use<> {
+        let bar = self.bar.clone();
+        move |step| match step {
+            Step::Done(bytes) => bar.inc(bytes),
+            Step::Added(bytes) => bar.inc_length(bytes),
+        }
     }
 
     /// Prints a line of the result, on stdout, without tearing the bar.
@@ -78,11 +83,6 @@ impl Progress {
     /// Lets `print` write above the bar without tearing it.
     pub fn above(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
-    }
-
-    /// Prints a line for the user without tearing the bar.
-    pub fn note(&self, line: impl std::fmt::Display) {
-        self.bar.suspend(|| eprintln!("suture: {line}"));
     }
 }
 

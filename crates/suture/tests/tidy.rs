@@ -8,22 +8,38 @@ use std::path::{Path, PathBuf};
 const FILE_LINES_MAX: usize = 800;
 
 /// What each crate of the workspace may use of the others.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("suture-gf", &[]),
     ("suture-code", &["suture-gf"]),
     ("suture-ffi", &["suture-code", "suture-gf"]),
     ("suture-repair", &["suture-code", "suture-gf"]),
     ("suture-sim", &["suture-repair", "suture-code", "suture-gf"]),
-    ("suture", &["suture-sim", "suture-repair", "suture-code", "suture-gf"]),
+    ("suture-edge", &[]),
+    ("suture-files", &["suture-edge", "suture-code", "suture-gf"]),
+    ("suture-drivers", &["suture-edge", "suture-repair", "suture-code", "suture-gf"]),
+    (
+        "suture",
+        &[
+            "suture-files",
+            "suture-drivers",
+            "suture-edge",
+            "suture-sim",
+            "suture-repair",
+            "suture-code",
+        ],
+    ),
 ];
 
-/// Third-party crates that the lower crates may use. The binary's are listed in the workspace.
-const OUTSIDERS: [(&str, &[&str]); 5] = [
+/// Third-party crates that the lower crates may use. Those of the drivers and of the binary are
+/// listed in the workspace.
+const OUTSIDERS: [(&str, &[&str]); 7] = [
     ("suture-gf", &[]),
     ("suture-code", &[]),
     ("suture-ffi", &[]),
     ("suture-repair", &["serde", "serde_json"]),
     ("suture-sim", &[]),
+    ("suture-edge", &["anyhow", "crc-fast"]),
+    ("suture-files", &["anyhow", "crc-fast", "rustix", "serde", "serde_json", "tempfile"]),
 ];
 
 /// What must not appear in the crates that decide, beside what clippy.toml forbids there.

@@ -7,16 +7,16 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto::{NodeStatus, RepairAction, RepairCommand, StatusReply};
+use suture_drivers::object::read::Lookup;
 use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;
 
 use crate::cmd::status;
-use crate::control::client::{Client, refusal};
-use crate::control::proto::{NodeStatus, RepairAction, RepairCommand, StatusReply};
 use crate::demo::processes::{Link, Processes};
 use crate::demo::run::{self, Scenario};
-use crate::object::read::Lookup;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);

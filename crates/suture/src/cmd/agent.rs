@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use suture_drivers::agent::{self, session};
+use suture_drivers::config::{AgentConfig, span};
+use suture_drivers::control::join::{self, Introduction, Welcome};
+use suture_drivers::store::{self, Identity, Store};
+use suture_edge::error::bad_input;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use crate::agent::{self, session};
-use crate::config::{AgentConfig, span};
-use crate::control::join::{self, Introduction, Welcome};
 use crate::daemon;
-use crate::outcome::{Outcome, bad_input};
-use crate::store::{self, Identity, Store};
+use crate::outcome::Outcome;
 
 /// Run an agent: it keeps chunks in its data_dir and takes its part in repairs.
 ///

@@ -3,6 +3,8 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_code::Code;
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_seconds, format_size};
 use suture_repair::policy::Policy;
 use suture_sim::simulate::Overheads;
 use tempfile::TempDir;
@@ -13,9 +15,8 @@ use crate::calibrate::scenario::{ALL, CHUNK_BYTES, Scenario};
 use crate::demo::processes::{Processes, Setting};
 use crate::demo::run;
 use crate::demo::{source, stage};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
-use crate::units::{format_seconds, format_size};
 
 /// Seeds the stored data.
 const SEED: u64 = 1;

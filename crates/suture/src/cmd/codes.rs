@@ -6,14 +6,15 @@
 use anyhow::Result;
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError};
+use suture_drivers::agent::ABILITIES;
+use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{NodeId, RackId, StripeId};
 use suture_repair::plan::load::Load;
 use suture_repair::planner::{Job, PlanError, View, plan};
 use suture_repair::policy::Policy;
 
-use crate::agent::ABILITIES;
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
 mod search;

@@ -3,6 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::control::service::{self, Service};
+use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
+use suture_drivers::coordinator::{Driver, Handle, inbox};
+use suture_drivers::metadata::{Metadata, NodeRecord, Store};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
 use suture_repair::stripe::StripeMap;
@@ -13,12 +18,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::info;
 
-use crate::config::CoordinatorConfig;
-use crate::control::service::{self, Service};
-use crate::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
-use crate::coordinator::{Driver, Handle, inbox};
 use crate::daemon;
-use crate::metadata::{Metadata, NodeRecord, Store};
 use crate::outcome::Outcome;
 
 /// Changes of the truth that the driver may be behind; then commits wait for it.

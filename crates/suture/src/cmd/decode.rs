@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_rate, format_seconds, format_size};
+use suture_files::decode::decode;
+use suture_files::manifest::MANIFEST_NAME;
 
-use crate::offline;
-use crate::offline::decode::decode;
-use crate::offline::manifest::MANIFEST_NAME;
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, line};
 use crate::progress::Progress;
-use crate::units::{format_rate, format_seconds, format_size};
 
 /// Get the file back from an encoded directory, also when chunks are missing or corrupt.
 ///
@@ -33,11 +33,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
-    let manifest = offline::open(&args.directory)?;
+    let manifest = suture_files::open(&args.directory)?;
     let output = resolve_output(&args.directory, &args.output)?;
     let file_bytes = manifest.geometry.file_bytes;
     let progress = Progress::bytes(Format::Text, "decoding", file_bytes);
-    let decoded = decode(&args.directory, &manifest, &output, &progress)?;
+    let decoded = decode(&args.directory, &manifest, &output, &progress.listener())?;
     drop(progress);
     let shown = args.output.display();
     if !decoded.unrepairable.is_empty() {

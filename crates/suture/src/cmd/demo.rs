@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use suture_code::Code;
+use suture_edge::error::bad_input;
+use suture_edge::units::{
+    format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate,
+};
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
@@ -12,9 +16,8 @@ use crate::cmd::codes;
 use crate::demo::processes::{Link, Processes, Setting};
 use crate::demo::run::{self, Measured, Scenario};
 use crate::demo::{source, stage};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
-use crate::units::{format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate};
 
 /// How much is generated when no data is named.
 const GENERATED_BYTES: u64 = 512 << 20;

@@ -9,6 +9,8 @@ mod report;
 mod text;
 
 use anyhow::Result;
+use suture_edge::error::bad_input;
+use suture_edge::units::{parse_nonzero_size, parse_time};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::policy::Policy;
 use suture_sim::durability::chain::Chain;
@@ -19,9 +21,8 @@ use suture_sim::durability::{Effort, Estimate, Method, Model, Repairs, YEAR_SECO
 
 use self::repairs::Repaired;
 use crate::input::{ClusterArgs, Input};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
-use crate::units::{parse_nonzero_size, parse_time};
 
 /// Biased outages of each run: they cost about as much as its mission.
 const OUTAGES_PER_RUN: usize = 8;

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use anyhow::Result;
 use suture_code::Code;
-
-use crate::offline::encode::{Encode, Source};
-use crate::offline::geometry::Geometry;
-use crate::offline::manifest::{MANIFEST_BYTES_MAX, estimated_bytes};
-use crate::outcome::{Outcome, bad_input};
-use crate::output::{Format, counted, line};
-use crate::progress::Progress;
-use crate::units::{
+use suture_edge::error::bad_input;
+use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
+use suture_files::encode::{Encode, Source};
+use suture_files::geometry::Geometry;
+use suture_files::manifest::{MANIFEST_BYTES_MAX, estimated_bytes};
+
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, line};
+use crate::progress::Progress;
 
 /// Encode a file into a directory of data and parity chunks.
 ///
@@ -58,7 +59,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         )));
     }
     let progress = Progress::bytes(Format::Text, "encoding", geometry.file_bytes);
-    Encode { source: &source, geometry, directory: &args.output, progress: &progress }.run()?;
+    Encode { source: &source, geometry, directory: &args.output, progress: &progress.listener() }
+        .run()?;
     drop(progress);
     let seconds = started.elapsed().as_secs_f64();
     line(format_args!(

@@ -9,15 +9,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use suture_drivers::object::read::{Fetched, Lookup, Sink, get};
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_rate, format_seconds, format_size};
 use tempfile::NamedTempFile;
 
-use crate::control::client::CoordinatorAddress;
+use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::object::read::{Fetched, Lookup, Sink, get};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::progress::Progress;
-use crate::units::{format_rate, format_seconds, format_size};
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
@@ -51,11 +52,11 @@ async fn fetch(args: Args) -> Result<Outcome> {
     let lookup = Lookup::of(&mut client, &args.name).await?;
     let progress = Progress::bytes(args.format, "reading", lookup.object.bytes);
     let result = match args.output == Path::new("-") {
-        true => get(&client, lookup, &mut Stdout, &progress).await,
+        true => get(&client, lookup, &mut Stdout, &progress.listener()).await,
         false => {
             let path = target(&args.output, &args.name)?;
             let mut file = NewFile::beside(&path)?;
-            let result = get(&client, lookup, &mut file, &progress).await;
+            let result = get(&client, lookup, &mut file, &progress.listener()).await;
             result.and_then(|fetched| file.publish(&path).map(|()| fetched))
         }
     };

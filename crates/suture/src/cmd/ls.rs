@@ -2,15 +2,16 @@
 
 use anyhow::Result;
 use serde_json::json;
+use suture_drivers::control::client::refusal;
+use suture_drivers::control::{convert, proto};
+use suture_drivers::metadata::Object;
+use suture_edge::units::{format_exact_size, format_size};
 
-use crate::control::client::{CoordinatorAddress, refusal};
-use crate::control::{convert, proto};
+use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::metadata::Object;
 use crate::moment::format_moment;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
-use crate::units::{format_exact_size, format_size};
 
 /// List the objects.
 #[derive(clap::Args)]

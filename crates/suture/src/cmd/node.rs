@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use serde_json::json;
+use suture_drivers::control::client::refusal;
+use suture_drivers::control::proto;
 
 use super::status;
-use crate::control::client::{CoordinatorAddress, refusal};
-use crate::control::proto;
+use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};

@@ -10,6 +10,7 @@ use std::io::Write;
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use suture_edge::error::bad_input;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::id::StripeId;
 use suture_repair::plan::Plan;
@@ -19,7 +20,7 @@ use suture_repair::planner::{Abilities, Batch, Job, PlanError, View, plan};
 use suture_repair::policy::Policy;
 
 use crate::input::{Damage, Input, InputArgs};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
 /// The `format` of a comparison.

@@ -9,16 +9,19 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::json;
 use suture_code::Code;
-
-use crate::control::client::{Client, CoordinatorAddress};
-use crate::daemon;
-use crate::object::write::{Source, Stored, Wish, put};
-use crate::outcome::{Outcome, bad_input};
-use crate::output::{Format, counted, print_json};
-use crate::progress::Progress;
-use crate::units::{
+use suture_drivers::control::client::Client;
+use suture_drivers::object::write::{Source, Stored, Wish, put};
+use suture_edge::error::bad_input;
+use suture_edge::progress::Progress as Listener;
+use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
+
+use crate::address::CoordinatorAddress;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+use crate::progress::Progress;
 
 /// Store a file, a folder, or standard input in the native store.
 ///
@@ -63,12 +66,13 @@ async fn store_all(args: Args, items: Vec<Item>) -> Result<Outcome> {
     let started = Instant::now();
     let mut client = args.coordinator.connect().await?;
     let total = items.iter().map(|item| item.bytes).sum();
-    let progress = Arc::new(Progress::bytes(args.format, "storing", total));
+    let progress = Progress::bytes(args.format, "storing", total);
+    let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
     let mut objects = Vec::new();
     let mut all = Stored::default();
     for item in &items {
         let wish = Wish { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
-        let stored = store(&mut client, &wish, &item.path, &progress).await;
+        let stored = store(&mut client, &wish, &item.path, &listener).await;
         let stored = stored.with_context(|| format!("cannot store '{}'", item.name))?;
         if args.format == Format::Text && items.len() > 1 {
             progress.line(format!("{} ({})", item.name, format_size(stored.bytes)));
@@ -100,7 +104,7 @@ async fn store(
     client: &mut Client,
     wish: &Wish,
     path: &Path,
-    progress: &Arc<Progress>,
+    progress: &Arc<Listener<'static>>,
 ) -> Result<Stored> {
     let source = match path == Path::new("-") {
         true => Source::Stream(Box::new(stdin())),

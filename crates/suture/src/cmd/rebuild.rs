@@ -9,18 +9,18 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 use suture_code::{ChunkIndex, Scheme};
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_rate, format_seconds, format_size};
+use suture_files::directory::DirectoryLock;
+use suture_files::manifest::Manifest;
+use suture_files::method::{self, Wish};
+use suture_files::rebuild::{Rebuild, StripeReport, StripeResult};
+use suture_files::scheme;
+use suture_files::unrepairable::Unrepairable;
 
-use crate::offline;
-use crate::offline::directory::DirectoryLock;
-use crate::offline::manifest::Manifest;
-use crate::offline::method::{self, Wish};
-use crate::offline::rebuild::{Rebuild, StripeReport, StripeResult};
-use crate::offline::scheme;
-use crate::offline::unrepairable::Unrepairable;
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, line, print_json};
 use crate::progress::Progress;
-use crate::units::{format_rate, format_seconds, format_size};
 
 /// Rebuild missing and corrupt chunks of an encoded directory in place.
 ///
@@ -85,7 +85,7 @@ struct UnrepairableReport {
 /// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
-    let manifest = offline::open(&args.directory)?;
+    let manifest = suture_files::open(&args.directory)?;
     let method = match args.method {
         Method::Conventional => method::Method::Conventional,
         Method::Optimal => method::Method::Optimal,
@@ -101,7 +101,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         manifest: &manifest,
         named: &named,
         wish: Wish { method, schemes: &schemes },
-        progress: &progress,
+        progress: &progress.listener(),
         prepared: Mutex::default(),
     };
     let results = rebuild.run();

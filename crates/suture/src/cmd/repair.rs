@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto::{self, RepairAction};
+use suture_edge::units::{format_seconds, format_size};
 
 use super::status;
-use crate::control::client::{Client, CoordinatorAddress, refusal};
-use crate::control::proto::{self, RepairAction};
+use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::progress::Progress;
-use crate::units::{format_seconds, format_size};
 
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 use serde_json::json;
+use suture_drivers::control::client::refusal;
+use suture_drivers::control::proto;
+use suture_edge::units::format_size;
 
-use crate::control::client::{CoordinatorAddress, refusal};
-use crate::control::proto;
+use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
-use crate::units::format_size;
 
 /// Remove objects, at once and for good. Their chunks follow as the agents are told.
 #[derive(clap::Args)]

@@ -15,6 +15,7 @@ mod timeline;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use suture_edge::error::bad_input;
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::event::Blocked;
@@ -33,7 +34,7 @@ use self::straggler::StragglerArg;
 use self::timeline::BUCKETS;
 use super::plan::{cpu_ns, outcome};
 use crate::input::{Damage, Input, InputArgs};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
 /// Seconds of a drawn trace: longer than most repairs, short enough to draw at once.

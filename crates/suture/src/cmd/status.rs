@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use comfy_table::ColumnConstraint;
 use serde_json::{Value, json};
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto;
+use suture_edge::units::{format_rate, format_seconds, format_size};
 
-use crate::control::client::{Client, CoordinatorAddress, refusal};
-use crate::control::proto;
+use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
-use crate::units::{format_rate, format_seconds, format_size};
 
 /// Rows of a list that a person reads; the rest is counted.
 const ROWS_SHOWN: usize = 10;

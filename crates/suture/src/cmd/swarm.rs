@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
+use suture_edge::error::bad_input;
 use suture_sim::disk::Nets;
 use suture_sim::fault::{Coverage, Kind};
 use suture_sim::swarm::{self, Verdict};
 
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
 use crate::progress::Progress;
 

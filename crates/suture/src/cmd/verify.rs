@@ -6,15 +6,14 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use suture_code::Code;
+use suture_edge::units::{format_rate, format_seconds, format_size};
+use suture_files::chunk::ChecksumFile;
+use suture_files::manifest::Manifest;
+use suture_files::verify::{StripeVerdict, extra_files, verify};
 
-use crate::offline;
-use crate::offline::chunk::ChecksumFile;
-use crate::offline::manifest::Manifest;
-use crate::offline::verify::{StripeVerdict, extra_files, verify};
 use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, line, print_json};
 use crate::progress::Progress;
-use crate::units::{format_rate, format_seconds, format_size};
 
 /// Read every chunk of an encoded directory and list what is missing or bad.
 ///
@@ -69,12 +68,12 @@ struct BadChecksumFile {
 /// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
-    let manifest = offline::open(&args.directory)?;
+    let manifest = suture_files::open(&args.directory)?;
     let shown = args.directory.display();
     let extra_files =
         extra_files(&args.directory, &manifest).with_context(|| format!("cannot list {shown}"))?;
     let progress = Progress::bytes(args.format, "verifying", manifest.geometry.stored_bytes());
-    let verdicts = verify(&args.directory, &manifest, &progress);
+    let verdicts = verify(&args.directory, &manifest, &progress.listener());
     drop(progress);
     let report = Report::of(&manifest, &verdicts, extra_files, started.elapsed().as_secs_f64());
     match args.format {

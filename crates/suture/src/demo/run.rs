@@ -10,17 +10,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use suture_code::{ChunkIndex, Code};
+use suture_drivers::control::client::{self, Client};
+use suture_drivers::control::proto::{NodeStatus, StatusReply};
+use suture_drivers::object::{read, write};
+use suture_edge::progress::Progress as Listener;
+use suture_edge::units::{format_seconds, format_size};
 use tempfile::TempDir;
 
 use super::processes::{Processes, Setting};
 use super::source::Source;
 use crate::cmd::status;
-use crate::control::client::{self, Client};
-use crate::control::proto::{NodeStatus, StatusReply};
-use crate::object::{read, write};
 use crate::output::{Format, counted};
 use crate::progress::Progress;
-use crate::units::{format_seconds, format_size};
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -54,8 +55,6 @@ pub struct Measured {
     pub detection_seconds: f64,
     /// From the declaration to the last committed location.
     pub seconds: f64,
-    /// What the busiest link of the plans needs.
-    pub planned_seconds: f64,
     /// The most memory that an agent used.
     pub peak_memory: Option<u64>,
     /// Whether every object equals its source.
@@ -99,7 +98,6 @@ pub async fn run(
         lost_bytes: lost.lost_bytes,
         detection_seconds,
         seconds: last.committed_seconds.unwrap_or(declared_at) - declared_at,
-        planned_seconds: last.planned_seconds,
         peak_memory: processes.peak_memory(),
         verified: false,
     };
@@ -155,7 +153,8 @@ pub async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Res
 /// Stores the sources; says what that took.
 pub async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
     let began = Instant::now();
-    let progress = Arc::new(Progress::bytes(scenario.format, "storing", scenario.bytes()));
+    let progress = Progress::bytes(scenario.format, "storing", scenario.bytes());
+    let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
     let (mut stripes, mut stored_bytes) = (0, 0);
     for source in &scenario.sources {
         let file = File::open(&source.path)
@@ -165,7 +164,7 @@ pub async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
         };
-        let stored = write::put(client, &wish, write::Source::file(file)?, &progress).await?;
+        let stored = write::put(client, &wish, write::Source::file(file)?, &listener).await?;
         stripes += stored.stripes;
         stored_bytes += stored.stored_bytes;
     }
@@ -261,7 +260,7 @@ async fn verify(scenario: &Scenario, client: &mut Client) -> Result<()> {
         let lookup = read::Lookup::of(client, &source.name).await?;
         let file = File::open(&source.path)?;
         let mut comparison = Comparison { file, name: &source.name, buffer: Vec::new() };
-        let fetched = read::get(client, lookup, &mut comparison, &progress).await?;
+        let fetched = read::get(client, lookup, &mut comparison, &progress.listener()).await?;
         ensure!(
             fetched.bytes == source.bytes,
             "'{}' came back with {} bytes instead of {}",

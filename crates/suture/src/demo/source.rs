@@ -7,9 +7,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use suture_edge::error::bad_input;
 use suture_repair::random::Random;
-
-use crate::outcome::bad_input;
 
 /// Generated data is cut into files of this size.
 const GENERATED_FILE_BYTES: u64 = 64 << 20;

@@ -11,12 +11,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_link_rate, parse_rate, parse_size};
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::NodeId;
 use toml::Spanned;
-
-use crate::outcome::bad_input;
-use crate::units::{format_link_rate, parse_rate, parse_size};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

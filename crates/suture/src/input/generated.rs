@@ -11,12 +11,11 @@ use std::str::FromStr;
 
 use anyhow::Result;
 use suture_code::Code;
+use suture_edge::error::bad_input;
+use suture_edge::units::parse_rate;
 use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::random::Random;
-
-use crate::outcome::bad_input;
-use crate::units::parse_rate;
 
 /// What to make up.
 pub struct Shape {

@@ -8,10 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use suture_code::Code;
+use suture_edge::error::bad_input;
 use suture_repair::cluster::Cluster;
 use suture_repair::id::NodeId;
-
-use crate::outcome::bad_input;
 
 /// The node of each chunk, stripe after stripe.
 pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {

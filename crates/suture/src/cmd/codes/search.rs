@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Serialize, Serializer};
 use suture_code::{ChunkIndex, Code, Scheme, Search};
+use suture_edge::error::bad_input;
+use suture_files::directory::{publish_bytes, sync_directory};
+use suture_files::{pool, scheme};
 
-use crate::offline::directory::{publish_bytes, sync_directory};
-use crate::offline::{pool, scheme};
-use crate::outcome::{Outcome, bad_input};
+use crate::outcome::Outcome;
 use crate::output::{Format, line, print_json, print_table, table};
 
 /// Moves between two looks at the clock.

@@ -2,9 +2,10 @@
 //!
 //! Place: beside the JSON report, from the same rows.
 
+use suture_edge::units::format_exact_size;
+
 use super::{Report, Row};
 use crate::output::{line, print_table, table};
-use crate::units::format_exact_size;
 
 pub(super) fn print(report: &Report) {
     for family in report.families {

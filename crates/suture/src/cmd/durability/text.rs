@@ -7,13 +7,13 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{Table, presets};
+use suture_edge::units::{format_chance, format_exact_size, format_long, format_size};
 use suture_repair::policy::Policy;
 use suture_sim::durability::{Estimate, Interval, Method};
 
 use super::{Evaluation, Question, Refusal};
 use crate::cmd::plan::text::{align_right, trimmed};
 use crate::output::counted;
-use crate::units::{format_chance, format_exact_size, format_long, format_size};
 
 /// Nodes that are failed for a larger part of the time make outages run into each other.
 const BUSY_SHARE_MAX: f64 = 0.3;

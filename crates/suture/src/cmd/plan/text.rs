@@ -9,13 +9,15 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
+use suture_edge::units::{
+    format_exact_size, format_link_rate, format_rate, format_seconds, format_size,
+};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::plan::load::{Port, PortLoad};
 use suture_repair::policy::{Balance, Policy, Shape};
 
 use super::{Damage, Evaluation, Input, Refusal, evaluate};
 use crate::output::counted;
-use crate::units::{format_exact_size, format_link_rate, format_rate, format_seconds, format_size};
 
 /// Rows of the table of busiest ports: enough to see whether one stands out.
 const PORTS_SHOWN: usize = 5;

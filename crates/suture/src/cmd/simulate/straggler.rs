@@ -5,10 +5,9 @@
 use std::str::FromStr;
 
 use anyhow::Result;
+use suture_edge::error::bad_input;
 use suture_repair::cluster::Cluster;
 use suture_sim::capacity::Straggler;
-
-use crate::outcome::bad_input;
 
 /// The value of `--straggler`.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,6 +7,7 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
+use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_repair::policy::Policy;
 use suture_sim::client::percentile;
 
@@ -15,7 +16,6 @@ use super::{Evaluation, Question, Refusal};
 use crate::cmd::plan::text::{
     align_right, nothing_to_do, trimmed, unrepairable, what_is_lost, who_helps,
 };
-use crate::units::{format_rate, format_seconds, format_size};
 
 pub fn print(question: &Question<'_>, evaluation: &Evaluation) -> Result<()> {
     let mut out = String::new();

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use suture_edge::units::format_seconds;
 use suture_repair::plan::load::Port;
 use suture_sim::simulate::{Scenario, timeline_links};
 use suture_sim::timeline::Timeline;
 
 use super::Evaluation;
 use super::picture::{Panel, Picture, Row};
-use crate::units::format_seconds;
 
 /// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
 pub const BUCKETS: usize = 480;

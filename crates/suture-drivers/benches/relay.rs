@@ -1,0 +1,272 @@
+//! How fast one relay moves slices, and what it costs: `cargo bench --bench relay`.
+//!
+//! The relay is an agent in a process of its own: it receives slices, reads and checks its own
+//! chunk, adds it, and sends the sums on; without rate limits, in slices of 256 KiB, on loopback.
+//! The target is 1 GB/s in and out at no more than 1 core-second per GB.
+//!
+//! First the relay alone is measured: its neighbours are thin (`endpoints`). Then both of them are
+//! agents too, with stores; on two cores all three share, so the rate is what the machine gives to
+//! all of them, and only the processor time is the relay's own.
+//!
+//! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
+//! is measured. `SUTURE_BENCH_MIB` is the length of the chunk.
+
+#[path = "../tests/agents/mod.rs"]
+mod agents;
+#[path = "relay/endpoints.rs"]
+mod endpoints;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agents::{CLUSTER, chain, stripe, task};
+use endpoints::{Endpoint, Received, Slices};
+use rustix::time::{ClockId, clock_gettime};
+use suture_drivers::agent::session::{SessionEvent, SessionFeed, session};
+use suture_drivers::limit::Rates;
+use suture_drivers::net;
+use suture_drivers::store::{Identity, Store};
+use suture_repair::id::{ChunkIndex, NodeId, RepairId};
+use suture_repair::message::{FromAgent, Task, ToAgent};
+use suture_repair::plan::Mode;
+use suture_repair::role::{Role, Work};
+use suture_repair::time::Span;
+
+const SLICE_BYTES: u32 = 256 * 1024;
+const WINDOW: u32 = 16;
+const ROUNDS: u32 = 5;
+const ROLES: [&str; 3] = ["helper", "relay", "destination"];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.iter().position(|argument| argument == "--role") {
+        Some(at) => play(arguments[at + 1].parse().unwrap(), Path::new(&arguments[at + 2])),
+        None => conduct(),
+    }
+}
+
+fn chunk_bytes() -> usize {
+    let mib = std::env::var("SUTURE_BENCH_MIB").map_or(512, |mib| mib.parse().unwrap());
+    mib << 20
+}
+
+/// An agent in its own process, plus ours at the end of its pipes.
+struct Player {
+    child: Child,
+    says: BufReader<ChildStdout>,
+    hears: ChildStdin,
+}
+
+/// The three chunks of the stripe; the first is lost.
+struct Chunks {
+    bytes: Vec<Vec<u8>>,
+    /// Their checksums, as the agents are told them.
+    crcs: String,
+}
+
+fn conduct() {
+    let dir = match std::env::var("SUTURE_BENCH_DIR") {
+        Ok(dir) => tempfile::tempdir_in(dir),
+        Err(_) if Path::new("/dev/shm").is_dir() => tempfile::tempdir_in("/dev/shm"),
+        Err(_) => tempfile::tempdir(),
+    };
+    let dir = dir.unwrap();
+    println!("chunk of {} MiB, slices of {} KiB", chunk_bytes() >> 20, SLICE_BYTES >> 10);
+    let chunks = fill(dir.path());
+    let crcs = chunks.crcs.clone();
+    alone(dir.path(), chunks);
+    among_agents(dir.path(), &crcs);
+}
+
+/// The relay between thin neighbours.
+fn alone(dir: &Path, chunks: Chunks) {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [helper, destination] = listeners.each_ref().map(|of| of.local_addr().unwrap());
+    let mut relay = Player::start(1, dir);
+    let address: SocketAddr = relay.hear().parse().unwrap();
+    relay.say(&format!("{helper} {address} {destination} {}", chunks.crcs));
+    let (partial, lost) = slices(chunks);
+    let [first, last] = listeners;
+    let mut source = Endpoint::new(first, address, (CLUSTER, NodeId(1)));
+    let mut sink = Endpoint::new(last, address, (CLUSTER, NodeId(3)));
+    for round in 1..=ROUNDS {
+        relay.say(&round.to_string());
+        let repair = RepairId::new(1, round);
+        let Received { wall, slices, verified } = std::thread::scope(|scope| {
+            scope.spawn(|| source.send(repair, &partial));
+            sink.receive(repair, WINDOW, &lost)
+        });
+        let rate = chunk_bytes() as f64 / 1e9 / wall.as_secs_f64();
+        println!("round {round}, relay alone: {}", relay.hear());
+        println!("round {round}, its sink: {rate:.2} GB/s, {verified} of {slices} slices verified");
+    }
+    relay.stop();
+}
+
+/// What the source sends, and what has to come of it.
+fn slices(chunks: Chunks) -> (Slices, Slices) {
+    let crcs: Vec<&str> = chunks.crcs.split(' ').collect();
+    let roles = Role::of(&the_task(1, &crcs), NodeId(1)).unwrap();
+    let [lost, own, _] = chunks.bytes.try_into().unwrap();
+    let mut partial = vec![0; own.len()];
+    let Work::Sum { coefficient } = roles[0].1.work else { panic!("a chain sums") };
+    suture_gf::mul_add(&mut partial, coefficient, &own);
+    let slice_bytes = SLICE_BYTES as usize;
+    (Slices::new(partial, slice_bytes), Slices::new(lost, slice_bytes))
+}
+
+/// The relay between agents.
+fn among_agents(dir: &Path, crcs: &str) {
+    let mut players: Vec<Player> = (0..3).map(|role| Player::start(role, dir)).collect();
+    let addresses: Vec<String> = players.iter_mut().map(Player::hear).collect();
+    let line = format!("{} {crcs}", addresses.join(" "));
+    players.iter_mut().for_each(|player| player.say(&line));
+    for round in 1..=ROUNDS {
+        players.iter_mut().for_each(|player| player.say(&round.to_string()));
+        let heard: Vec<String> = players.iter_mut().map(Player::hear).collect();
+        for (role, figures) in ROLES.iter().zip(heard) {
+            println!("round {round}, three agents, {role}: {figures}");
+        }
+    }
+    players.into_iter().for_each(Player::stop);
+}
+
+/// Puts the two sources into their stores.
+fn fill(dir: &Path) -> Chunks {
+    let (stripe, bytes) = stripe("rs(2,1)", 1, chunk_bytes());
+    for chunk in [1, 2] {
+        let store = open(dir, chunk as u32 - 1);
+        let temp = store.create(stripe.chunk_bytes).unwrap();
+        temp.write(0, &bytes[chunk]).unwrap();
+        let (_, copy) = stripe.copy(ChunkIndex(chunk as u8)).unwrap();
+        assert_eq!(store.publish(&temp, copy, stripe.chunks[chunk].crc), Ok(true));
+    }
+    let crcs: Vec<String> = stripe.chunks.iter().map(|chunk| chunk.crc.to_string()).collect();
+    Chunks { bytes, crcs: crcs.join(" ") }
+}
+
+fn open(dir: &Path, role: u32) -> Store {
+    let identity = Identity { cluster: CLUSTER, node: role.to_string() };
+    Store::open(&dir.join(role.to_string()), &identity).unwrap()
+}
+
+impl Player {
+    fn start(role: u32, dir: &Path) -> Player {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--role", &role.to_string()]).arg(dir);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let says = BufReader::new(child.stdout.take().unwrap());
+        let hears = child.stdin.take().unwrap();
+        Player { child, says, hears }
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.hears, "{line}").unwrap();
+    }
+
+    fn stop(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Runs one agent, on the runtime that agents have.
+fn play(role: u32, dir: &Path) {
+    suture_drivers::agent::runtime().unwrap().block_on(perform(role, dir));
+}
+
+async fn perform(role: u32, dir: &Path) {
+    let store = Arc::new(open(dir, role));
+    let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    let config = suture_drivers::agent::Config {
+        heartbeat_every: Span::from_millis(2),
+        ..agents::config(NodeId(role + 1), Rates::default())
+    };
+    let (seam, mut feed) = session();
+    tokio::spawn(suture_drivers::agent::run(config, store, seam, listener, std::future::pending()));
+    let next_line = || std::io::stdin().lines().next().unwrap().unwrap();
+    let line = next_line();
+    let (addresses, crcs): (Vec<&str>, Vec<&str>) = line.split(' ').partition(|w| w.contains(':'));
+    let address = |(index, addr): (usize, &&str)| {
+        (NodeId(index as u32 + 1), addr.parse::<SocketAddr>().unwrap())
+    };
+    let peers = addresses.iter().enumerate().map(address).collect();
+    feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();
+    feed.events.send(SessionEvent::Peers(peers)).await.unwrap();
+    loop {
+        let round = tokio::task::spawn_blocking(next_line).await.unwrap().parse().unwrap();
+        let task = the_task(round, &crcs);
+        println!("{}", measure(&mut feed, task).await);
+    }
+}
+
+fn the_task(round: u32, crcs: &[&str]) -> Task {
+    let (mut stripe, _) = stripe("rs(2,1)", 1, 64);
+    stripe.chunk_bytes = chunk_bytes() as u64;
+    for (chunk, crc) in stripe.chunks.iter_mut().zip(crcs) {
+        chunk.crc = crc.parse().unwrap();
+    }
+    let trees = [chain(&[1, 2], 3)];
+    let task = task(RepairId::new(1, round), &stripe, (&trees, Mode::Streamed), 3);
+    Task { slice_bytes: SLICE_BYTES, window: WINDOW, ..task }
+}
+
+/// Runs one repair; says how long its slices flowed and what it cost.
+async fn measure(feed: &mut SessionFeed, task: Task) -> String {
+    let (repair, bytes) = (task.repair, task.stripe.chunk_bytes as f64);
+    while feed.outbox.try_recv().is_ok() {}
+    let cpu = cpu_time();
+    let start = Instant::now();
+    feed.events.send(SessionEvent::Message(ToAgent::Dispatch(Box::new(task)))).await.unwrap();
+    let (mut flowed, mut seen) = (None, false);
+    loop {
+        match feed.outbox.recv().await.unwrap() {
+            FromAgent::Heartbeat(beat) => {
+                let done = beat.running.iter().find(|(id, _)| *id == repair).map(|(_, done)| *done);
+                seen |= done.is_some();
+                let is_through = seen && done.is_none_or(|done| done as f64 >= bytes);
+                if is_through && flowed.is_none() {
+                    flowed = Some((start.elapsed(), cpu_time() - cpu));
+                }
+                if seen && done.is_none() {
+                    break;
+                }
+            }
+            FromAgent::Failed { why, .. } => panic!("{why}"),
+            _ => {}
+        }
+    }
+    let (wall, spent) = flowed.unwrap();
+    let (whole, gb) = (start.elapsed(), bytes / 1e9);
+    format!(
+        "{:.2} GB/s, {:.2} core-seconds per GB (with proof {:.2} s), peak memory {} MiB",
+        gb / wall.as_secs_f64(),
+        spent.as_secs_f64() / gb,
+        whole.as_secs_f64(),
+        peak_memory_kib() >> 10,
+    )
+}
+
+/// The most memory that this process ever had.
+fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// What all threads of this process have computed.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,148 @@
+//! The relay's two neighbours, as thin as they can be: blocking sockets, no store, no runtime.
+//!
+//! They speak the agents' protocol to the letter: a connection in each direction, `Hello` on both,
+//! a grant for each slice. What the source sends was computed and summed beforehand. The sink knows
+//! what must come, from the lost chunk itself: it compares the announced checksum of every slice,
+//! and the bytes of one in `VERIFY_EVERY`.
+
+use std::io::{IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use suture_edge::checksum::crc32c;
+use suture_repair::agent::SliceId;
+use suture_repair::id::{NodeId, RepairId};
+use suture_repair::wire::{ClusterId, Frame, HEADER_BYTES, Payload, Who};
+
+const VERIFY_EVERY: u32 = 8;
+
+/// A neighbour of the relay.
+pub struct Endpoint {
+    hello: Frame,
+    listener: TcpListener,
+    /// Where we send.
+    out: TcpStream,
+    /// Where the relay sends, once it has something to say.
+    into: Option<TcpStream>,
+}
+
+/// What is sent, or expected: the bytes of all slices and their checksums.
+pub struct Slices {
+    slice_bytes: usize,
+    bytes: Vec<u8>,
+    crcs: Vec<u32>,
+}
+
+/// What the sink got.
+pub struct Received {
+    /// From the first grant to the last byte.
+    pub wall: Duration,
+    /// All slices.
+    pub slices: u32,
+    /// Those whose bytes were compared.
+    pub verified: u32,
+}
+
+impl Endpoint {
+    /// Connects to the relay as node `me`, which listens there.
+    pub fn new(
+        listener: TcpListener,
+        relay: SocketAddr,
+        (cluster, me): (ClusterId, NodeId),
+    ) -> Endpoint {
+        let hello = Frame::Hello { cluster, who: Who::Agent(me) };
+        let mut out = TcpStream::connect(relay).unwrap();
+        out.set_nodelay(true).unwrap();
+        let _ = rustix::net::sockopt::set_tcp_congestion(&out, "cubic");
+        out.write_all(&hello.encode()).unwrap();
+        assert!(matches!(read_frame(&mut out), Frame::Hello { .. }));
+        Endpoint { hello, listener, out, into: None }
+    }
+
+    /// Sends all slices, each as soon as it is granted.
+    pub fn send(&mut self, repair: RepairId, slices: &Slices) {
+        let mut granted = 0;
+        for slice in 0..slices.count() {
+            while granted <= slice {
+                match read_frame(self.into()) {
+                    Frame::Grant { repair: of, lane: 0, upto } if of == repair => granted = upto,
+                    frame => panic!("the source got {frame:?}"),
+                }
+            }
+            let (bytes, payload) = slices.get(slice);
+            let header = Frame::Slice { id: SliceId { repair, lane: 0, slice }, payload }.encode();
+            write_both(&mut self.out, &header, bytes);
+        }
+    }
+
+    /// Takes all slices, and grants another for each; they must be as `expected`.
+    pub fn receive(&mut self, repair: RepairId, window: u32, expected: &Slices) -> Received {
+        let (start, all) = (Instant::now(), expected.count());
+        let (mut buffer, mut seen) = (vec![0; expected.slice_bytes], vec![false; all as usize]);
+        let mut verified = 0;
+        self.grant(repair, window.min(all));
+        for done in 1..=all {
+            let Frame::Slice { id, payload } = read_frame(self.into()) else {
+                panic!("the sink got no slice")
+            };
+            assert!(id.repair == repair && !std::mem::replace(&mut seen[id.slice as usize], true));
+            assert_eq!(payload, expected.get(id.slice).1, "announced for {id:?}");
+            let bytes = &mut buffer[..payload.bytes as usize];
+            self.into().read_exact(bytes).unwrap();
+            if id.slice.is_multiple_of(VERIFY_EVERY) {
+                assert_eq!(crc32c(bytes), payload.crc, "the bytes of {id:?}");
+                verified += 1;
+            }
+            if done + window <= all {
+                self.grant(repair, done + window);
+            }
+        }
+        Received { wall: start.elapsed(), slices: all, verified }
+    }
+
+    fn grant(&mut self, repair: RepairId, upto: u32) {
+        self.out.write_all(&Frame::Grant { repair, lane: 0, upto }.encode()).unwrap();
+    }
+
+    fn into(&mut self) -> &mut TcpStream {
+        self.into.get_or_insert_with(|| {
+            let (mut into, _) = self.listener.accept().unwrap();
+            into.set_nodelay(true).unwrap();
+            assert!(matches!(read_frame(&mut into), Frame::Hello { .. }));
+            into.write_all(&self.hello.encode()).unwrap();
+            into
+        })
+    }
+}
+
+impl Slices {
+    /// Cuts the bytes and sums each slice.
+    pub fn new(bytes: Vec<u8>, slice_bytes: usize) -> Slices {
+        let crcs = bytes.chunks(slice_bytes).map(crc32c).collect();
+        Slices { slice_bytes, bytes, crcs }
+    }
+
+    fn count(&self) -> u32 {
+        self.crcs.len() as u32
+    }
+
+    fn get(&self, slice: u32) -> (&[u8], Payload) {
+        let from = slice as usize * self.slice_bytes;
+        let bytes = &self.bytes[from..self.bytes.len().min(from + self.slice_bytes)];
+        (bytes, Payload { bytes: bytes.len() as u32, crc: self.crcs[slice as usize] })
+    }
+}
+
+fn read_frame(stream: &mut TcpStream) -> Frame {
+    let mut header = [0; HEADER_BYTES];
+    stream.read_exact(&mut header).unwrap();
+    Frame::decode(&header).unwrap()
+}
+
+fn write_both(stream: &mut TcpStream, header: &[u8], payload: &[u8]) {
+    let mut parts = &mut [IoSlice::new(header), IoSlice::new(payload)][..];
+    while !parts.is_empty() {
+        let written = stream.write_vectored(parts).unwrap();
+        IoSlice::advance_slices(&mut parts, written);
+    }
+}

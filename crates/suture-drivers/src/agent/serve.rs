@@ -1,0 +1,255 @@
+//! Chunks for clients: put writes them here, get reads them.
+//!
+//! Place: before `failure noticed` and after `stripe healthy`.
+//! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,
+//! durable, then named. A read that meets a damaged block says so, to the client and to the
+//! coordinator, who has the chunk repaired.
+//!
+//! Memory: one buffer for each operation, and few operations at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use suture_edge::checksum::crc32c;
+use suture_repair::id::ChunkCopy;
+use suture_repair::message::Failure;
+use suture_repair::plan::Range;
+use suture_repair::wire::{Denial, Frame, PAYLOAD_BYTES_MAX, Payload};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::spawn_blocking;
+use tracing::{debug, warn};
+
+use super::disk::DiskEvent;
+use crate::limit::{Port, Purpose};
+use crate::net::connection::{Connection, Flow, NetError};
+use crate::store::Store;
+use crate::store::chunk::{ChunkFile, Damage};
+use crate::store::temp::TempChunk;
+
+/// Operations at a time; each holds a buffer. More wait.
+const OPERATIONS: usize = 32;
+
+/// How long a client may pause in the middle of a chunk: it holds one of the operations, and it
+/// may itself be waiting for a slower agent.
+const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a read sends at a time.
+const READ_BYTES: u64 = 256 * 1024;
+
+/// Serves the chunks of one store.
+#[derive(Debug)]
+pub struct Service {
+    store: Arc<Store>,
+    uplink: Arc<Port>,
+    downlink: Arc<Port>,
+    operations: Semaphore,
+    proofs: Arc<Semaphore>,
+    events: mpsc::UnboundedSender<DiskEvent>,
+}
+
+/// A chunk on its way in.
+struct Arriving {
+    copy: ChunkCopy,
+    bytes: u64,
+    received: u64,
+    /// Where it goes, or why it goes nowhere: then the rest is read past, so that the client has
+    /// its whole say before it hears of it.
+    temp: Result<Arc<TempChunk>, Denial>,
+}
+
+impl Service {
+    /// Serves `store` within the limits. `proofs` bounds how many chunks are read back at a time.
+    pub fn new(
+        store: Arc<Store>,
+        (uplink, downlink): (Arc<Port>, Arc<Port>),
+        proofs: Arc<Semaphore>,
+        events: mpsc::UnboundedSender<DiskEvent>,
+    ) -> Service {
+        let operations = Semaphore::new(OPERATIONS);
+        Service { store, uplink, downlink, operations, proofs, events }
+    }
+
+    /// Answers one client until it hangs up.
+    pub async fn serve(self: Arc<Service>, mut connection: Connection) {
+        loop {
+            let result = match connection.read_frame().await {
+                Ok(frame) => self.answer(&mut connection, frame).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => {}
+                Err(NetError::Closed) => return,
+                Err(error) => return debug!("a client's connection ended: {error}"),
+            }
+        }
+    }
+
+    async fn answer(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
+        let _permit = self.operations.acquire().await.expect("never closed");
+        match frame {
+            Frame::ReadChunk { copy, range } => self.read(connection, copy, range).await,
+            Frame::WriteChunk { copy, bytes } => self.write(connection, copy, bytes).await,
+            frame => {
+                connection.write_frame(Frame::Error(Denial::Malformed)).await?;
+                Err(NetError::Unexpected(frame))
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        connection: &mut Connection,
+        copy: ChunkCopy,
+        range: Range,
+    ) -> Result<(), NetError> {
+        let store = self.store.clone();
+        let chunk = match blocking(move || store.chunk(copy)).await? {
+            Ok(chunk) => Arc::new(chunk),
+            Err(damage) => return self.deny_read(connection, copy, damage).await,
+        };
+        let mut buffer = vec![0; range.bytes().min(READ_BYTES) as usize];
+        let mut offset = range.from;
+        while offset < range.to {
+            let bytes = (range.to - offset).min(READ_BYTES) as usize;
+            let result = read_part(chunk.clone(), offset, buffer, bytes).await?;
+            match result {
+                Ok(filled) => buffer = filled,
+                Err(damage) => return self.deny_read(connection, copy, damage).await,
+            }
+            let data = &buffer[..bytes];
+            let payload = Payload { bytes: bytes as u32, crc: crc32c(data) };
+            let flow = Flow { port: &self.uplink, purpose: Purpose::Client };
+            connection.write(&Frame::ReadData(payload).encode(), data, flow).await?;
+            connection.end_turn(flow);
+            offset += bytes as u64;
+        }
+        Ok(())
+    }
+
+    async fn deny_read(
+        &self,
+        connection: &mut Connection,
+        copy: ChunkCopy,
+        damage: Damage,
+    ) -> Result<(), NetError> {
+        let denial = match damage {
+            Damage::OutOfRange { bytes, .. } => Denial::OutOfRange { bytes },
+            damage => {
+                warn!("{copy} cannot be read: {damage}");
+                let fault = damage.fault();
+                // A closed channel means that the agent is stopping.
+                let _ = self.events.send(DiskEvent::Found { copy, fault });
+                Denial::Fault(fault)
+            }
+        };
+        connection.write_frame(Frame::Error(denial)).await
+    }
+
+    async fn write(
+        &self,
+        connection: &mut Connection,
+        copy: ChunkCopy,
+        bytes: u64,
+    ) -> Result<(), NetError> {
+        let store = self.store.clone();
+        let temp = blocking(move || store.create(bytes)).await?;
+        let temp = temp.map(Arc::new).map_err(|why| denial(copy, why));
+        let mut arriving = Arriving { copy, bytes, received: 0, temp };
+        let mut buffer = Vec::new();
+        loop {
+            match connection.read_frame_within(WRITE_PATIENCE, "receiving a chunk").await? {
+                Frame::WriteData(payload) => {
+                    buffer = self.receive(connection, &mut arriving, payload, buffer).await?;
+                }
+                Frame::WriteEnd { crc } => {
+                    let reply = match self.publish(arriving, crc).await? {
+                        Ok(()) => Frame::WriteDone,
+                        Err(denial) => Frame::Error(denial),
+                    };
+                    return connection.write_frame(reply).await;
+                }
+                frame => return Err(NetError::Unexpected(frame)),
+            }
+        }
+    }
+
+    /// Takes the next bytes of a chunk; gives the buffer back.
+    async fn receive(
+        &self,
+        connection: &mut Connection,
+        arriving: &mut Arriving,
+        payload: Payload,
+        mut buffer: Vec<u8>,
+    ) -> Result<Vec<u8>, NetError> {
+        let flow = Flow { port: &self.downlink, purpose: Purpose::Client };
+        let (offset, bytes) = (arriving.received, payload.bytes as usize);
+        if bytes as u64 > arriving.bytes - offset {
+            return Err(NetError::Unexpected(Frame::WriteData(payload)));
+        }
+        arriving.received += bytes as u64;
+        let temp = match &arriving.temp {
+            Ok(temp) => temp.clone(),
+            Err(_) => {
+                connection.skip_payload(payload.bytes, flow).await?;
+                return Ok(buffer);
+            }
+        };
+        buffer.resize(buffer.len().max(bytes), 0);
+        connection.read_payload(&mut buffer[..bytes], flow).await?;
+        if crc32c(&buffer[..bytes]) != payload.crc {
+            return Err(NetError::Damaged);
+        }
+        let (result, buffer) =
+            blocking(move || (temp.write(offset, &buffer[..bytes]), buffer)).await?;
+        if let Err(why) = result {
+            arriving.temp = Err(denial(arriving.copy, why));
+        }
+        Ok(buffer)
+    }
+
+    async fn publish(&self, arriving: Arriving, crc: u32) -> Result<Result<(), Denial>, NetError> {
+        let Arriving { copy, bytes, received, temp } = arriving;
+        let temp = match temp {
+            Ok(_) if received < bytes => return Ok(Err(Denial::Malformed)),
+            Ok(temp) => temp,
+            Err(denial) => return Ok(Err(denial)),
+        };
+        let _permit = self.proofs.acquire().await.expect("never closed");
+        let store = self.store.clone();
+        let result = blocking(move || store.publish(&temp, copy, crc)).await?;
+        Ok(match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Denial::Exists),
+            Err(why) => Err(denial(copy, why)),
+        })
+    }
+}
+
+async fn read_part(
+    chunk: Arc<ChunkFile>,
+    offset: u64,
+    mut buffer: Vec<u8>,
+    bytes: usize,
+) -> Result<Result<Vec<u8>, Damage>, NetError> {
+    blocking(move || chunk.read(offset, &mut buffer[..bytes]).map(|()| buffer)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NetError> {
+    spawn_blocking(job).await.map_err(|error| NetError::Io(std::io::Error::other(error)))
+}
+
+/// What the client is told of a write that failed.
+fn denial(copy: ChunkCopy, why: Failure) -> Denial {
+    match why {
+        Failure::NoSpace => Denial::NoSpace,
+        Failure::ProofFailed { expected, found } => Denial::ProofFailed { expected, found },
+        why => {
+            warn!("{copy} cannot be written: {why}");
+            Denial::Disk
+        }
+    }
+}
+
+const _: () = assert!(READ_BYTES <= PAYLOAD_BYTES_MAX as u64);

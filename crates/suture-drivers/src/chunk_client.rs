@@ -1,0 +1,280 @@
+//! Putting chunks on agents and getting them back, checked from end to end.
+//!
+//! Place: before `failure noticed` and after `stripe healthy`: what put and get stand on.
+//! A write is durable under its name when `finish` returns, and not visible before. A read gives
+//! bytes that passed the block checksums on the agent's disk and the CRC32C of each frame here.
+//! One connection serves any number of operations, one after the other; after an error other than
+//! `Fault` and `Refused` it is of no more use.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use suture_edge::checksum::crc32c;
+use suture_repair::id::ChunkCopy;
+use suture_repair::message::CopyFault;
+use suture_repair::plan::Range;
+use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
+
+use crate::limit::{Port, Purpose};
+use crate::net::connection::{Connection, Flow, NetError};
+
+/// What a write sends at a time.
+const WRITE_BYTES: usize = 256 * 1024;
+
+/// Which cluster to speak to, and how long to wait for it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkClient {
+    /// Agents of another cluster are refused.
+    pub cluster: ClusterId,
+    /// For a connection to stand.
+    pub connect_timeout: Duration,
+    /// For the other side to move at least one byte, or to make a chunk durable.
+    pub idle_timeout: Duration,
+}
+
+/// A connection to one agent.
+#[derive(Debug)]
+pub struct ChunkConnection {
+    addr: SocketAddr,
+    connection: Connection,
+    idle_timeout: Duration,
+    unlimited: Port,
+    /// Something went wrong, or was left, in the middle of an operation.
+    broken: bool,
+}
+
+/// A chunk that is being written.
+#[derive(Debug)]
+pub struct ChunkWriter<'a> {
+    connection: &'a mut ChunkConnection,
+    copy: ChunkCopy,
+}
+
+/// Why a chunk could not be put or got.
+#[derive(Debug)]
+pub enum ChunkError {
+    /// There was no connection, or it broke.
+    Unreachable {
+        /// The agent.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing moved for too long.
+    Timeout {
+        /// The agent.
+        addr: SocketAddr,
+        /// What was waited for.
+        doing: &'static str,
+        /// For how long.
+        waited: Duration,
+    },
+    /// The copy is of no use there.
+    Fault {
+        /// Which copy.
+        copy: ChunkCopy,
+        /// What is wrong with it.
+        fault: CopyFault,
+    },
+    /// The agent understood and said no.
+    Refused {
+        /// The agent.
+        addr: SocketAddr,
+        /// Its reason.
+        why: Denial,
+    },
+    /// The other side does not speak our frames.
+    Protocol {
+        /// The agent.
+        addr: SocketAddr,
+        /// What was wrong.
+        detail: String,
+    },
+}
+
+impl ChunkClient {
+    /// Connects and shakes hands.
+    pub async fn connect(&self, addr: SocketAddr) -> Result<ChunkConnection, ChunkError> {
+        let me = (self.cluster, Who::Client);
+        let unlimited = Port::unlimited();
+        let opened = Connection::open(addr, me, &unlimited, self.connect_timeout).await;
+        let (mut connection, _) = opened.map_err(|error| ChunkError::of(addr, error))?;
+        connection.set_patience(self.idle_timeout);
+        let idle_timeout = self.idle_timeout;
+        Ok(ChunkConnection { addr, connection, idle_timeout, unlimited, broken: false })
+    }
+
+    /// Connects and writes one chunk: durable when it returns.
+    pub async fn write_chunk(
+        &self,
+        addr: SocketAddr,
+        copy: ChunkCopy,
+        crc: u32,
+        data: &[u8],
+    ) -> Result<(), ChunkError> {
+        let mut connection = self.connect(addr).await?;
+        let mut writer = connection.write(copy, data.len() as u64).await?;
+        writer.push(data).await?;
+        writer.finish(crc).await
+    }
+
+    /// Connects and reads one range of a chunk, which must fit in memory.
+    pub async fn read_chunk(
+        &self,
+        addr: SocketAddr,
+        copy: ChunkCopy,
+        range: Range,
+    ) -> Result<Vec<u8>, ChunkError> {
+        let mut bytes = vec![0; range.bytes() as usize];
+        self.connect(addr).await?.read(copy, range.from, &mut bytes).await?;
+        Ok(bytes)
+    }
+}
+
+impl ChunkConnection {
+    /// Fills `into` with the bytes of the copy from `offset` on.
+    pub async fn read(
+        &mut self,
+        copy: ChunkCopy,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), ChunkError> {
+        self.begin()?;
+        let range = Range { from: offset, to: offset + into.len() as u64 };
+        let result = self.read_range(copy, range, into).await;
+        self.end(copy, result)
+    }
+
+    /// Begins to write a copy of `bytes` bytes. Dropping the writer before `finish` abandons it:
+    /// nothing of it stays, and the connection is of no more use.
+    pub async fn write(
+        &mut self,
+        copy: ChunkCopy,
+        bytes: u64,
+    ) -> Result<ChunkWriter<'_>, ChunkError> {
+        self.begin()?;
+        let sent = self.connection.write_frame(Frame::WriteChunk { copy, bytes }).await;
+        sent.map_err(|error| ChunkError::of(self.addr, error))?;
+        Ok(ChunkWriter { connection: self, copy })
+    }
+
+    async fn read_range(
+        &mut self,
+        copy: ChunkCopy,
+        range: Range,
+        into: &mut [u8],
+    ) -> Result<(), NetError> {
+        self.connection.write_frame(Frame::ReadChunk { copy, range }).await?;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let payload = match self.reply("reading a chunk").await? {
+                Frame::ReadData(payload) if payload.bytes as usize <= rest.len() => payload,
+                frame => return Err(NetError::Unexpected(frame)),
+            };
+            let (now, later) = rest.split_at_mut(payload.bytes as usize);
+            let flow = Flow { port: &self.unlimited, purpose: Purpose::Client };
+            self.connection.read_payload(now, flow).await?;
+            if crc32c(now) != payload.crc {
+                return Err(NetError::Damaged);
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// The agent's next frame; what it refuses is an error.
+    async fn reply(&mut self, doing: &'static str) -> Result<Frame, NetError> {
+        match self.connection.read_frame_within(self.idle_timeout, doing).await {
+            Ok(Frame::Error(denial)) => Err(NetError::Denied(denial)),
+            result => result,
+        }
+    }
+
+    /// From here to `end` the connection is in the middle of something.
+    fn begin(&mut self) -> Result<(), ChunkError> {
+        if self.broken {
+            let source = io::Error::new(io::ErrorKind::BrokenPipe, "the connection has failed");
+            return Err(ChunkError::Unreachable { addr: self.addr, source });
+        }
+        self.broken = true;
+        Ok(())
+    }
+
+    fn end(&mut self, copy: ChunkCopy, result: Result<(), NetError>) -> Result<(), ChunkError> {
+        // A refusal is an answer: the connection can go on.
+        self.broken = !matches!(result, Ok(()) | Err(NetError::Denied(_)));
+        result.map_err(|error| match error {
+            NetError::Denied(Denial::Fault(fault)) => ChunkError::Fault { copy, fault },
+            error => ChunkError::of(self.addr, error),
+        })
+    }
+}
+
+impl ChunkWriter<'_> {
+    /// The next bytes of the chunk.
+    pub async fn push(&mut self, data: &[u8]) -> Result<(), ChunkError> {
+        let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
+        let flow = Flow { port: unlimited, purpose: Purpose::Client };
+        for part in data.chunks(WRITE_BYTES) {
+            let payload = Payload { bytes: part.len() as u32, crc: crc32c(part) };
+            let sent = connection.write(&Frame::WriteData(payload).encode(), part, flow).await;
+            sent.map_err(|error| ChunkError::of(*addr, error))?;
+        }
+        Ok(())
+    }
+
+    /// All bytes are pushed and sum to `crc`: durable when it returns.
+    pub async fn finish(self, crc: u32) -> Result<(), ChunkError> {
+        let ChunkWriter { connection, copy } = self;
+        let sent = connection.connection.write_frame(Frame::WriteEnd { crc }).await;
+        let result = match sent {
+            Ok(()) => connection.reply("making a chunk durable").await,
+            Err(error) => Err(error),
+        };
+        let result = result.and_then(|frame| match frame {
+            Frame::WriteDone => Ok(()),
+            frame => Err(NetError::Unexpected(frame)),
+        });
+        connection.end(copy, result)
+    }
+}
+
+impl ChunkError {
+    fn of(addr: SocketAddr, error: NetError) -> ChunkError {
+        match error {
+            NetError::Io(source) => ChunkError::Unreachable { addr, source },
+            NetError::Closed => {
+                let source = io::Error::new(io::ErrorKind::ConnectionReset, error.to_string());
+                ChunkError::Unreachable { addr, source }
+            }
+            NetError::Stalled { doing, waited } => ChunkError::Timeout { addr, doing, waited },
+            NetError::Denied(why) => ChunkError::Refused { addr, why },
+            error => ChunkError::Protocol { addr, detail: error.to_string() },
+        }
+    }
+}
+
+impl fmt::Display for ChunkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChunkError::Unreachable { addr, source } => write!(f, "agent at {addr}: {source}"),
+            ChunkError::Timeout { addr, doing, waited } => {
+                write!(f, "agent at {addr}: {doing}: nothing for {} s", waited.as_secs_f64())
+            }
+            ChunkError::Fault { copy, fault } => write!(f, "{copy} is {fault}"),
+            ChunkError::Refused { addr, why } => write!(f, "agent at {addr} refused: {why}"),
+            ChunkError::Protocol { addr, detail } => write!(f, "agent at {addr}: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for ChunkError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ChunkError::Unreachable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

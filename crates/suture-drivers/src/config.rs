@@ -1,0 +1,384 @@
+//! The configuration of coordinator and agents, from TOML.
+//!
+//! Place: the first step of a daemon's start.
+//! The commented files in `config/` are the documentation, and a test keeps them equal to the
+//! defaults below. An unknown key is refused with its line: a misspelt limit must not be a limit
+//! that silently does not exist.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use suture_edge::error::bad_input;
+use suture_edge::units::{parse_nonzero_size, parse_rate};
+use suture_repair::event::Timers;
+use suture_repair::policy::Policy;
+use suture_repair::time::Span;
+
+use crate::limit::Rates;
+
+/// Where a coordinator listens unless told otherwise.
+pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
+
+/// What a link is taken for when nobody says, in bytes per second: 1 Gbit/s.
+const LINK_ASSUMED: f64 = 125e6;
+
+/// A commit that is not answered within this is asked for again. The metadata thread answers
+/// within milliseconds; longer means that the disk failed it.
+const COMMIT_RETRY: Span = Span::from_secs(5);
+
+/// `suture coordinator --config`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoordinatorConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where its metadata lives.
+    pub data_dir: PathBuf,
+    /// Whether it may listen beyond loopback.
+    pub insecure: bool,
+    /// When silence means what.
+    pub timers: CoordinatorTimers,
+    /// How it repairs.
+    pub repair: RepairConfig,
+}
+
+/// The coordinator's `[timers]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoordinatorTimers {
+    /// Silence after which a node is no longer used.
+    #[serde(deserialize_with = "duration")]
+    pub suspect: Duration,
+    /// Silence after which its chunks are lost.
+    #[serde(deserialize_with = "duration")]
+    pub dead: Duration,
+    /// What nodes get to join after a start.
+    #[serde(deserialize_with = "duration")]
+    pub start_grace: Duration,
+    /// A repair without progress for so long is tried another way.
+    #[serde(deserialize_with = "duration")]
+    pub stall: Duration,
+    /// The wait after a first failed attempt.
+    #[serde(deserialize_with = "duration")]
+    pub retry_first: Duration,
+    /// The longest such wait.
+    #[serde(deserialize_with = "duration")]
+    pub retry_max: Duration,
+}
+
+/// The coordinator's `[repair]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RepairConfig {
+    /// How repairs are planned and run.
+    #[serde(deserialize_with = "policy")]
+    pub policy: Policy,
+}
+
+/// `suture agent --config`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentConfig {
+    /// The node's name; the host's when there is none.
+    pub name: Option<String>,
+    /// The rack that it is in, if anyone is to know.
+    pub rack: Option<String>,
+    /// Where the coordinator listens.
+    pub coordinator: String,
+    /// Where it listens itself.
+    pub listen: SocketAddr,
+    /// What others connect to, if that is another address.
+    pub advertise: Option<SocketAddr>,
+    /// Where its chunks live.
+    pub data_dir: PathBuf,
+    /// The most memory for slices and buffers.
+    #[serde(deserialize_with = "size")]
+    pub memory: u64,
+    /// Bytes per second that it may send.
+    #[serde(deserialize_with = "rate")]
+    pub uplink: Option<f64>,
+    /// Bytes per second that it may receive.
+    #[serde(deserialize_with = "rate")]
+    pub downlink: Option<f64>,
+    /// Bytes per second of repair in each direction.
+    #[serde(deserialize_with = "rate")]
+    pub repair_cap: Option<f64>,
+    /// Whether it may listen beyond loopback.
+    pub insecure: bool,
+    /// When it does what.
+    pub timers: AgentTimers,
+}
+
+/// The agent's `[timers]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentTimers {
+    /// How often it reports.
+    #[serde(deserialize_with = "duration")]
+    pub heartbeat: Duration,
+    /// A task without progress for so long is given up.
+    #[serde(deserialize_with = "duration")]
+    pub stall: Duration,
+    /// How often it lists its chunks unasked.
+    #[serde(deserialize_with = "duration")]
+    pub inventory: Duration,
+}
+
+impl CoordinatorConfig {
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<CoordinatorConfig> {
+        let config: CoordinatorConfig = read(path)?;
+        let CoordinatorTimers { suspect, dead, retry_first, retry_max, .. } = config.timers;
+        let wrong = |what: &str| Err(bad_input(format!("{}: {what}", path.display())));
+        if suspect >= dead {
+            return wrong("timers: suspect must be shorter than dead");
+        }
+        if retry_first > retry_max {
+            return wrong("timers: retry_first must not be longer than retry_max");
+        }
+        Ok(config)
+    }
+
+    /// The timers as the core wants them.
+    pub fn timers(&self) -> Timers {
+        Timers {
+            suspect_after: span(self.timers.suspect),
+            dead_after: span(self.timers.dead),
+            start_grace: span(self.timers.start_grace),
+            stall_after: span(self.timers.stall),
+            commit_retry: COMMIT_RETRY,
+            retry_first: span(self.timers.retry_first),
+            retry_max: span(self.timers.retry_max),
+        }
+    }
+}
+
+impl AgentConfig {
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<AgentConfig> {
+        let config: AgentConfig = read(path)?;
+        let advertised = config.advertise.unwrap_or(config.listen).ip();
+        if advertised.is_unspecified() {
+            return Err(bad_input(format!(
+                "{}: nobody can connect to {advertised}: say in advertise what others connect to",
+                path.display()
+            )));
+        }
+        Ok(config)
+    }
+
+    /// The name that is given, or the host's.
+    pub fn name(&self) -> String {
+        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self.name.clone().unwrap_or_else(host)
+    }
+
+    /// What the links carry, for planning: uplink and downlink.
+    pub fn links(&self) -> (f64, f64) {
+        (self.uplink.unwrap_or(LINK_ASSUMED), self.downlink.unwrap_or(LINK_ASSUMED))
+    }
+
+    /// What traffic is limited to.
+    pub fn rates(&self) -> Rates {
+        let whole = |rate: Option<f64>| rate.map(|rate| rate.max(1.0) as u64);
+        Rates {
+            uplink: whole(self.uplink),
+            downlink: whole(self.downlink),
+            repair: whole(self.repair_cap),
+        }
+    }
+
+    /// Memory for slices: what buffers of sockets, files and puts in progress leave of the whole.
+    pub fn pool_bytes(&self) -> u64 {
+        self.memory / 4 * 3
+    }
+}
+
+impl Default for CoordinatorConfig {
+    fn default() -> CoordinatorConfig {
+        CoordinatorConfig {
+            listen: COORDINATOR_ADDRESS.parse().expect("it is an address"),
+            data_dir: "/var/lib/suture/coordinator".into(),
+            insecure: false,
+            timers: CoordinatorTimers::default(),
+            repair: RepairConfig::default(),
+        }
+    }
+}
+
+impl Default for CoordinatorTimers {
+    fn default() -> CoordinatorTimers {
+        CoordinatorTimers {
+            suspect: Duration::from_secs(5),
+            dead: Duration::from_secs(60),
+            start_grace: Duration::from_secs(120),
+            stall: Duration::from_secs(30),
+            retry_first: Duration::from_secs(1),
+            retry_max: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for RepairConfig {
+    fn default() -> RepairConfig {
+        RepairConfig { policy: "suture".parse().expect("it is a preset") }
+    }
+}
+
+impl Default for AgentConfig {
+    fn default() -> AgentConfig {
+        AgentConfig {
+            name: None,
+            rack: None,
+            coordinator: COORDINATOR_ADDRESS.into(),
+            listen: "127.0.0.1:7401".parse().expect("it is an address"),
+            advertise: None,
+            data_dir: "/var/lib/suture/agent".into(),
+            memory: 256 << 20,
+            uplink: None,
+            downlink: None,
+            repair_cap: None,
+            insecure: false,
+            timers: AgentTimers::default(),
+        }
+    }
+}
+
+impl Default for AgentTimers {
+    fn default() -> AgentTimers {
+        AgentTimers {
+            heartbeat: Duration::from_secs(1),
+            stall: Duration::from_secs(30),
+            inventory: Duration::from_secs(600),
+        }
+    }
+}
+
+/// A duration as the core counts it.
+pub fn span(duration: Duration) -> Span {
+    Span { ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
+}
+
+/// Reads a duration such as `500ms`, `30s`, `10min`, `2h`.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let help = || format!("'{text}' is not a duration: write it like 500ms, 30s, 10min or 2h");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(help()),
+    };
+    let ms = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ms)).ok_or_else(help)?;
+    if ms == 0 {
+        return Err(format!("'{text}' is no duration to work with: it must be above zero"));
+    }
+    Ok(Duration::from_millis(ms))
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        bad_input(format!("cannot read the configuration '{}': {error}", path.display()))
+    })?;
+    // The parser's message shows the line and points at the key.
+    toml::from_str(&text).map_err(|error| {
+        bad_input(anyhow!(
+            "in the configuration '{}': {}",
+            path.display(),
+            error.to_string().trim_end()
+        ))
+    })
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parse_nonzero_size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let rate = parse_rate(&String::deserialize(deserializer)?);
+    rate.map(Some).map_err(D::Error::custom)
+}
+
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
+    let policy: Policy = String::deserialize(deserializer)?.parse().map_err(D::Error::custom)?;
+    policy.runnable().map_err(D::Error::custom)?;
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        read::<T>(file.path()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_commented_files_are_the_defaults() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+        let coordinator = CoordinatorConfig::read(&folder.join("coordinator.toml")).unwrap();
+        assert_eq!(coordinator, CoordinatorConfig::default());
+        let agent = AgentConfig::read(&folder.join("agent.toml")).unwrap();
+        assert_eq!(agent, AgentConfig::default());
+    }
+
+    #[test]
+    fn the_keys_that_are_commented_out_are_keys() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
+        let text = fs::read_to_string(folder.join("agent.toml")).unwrap();
+        let with = |line: &str| match line.strip_prefix("# ") {
+            Some(key) if key.contains(" = \"") => format!("{key}\n"),
+            _ => format!("{line}\n"),
+        };
+        let agent: AgentConfig =
+            toml::from_str(&text.lines().map(with).collect::<String>()).unwrap();
+        assert!(agent.name.is_some() && agent.advertise.is_some() && agent.repair_cap.is_some());
+        assert_eq!(agent.rack.as_deref(), Some("r1"));
+        assert_eq!(agent.links(), (125e6, 125e6));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_name_and_line() {
+        let error = error_of::<AgentConfig>("name = \"a\"\n\nmemroy = \"1GiB\"\n");
+        assert!(error.contains("memroy") && error.contains("line 3"), "{error}");
+        let error = error_of::<CoordinatorConfig>("[timers]\ndaed = \"1min\"\n");
+        assert!(error.contains("daed") && error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused_with_its_line() {
+        for (text, word) in [
+            ("memory = \"lots\"", "lots"),
+            ("uplink = \"200\"", "200Mbit"),
+            ("[timers]\nheartbeat = \"0s\"", "above zero"),
+            ("listen = \"localhost\"", "listen"),
+        ] {
+            let error = error_of::<AgentConfig>(text);
+            assert!(error.contains(word) && error.contains("line"), "{error}");
+        }
+        let error = error_of::<CoordinatorConfig>("[repair]\npolicy = \"sutur\"");
+        assert!(error.contains("suture"), "{error}");
+    }
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("10min"), Ok(Duration::from_secs(600)));
+        for text in ["", "5", "s", "5 s", "5m", "-5s", "1.5h", "99999999999999999999h"] {
+            assert!(parse_duration(text).unwrap_err().contains("500ms"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The way to a coordinator for commands and agents, and its refusals as errors for people.
+//!
+//! Place: the first step of put, get and every operator's command.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use suture_edge::error::bad_input;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use super::proto::coordinator_client::CoordinatorClient;
+use super::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE, MESSAGE_BYTES_MAX};
+
+/// A coordinator that is there answers at once.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection to a coordinator.
+pub type Client = CoordinatorClient<Channel>;
+
+/// Connects to the coordinator at `address`, such as `127.0.0.1:7400`.
+pub async fn connect(address: &str) -> Result<Client> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))
+        .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?
+        .connect_timeout(CONNECT_PATIENCE)
+        .http2_keep_alive_interval(KEEPALIVE_EVERY)
+        .keep_alive_timeout(KEEPALIVE_PATIENCE)
+        .keep_alive_while_idle(true)
+        .tcp_nodelay(true);
+    let channel = endpoint.connect().await.map_err(|error| anyhow!("{}", root_cause(&error)));
+    let channel = channel.with_context(|| format!("no coordinator answers at {address}"))?;
+    Ok(CoordinatorClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX))
+}
+
+/// What the coordinator said no to, as an error that blames whom it should.
+pub fn refusal(status: Status) -> anyhow::Error {
+    match status.code() {
+        Code::InvalidArgument | Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => {
+            bad_input(status.message())
+        }
+        Code::Unavailable | Code::Cancelled | Code::Unknown => {
+            anyhow!("the coordinator went away: {}", status.message())
+        }
+        _ => anyhow!("the coordinator: {}", status.message()),
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

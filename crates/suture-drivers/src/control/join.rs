@@ -1,0 +1,219 @@
+//! The agent's side of its session: joins, listens, and joins again when the session breaks.
+//!
+//! Place: [failure noticed] -> ... -> [dispatch] -> ... : an agent without a session is idle.
+//! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
+//! meanwhile, and whoever started the agent wants it there when the coordinator returns. Only a
+//! refusal that waiting cannot mend ends it: another cluster, another protocol.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use suture_edge::error::bad_input;
+use suture_repair::cluster::{Cluster, Node, Rate};
+use suture_repair::id::NodeId;
+use suture_repair::wire::ClusterId;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Status, Streaming};
+use tracing::{info, warn};
+
+use super::proto::agent_message::Message as AgentWord;
+use super::proto::coordinator_message::Message as CoordinatorWord;
+use super::{PROTOCOL_VERSION, client, convert, proto};
+use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
+
+/// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
+/// notices, the longest shorter than a coordinator's grace for nodes that it has not heard of.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(3);
+
+/// How long a coordinator that accepted a connection may take to welcome the agent.
+const WELCOME_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What an agent says of itself.
+#[derive(Clone, Debug)]
+pub struct Introduction {
+    /// Where the coordinator listens.
+    pub coordinator: String,
+    /// The node's name.
+    pub name: String,
+    /// The rack that the node is in, if it says one.
+    pub rack: Option<String>,
+    /// Where the agent serves chunks.
+    pub data_address: SocketAddr,
+    /// Bytes per second that it can send.
+    pub uplink: f64,
+    /// Bytes per second that it can receive.
+    pub downlink: f64,
+    /// Whose chunks it has, if it has any.
+    pub cluster: Option<ClusterId>,
+}
+
+/// What it is told when it has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Which node it is.
+    pub node: NodeId,
+    /// Which cluster it has joined.
+    pub cluster: ClusterId,
+}
+
+/// Why a session ended.
+enum End {
+    /// It may be tried again.
+    Broken(anyhow::Error),
+    /// It may not.
+    Refused(anyhow::Error),
+    /// The agent has ended.
+    Finished,
+}
+
+/// Keeps the agent in its cluster until it ends, or until it is refused for good. `welcome` hears
+/// of the first session; later ones must be with the same cluster.
+pub async fn keep(
+    mut me: Introduction,
+    mut feed: SessionFeed,
+    welcome: oneshot::Sender<Welcome>,
+) -> Result<()> {
+    let mut welcome = Some(welcome);
+    let mut wait = RETRY_FIRST;
+    loop {
+        let end = match join(&me).await {
+            Ok((joined, session)) => {
+                info!(coordinator = me.coordinator, cluster = %joined.cluster, "joined");
+                me.cluster = Some(joined.cluster);
+                // Nobody waits for it any more when the agent could not start.
+                welcome.take().map(|welcome| welcome.send(joined));
+                wait = RETRY_FIRST;
+                converse(session, &mut feed).await
+            }
+            Err(end) => end,
+        };
+        match end {
+            End::Finished => return Ok(()),
+            End::Refused(why) => return Err(why),
+            End::Broken(why) => warn!("{why:#}; trying again in {} ms", wait.as_millis()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
+            () = feed.events.closed() => return Ok(()),
+        }
+    }
+}
+
+/// A session that has been welcomed.
+struct Session {
+    epoch: u32,
+    says: mpsc::Sender<proto::AgentMessage>,
+    hears: Streaming<proto::CoordinatorMessage>,
+}
+
+async fn join(me: &Introduction) -> Result<(Welcome, Session), End> {
+    let mut client = client::connect(&me.coordinator).await.map_err(End::Broken)?;
+    let (says, words) = mpsc::channel(SESSION_QUEUE);
+    let introduction = proto::Join {
+        protocol: PROTOCOL_VERSION,
+        name: me.name.clone(),
+        rack: me.rack.clone(),
+        data_address: me.data_address.to_string(),
+        uplink: me.uplink,
+        downlink: me.downlink,
+        cluster: me.cluster.map(|cluster| cluster.0),
+    };
+    let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
+    says.try_send(first).expect("the queue is new");
+    let greeted = async {
+        let mut hears = client.session(ReceiverStream::new(words)).await?.into_inner();
+        let first = hears.message().await?;
+        Ok((first.and_then(|message| message.message), hears))
+    };
+    let (first, hears) = tokio::time::timeout(WELCOME_PATIENCE, greeted)
+        .await
+        .map_err(|_| broken(me, anyhow!("it does not answer")))?
+        .map_err(|status| refused(me, status))?;
+    let Some(CoordinatorWord::Welcome(welcome)) = first else {
+        return Err(broken(me, anyhow!("it did not say welcome")));
+    };
+    if welcome.protocol != PROTOCOL_VERSION {
+        return Err(End::Refused(bad_input(format!(
+            "the coordinator at {} speaks protocol {}, this agent {PROTOCOL_VERSION}: run the same suture on both",
+            me.coordinator, welcome.protocol
+        ))));
+    }
+    let cluster = ClusterId(welcome.cluster);
+    if me.cluster.is_some_and(|mine| mine != cluster) {
+        return Err(End::Refused(bad_input(format!(
+            "the coordinator at {} leads another cluster, {cluster}",
+            me.coordinator
+        ))));
+    }
+    let joined = Welcome { node: NodeId(welcome.node), cluster };
+    Ok((joined, Session { epoch: welcome.epoch, says, hears }))
+}
+
+fn broken(me: &Introduction, why: anyhow::Error) -> End {
+    End::Broken(why.context(format!("cannot join the cluster at {}", me.coordinator)))
+}
+
+fn refused(me: &Introduction, status: Status) -> End {
+    let why = anyhow!("{}", status.message());
+    match status.code() {
+        Code::FailedPrecondition | Code::InvalidArgument => End::Refused(bad_input(format!(
+            "the coordinator at {} refused this agent: {}",
+            me.coordinator,
+            status.message()
+        ))),
+        _ => broken(me, why),
+    }
+}
+
+/// Carries messages both ways until the session breaks.
+async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
+    // Words meant for the session before; the core repeats what still matters.
+    while feed.outbox.try_recv().is_ok() {}
+    let connected = SessionEvent::Connected { epoch: session.epoch };
+    if feed.events.send(connected).await.is_err() {
+        return End::Finished;
+    }
+    let mut cluster = Cluster::default();
+    let why = loop {
+        tokio::select! {
+            heard = session.hears.message() => {
+                let event = match heard {
+                    Ok(Some(message)) => event_of(message, &mut cluster),
+                    Ok(None) => break anyhow!("the coordinator ended the session"),
+                    Err(status) => break anyhow!("session: {}", status.message()),
+                };
+                match event {
+                    Ok(event) => if feed.events.send(event).await.is_err() { return End::Finished },
+                    Err(error) => break error,
+                }
+            }
+            said = feed.outbox.recv() => {
+                let Some(said) = said else { return End::Finished };
+                if session.says.send(convert::encode_from_agent(said)).await.is_err() {
+                    break anyhow!("the session is closed");
+                }
+            }
+        }
+    };
+    match feed.events.send(SessionEvent::Disconnected).await {
+        Ok(()) => End::Broken(why),
+        Err(_) => End::Finished,
+    }
+}
+
+/// Peers are kept here too: plans name nodes as peers are named.
+fn event_of(message: proto::CoordinatorMessage, cluster: &mut Cluster) -> Result<SessionEvent> {
+    match message.message.context("the coordinator said nothing")? {
+        CoordinatorWord::Peers(proto::Peers { peers }) => {
+            let node = |peer: &proto::Peer| Node::new(&peer.name, Rate(0.0));
+            cluster.nodes = peers.iter().map(node).collect();
+            let reachable = peers.iter().filter(|peer| !peer.address.is_empty());
+            let addresses = reachable.map(convert::decode_peer).collect::<Result<_, _>>()?;
+            Ok(SessionEvent::Peers(addresses))
+        }
+        word => Ok(SessionEvent::Message(convert::decode_to_agent(word, cluster)?)),
+    }
+}

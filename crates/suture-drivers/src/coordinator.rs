@@ -1,0 +1,371 @@
+//! The coordinator's driver: one task that owns the core and performs what it asks for.
+//!
+//! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
+//! commit location -> stripe healthy]. What is decided is decided in `suture_repair::coordinator`;
+//! here inputs are gathered, outputs are performed and the clock is read.
+//!
+//! The loop is `perform everything -> wait for one thing -> handle it`. Nothing in it waits for
+//! anyone: agents are written to through queues, the truth through the metadata thread's, and
+//! what comes back comes as the next input. An agent that lets its queue fill up is cut off, as
+//! if it had gone away; it will join again and be told anew.
+//!
+//! Changes of the truth come before requests, so whoever saw a put or a removal succeed sees it
+//! in the next status.
+
+pub mod meter;
+pub mod place;
+pub mod report;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use suture_edge::units::format_size;
+use suture_repair::coordinator::Coordinator;
+use suture_repair::event::{Command, Health, Input, Output, Report};
+use suture_repair::id::{ChunkCopy, NodeId, StripeId};
+use suture_repair::message::{FromAgent, ToAgent};
+use suture_repair::time::Time;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, MissedTickBehavior};
+use tracing::{error, info, warn};
+
+use crate::control::{convert, proto};
+use crate::metadata::{Metadata, NodeRecord};
+use meter::Meter;
+use place::Placer;
+
+/// Requests that may wait; whoever comes after waits longer.
+const REQUESTS_MAX: usize = 1024;
+
+/// Messages that may wait for one agent. A dispatch is the most frequent one, and a repair takes
+/// seconds: an agent this far behind does not read.
+pub const OUTBOX_MAX: usize = 4096;
+
+/// How often progress is measured while something runs.
+const MEASURE_EVERY: Duration = Duration::from_millis(500);
+
+/// Where messages for one agent go.
+pub type Outbox = mpsc::Sender<Result<proto::CoordinatorMessage, tonic::Status>>;
+
+/// A look at the driver from its own task.
+type Look = Box<dyn FnOnce(&Driver) + Send>;
+
+/// What sessions, puts and operators want of the driver.
+enum Request {
+    Joined { node: NodeRecord, session: u64, outbox: Outbox },
+    Left { node: NodeId, session: u64 },
+    Said { node: NodeId, session: u64, message: FromAgent },
+    Suspect { node: NodeId, copy: ChunkCopy },
+    Obey(Command),
+    Place { stripes: Vec<StripeId>, width: usize, chunk_bytes: u64, reply: oneshot::Sender<Placed> },
+    Unplace(Vec<NodeId>),
+    Look(Look),
+}
+
+/// For each stripe, the node of each chunk; fewer than asked for when there are no more.
+pub type Placed = Vec<Vec<NodeId>>;
+
+/// The way to the driver.
+#[derive(Clone)]
+pub struct Handle {
+    requests: mpsc::Sender<Request>,
+}
+
+/// What the driver owns.
+pub struct Driver {
+    core: Coordinator,
+    metadata: Metadata,
+    origin: Instant,
+    nodes: BTreeMap<NodeId, Contact>,
+    /// Agents have not yet been told how the nodes are now.
+    peers_changed: bool,
+    placer: Placer,
+    meter: Meter,
+    /// Stripes that lacked a chunk when last looked at.
+    at_risk: u64,
+    /// Stripes that waited for something to change, likewise.
+    blocked: usize,
+}
+
+/// How to reach a node.
+struct Contact {
+    address: String,
+    session: Option<(u64, Outbox)>,
+}
+
+/// What the driver hears: requests, and changes of the truth.
+pub struct Inbox {
+    requests: mpsc::Receiver<Request>,
+    changes: mpsc::Receiver<Input>,
+}
+
+/// The way in, and its other end. `changes` are those of the metadata thread.
+pub fn inbox(changes: mpsc::Receiver<Input>) -> (Handle, Inbox) {
+    let (sender, requests) = mpsc::channel(REQUESTS_MAX);
+    (Handle { requests: sender }, Inbox { requests, changes })
+}
+
+impl Driver {
+    /// A driver of `core`, whose time counts from now on, over the nodes that are known.
+    pub fn new(core: Coordinator, metadata: Metadata, nodes: Vec<NodeRecord>) -> Driver {
+        let contact = |record: NodeRecord| {
+            (record.id, Contact { address: record.node.address, session: None })
+        };
+        Driver {
+            core,
+            metadata,
+            origin: Instant::now(),
+            nodes: nodes.into_iter().map(contact).collect(),
+            peers_changed: false,
+            placer: Placer::default(),
+            meter: Meter::default(),
+            at_risk: 0,
+            blocked: 0,
+        }
+    }
+
+    /// Runs for as long as it is polled.
+    pub async fn run(mut self, mut inbox: Inbox) {
+        let mut measure = tokio::time::interval(MEASURE_EVERY);
+        measure.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            self.perform();
+            let deadline = self.core.next_deadline().map(|at| self.instant(at));
+            tokio::select! {
+                biased;
+                Some(change) = inbox.changes.recv() => self.handle(change),
+                Some(request) = inbox.requests.recv() => self.serve(request),
+                () = sleep_until(deadline) => self.handle(Input::Tick),
+                _ = measure.tick() => self.measure(),
+            }
+        }
+    }
+
+    /// The core, to look at.
+    pub fn core(&self) -> &Coordinator {
+        &self.core
+    }
+
+    /// How fast repairs go.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// The time of the core.
+    pub fn now(&self) -> Time {
+        Time { ns: self.origin.elapsed().as_nanos() as u64 }
+    }
+
+    /// Every node with its address; one that cannot be reached has an empty one.
+    pub fn peers(&self) -> Vec<proto::Peer> {
+        let peer = |(id, contact): (&NodeId, &Contact)| {
+            let reachable = self.core.health(*id) != Health::Failed;
+            proto::Peer {
+                node: id.0,
+                name: self.core.cluster().node(*id).name.clone(),
+                address: if reachable { contact.address.clone() } else { String::new() },
+            }
+        };
+        self.nodes.iter().map(peer).collect()
+    }
+
+    /// The address of a living agent of that name at another address, if there is one.
+    pub fn rival(&self, name: &str, address: &str) -> Option<String> {
+        let contact = self.nodes.get(&self.core.cluster().find(name)?)?;
+        let is_rival = contact.session.is_some() && contact.address != address;
+        is_rival.then(|| contact.address.clone())
+    }
+
+    fn instant(&self, at: Time) -> Instant {
+        self.origin + Duration::from_nanos(at.ns)
+    }
+
+    /// Looks how far repairs have come, and says so when they have come to their end.
+    fn measure(&mut self) {
+        let status = self.core.status();
+        self.meter.measure(self.now(), &status);
+        let at_risk: u64 = status.at_risk.iter().sum();
+        if at_risk == 0 && self.at_risk > 0 {
+            let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));
+            info!(repaired_chunks = chunks, repaired = size, "all stripes are healthy");
+        }
+        self.at_risk = at_risk;
+        if status.blocked.len() != self.blocked
+            && let Some((_, why)) = status.blocked.first()
+        {
+            let stripes = status.blocked.len();
+            let hopeless = status.blocked.iter().filter(|(_, why)| why.is_unrepairable()).count();
+            warn!(stripes, unrepairable = hopeless, first = %why, "stripes have to wait");
+        }
+        self.blocked = status.blocked.len();
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.core.handle(self.now(), input);
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::Joined { node, session, outbox } => self.joined(node, session, outbox),
+            Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
+            Request::Said { node, session, message } if self.is_current(node, session) => {
+                self.handle(Input::Agent { node, message });
+            }
+            // Words of a session that another one has replaced.
+            Request::Left { .. } | Request::Said { .. } => {}
+            Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
+            Request::Obey(command) => self.handle(Input::Operator(command)),
+            Request::Place { stripes, width, chunk_bytes, reply } => {
+                let now = (self.core.cluster(), &self.core.status());
+                let placed = self.placer.place(now, &stripes, width, chunk_bytes);
+                // A put that went away gives its places back by itself.
+                let _ = reply.send(placed);
+            }
+            Request::Unplace(nodes) => self.placer.unplace(&nodes),
+            Request::Look(look) => look(self),
+        }
+    }
+
+    fn joined(&mut self, record: NodeRecord, session: u64, outbox: Outbox) {
+        let id = record.id;
+        if self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
+            self.lost(id);
+        }
+        info!(node = record.node.name, address = record.node.address, "agent joined");
+        let contact = Contact { address: record.node.address, session: Some((session, outbox)) };
+        self.nodes.insert(id, contact);
+        self.peers_changed = true;
+    }
+
+    fn lost(&mut self, node: NodeId) {
+        if let Some(contact) = self.nodes.get_mut(&node) {
+            contact.session = None;
+        }
+        warn!(node = self.core.cluster().node(node).name, "session with the agent ended");
+        self.handle(Input::AgentLost(node));
+    }
+
+    fn is_current(&self, node: NodeId, session: u64) -> bool {
+        let contact = self.nodes.get(&node).and_then(|contact| contact.session.as_ref());
+        contact.is_some_and(|(current, _)| *current == session)
+    }
+
+    /// Performs whatever the core asks for, and what follows from that.
+    fn perform(&mut self) {
+        loop {
+            match self.core.poll() {
+                Some(output) => self.perform_one(output),
+                None if self.peers_changed => self.tell_peers(),
+                None => return,
+            }
+        }
+    }
+
+    fn perform_one(&mut self, output: Output) {
+        match output {
+            Output::Send { to, message } => self.send(to, message),
+            Output::Commit(commit) => self.metadata.tell(move |store| {
+                // No answer to a commit that failed: the core asks again.
+                let result = store.commit_location(&commit);
+                result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
+            }),
+            Output::Report(report) => {
+                self.peers_changed |= matches!(report, Report::Node { .. });
+                self.meter.note(self.now(), &report);
+                report::log(&report, self.core.cluster());
+            }
+        }
+    }
+
+    fn send(&mut self, to: NodeId, message: ToAgent) {
+        if matches!(message, ToAgent::Dispatch(_)) {
+            // Nobody is to be given a task with a peer that it has not heard of.
+            self.tell_peers();
+        }
+        let message = convert::encode_to_agent(message, self.core.cluster());
+        self.post(to, message);
+    }
+
+    fn tell_peers(&mut self) {
+        if !std::mem::take(&mut self.peers_changed) {
+            return;
+        }
+        let peers = proto::Peers { peers: self.peers() };
+        let word = proto::coordinator_message::Message::Peers(peers);
+        let message = proto::CoordinatorMessage { message: Some(word) };
+        let everyone: Vec<NodeId> = self.nodes.keys().copied().collect();
+        everyone.into_iter().for_each(|node| self.post(node, message.clone()));
+    }
+
+    /// Queues a message for an agent. Whoever is away misses it, as `message.rs` allows.
+    fn post(&mut self, to: NodeId, message: proto::CoordinatorMessage) {
+        let Some((_, outbox)) = self.nodes.get(&to).and_then(|c| c.session.as_ref()) else {
+            return;
+        };
+        if outbox.try_send(Ok(message)).is_err() {
+            self.lost(to);
+        }
+    }
+}
+
+impl Handle {
+    /// An agent has joined; `outbox` is where its messages go from now on.
+    pub async fn joined(&self, node: NodeRecord, session: u64, outbox: Outbox) {
+        self.request(Request::Joined { node, session, outbox }).await;
+    }
+
+    /// A session has ended.
+    pub async fn left(&self, node: NodeId, session: u64) {
+        self.request(Request::Left { node, session }).await;
+    }
+
+    /// An agent said something.
+    pub async fn said(&self, node: NodeId, session: u64, message: FromAgent) {
+        self.request(Request::Said { node, session, message }).await;
+    }
+
+    /// A reader found a copy to be of no use.
+    pub async fn suspect(&self, node: NodeId, copy: ChunkCopy) {
+        self.request(Request::Suspect { node, copy }).await;
+    }
+
+    /// The operator wants something.
+    pub async fn obey(&self, command: Command) {
+        self.request(Request::Obey(command)).await;
+    }
+
+    /// Chooses `width` nodes for each stripe. They count as taken until they are unplaced.
+    pub async fn place(&self, stripes: Vec<StripeId>, width: usize, chunk_bytes: u64) -> Placed {
+        let (reply, answer) = oneshot::channel();
+        self.request(Request::Place { stripes, width, chunk_bytes, reply }).await;
+        answer.await.unwrap_or_default()
+    }
+
+    /// Takes back what was placed: it is counted by what is stored now, or not at all.
+    pub async fn unplace(&self, nodes: Vec<NodeId>) {
+        self.request(Request::Unplace(nodes)).await;
+    }
+
+    /// What `look` makes of the driver; nothing while it shuts down.
+    pub async fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        let look = move |driver: &Driver| drop(reply.send(look(driver)));
+        self.request(Request::Look(Box::new(look))).await;
+        answer.await.ok()
+    }
+
+    async fn request(&self, request: Request) {
+        // It fails only while the process ends.
+        let _ = self.requests.send(request).await;
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

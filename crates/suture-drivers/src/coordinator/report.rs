@@ -1,0 +1,49 @@
+//! The core's reports as log lines: the story of repairs, for people.
+//!
+//! Place: beside every step of failure -> ... -> stripe healthy.
+//! What an operator must see is a warning, what one wants to see is information, what one looks
+//! for afterwards is debug: one line for each chunk would bury the rest.
+
+use suture_edge::units::{format_seconds, format_size};
+use suture_repair::cluster::Cluster;
+use suture_repair::event::{Health, Report};
+use suture_repair::id::NodeId;
+use tracing::{debug, info, warn};
+
+/// Writes one report to the log.
+pub fn log(report: &Report, cluster: &Cluster) {
+    let name = |node: &NodeId| cluster.node(*node).name.as_str();
+    match report {
+        Report::Node { node, health: Health::Failed, chunks } => {
+            warn!(node = name(node), chunks, "node failed: its chunks are lost");
+        }
+        Report::Node { node, health: Health::Suspect, .. } => {
+            warn!(node = name(node), "node is silent: it is not used");
+        }
+        Report::Node { node, health, .. } => info!(node = name(node), %health, "node"),
+        Report::ChunkLost { node, copy, fault } => {
+            warn!(node = name(node), %copy, %fault, "chunk is lost");
+        }
+        Report::Planned { chunks, max_load_seconds } => {
+            let fullest_link = format_seconds(*max_load_seconds);
+            info!(chunks, fullest_link, "planned");
+        }
+        Report::Started { repair, plan } => {
+            let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");
+            debug!(%repair, stripe = %plan.stripe, destinations, "repair began");
+        }
+        Report::Replaced { repair, by } => debug!(%repair, %by, "repair goes on another way"),
+        Report::Committed { repair, copy, node, bytes } => {
+            debug!(%repair, %copy, node = name(node), size = format_size(*bytes), "chunk rebuilt");
+        }
+        Report::Failed { repair, node, why } => {
+            let node = node.as_ref().map_or("nobody", name);
+            warn!(%repair, said_by = node, %why, "repair failed; it will be tried another way");
+        }
+        Report::Blocked { stripe, why } => debug!(%stripe, %why, "stripe has to wait"),
+        Report::Healthy(stripe) => debug!(%stripe, "stripe is healthy"),
+        Report::Excess { node, copy } => {
+            debug!(node = name(node), %copy, "copy in excess was ordered away");
+        }
+    }
+}

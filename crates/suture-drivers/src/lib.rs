@@ -1,0 +1,29 @@
+//! The drivers: sockets, disks, clocks and SQLite around the machines of `suture-repair`.
+//!
+//! Place: around all of failure -> stripes -> queue -> plan -> admit -> dispatch -> slices flow ->
+//! chunk durable -> commit. What is decided is decided in `suture-repair`; here it is performed.
+//!
+//! The data plane, in the order in which a slice meets it: a [`store`] keeps chunks and proves them,
+//! an [`agent`] performs what the agent core asks for, [`net`] carries slices between agents within
+//! the rates of [`limit`], and [`chunk_client`] puts and gets chunks from outside. A slice in memory
+//! is a [`buffer`], computed on the way by a [`combination`].
+//!
+//! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
+//! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
+//! and gets. [`config`] reads the configuration of daemons.
+//!
+//! Deliberately absent: arguments, printing and exit codes, which are the binary's.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod buffer;
+pub mod chunk_client;
+pub mod combination;
+pub mod config;
+pub mod control;
+pub mod coordinator;
+pub mod limit;
+pub mod metadata;
+pub mod net;
+pub mod object;
+pub mod store;

@@ -1,0 +1,226 @@
+//! The database file: who may open it, which version it is, what tables it has.
+//!
+//! Place: the first step of a coordinator's start, before it listens to anyone.
+//! The file's `application_id` says that it is Suture's, its `user_version` which schema it has.
+//! An unknown one of either is refused: guessing at the last good map of chunks would lose them.
+//! An older version becomes the present one, by one transaction that keeps everything.
+//! The lock is a file of its own, held by the kernel for as long as the process lives, so a crash
+//! leaves nothing to clean up.
+
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use rusqlite::{Connection, OptionalExtension};
+use suture_edge::error::bad_input;
+
+/// "Sutr", as SQLite's header has it.
+const APPLICATION_ID: u32 = 0x5375_7472;
+
+/// The schema that this program reads and writes.
+pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
+
+/// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
+/// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
+/// released never changes.
+const STEPS: [&str; 2] = [FIRST, RACKS];
+
+/// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
+const FIRST: &str = "
+CREATE TABLE cluster (
+    one         INTEGER PRIMARY KEY CHECK (one = 1),
+    id          INTEGER NOT NULL,   -- 64 random bits
+    epoch       INTEGER NOT NULL,   -- coordinator starts so far
+    next_stripe INTEGER NOT NULL,   -- never decreases, so stripe ids are never reused
+    paused      INTEGER NOT NULL    -- the operator's intent
+) STRICT;
+CREATE TABLE node (
+    id       INTEGER PRIMARY KEY,
+    name     TEXT    NOT NULL UNIQUE,
+    address  TEXT    NOT NULL,      -- where its chunks were last served
+    uplink   REAL    NOT NULL,      -- bytes per second
+    downlink REAL    NOT NULL,
+    failed   INTEGER NOT NULL       -- the operator's intent
+) STRICT;
+CREATE TABLE object (
+    id          INTEGER PRIMARY KEY,
+    name        TEXT    NOT NULL UNIQUE,
+    bytes       INTEGER NOT NULL,
+    code        TEXT    NOT NULL,
+    chunk_bytes INTEGER NOT NULL,
+    checksum    INTEGER NOT NULL,   -- CRC-64/NVME
+    created     INTEGER NOT NULL    -- seconds since 1970
+) STRICT;
+CREATE TABLE stripe (
+    id          INTEGER PRIMARY KEY,
+    object      INTEGER NOT NULL REFERENCES object ON DELETE CASCADE,
+    ordinal     INTEGER NOT NULL,
+    code        TEXT    NOT NULL,
+    chunk_bytes INTEGER NOT NULL,
+    data_bytes  INTEGER NOT NULL,
+    generation  INTEGER NOT NULL,
+    UNIQUE (object, ordinal)
+) STRICT;
+CREATE TABLE chunk (
+    stripe INTEGER NOT NULL REFERENCES stripe ON DELETE CASCADE,
+    idx    INTEGER NOT NULL,
+    node   INTEGER REFERENCES node,  -- null: no home yet
+    stamp  INTEGER NOT NULL,
+    crc    INTEGER NOT NULL,
+    PRIMARY KEY (stripe, idx)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Racks by name; null where none is known.
+const RACKS: &str = "ALTER TABLE node ADD COLUMN rack TEXT";
+
+/// An open database that nobody else has open.
+pub struct Database {
+    /// The connection.
+    pub connection: Connection,
+    /// Kept for as long as the connection.
+    pub lock: File,
+}
+
+/// Opens or creates the database in `dir`.
+pub fn open(dir: &Path) -> Result<Database> {
+    let cannot = || format!("cannot open the metadata in '{}'", dir.display());
+    fs::create_dir_all(dir).with_context(cannot)?;
+    let lock = lock(dir)?;
+    let path = dir.join("metadata.db");
+    let mut connection = Connection::open(&path).with_context(cannot)?;
+    identify(&mut connection, &path)?;
+    // FULL rather than WAL's default NORMAL, which may lose the last commits when power fails.
+    connection.pragma_update(None, "journal_mode", "WAL").with_context(cannot)?;
+    connection.pragma_update(None, "synchronous", "FULL").with_context(cannot)?;
+    connection.pragma_update(None, "foreign_keys", true).with_context(cannot)?;
+    Ok(Database { connection, lock })
+}
+
+fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join("coordinator.lock");
+    let file =
+        File::create(&path).with_context(|| format!("cannot create '{}'", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!(
+            "'{}' is in use by another coordinator: stop that one first, or give this one a data_dir of its own",
+            dir.display()
+        ),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock '{}'", path.display()))
+        }
+    }
+}
+
+/// Makes sure that the file is ours and of this version; gives an empty one its tables.
+fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
+    let path = path.display();
+    let pragma = |connection: &Connection, name| {
+        let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
+        value.with_context(|| format!("'{path}' is not a database that can be read"))
+    };
+    let (application, version) =
+        (pragma(connection, "application_id")?, pragma(connection, "user_version")?);
+    if application == APPLICATION_ID && (1..=SCHEMA_VERSION).contains(&version) {
+        return advance(connection, version);
+    }
+    if application == APPLICATION_ID {
+        return Err(bad_input(format!(
+            "'{path}' has schema version {version}, this suture knows version {SCHEMA_VERSION}: run the suture that wrote it"
+        )));
+    }
+    let first_table = "SELECT name FROM sqlite_schema LIMIT 1";
+    let table = connection.query_row(first_table, [], |row| row.get::<_, String>(0)).optional()?;
+    if table.is_some() || application != 0 || version != 0 {
+        return Err(bad_input(format!(
+            "'{path}' is a database of another program; give another data_dir"
+        )));
+    }
+    advance(connection, 0)
+}
+
+/// Takes the steps that a file of this version lacks, all or none.
+fn advance(connection: &mut Connection, version: u32) -> Result<()> {
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let changed = connection.transaction()?;
+    STEPS[version as usize..].iter().try_for_each(|step| changed.execute_batch(step))?;
+    changed.pragma_update(None, "application_id", APPLICATION_ID)?;
+    changed.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    Ok(changed.commit()?)
+}
+
+/// A database as version 1 made it, without the steps since.
+#[cfg(test)]
+pub(super) fn create_first(dir: &Path) -> Connection {
+    let connection = Connection::open(dir.join("metadata.db")).unwrap();
+    connection.execute_batch(FIRST).unwrap();
+    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    connection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_version(dir: &Path, version: u32) {
+        let connection = Connection::open(dir.join("metadata.db")).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
+    }
+
+    #[test]
+    fn a_schema_of_another_version_is_refused_in_both_directions() {
+        for version in [0, SCHEMA_VERSION + 1] {
+            let dir = tempfile::tempdir().unwrap();
+            drop(open(dir.path()).unwrap());
+            set_version(dir.path(), version);
+            let error = open(dir.path()).err().unwrap().to_string();
+            assert!(error.contains(&format!("schema version {version},")), "{error}");
+            assert!(error.contains(&format!("knows version {SCHEMA_VERSION}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_older_file_takes_the_steps_that_it_lacks() {
+        let columns = |connection: &Connection| {
+            let mut query =
+                connection.prepare("SELECT name FROM pragma_table_info('node')").unwrap();
+            let names = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            names.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        create_first(dir.path());
+        let old = open(dir.path()).unwrap();
+        let new_dir = tempfile::tempdir().unwrap();
+        let new = open(new_dir.path()).unwrap();
+        assert_eq!(columns(&old.connection), columns(&new.connection));
+        drop(old);
+        open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_foreign_database_or_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metadata.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+        let error = open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("another program"), "{error}");
+
+        fs::write(&path, "not a database, but long enough to be looked at".repeat(20)).unwrap();
+        let error = format!("{:#}", open(dir.path()).err().unwrap());
+        assert!(error.contains("not a database"), "{error}");
+    }
+
+    #[test]
+    fn two_coordinators_cannot_share_a_database() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = open(dir.path()).unwrap();
+        let error = open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("another coordinator"), "{error}");
+        drop(first);
+        open(dir.path()).unwrap();
+    }
+}

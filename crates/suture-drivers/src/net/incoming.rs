@@ -1,0 +1,173 @@
+//! Everything that comes in: a task for each connection, made by whoever connected.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! A peer's slices are read into buffers that its grants reserved, checked and handed to the
+//! agent. A client's connection is handed on to whoever serves chunks.
+//!
+//! A peer that connects anew has given up its former connection, and maybe its former life: that
+//! one is reported lost before anything of the new one is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use suture_edge::checksum::crc32c;
+use suture_repair::agent::SliceId;
+use suture_repair::id::NodeId;
+use suture_repair::wire::{ClusterId, Frame, Payload, Who};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use super::NetEvent;
+use super::connection::{Connection, Flow, NetError};
+use super::grants::Grants;
+use super::round::Round;
+use crate::buffer::{Buffer, Pool};
+use crate::limit::{Port, Purpose};
+
+/// Connections at a time: peers and clients together. More are closed as soon as they come.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// The pause after the system could not give a connection, mostly for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Who takes what comes in.
+#[derive(Debug)]
+pub struct Door {
+    /// The cluster that peers and clients must name.
+    pub cluster: ClusterId,
+    /// This agent.
+    pub me: NodeId,
+    /// The limits of what is received.
+    pub downlink: Arc<Port>,
+    /// What may come.
+    pub grants: Arc<Grants>,
+    /// Memory for it.
+    pub pool: Arc<Pool>,
+    /// Who is told.
+    pub events: mpsc::Sender<NetEvent>,
+    /// Each peer's connection.
+    pub peers: Mutex<Peers>,
+}
+
+/// A number that tells each peer's connection from a former one, and what ends it when dropped.
+type Peers = HashMap<NodeId, (u64, oneshot::Sender<()>)>;
+
+/// Accepts connections for as long as it is polled; dropping it closes them all. `serve` takes
+/// those of clients.
+pub async fn run<S, F>(door: Arc<Door>, listener: TcpListener, serve: S)
+where
+    S: Fn(Connection) -> F + Clone + Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    for number in 0.. {
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        match stream {
+            Ok(_) if connections.len() >= CONNECTIONS_MAX => {
+                warn!("{CONNECTIONS_MAX} connections are open: one more is refused");
+            }
+            Ok((stream, _)) => {
+                let (door, serve) = (door.clone(), serve.clone());
+                connections.spawn(greet(door, stream, number, serve));
+            }
+            Err(error) => {
+                warn!("no connection can be accepted: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn greet<S, F>(door: Arc<Door>, stream: TcpStream, number: u64, serve: S)
+where
+    S: Fn(Connection) -> F,
+    F: Future<Output = ()>,
+{
+    let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
+    let me = (door.cluster, Who::Agent(door.me));
+    match Connection::welcome(stream, me, &door.downlink).await {
+        Ok((connection, Who::Client)) => serve(connection).await,
+        Ok((connection, Who::Agent(peer))) => receive(&door, connection, peer, number).await,
+        Err(error) => warn!("connection from {from} refused: {error}"),
+    }
+}
+
+async fn receive(door: &Door, mut connection: Connection, peer: NodeId, number: u64) {
+    let (former_ends, mut replaced) = oneshot::channel();
+    let former = door.peers().insert(peer, (number, former_ends));
+    if former.is_some() {
+        let _ = door.events.send(NetEvent::Lost(peer)).await;
+    }
+    drop(former);
+    let result = tokio::select! {
+        result = read_all(door, &mut connection, peer) => result,
+        _ = &mut replaced => return,
+    };
+    {
+        let mut peers = door.peers();
+        if peers.get(&peer).is_some_and(|(current, _)| *current == number) {
+            peers.remove(&peer);
+        }
+    }
+    if let Err(error) = result {
+        debug!("connection from {peer} ended: {error}");
+        let _ = door.events.send(NetEvent::Lost(peer)).await;
+    }
+}
+
+/// Reads until the connection breaks or the agent stops.
+async fn read_all(door: &Door, connection: &mut Connection, peer: NodeId) -> Result<(), NetError> {
+    let mut round = Round::default();
+    loop {
+        let event = match connection.read_frame().await? {
+            Frame::Grant { repair, lane, upto } => {
+                NetEvent::Granted { from: peer, repair, lane, upto }
+            }
+            Frame::Slice { id, payload } => {
+                let round_bytes = round.note((id.repair, id.lane), payload.bytes.into());
+                let purpose = Purpose::Repair { round_bytes };
+                match read_slice(door, connection, (peer, id), payload, purpose).await? {
+                    Some(slice) => NetEvent::Arrived { from: peer, id, slice },
+                    None => continue,
+                }
+            }
+            frame => return Err(NetError::Unexpected(frame)),
+        };
+        if door.events.send(event).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes a slice off the wire; gives it if it was granted.
+async fn read_slice(
+    door: &Door,
+    connection: &mut Connection,
+    (peer, id): (NodeId, SliceId),
+    payload: Payload,
+    purpose: Purpose,
+) -> Result<Option<Buffer>, NetError> {
+    let flow = Flow { port: &door.downlink, purpose };
+    if !door.grants.admit(peer, id) {
+        connection.skip_payload(payload.bytes, flow).await?;
+        return Ok(None);
+    }
+    let mut slice = door.pool.take(payload.bytes as usize);
+    connection.read_payload(&mut slice, flow).await?;
+    if crc32c(&slice) != payload.crc {
+        return Err(NetError::Damaged);
+    }
+    Ok(Some(slice))
+}
+
+impl Door {
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,393 @@
+//! Reading an object, around whatever is missing, corrupt or silent.
+//!
+//! Place: [get], at any time between failure and healthy stripe.
+//! An object is read in pieces, several at a time. A piece comes from the data chunk that holds
+//! it; when that cannot be had, the same range of k others is read and decoded. A copy that is
+//! found to be of no use is reported once and not asked for again; an agent that is silent is not
+//! asked again either, so one dead node costs one wait and not one for each chunk.
+//!
+//! Invariant: every byte was checked against its block's checksum where it was read, against its
+//! frame's on arrival, and the whole against the checksum recorded when it was written; nothing
+//! gets its name before that.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use suture_code::{ChunkIndex, Program, Source};
+use suture_edge::progress::{Progress, Step};
+use suture_repair::id::{ChunkCopy, NodeId};
+use suture_repair::stripe::Stripe;
+use suture_repair::wire::ClusterId;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::layout::{Checksum, data_in_chunk, object_checksum};
+use super::pool::Pool;
+use crate::chunk_client::ChunkError;
+use crate::control::client::{Client, refusal};
+use crate::control::proto::lookup_reply::Part;
+use crate::control::{convert, proto};
+use crate::metadata::{Object, ObjectStripe};
+use crate::store::layout::BLOCK_BYTES;
+
+/// Bytes of a piece. With `PIECES_AT_ONCE` this is 8 MiB under way, k times that if all of it has
+/// to be decoded.
+const PIECE_BYTES: u64 = 512 << 10;
+
+/// Pieces under way: enough to keep several agents busy.
+const PIECES_AT_ONCE: usize = 16;
+
+/// What the rows of a window take that is decoded at a time, about, where a code has sub-chunks.
+const DECODE_BYTES: usize = 8 << 20;
+
+/// Bytes of pieces under way, about, where they are whole chunks; but always two of them.
+const CHUNK_BYTES_AT_ONCE: u64 = 64 << 20;
+
+/// Where the bytes go.
+pub trait Sink {
+    /// Whether bytes may come in another order than that of the object.
+    fn takes_any_order(&self) -> bool;
+
+    /// Bytes of the object from `offset` on.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// What was read, and what was in the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// Length of the object.
+    pub bytes: u64,
+    /// Bytes that had to be decoded from others.
+    pub decoded_bytes: u64,
+    /// Copies that were reported as bad.
+    pub bad_copies: u64,
+}
+
+/// Finds an object, and how to reach its chunks.
+pub struct Lookup {
+    /// The object.
+    pub object: Object,
+    cluster: ClusterId,
+    nodes: BTreeMap<NodeId, SocketAddr>,
+    parts: tonic::Streaming<proto::LookupReply>,
+}
+
+impl Lookup {
+    /// Asks the coordinator.
+    pub async fn of(client: &mut Client, name: &str) -> Result<Lookup> {
+        let request = proto::ObjectName { name: name.to_string() };
+        let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
+        let first = parts.message().await.map_err(refusal)?.and_then(|reply| reply.part);
+        let Some(Part::Head(head)) = first else { bail!("the coordinator is confused") };
+        let nodes = head.nodes.iter().map(convert::decode_peer).collect::<Result<_, _>>()?;
+        let object = convert::decode_object(head.object)?;
+        Ok(Lookup { object, cluster: ClusterId(head.cluster), nodes, parts })
+    }
+
+    /// All stripes of the object, in order.
+    pub async fn stripes(mut self) -> Result<Vec<Stripe>> {
+        let mut stripes = Vec::new();
+        loop {
+            let page = self.next().await?;
+            if page.is_empty() {
+                return Ok(stripes);
+            }
+            stripes.extend(page.into_iter().map(|entry| entry.stripe));
+        }
+    }
+
+    async fn next(&mut self) -> Result<Vec<ObjectStripe>> {
+        let Some(reply) = self.parts.message().await.map_err(refusal)? else {
+            return Ok(Vec::new());
+        };
+        let Some(Part::Stripes(page)) = reply.part else { bail!("the coordinator is confused") };
+        let stripes = page.stripes.into_iter().map(convert::decode_object_stripe);
+        Ok(stripes.collect::<Result<_, _>>()?)
+    }
+}
+
+/// Reads a whole object into `sink`.
+pub async fn get(
+    client: &Client,
+    mut lookup: Lookup,
+    sink: &mut impl Sink,
+    progress: &Progress<'_>,
+) -> Result<Fetched> {
+    let (reports, reporter) = report_bad_copies(client.clone());
+    let reader = Arc::new(Reader {
+        pool: Pool::new(lookup.cluster),
+        nodes: lookup.nodes.clone(),
+        bad: Mutex::default(),
+        reports,
+    });
+    let mut fetched = Fetched::default();
+    let mut checksum = Checksum::default();
+    let mut under_way: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
+    let mut wanted: VecDeque<Want> = VecDeque::new();
+    let mut stripe_offset = 0;
+    let at_once = pieces_at_once(&lookup.object);
+    loop {
+        if wanted.len() < at_once {
+            for entry in lookup.next().await? {
+                let data_bytes = entry.data_bytes;
+                wanted.extend(pieces(entry, stripe_offset, sink.takes_any_order()));
+                stripe_offset += data_bytes;
+            }
+        }
+        while under_way.len() < at_once
+            && let Some(want) = wanted.pop_front()
+        {
+            under_way.push_back(tokio::spawn(reader.clone().fetch(want)));
+        }
+        let Some(piece) = under_way.pop_front() else { break };
+        let piece = piece.await??;
+        let bytes = piece.bytes.len() as u64;
+        sink.write(piece.offset, &piece.bytes)?;
+        checksum.add(piece.offset, bytes, piece.checksum);
+        progress(Step::Done(bytes));
+        fetched.bytes += bytes;
+        fetched.decoded_bytes += if piece.is_decoded { bytes } else { 0 };
+    }
+    drop(reader);
+    fetched.bad_copies = reporter.await?;
+    let object = &lookup.object;
+    ensure!(
+        checksum.so_far() == (object.bytes, object.checksum),
+        "'{}' came back with {} bytes and checksum {:016x}, {} bytes and {:016x} were written: nothing of it was kept",
+        object.name,
+        checksum.so_far().0,
+        checksum.so_far().1,
+        object.bytes,
+        object.checksum
+    );
+    Ok(fetched)
+}
+
+fn pieces_at_once(object: &Object) -> usize {
+    let chunks = (CHUNK_BYTES_AT_ONCE / object.chunk_bytes.max(1)) as usize;
+    let is_whole = object.code.sub_chunk_count() > 1;
+    if is_whole { chunks.clamp(2, PIECES_AT_ONCE) } else { PIECES_AT_ONCE }
+}
+
+/// Tells the coordinator of each bad copy; gives how many there were when all senders are gone.
+fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<BadCopy>, JoinHandle<u64>) {
+    let (reports, mut inbox) = mpsc::unbounded_channel::<BadCopy>();
+    let report = async move {
+        let mut count = 0;
+        while let Some((node, copy)) = inbox.recv().await {
+            count += 1;
+            let bad = proto::BadCopy { node: node.0, copy: Some(convert::encode_copy(copy)) };
+            // The object is read all the same; the next reader or scrub will find the copy again.
+            let _ = client.report_bad(bad).await;
+        }
+        count
+    };
+    (reports, tokio::spawn(report))
+}
+
+type BadCopy = (NodeId, ChunkCopy);
+
+/// A piece of an object that is to be read.
+struct Want {
+    stripe: Arc<Stripe>,
+    chunk: ChunkIndex,
+    /// Within the chunk.
+    from: u64,
+    bytes: u64,
+    /// Within the object.
+    offset: u64,
+}
+
+/// A piece of an object.
+struct Piece {
+    offset: u64,
+    bytes: Vec<u8>,
+    checksum: u64,
+    is_decoded: bool,
+}
+
+/// The pieces of a stripe: chunk after chunk, or, where order does not matter, window after window,
+/// which asks all agents of the stripe at once.
+fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want> {
+    let ObjectStripe { stripe, data_bytes } = entry;
+    let stripe = Arc::new(stripe);
+    // With sub-chunks no range can be decoded alone.
+    let step = if stripe.code.sub_chunk_count() == 1 { PIECE_BYTES } else { stripe.chunk_bytes };
+    let mut pieces = Vec::new();
+    for chunk in 0..stripe.code.data_chunks() as u64 {
+        let in_chunk = data_in_chunk(chunk, stripe.chunk_bytes, data_bytes);
+        for from in (0..in_chunk).step_by(step as usize) {
+            pieces.push(Want {
+                stripe: stripe.clone(),
+                chunk: ChunkIndex(chunk as u8),
+                from,
+                bytes: step.min(in_chunk - from),
+                offset: stripe_offset + chunk * stripe.chunk_bytes + from,
+            });
+        }
+    }
+    if any_order {
+        pieces.sort_by_key(|piece| (piece.from, piece.chunk));
+    }
+    pieces
+}
+
+struct Reader {
+    pool: Pool,
+    nodes: BTreeMap<NodeId, SocketAddr>,
+    /// Copies that are known to be of no use.
+    bad: Mutex<BTreeSet<BadCopy>>,
+    reports: mpsc::UnboundedSender<BadCopy>,
+}
+
+impl Reader {
+    async fn fetch(self: Arc<Self>, want: Want) -> Result<Piece> {
+        let range = (want.from, want.bytes);
+        let (bytes, is_decoded) = match self.read(&want.stripe, want.chunk, range).await {
+            Ok(bytes) => (bytes, false),
+            Err(why) => {
+                let decoded = self.clone().decode(&want).await;
+                (decoded.with_context(|| format!("chunk {}: {why:#}", want.chunk))?, true)
+            }
+        };
+        let checksum = object_checksum(&bytes);
+        Ok(Piece { offset: want.offset, bytes, checksum, is_decoded })
+    }
+
+    /// Where a chunk can be read, as far as is known.
+    fn holder(
+        &self,
+        stripe: &Stripe,
+        chunk: ChunkIndex,
+    ) -> Option<(NodeId, SocketAddr, ChunkCopy)> {
+        let (node, copy) = stripe.copy(chunk)?;
+        let agent = *self.nodes.get(&node)?;
+        let is_bad = self.bad.lock().expect("no thread panics here").contains(&(node, copy));
+        (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
+    }
+
+    /// Reads a range, `(from, bytes)`, of a chunk from its home.
+    async fn read(
+        &self,
+        stripe: &Stripe,
+        chunk: ChunkIndex,
+        (from, bytes): (u64, u64),
+    ) -> Result<Vec<u8>> {
+        let (node, agent, copy) = self.holder(stripe, chunk).context("it has no living home")?;
+        let mut connection = self.pool.take(agent).await?;
+        let mut buffer = vec![0; bytes as usize];
+        let result = connection.read(copy, from, &mut buffer).await;
+        self.pool.give(agent, connection, &result);
+        if let Err(ChunkError::Fault { .. }) = &result
+            && self.bad.lock().expect("no thread panics here").insert((node, copy))
+        {
+            // Its receiver outlives every reader.
+            let _ = self.reports.send((node, copy));
+        }
+        result?;
+        Ok(buffer)
+    }
+
+    /// Decodes a piece from other chunks. Codes act position by position: without sub-chunks the
+    /// piece's own bytes are enough, with them a whole chunk is put together, window by window.
+    async fn decode(self: Arc<Self>, want: &Want) -> Result<Vec<u8>> {
+        let stripe = &want.stripe;
+        let alpha = stripe.code.sub_chunk_count() as usize;
+        if alpha == 1 {
+            let mut rows = self.decode_window(want, (want.from, want.bytes)).await?;
+            return Ok(rows.swap_remove(0));
+        }
+        let sub_chunk_bytes = stripe.chunk_bytes as usize / alpha;
+        let rows = alpha * stripe.code.chunk_count();
+        let step = (DECODE_BYTES / rows).next_multiple_of(BLOCK_BYTES as usize);
+        let mut chunk = vec![0; stripe.chunk_bytes as usize];
+        for at in (0..sub_chunk_bytes).step_by(step) {
+            let bytes = step.min(sub_chunk_bytes - at);
+            let window = (at as u64, bytes as u64);
+            let rows = self.clone().decode_window(want, window).await?;
+            for (into, row) in chunk.chunks_mut(sub_chunk_bytes).zip(rows) {
+                into[at..at + bytes].copy_from_slice(&row);
+            }
+        }
+        chunk.truncate(want.bytes as usize);
+        Ok(chunk)
+    }
+
+    /// Decodes the same positions, `(from, bytes)`, of every sub-chunk of a chunk from others,
+    /// asking further ones as long as some fail.
+    async fn decode_window(
+        self: Arc<Self>,
+        want: &Want,
+        positions: (u64, u64),
+    ) -> Result<Vec<Vec<u8>>> {
+        let (stripe, lost) = (&want.stripe, want.chunk);
+        let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();
+        let mut failed = BTreeSet::from([lost]);
+        loop {
+            let is_here = |chunk: &ChunkIndex| have.keys().any(|source| source.chunk == *chunk);
+            let is_usable = |chunk: &ChunkIndex| {
+                let is_known = is_here(chunk) || self.holder(stripe, *chunk).is_some();
+                is_known && !failed.contains(chunk)
+            };
+            let mut usable: Vec<ChunkIndex> = stripe.indices().filter(is_usable).collect();
+            // What is here already need not be read again.
+            usable.sort_by_key(|chunk| !is_here(chunk));
+            let helpers = stripe.code.helpers_for(&[lost], &usable).map_err(|why| {
+                anyhow!("{} of the object cannot be read now: {why}; see suture status", stripe.id)
+            })?;
+            let program = Program::compile(&stripe.code.repair_dag(&[lost], &helpers)?)?;
+            let mut reads = JoinSet::new();
+            for helper in helpers {
+                let is_missing = |source: &Source| !have.contains_key(source);
+                let parts = program.sources().filter(|source| source.chunk == helper);
+                let parts: Vec<Source> = parts.filter(is_missing).collect();
+                let (reader, stripe) = (self.clone(), stripe.clone());
+                reads.spawn(
+                    async move { (helper, reader.read_parts(&stripe, parts, positions).await) },
+                );
+            }
+            let mut is_complete = true;
+            while let Some(read) = reads.join_next().await {
+                match read? {
+                    (_, Ok(parts)) => have.extend(parts),
+                    (helper, Err(_)) => {
+                        failed.insert(helper);
+                        is_complete = false;
+                    }
+                }
+            }
+            if is_complete {
+                return decode(&program, &have, positions.1 as usize);
+            }
+        }
+    }
+
+    /// The same positions of some sub-chunks of one chunk.
+    async fn read_parts(
+        &self,
+        stripe: &Stripe,
+        parts: Vec<Source>,
+        (from, bytes): (u64, u64),
+    ) -> Result<Vec<(Source, Vec<u8>)>> {
+        let sub_chunk_bytes = stripe.chunk_bytes / u64::from(stripe.code.sub_chunk_count());
+        let mut read = Vec::with_capacity(parts.len());
+        for part in parts {
+            let at = u64::from(part.sub_chunk) * sub_chunk_bytes + from;
+            read.push((part, self.read(stripe, part.chunk, (at, bytes)).await?));
+        }
+        Ok(read)
+    }
+}
+
+fn decode(
+    program: &Program,
+    have: &BTreeMap<Source, Vec<u8>>,
+    bytes: usize,
+) -> Result<Vec<Vec<u8>>> {
+    let sources: Vec<&[u8]> = program.sources().map(|source| &have[&source][..]).collect();
+    let mut rows = vec![vec![0; bytes]; program.outputs().len()];
+    program.run(&sources, &mut rows.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>())?;
+    Ok(rows)
+}

@@ -1,0 +1,484 @@
+//! Writing an object: cut into stripes, encoded, every chunk durable, then visible at once.
+//!
+//! Place: [put -> object visible], before any failure.
+//! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
+//!   window and hands all n to n tasks, which push them to n agents. A source that cannot be read
+//!   at k places at once (stdin) is spooled to an unnamed file, a stripe at a time.
+//! * A chunk that cannot be stored is left without a home, as long as one more than the data
+//!   chunks are durable; repair will bring it. Fewer, and the put fails and nothing is visible.
+//! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
+
+use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use bytes::Bytes;
+use crc_fast::CrcAlgorithm;
+use suture_code::{Code, Program};
+use suture_edge::progress::{self, Progress};
+use suture_repair::id::{ChunkCopy, Stamp, StripeId};
+use suture_repair::wire::ClusterId;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::layout::{Checksum, chunk_bytes_for, data_in_chunk, join_checksums, object_digest};
+use super::pool::Pool;
+use crate::chunk_client::ChunkError;
+use crate::control::client::{Client, refusal};
+use crate::control::proto::put_reply::Step as Reply;
+use crate::control::proto::put_request::Step;
+use crate::control::put::enough;
+use crate::control::{convert, proto};
+
+/// Bytes of each chunk that move at a time.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// Bytes of each sub-chunk that are encoded at a time: with a thousand sub-chunks still a few MiB.
+const ROW_BYTES: u64 = 4 << 10;
+
+/// Windows that may wait for one agent, beside the one that it takes.
+const WINDOWS_AHEAD: usize = 2;
+
+/// Stripes under way: while one waits for disks, others fill the links.
+const STRIPES_AT_ONCE: usize = 4;
+
+/// Places are asked for at most so many stripes at a time; the fewer, the fresher.
+const PLACES_AHEAD: u64 = 32;
+
+/// What is to be stored.
+pub enum Source {
+    /// Can be read anywhere, and must not change meanwhile.
+    File(Arc<File>, Metadata),
+    /// Can be read once.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl Source {
+    /// A file to be read where needed.
+    pub fn file(file: File) -> io::Result<Source> {
+        let metadata = file.metadata()?;
+        Ok(Source::File(Arc::new(file), metadata))
+    }
+
+    /// A file that changed meanwhile would give parity of bytes that were never together.
+    fn ensure_unchanged(&self) -> Result<()> {
+        let Source::File(file, before) = self else { return Ok(()) };
+        let now = file.metadata().context("cannot read the input")?;
+        let same = now.len() == before.len() && now.modified().ok() == before.modified().ok();
+        ensure!(
+            same,
+            "the input changed while it was stored; put it again when nobody writes to it"
+        );
+        Ok(())
+    }
+}
+
+/// What has been stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Length of the object.
+    pub bytes: u64,
+    /// Its stripes.
+    pub stripes: u64,
+    /// All chunks' bytes.
+    pub stored_bytes: u64,
+    /// Chunks that repair has to bring.
+    pub missing_chunks: u64,
+}
+
+/// How an object is to be stored.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Its name.
+    pub name: String,
+    /// Its code.
+    pub code: Code,
+    /// The length of chunks.
+    pub chunk_bytes: u64,
+}
+
+/// Stores a source as an object.
+pub async fn put(
+    client: &mut Client,
+    wish: &Wish,
+    source: Source,
+    progress: &Arc<Progress<'static>>,
+) -> Result<Stored> {
+    let mut conversation = Conversation::begin(client, wish).await?;
+    let writer = Arc::new(Writer {
+        code: wish.code,
+        encode: Program::compile(&wish.code.encode_dag())?,
+        pool: Pool::new(conversation.cluster),
+        progress: progress.clone(),
+    });
+    let mut cutter = Cutter::new(source, wish);
+    let mut written = Written { next: 0, waiting: BTreeMap::new(), ..Written::default() };
+    let mut under_way = JoinSet::new();
+    let mut ordinal = 0;
+    loop {
+        while under_way.len() < STRIPES_AT_ONCE {
+            let (back, cut) = tokio::task::spawn_blocking(move || {
+                let cut = cutter.next();
+                (cutter, cut)
+            })
+            .await?;
+            cutter = back;
+            let Some(cut) = cut? else { break };
+            let place = conversation.place(cutter.stripes_left() + 1).await?;
+            under_way.spawn(writer.clone().write_stripe(ordinal, cut, place));
+            ordinal += 1;
+        }
+        let Some(stripe) = under_way.join_next().await else { break };
+        for (stripe, checksum) in written.accept(stripe??) {
+            written.count(&stripe, checksum);
+            conversation.say(Step::Stripe(stripe)).await?;
+        }
+    }
+    cutter.source.ensure_unchanged()?;
+    let (bytes, checksum) = written.checksum.so_far();
+    conversation.commit(bytes, checksum).await?;
+    Ok(written.stored)
+}
+
+/// Puts finished stripes back in order.
+#[derive(Default)]
+struct Written {
+    next: u64,
+    waiting: BTreeMap<u64, (proto::PutStripe, u64)>,
+    checksum: Checksum,
+    stored: Stored,
+}
+
+impl Written {
+    fn accept(&mut self, done: Done) -> Vec<(proto::PutStripe, u64)> {
+        self.waiting.insert(done.ordinal, (done.stripe, done.checksum));
+        let mut ready = Vec::new();
+        while let Some(entry) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            ready.push(entry);
+        }
+        ready
+    }
+
+    fn count(&mut self, stripe: &proto::PutStripe, checksum: u64) {
+        let missing = stripe.chunks.iter().filter(|chunk| chunk.node.is_none()).count() as u64;
+        let present = stripe.chunks.len() as u64 - missing;
+        self.checksum.add(self.stored.bytes, stripe.data_bytes, checksum);
+        self.stored.bytes += stripe.data_bytes;
+        self.stored.stripes += 1;
+        self.stored.stored_bytes += present * stripe.chunk_bytes;
+        self.stored.missing_chunks += missing;
+    }
+}
+
+/// The put's stream to the coordinator.
+struct Conversation {
+    cluster: ClusterId,
+    says: mpsc::Sender<proto::PutRequest>,
+    hears: Streaming<proto::PutReply>,
+    places: std::vec::IntoIter<proto::Place>,
+}
+
+impl Conversation {
+    async fn begin(client: &mut Client, wish: &Wish) -> Result<Conversation> {
+        let (says, words) = mpsc::channel(STRIPES_AT_ONCE);
+        let begin = Step::Begin(proto::PutBegin {
+            name: wish.name.clone(),
+            code: wish.code.to_string(),
+            chunk_bytes: wish.chunk_bytes,
+        });
+        says.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
+        let hears = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
+        let places = Vec::new().into_iter();
+        let mut begun = Conversation { cluster: ClusterId(0), says, hears, places };
+        let Reply::Begun(answer) = begun.hear().await? else {
+            bail!("the coordinator is confused")
+        };
+        begun.cluster = ClusterId(answer.cluster);
+        Ok(begun)
+    }
+
+    /// Where the next stripe goes, of so many that are still to come.
+    async fn place(&mut self, stripes: u64) -> Result<proto::Place> {
+        if let Some(place) = self.places.next() {
+            return Ok(place);
+        }
+        let stripes = stripes.min(PLACES_AHEAD) as u32;
+        self.say(Step::Place(proto::PutPlace { stripes })).await?;
+        let Reply::Placed(placed) = self.hear().await? else {
+            bail!("the coordinator is confused")
+        };
+        self.places = placed.places.into_iter();
+        self.places.next().context("the coordinator gave no places")
+    }
+
+    async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
+        self.say(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
+        match self.hear().await? {
+            Reply::Committed(proto::Done {}) => Ok(()),
+            _ => bail!("the coordinator is confused"),
+        }
+    }
+
+    async fn say(&mut self, step: Step) -> Result<()> {
+        if self.says.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
+            return Ok(());
+        }
+        // It ended the put, and says why.
+        self.hear().await.map(drop)?;
+        bail!("the coordinator ended the put")
+    }
+
+    async fn hear(&mut self) -> Result<Reply> {
+        let reply = self.hears.message().await.map_err(refusal)?;
+        reply.and_then(|reply| reply.step).context("the coordinator ended the put")
+    }
+}
+
+/// Cuts a source into stripes.
+struct Cutter {
+    source: Source,
+    /// Data of a full stripe.
+    stripe_bytes: u64,
+    chunk_bytes: u64,
+    code: Code,
+    at: u64,
+}
+
+/// One stripe's data, wherever it is.
+struct Cut {
+    file: Arc<File>,
+    offset: u64,
+    data_bytes: u64,
+    chunk_bytes: u64,
+}
+
+impl Cut {
+    /// Reads a part of a data chunk into `window`, which is zeros; gives what there is of it.
+    fn read<'a>(&self, chunk: u64, offset: u64, window: &'a mut [u8]) -> Result<&'a [u8]> {
+        let chunk_data = data_in_chunk(chunk, self.chunk_bytes, self.data_bytes);
+        let length = chunk_data.saturating_sub(offset).min(window.len() as u64);
+        let piece = &mut window[..length as usize];
+        let from = self.offset + chunk * self.chunk_bytes + offset;
+        self.file.read_exact_at(piece, from).context("cannot read the input")?;
+        Ok(piece)
+    }
+}
+
+impl Cutter {
+    fn new(source: Source, wish: &Wish) -> Cutter {
+        let stripe_bytes = wish.chunk_bytes * wish.code.data_chunks() as u64;
+        Cutter { source, stripe_bytes, chunk_bytes: wish.chunk_bytes, code: wish.code, at: 0 }
+    }
+
+    fn next(&mut self) -> Result<Option<Cut>> {
+        let (file, offset, data_bytes) = match &mut self.source {
+            Source::File(file, metadata) => {
+                (file.clone(), self.at, self.stripe_bytes.min(metadata.len() - self.at))
+            }
+            Source::Stream(stream) => {
+                let mut spool = tempfile::tempfile().context("cannot create a temporary file")?;
+                let copied = io::copy(&mut stream.take(self.stripe_bytes), &mut spool);
+                (Arc::new(spool), 0, copied.context("cannot read or spool the input")?)
+            }
+        };
+        self.at += data_bytes;
+        if data_bytes == 0 {
+            return Ok(None);
+        }
+        let chunk_bytes = match data_bytes == self.stripe_bytes {
+            true => self.chunk_bytes,
+            false => chunk_bytes_for(&self.code, data_bytes),
+        };
+        Ok(Some(Cut { file, offset, data_bytes, chunk_bytes }))
+    }
+
+    /// How many stripes are still to come; for a stream nobody knows.
+    fn stripes_left(&self) -> u64 {
+        match &self.source {
+            Source::File(_, metadata) => (metadata.len() - self.at).div_ceil(self.stripe_bytes),
+            Source::Stream(_) => PLACES_AHEAD,
+        }
+    }
+}
+
+struct Writer {
+    code: Code,
+    encode: Program,
+    pool: Pool,
+    progress: Arc<Progress<'static>>,
+}
+
+/// A stripe that is durable.
+struct Done {
+    ordinal: u64,
+    stripe: proto::PutStripe,
+    checksum: u64,
+}
+
+impl Writer {
+    async fn write_stripe(
+        self: Arc<Self>,
+        ordinal: u64,
+        cut: Cut,
+        place: proto::Place,
+    ) -> Result<Done> {
+        let (data_bytes, chunk_bytes) = (cut.data_bytes, cut.chunk_bytes);
+        let mut feeds = Vec::new();
+        let mut chunks = Vec::new();
+        for (chunk, peer) in self.code.chunks().zip(&place.nodes) {
+            let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
+            feeds.push(feed);
+            let copy = ChunkCopy { stripe: StripeId(place.stripe), chunk, stamp: Stamp(0) };
+            let agent = convert::decode_peer(peer).ok().map(|(_, address)| address);
+            let writer = self.clone();
+            chunks.push(tokio::spawn(writer.write_chunk(agent, copy, chunk_bytes, windows)));
+        }
+        let writer = self.clone();
+        let checksum = tokio::task::spawn_blocking(move || writer.feed(&cut, feeds)).await??;
+        let mut records = Vec::new();
+        let mut troubles = Vec::new();
+        for (chunk, peer) in chunks.into_iter().zip(&place.nodes) {
+            let Sent { crc, result } = chunk.await?;
+            let node = result.is_ok().then_some(peer.node);
+            troubles.extend(result.err());
+            records.push(proto::Chunk { node, stamp: 0, crc });
+        }
+        let durable = records.len() - troubles.len();
+        let least = enough(&self.code);
+        if durable < least {
+            let (count, why) = (records.len(), troubles.swap_remove(0));
+            return Err(why.context(format!(
+                "only {durable} of {count} chunks of a stripe could be stored, {} needs at least {least}; nothing was stored",
+                self.code
+            )));
+        }
+        let stripe =
+            proto::PutStripe { stripe: place.stripe, data_bytes, chunk_bytes, chunks: records };
+        Ok(Done { ordinal, stripe, checksum })
+    }
+
+    /// Reads, encodes and hands out window after window; gives the checksum of the data.
+    fn feed(&self, cut: &Cut, feeds: Vec<mpsc::Sender<Bytes>>) -> Result<u64> {
+        let data_chunks = self.code.data_chunks();
+        let spooled = match self.code.sub_chunk_count() {
+            1 => None,
+            _ => Some(self.spool_parity(cut).context("cannot spool parity to a temporary file")?),
+        };
+        let mut digests: Vec<_> = (0..data_chunks).map(|_| object_digest()).collect();
+        for offset in (0..cut.chunk_bytes).step_by(WINDOW_BYTES as usize) {
+            let length = WINDOW_BYTES.min(cut.chunk_bytes - offset) as usize;
+            let mut windows = vec![vec![0; length]; self.code.chunk_count()];
+            let (data, parity) = windows.split_at_mut(data_chunks);
+            for (chunk, window) in data.iter_mut().enumerate() {
+                let piece = cut.read(chunk as u64, offset, window)?;
+                digests[chunk].update(piece);
+                (self.progress)(progress::Step::Done(piece.len() as u64));
+            }
+            match &spooled {
+                None => {
+                    let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+                    let outputs = parity.iter_mut().map(Vec::as_mut_slice);
+                    self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
+                }
+                Some(spool) => {
+                    for (chunk, window) in parity.iter_mut().enumerate() {
+                        spool.read_exact_at(window, chunk as u64 * cut.chunk_bytes + offset)?;
+                    }
+                }
+            }
+            for (feed, window) in feeds.iter().zip(windows) {
+                // Chunk tasks take all windows, also when they could not store the first.
+                let _ = feed.blocking_send(window.into());
+            }
+        }
+        let sums = digests.into_iter().enumerate().map(|(chunk, digest)| {
+            (digest.finalize(), data_in_chunk(chunk as u64, cut.chunk_bytes, cut.data_bytes))
+        });
+        Ok(sums.fold(0, |whole, (sum, bytes)| join_checksums(whole, sum, bytes)))
+    }
+
+    /// The parity of a code with sub-chunks, chunk after chunk in an unnamed file: every byte of it
+    /// needs bytes from all over the data chunks, so it cannot come in their order.
+    fn spool_parity(&self, cut: &Cut) -> Result<File> {
+        let (k, alpha) = (self.code.data_chunks(), u64::from(self.code.sub_chunk_count()));
+        let spool = tempfile::tempfile()?;
+        let sub_chunk_bytes = cut.chunk_bytes / alpha;
+        let place = |sub_chunk: u64, at: u64| sub_chunk % alpha * sub_chunk_bytes + at;
+        for at in (0..sub_chunk_bytes).step_by(ROW_BYTES as usize) {
+            let length = ROW_BYTES.min(sub_chunk_bytes - at) as usize;
+            let mut rows = vec![vec![0; length]; self.code.chunk_count() * alpha as usize];
+            let (data, parity) = rows.split_at_mut(k * alpha as usize);
+            for (row, into) in (0..).zip(data.iter_mut()) {
+                cut.read(row / alpha, place(row, at), into)?;
+            }
+            let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+            let outputs = parity.iter_mut().map(Vec::as_mut_slice);
+            self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
+            for (row, bytes) in (0..).zip(&*parity) {
+                spool.write_all_at(bytes, row / alpha * cut.chunk_bytes + place(row, at))?;
+            }
+        }
+        Ok(spool)
+    }
+
+    /// Stores one chunk as its windows come. Its checksum is known whether or not it is stored,
+    /// because a chunk without a home is rebuilt against it.
+    async fn write_chunk(
+        self: Arc<Self>,
+        agent: Option<SocketAddr>,
+        copy: ChunkCopy,
+        bytes: u64,
+        mut windows: mpsc::Receiver<Bytes>,
+    ) -> Sent {
+        let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+        let result = match agent {
+            None => Err(anyhow!("no node has room for {copy}")),
+            Some(agent) if self.pool.is_silent(agent) => {
+                Err(anyhow!("the agent at {agent} does not answer"))
+            }
+            Some(agent) => {
+                let sent = self.send_chunk(agent, copy, bytes, &mut windows, &mut digest).await;
+                sent.map_err(anyhow::Error::from)
+            }
+        };
+        while let Some(window) = windows.recv().await {
+            digest.update(&window);
+        }
+        Sent { crc: digest.finalize() as u32, result }
+    }
+
+    async fn send_chunk(
+        &self,
+        agent: SocketAddr,
+        copy: ChunkCopy,
+        bytes: u64,
+        windows: &mut mpsc::Receiver<Bytes>,
+        digest: &mut crc_fast::Digest,
+    ) -> Result<(), ChunkError> {
+        let mut connection = self.pool.take(agent).await?;
+        let send = async {
+            let mut writer = connection.write(copy, bytes).await?;
+            while let Some(window) = windows.recv().await {
+                digest.update(&window);
+                writer.push(&window).await?;
+            }
+            writer.finish(digest.finalize() as u32).await
+        };
+        let result = send.await;
+        self.pool.give(agent, connection, &result);
+        result
+    }
+}
+
+/// What became of one chunk.
+struct Sent {
+    crc: u32,
+    result: Result<()>,
+}

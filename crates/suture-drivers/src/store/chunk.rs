@@ -1,0 +1,292 @@
+//! Reading a copy: no byte leaves before the block that it lies in has been checked.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! A slice read is one `preadv`: whole blocks around the slice are read, the slice itself straight
+//! into the caller's buffer, its neighbours in the first and last block into scratch space. The
+//! table of checksums is kept in segments that cover 64 MiB of data each, so that the memory for
+//! it does not grow with the chunk.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use suture_edge::checksum::{Crc32c, crc32c};
+use suture_repair::id::ChunkCopy;
+use suture_repair::message::CopyFault;
+use suture_repair::wire::CHUNK_BYTES_MAX;
+
+use super::layout::{BLOCK_BYTES, FOOTER_BYTES, Footer, FooterError, Version};
+
+const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// Entries of the table in memory: 64 KiB of them.
+const SEGMENT_BLOCKS: u64 = 16 * 1024;
+
+/// What a full check reads at a time.
+const CHECK_BYTES: usize = 1 << 20;
+
+/// An open copy.
+#[derive(Debug)]
+pub struct ChunkFile {
+    file: File,
+    footer: Footer,
+    segment: Mutex<Arc<Segment>>,
+}
+
+/// A part of the table of block checksums.
+#[derive(Debug)]
+struct Segment {
+    first_block: u64,
+    table: Vec<u8>,
+}
+
+/// Why a copy, or a part of it, is of no use.
+#[derive(Debug)]
+pub enum Damage {
+    /// There is no such file.
+    Missing,
+    /// The file ends before what it should hold.
+    Short {
+        /// How long it is.
+        bytes: u64,
+    },
+    /// Its last bytes are not a footer.
+    NoFooter,
+    /// Another build wrote it.
+    Version {
+        /// Its version.
+        found: u32,
+    },
+    /// The footer's checksum disagrees.
+    FooterCheck,
+    /// The footer names another copy.
+    Name {
+        /// This one.
+        found: ChunkCopy,
+    },
+    /// The length in the footer is not the file's.
+    Length {
+        /// What the file's length should be by the footer.
+        expected: u64,
+        /// What it is.
+        found: u64,
+    },
+    /// A block's checksum disagrees.
+    Block {
+        /// Which block.
+        index: u64,
+    },
+    /// All blocks agree, but the whole does not.
+    Whole {
+        /// In the footer.
+        expected: u32,
+        /// Of the data.
+        found: u32,
+    },
+    /// The range does not lie in the chunk.
+    OutOfRange {
+        /// Where the range ends.
+        to: u64,
+        /// Where the chunk ends.
+        bytes: u64,
+    },
+    /// The disk failed.
+    Io(io::Error),
+}
+
+impl ChunkFile {
+    /// Opens the file and looks at its footer.
+    pub fn open(path: &Path, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Damage::Missing),
+            result => result?,
+        };
+        let found = file.metadata()?.len();
+        let Some(footer_at) = found.checked_sub(FOOTER_BYTES) else {
+            return Err(Damage::Short { bytes: found });
+        };
+        let mut bytes = [0; FOOTER_BYTES as usize];
+        file.read_exact_at(&mut bytes, footer_at)?;
+        let footer = Footer::decode(&bytes)?;
+        if footer.copy != copy {
+            return Err(Damage::Name { found: footer.copy });
+        }
+        let expected = footer.file_bytes_checked().unwrap_or(u64::MAX);
+        if expected != found {
+            return Err(Damage::Length { expected, found });
+        }
+        let none = Segment { first_block: 0, table: Vec::new() };
+        Ok(ChunkFile { file, footer, segment: Mutex::new(Arc::new(none)) })
+    }
+
+    /// What the file says of itself.
+    pub fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// Fills `into` with the bytes from `offset` on, all checked.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Damage> {
+        if into.is_empty() {
+            return Ok(());
+        }
+        let (to, bytes) = (offset.saturating_add(into.len() as u64), self.footer.bytes);
+        if to > bytes {
+            return Err(Damage::OutOfRange { to, bytes });
+        }
+        let head = (offset % BLOCK_BYTES) as usize;
+        let tail = (to.next_multiple_of(BLOCK_BYTES).min(bytes) - to) as usize;
+        let (mut before, mut after) = ([0; BLOCK], [0; BLOCK]);
+        let (before, after) = (&mut before[..head], &mut after[..tail]);
+        let start = offset - head as u64;
+        let wanted = head + into.len() + tail;
+        let parts = &mut [&mut *before, &mut *into, &mut *after].map(IoSliceMut::new);
+        let found = rustix::io::preadv(&self.file, parts, start).map_err(io::Error::from)?;
+        if found < wanted {
+            return Err(Damage::Short { bytes: start + found as u64 });
+        }
+        self.verify(start / BLOCK_BYTES, before, into, after)
+    }
+
+    /// Reads all of it and compares every checksum.
+    pub fn check(&self) -> Result<(), Damage> {
+        let mut buffer = vec![0; CHECK_BYTES.min(self.footer.bytes as usize)];
+        let mut whole = Crc32c::new();
+        let mut offset = 0;
+        while offset < self.footer.bytes {
+            let bytes = (self.footer.bytes - offset).min(CHECK_BYTES as u64) as usize;
+            self.read(offset, &mut buffer[..bytes])?;
+            whole.update(&buffer[..bytes]);
+            offset += bytes as u64;
+        }
+        match (self.footer.crc, whole.value()) {
+            (expected, found) if expected == found => Ok(()),
+            (expected, found) => Err(Damage::Whole { expected, found }),
+        }
+    }
+
+    /// Checks the blocks from `block` on that the three parts fill together.
+    fn verify(
+        &self,
+        mut block: u64,
+        before: &[u8],
+        into: &[u8],
+        after: &[u8],
+    ) -> Result<(), Damage> {
+        let mut segment = self.segment(block)?;
+        let (mut lead, mut rest) = (before, into);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(BLOCK - lead.len()));
+            let trail = if later.is_empty() { after } else { &[] };
+            if !segment.covers(block) {
+                segment = self.segment(block)?;
+            }
+            if segment.crc(block) != sum([lead, now, trail]) {
+                return Err(Damage::Block { index: block });
+            }
+            (lead, rest) = (&[], later);
+            block += 1;
+        }
+        Ok(())
+    }
+
+    /// The part of the table that covers `block`: the one at hand, or read anew.
+    fn segment(&self, block: u64) -> Result<Arc<Segment>, Damage> {
+        let mut at_hand = self.segment.lock().unwrap_or_else(PoisonError::into_inner);
+        if !at_hand.covers(block) {
+            let first_block = block / SEGMENT_BLOCKS * SEGMENT_BLOCKS;
+            let blocks = SEGMENT_BLOCKS.min(self.footer.blocks() - first_block);
+            let mut table = vec![0; 4 * blocks as usize];
+            self.file.read_exact_at(&mut table, self.footer.table_at(first_block))?;
+            *at_hand = Arc::new(Segment { first_block, table });
+        }
+        Ok(at_hand.clone())
+    }
+}
+
+impl Footer {
+    /// The length of the whole file, unless the data are longer than any chunk can be.
+    fn file_bytes_checked(&self) -> Option<u64> {
+        (self.bytes <= CHUNK_BYTES_MAX).then(|| self.file_bytes())
+    }
+}
+
+impl Segment {
+    fn covers(&self, block: u64) -> bool {
+        let blocks = self.table.len() as u64 / 4;
+        (self.first_block..self.first_block + blocks).contains(&block)
+    }
+
+    fn crc(&self, block: u64) -> u32 {
+        let at = 4 * (block - self.first_block) as usize;
+        let mut entry = [0; 4];
+        entry.copy_from_slice(&self.table[at..at + 4]);
+        u32::from_le_bytes(entry)
+    }
+}
+
+fn sum([lead, now, trail]: [&[u8]; 3]) -> u32 {
+    if lead.is_empty() && trail.is_empty() {
+        return crc32c(now);
+    }
+    let mut crc = Crc32c::new();
+    [lead, now, trail].iter().for_each(|part| crc.update(part));
+    crc.value()
+}
+
+impl Damage {
+    /// What the rest of the world needs to know of it.
+    pub fn fault(&self) -> CopyFault {
+        match self {
+            Damage::Missing => CopyFault::Missing,
+            _ => CopyFault::Corrupt,
+        }
+    }
+}
+
+impl From<io::Error> for Damage {
+    fn from(error: io::Error) -> Damage {
+        Damage::Io(error)
+    }
+}
+
+impl From<FooterError> for Damage {
+    fn from(error: FooterError) -> Damage {
+        match error {
+            FooterError::Magic => Damage::NoFooter,
+            FooterError::Version(found) => Damage::Version { found },
+            FooterError::Check => Damage::FooterCheck,
+        }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Damage::Missing => write!(f, "there is no such copy"),
+            Damage::Short { bytes } => write!(f, "the file ends at byte {bytes}"),
+            Damage::NoFooter => write!(f, "the file does not end with a chunk's footer"),
+            Damage::Version { found } => {
+                let reads = Version::CURRENT as u32;
+                write!(f, "chunk file version {found}, this build reads {reads}")
+            }
+            Damage::FooterCheck => write!(f, "the footer's checksum disagrees"),
+            Damage::Name { found } => write!(f, "the footer names {found}"),
+            Damage::Length { expected, found } => {
+                write!(f, "the file has {found} bytes, by its footer {expected}")
+            }
+            Damage::Block { index } => write!(f, "the checksum of block {index} disagrees"),
+            Damage::Whole { expected, found } => {
+                write!(f, "the chunk has checksum {found:08x}, recorded {expected:08x}")
+            }
+            Damage::OutOfRange { to, bytes } => {
+                write!(f, "byte {to} is asked for, the chunk ends at {bytes}")
+            }
+            Damage::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}

@@ -1,0 +1,130 @@
+//! The bytes of a chunk file.
+//!
+//! Place: ... slices flow -> [chunk proven and durable] -> commit ...; and every later read.
+//!
+//! | where | what |
+//! |---|---|
+//! | 0 .. bytes | the chunk's data |
+//! | .. + 4 a block | CRC32C of each block of 4 KiB (the last may be short), little-endian |
+//! | .. + 64, the end | the footer |
+//!
+//! Data come first so that a slice's place in the file is its place in the chunk, aligned for any
+//! disk; what vouches for them comes last, so that a file cut short anywhere has no footer.
+//!
+//! | footer | what |
+//! |---|---|
+//! | 0..8 | magic |
+//! | 8..12 | version; it and the magic never change place |
+//! | 12..16 | CRC32C of the whole data |
+//! | 16..24, 24..32, 32..36 | stripe, stamp, chunk |
+//! | 36..44 | length of the data |
+//! | 44..60 | zero |
+//! | 60..64 | CRC32C of the footer before it |
+
+use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+
+/// What one entry of the table vouches for.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// The length of the footer.
+pub const FOOTER_BYTES: u64 = 64;
+
+const MAGIC: [u8; 8] = *b"SUTchunk";
+const CHECK_AT: usize = FOOTER_BYTES as usize - 4;
+
+/// The versions of the file, newest first. A change of the layout adds one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Version {
+    /// The first.
+    V1 = 1,
+}
+
+impl Version {
+    /// What this build reads and writes, and nothing else.
+    pub const CURRENT: Version = Version::V1;
+}
+
+/// What a chunk file says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// Which copy it is.
+    pub copy: ChunkCopy,
+    /// The length of its data.
+    pub bytes: u64,
+    /// CRC32C of all its data.
+    pub crc: u32,
+}
+
+/// Why 64 bytes are not a footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FooterError {
+    /// They do not begin as one.
+    Magic,
+    /// Another version of the file.
+    Version(u32),
+    /// Their checksum disagrees.
+    Check,
+}
+
+impl Footer {
+    /// The footer's bytes.
+    pub fn encode(&self) -> [u8; FOOTER_BYTES as usize] {
+        let mut bytes = [0; FOOTER_BYTES as usize];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC);
+        put(8, &(Version::CURRENT as u32).to_le_bytes());
+        put(12, &self.crc.to_le_bytes());
+        put(16, &self.copy.stripe.0.to_le_bytes());
+        put(24, &self.copy.stamp.0.to_le_bytes());
+        put(32, &u32::from(self.copy.chunk.0).to_le_bytes());
+        put(36, &self.bytes.to_le_bytes());
+        let check = suture_edge::checksum::crc32c(&bytes[..CHECK_AT]);
+        bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// The footer that the bytes are.
+    pub fn decode(bytes: &[u8; FOOTER_BYTES as usize]) -> Result<Footer, FooterError> {
+        let u32_at = |at| u32::from_le_bytes(field(bytes, at));
+        let u64_at = |at| u64::from_le_bytes(field(bytes, at));
+        if bytes[..8] != MAGIC {
+            return Err(FooterError::Magic);
+        }
+        if u32_at(8) != Version::CURRENT as u32 {
+            return Err(FooterError::Version(u32_at(8)));
+        }
+        if u32_at(CHECK_AT) != suture_edge::checksum::crc32c(&bytes[..CHECK_AT]) {
+            return Err(FooterError::Check);
+        }
+        let (stripe, stamp) = (StripeId(u64_at(16)), Stamp(u64_at(24)));
+        let copy = ChunkCopy { stripe, chunk: ChunkIndex(u32_at(32) as u8), stamp };
+        Ok(Footer { copy, bytes: u64_at(36), crc: u32_at(12) })
+    }
+
+    /// Where the entry of a block lies.
+    pub fn table_at(&self, block: u64) -> u64 {
+        self.bytes + 4 * block
+    }
+
+    /// How many blocks there are.
+    pub fn blocks(&self) -> u64 {
+        self.bytes.div_ceil(BLOCK_BYTES)
+    }
+
+    /// Where the footer lies.
+    pub fn footer_at(&self) -> u64 {
+        self.table_at(self.blocks())
+    }
+
+    /// The length of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.footer_at() + FOOTER_BYTES
+    }
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut field = [0; N];
+    field.copy_from_slice(&bytes[at..at + N]);
+    field
+}

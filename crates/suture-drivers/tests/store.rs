@@ -1,0 +1,329 @@
+//! The chunk store on a real disk: round trips, every kind of damage, full disks, crash leftovers.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use suture_drivers::store::chunk::Damage;
+use suture_drivers::store::layout::{BLOCK_BYTES, FOOTER_BYTES};
+use suture_drivers::store::{Identity, OpenError, Store};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use suture_repair::message::{CopyFault, Failure};
+use suture_repair::random::Random;
+use suture_repair::wire::ClusterId;
+
+fn identity() -> Identity {
+    Identity { cluster: ClusterId(7), node: "n1".to_owned() }
+}
+
+fn copy(stripe: u64) -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(3), stamp: Stamp(1 << 32) }
+}
+
+fn data(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    Random::new(seed).fill(&mut data);
+    data
+}
+
+fn crc32c(data: &[u8]) -> u32 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, data) as u32
+}
+
+fn put(store: &Store, copy: ChunkCopy, data: &[u8]) -> Result<bool, Failure> {
+    let temp = store.create(data.len() as u64)?;
+    let cut = data.len() / 3;
+    temp.write(cut as u64, &data[cut..])?;
+    temp.write(0, &data[..cut])?;
+    store.publish(&temp, copy, crc32c(data))
+}
+
+fn path(dir: &Path, copy: ChunkCopy) -> PathBuf {
+    let (stripe, chunk, stamp) = (copy.stripe.0, copy.chunk.0, copy.stamp.0);
+    let name = format!("{stripe:016x}.{chunk:02x}.{stamp:016x}");
+    dir.join("chunks").join(format!("{:02x}", stripe % 256)).join(name)
+}
+
+fn leftovers(dir: &Path) -> usize {
+    fs::read_dir(dir.join("tmp")).unwrap().count()
+}
+
+/// A store with one chunk of 3 blocks and a bit, and where its file lies.
+struct Fixture {
+    dir: tempfile::TempDir,
+    store: Store,
+    data: Vec<u8>,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), &identity()).unwrap();
+        let data = data(3 * BLOCK_BYTES as usize + 100, 5);
+        assert_eq!(put(&store, copy(1), &data), Ok(true));
+        Fixture { dir, store, data }
+    }
+
+    fn path(&self) -> PathBuf {
+        path(self.dir.path(), copy(1))
+    }
+
+    fn flip(&self, at: u64) {
+        let file = fs::OpenOptions::new().read(true).write(true).open(self.path()).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+    }
+
+    /// Changes the footer and makes its own checksum fit again.
+    fn reseal(&self, change: impl FnOnce(&mut [u8])) {
+        let mut bytes = fs::read(self.path()).unwrap();
+        let footer = bytes.len() - FOOTER_BYTES as usize;
+        change(&mut bytes[footer..]);
+        let check = bytes.len() - 4;
+        let crc = crc32c(&bytes[footer..check]);
+        bytes[check..].copy_from_slice(&crc.to_le_bytes());
+        fs::write(self.path(), bytes).unwrap();
+    }
+}
+
+#[test]
+fn chunks_of_any_length_come_back_whole_and_in_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    let mut random = Random::new(9);
+    for (stripe, bytes) in [1, 100, 4095, 4096, 4097, 12_288, 300_001, 3_000_000].iter().enumerate()
+    {
+        let (copy, data) = (copy(stripe as u64), data(*bytes, stripe as u64));
+        assert_eq!(put(&store, copy, &data), Ok(true));
+        let chunk = store.chunk(copy).unwrap();
+        assert_eq!(chunk.footer().bytes, *bytes as u64);
+        chunk.check().unwrap();
+        for _ in 0..200 {
+            let from = random.index(*bytes);
+            let len = random.index(bytes - from + 1).min(random.index(20_000) + 1);
+            let mut part = vec![0; len];
+            chunk.read(from as u64, &mut part).unwrap();
+            assert_eq!(part, data[from..from + len]);
+        }
+        let past = chunk.read(*bytes as u64 - 1, &mut [0; 2]);
+        assert!(matches!(past, Err(Damage::OutOfRange { .. })));
+    }
+    let mut listed = store.list().unwrap();
+    listed.sort_unstable();
+    assert_eq!(listed, (0..8).map(copy).collect::<Vec<_>>());
+    assert_eq!(leftovers(dir.path()), 0);
+}
+
+#[test]
+fn a_chunk_beyond_one_table_segment_is_read_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    let (edge, beyond) = (64 << 20, 3 * BLOCK_BYTES as usize + 5);
+    let data = data(edge + beyond, 1);
+    assert_eq!(put(&store, copy(1), &data), Ok(true));
+    let chunk = store.chunk(copy(1)).unwrap();
+    let mut part = vec![0; 30_000];
+    for from in [edge - 20_000, 5000, edge + beyond - 30_000] {
+        chunk.read(from as u64, &mut part).unwrap();
+        assert_eq!(part, data[from..from + 30_000]);
+    }
+    chunk.check().unwrap();
+}
+
+#[test]
+fn a_flip_in_data_or_table_spoils_its_block_and_no_other() {
+    for block in 0..4 {
+        let flips = [block * BLOCK_BYTES + 50, 3 * BLOCK_BYTES + 100 + 4 * block + 1];
+        for at in flips {
+            let fixture = Fixture::new();
+            fixture.flip(at);
+            let chunk = fixture.store.chunk(copy(1)).unwrap();
+            for probe in 0..4 {
+                let mut part = [0; 10];
+                let result = chunk.read(probe * BLOCK_BYTES + 20, &mut part);
+                match result {
+                    Ok(()) => {
+                        assert_ne!(probe, block);
+                        let from = (probe * BLOCK_BYTES + 20) as usize;
+                        assert_eq!(part, fixture.data[from..from + 10]);
+                    }
+                    Err(damage) => {
+                        assert_eq!(probe, block);
+                        assert!(matches!(damage, Damage::Block { index } if index == block));
+                        assert_eq!(damage.fault(), CopyFault::Corrupt);
+                    }
+                }
+            }
+            let damage = fixture.store.check(copy(1)).unwrap_err();
+            assert!(matches!(damage, Damage::Block { index } if index == block), "{damage}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_the_footer_is_noticed() {
+    let fixture = Fixture::new();
+    let whole = fs::read(fixture.path()).unwrap();
+    for bit in 0..FOOTER_BYTES as usize * 8 {
+        let mut bytes = whole.clone();
+        let at = bytes.len() - FOOTER_BYTES as usize + bit / 8;
+        bytes[at] ^= 1 << (bit % 8);
+        fs::write(fixture.path(), bytes).unwrap();
+        assert!(fixture.store.chunk(copy(1)).is_err(), "bit {bit}");
+        assert_eq!(fixture.store.list().unwrap(), []);
+    }
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_not_held() {
+    let fixture = Fixture::new();
+    let whole = fs::read(fixture.path()).unwrap();
+    let table = fixture.data.len();
+    let boundaries = [0, 1, 63, 64, 4096, table - 1, table, table + 4, whole.len() - 64];
+    for bytes in boundaries.into_iter().chain([whole.len() - 1]) {
+        fs::write(fixture.path(), &whole[..bytes]).unwrap();
+        let damage = fixture.store.chunk(copy(1)).unwrap_err();
+        assert_eq!(damage.fault(), CopyFault::Corrupt, "{bytes} bytes: {damage}");
+        assert_eq!(fixture.store.list().unwrap(), []);
+    }
+    fs::write(fixture.path(), [&whole[..], &whole[..]].concat()).unwrap();
+    assert!(matches!(fixture.store.chunk(copy(1)), Err(Damage::Length { .. })));
+    fs::remove_file(fixture.path()).unwrap();
+    assert_eq!(fixture.store.chunk(copy(1)).unwrap_err().fault(), CopyFault::Missing);
+}
+
+#[test]
+fn a_file_shortened_under_an_open_reader_is_noticed() {
+    let fixture = Fixture::new();
+    let chunk = fixture.store.chunk(copy(1)).unwrap();
+    chunk.read(0, &mut [0; 10]).unwrap();
+    fs::OpenOptions::new().write(true).open(fixture.path()).unwrap().set_len(5000).unwrap();
+    assert!(matches!(chunk.read(8000, &mut [0; 10]), Err(Damage::Short { .. })));
+}
+
+#[test]
+fn another_version_is_refused_naming_both() {
+    let fixture = Fixture::new();
+    fixture.reseal(|footer| footer[8] = 9);
+    let damage = fixture.store.chunk(copy(1)).unwrap_err();
+    assert!(matches!(damage, Damage::Version { found: 9 }));
+    assert_eq!(damage.to_string(), "chunk file version 9, this build reads 1");
+}
+
+#[test]
+fn a_file_under_the_wrong_name_or_with_the_wrong_sum_is_noticed() {
+    let fixture = Fixture::new();
+    fs::copy(fixture.path(), path(fixture.dir.path(), copy(2))).unwrap();
+    let damage = fixture.store.chunk(copy(2)).unwrap_err();
+    assert!(matches!(damage, Damage::Name { found } if found == copy(1)), "{damage}");
+    assert_eq!(fixture.store.list().unwrap(), [copy(1)]);
+    fixture.reseal(|footer| footer[12] ^= 1);
+    assert!(matches!(fixture.store.check(copy(1)), Err(Damage::Whole { .. })));
+    fixture.reseal(|footer| footer[42] = 0xff);
+    assert!(matches!(fixture.store.chunk(copy(1)), Err(Damage::Length { .. })));
+}
+
+#[test]
+fn what_does_not_have_its_checksum_is_not_published() {
+    let fixture = Fixture::new();
+    let temp = fixture.store.create(5000).unwrap();
+    temp.write(0, &[1; 5000]).unwrap();
+    let (expected, found) = (crc32c(&[2; 5000]), crc32c(&[1; 5000]));
+    let result = fixture.store.publish(&temp, copy(2), expected);
+    assert_eq!(result, Err(Failure::ProofFailed { expected, found }));
+    drop(temp);
+    assert_eq!(fixture.store.list().unwrap(), [copy(1)]);
+    assert_eq!(leftovers(fixture.dir.path()), 0);
+    let temp = fixture.store.create(10).unwrap();
+    assert!(matches!(temp.write(5, &[0; 6]), Err(Failure::Disk(_))));
+}
+
+#[test]
+fn an_existing_copy_is_never_overwritten() {
+    let fixture = Fixture::new();
+    assert_eq!(put(&fixture.store, copy(1), &fixture.data), Ok(true), "the same bytes again");
+    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(false));
+    let mut back = vec![0; fixture.data.len()];
+    fixture.store.chunk(copy(1)).unwrap().read(0, &mut back).unwrap();
+    assert_eq!(back, fixture.data);
+    fixture.store.delete(copy(1)).unwrap();
+    fixture.store.delete(copy(1)).unwrap();
+    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(true));
+}
+
+#[test]
+fn spooled_sums_come_back_checked() {
+    let fixture = Fixture::new();
+    let spool = fixture.store.spool().unwrap();
+    spool.write(1 << 20, &[7; 1000]).unwrap();
+    let mut back = [0; 1000];
+    assert!(spool.read(1 << 20, &mut back).unwrap());
+    assert_eq!(back, [7; 1000]);
+    assert!(!spool.read(0, &mut back).unwrap(), "never written");
+    drop(spool);
+    assert_eq!(leftovers(fixture.dir.path()), 0);
+}
+
+#[test]
+fn a_restart_keeps_chunks_and_sweeps_what_was_in_the_making() {
+    let Fixture { dir, store, data } = Fixture::new();
+    let temp = store.create(1 << 20).unwrap();
+    temp.write(0, &[1; 100]).unwrap();
+    std::mem::forget(temp);
+    drop(store);
+    assert_eq!(leftovers(dir.path()), 1);
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    assert_eq!(leftovers(dir.path()), 0);
+    assert_eq!(store.list().unwrap(), [copy(1)]);
+    let mut back = vec![0; data.len()];
+    store.chunk(copy(1)).unwrap().read(0, &mut back).unwrap();
+    assert_eq!(back, data);
+    assert!(store.free_bytes().unwrap() > 0);
+}
+
+#[test]
+fn a_directory_serves_one_agent_of_one_node_of_one_cluster() {
+    let Fixture { dir, store, .. } = Fixture::new();
+    let error = Store::open(dir.path(), &identity()).unwrap_err();
+    assert!(matches!(error, OpenError::Locked(_)), "{error}");
+    assert!(error.to_string().contains(dir.path().to_str().unwrap()));
+    drop(store);
+    for other in [
+        Identity { cluster: ClusterId(8), ..identity() },
+        Identity { node: "n2".to_owned(), ..identity() },
+    ] {
+        let error = Store::open(dir.path(), &other).unwrap_err();
+        assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    }
+    fs::write(dir.path().join("identity"), "suture-store 9\ncluster 7\nnode n1\n").unwrap();
+    let text = Store::open(dir.path(), &identity()).unwrap_err().to_string();
+    assert!(text.contains("version 9") && text.contains("reads 1"), "{text}");
+}
+
+#[test]
+fn a_full_disk_is_named_before_and_while_writing() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().to_str().unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=4m", "tmpfs", target];
+    let mounted = std::process::Command::new("mount").args(mount).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: mounting a small tmpfs needs root");
+        return;
+    }
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    let early = store.create(8 << 20).map(drop);
+    let fits = put(&store, copy(1), &data(1 << 20, 1));
+    let spool = store.spool().unwrap();
+    let late = spool.write(0, &data(6 << 20, 2));
+    drop(spool);
+    let listed = store.list().unwrap();
+    let left = leftovers(dir.path());
+    drop(store);
+    let unmounted = std::process::Command::new("umount").arg(target).status();
+    assert!(unmounted.is_ok_and(|status| status.success()));
+    assert_eq!(early, Err(Failure::NoSpace));
+    assert_eq!(fits, Ok(true));
+    assert_eq!(late, Err(Failure::NoSpace));
+    assert_eq!((listed, left), (vec![copy(1)], 0));
+}

@@ -1,0 +1,56 @@
+//! Whose fault an error is: the input's or the system's.
+//!
+//! Place: wherever a library refuses what a person gave it. The command line turns the kind into
+//! its exit status.
+
+use std::fmt;
+
+/// What has to change before another attempt can succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The input: an argument, a file or a name that cannot be right.
+    BadInput,
+    /// The system: a disk, a socket, a peer.
+    Failure,
+}
+
+/// The mark of errors that blame the input.
+#[derive(Debug)]
+struct BadInput(String);
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+/// An error of the kind [`ErrorKind::BadInput`]. The message names the thing and says what to do.
+pub fn bad_input(message: impl fmt::Display) -> anyhow::Error {
+    anyhow::Error::new(BadInput(message.to_string()))
+}
+
+/// The kind of an error, whatever context it was given since.
+pub fn kind(error: &anyhow::Error) -> ErrorKind {
+    let is_marked = error.chain().any(|cause| cause.is::<BadInput>());
+    match is_marked || error.is::<BadInput>() {
+        true => ErrorKind::BadInput,
+        false => ErrorKind::Failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_kind_under_any_context() {
+        assert_eq!(kind(&bad_input("no such file")), ErrorKind::BadInput);
+        let deep = Err::<(), _>(bad_input("no such file")).context("encoding").context("a job");
+        assert_eq!(kind(&deep.unwrap_err()), ErrorKind::BadInput);
+        assert_eq!(kind(&anyhow!("disk full").context("encoding")), ErrorKind::Failure);
+    }
+}

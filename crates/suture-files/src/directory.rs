@@ -1,0 +1,205 @@
+//! The encoded directory on disk: names, locks, and writing in such a way that a crash leaves old or new, never half.
+//!
+//! Place: [manifest, stripes -> files], under all offline commands.
+//! ```text
+//! DIR/manifest.json   DIR/chunk.00   DIR/chunk.00.crc                 one stripe
+//! DIR/manifest.json   DIR/stripe.00000/chunk.00 ..   DIR/stripe.00001/..   several
+//! ```
+//! Publishing is temporary, fsync, rename, fsync of the directory: after a crash a name stands for the
+//! whole file or does not exist. Temporaries carry `.tmp` in their name, so that the next run knows them.
+//!
+//! Invariant: nothing but `publish` ever puts a file in the place of another.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use suture_code::ChunkIndex;
+use suture_edge::error::bad_input;
+
+use super::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest};
+
+/// What temporaries end in.
+pub const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Reads and checks the manifest of an encoded directory.
+pub fn read_manifest(directory: &Path) -> Result<Manifest> {
+    let path = directory.join(MANIFEST_NAME);
+    let shown = path.display();
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
+            let why = "no encode has finished there, or it is not the directory that you mean";
+            return Err(bad_input(format!(
+                "{} holds no {MANIFEST_NAME}: {why}",
+                directory.display()
+            )));
+        }
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            let what = if directory.exists() { "is not a directory" } else { "does not exist" };
+            return Err(bad_input(format!("{} {what}", directory.display())));
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+    };
+    if metadata.len() > MANIFEST_BYTES_MAX {
+        return Err(bad_input(format!(
+            "{shown} has {} bytes; no manifest has more than {MANIFEST_BYTES_MAX}",
+            metadata.len()
+        )));
+    }
+    let text = fs::read(&path).with_context(|| format!("cannot read {shown}"))?;
+    let text = String::from_utf8(text)
+        .map_err(|_| bad_input(format!("{shown} is refused: it is not text")))?;
+    Manifest::parse(&text).map_err(|error| bad_input(format!("{shown} is refused: {error}")))
+}
+
+/// Keeps other writers out of a directory for as long as it lives.
+pub struct DirectoryLock {
+    handle: File,
+}
+
+impl DirectoryLock {
+    /// Fails when another suture process writes there. File systems without locks are taken at their word.
+    pub fn take(directory: &Path) -> Result<DirectoryLock> {
+        let shown = directory.display();
+        let handle = File::open(directory).with_context(|| format!("cannot open {shown}"))?;
+        match handle.try_lock() {
+            Err(TryLockError::WouldBlock) => anyhow::bail!(
+                "another suture process is writing to {shown}; try again when it is done"
+            ),
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(DirectoryLock { handle }),
+        }
+    }
+
+    /// Makes everything durable that was written to this file system, and reports what could not be.
+    pub fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.handle)?)
+    }
+}
+
+/// The names of one stripe's files.
+#[derive(Clone, Debug)]
+pub struct StripeFiles {
+    /// The folder that holds them.
+    pub directory: PathBuf,
+}
+
+impl StripeFiles {
+    /// Those of one stripe; a file of one stripe keeps them in `root` itself.
+    pub fn new(root: &Path, stripe: u64, stripe_count: u64) -> StripeFiles {
+        let directory =
+            if stripe_count == 1 { root.to_path_buf() } else { root.join(stripe_name(stripe)) };
+        StripeFiles { directory }
+    }
+
+    /// The file of a chunk.
+    pub fn chunk(&self, chunk: ChunkIndex) -> PathBuf {
+        self.directory.join(chunk_name(chunk))
+    }
+
+    /// The file of a chunk's block checksums.
+    pub fn checksums(&self, chunk: ChunkIndex) -> PathBuf {
+        self.directory.join(checksums_name(chunk))
+    }
+}
+
+/// `stripe.00003`
+pub fn stripe_name(stripe: u64) -> String {
+    format!("stripe.{stripe:05}")
+}
+
+/// `chunk.03`
+pub fn chunk_name(chunk: ChunkIndex) -> String {
+    format!("chunk.{:02}", chunk.0)
+}
+
+/// `chunk.03.crc`
+pub fn checksums_name(chunk: ChunkIndex) -> String {
+    format!("chunk.{:02}.crc", chunk.0)
+}
+
+/// A file that vanishes unless it is published.
+pub struct Temporary {
+    target: PathBuf,
+    path: PathBuf,
+    file: File,
+    published: bool,
+}
+
+impl Temporary {
+    /// An empty temporary beside `target`, with room for `bytes`: a full disk is found here, not halfway.
+    pub fn create(target: &Path, bytes: u64) -> Result<Temporary> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(TEMPORARY_SUFFIX);
+        let path = PathBuf::from(path);
+        let file = create_sized(&path, bytes)?;
+        Ok(Temporary { target: target.to_path_buf(), path, file, published: false })
+    }
+
+    /// The open file, to be written.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes the content durable and puts it in the target's place. The name is durable after `sync_directory`.
+    pub fn publish(mut self) -> Result<()> {
+        self.file
+            .sync_all()
+            .with_context(|| format!("cannot make {} durable", self.path.display()))?;
+        fs::rename(&self.path, &self.target)
+            .with_context(|| format!("cannot put {} in place", self.target.display()))?;
+        self.published = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.published {
+            // Nothing more can be done about a file that will not go; the next run tries again.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Publishes a small file in one go.
+pub fn publish_bytes(target: &Path, content: &[u8]) -> Result<()> {
+    let temporary = Temporary::create(target, 0)?;
+    let mut file = temporary.file();
+    file.write_all(content).with_context(|| format!("cannot write {}", target.display()))?;
+    temporary.publish()
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    File::open(directory)
+        .and_then(|handle| handle.sync_all())
+        .with_context(|| format!("cannot make {shown} durable"))
+}
+
+/// Creates or empties a file and reserves its space.
+pub fn create_sized(path: &Path, bytes: u64) -> Result<File> {
+    let context = || format!("cannot create {}", path.display());
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .with_context(context)?;
+    if bytes > 0 {
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            // Not every file system can reserve; then a full disk is found while writing.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                file.set_len(bytes).with_context(context)?
+            }
+            result => result.map_err(io::Error::from).with_context(context)?,
+        }
+    }
+    Ok(file)
+}

@@ -1,0 +1,298 @@
+//! Encoding a file into a directory of chunks.
+//!
+//! Place: the file -> [stripes -> chunks, checksums] -> manifest.
+//! * Everything is written into `DIR/.encode.tmp`, so an interrupted encode leaves nothing under a
+//!   chunk's name; the next one clears it away.
+//! * Threads take stripes, then windows: read k pieces of the file, compute m of parity, write all n
+//!   with their checksums. The file streams through once; memory does not depend on its length.
+//! * One `syncfs` makes all of it durable. An fsync for each of thousands of files would take one
+//!   journal commit each.
+//! * Files move to their names, the folder goes, and the manifest is published last: a directory with
+//!   a manifest is complete.
+//!
+//! Invariant: only an empty directory is ever encoded into; nothing of the user's is overwritten.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use suture_code::ChunkIndex;
+use suture_edge::error::bad_input;
+use suture_edge::progress::{Progress, Step};
+
+use super::checksum::ChecksumRecorder;
+use super::combination::{Buffers, Combination};
+use super::directory::{
+    DirectoryLock, StripeFiles, chunk_name, create_sized, publish_bytes, sync_directory,
+};
+use super::geometry::Geometry;
+use super::manifest::{MANIFEST_NAME, Manifest};
+use super::pool::{self, Spread};
+use super::window::Window;
+
+/// Where everything is written until it is complete.
+const WORKSHOP_NAME: &str = ".encode.tmp";
+
+/// An encode of a file into a directory.
+pub struct Encode<'a> {
+    /// What is encoded.
+    pub source: &'a Source,
+    /// How it is cut.
+    pub geometry: Geometry,
+    /// Where the chunks go: a new or an empty directory.
+    pub directory: &'a Path,
+    /// Called with the bytes that were encoded.
+    pub progress: &'a Progress<'a>,
+}
+
+impl Encode<'_> {
+    /// Writes the whole directory, or nothing.
+    pub fn run(&self) -> Result<()> {
+        let shown = self.directory.display();
+        let created = !self.directory.exists();
+        if !created && !self.directory.is_dir() {
+            return Err(bad_input(format!("{shown} is a file; name a directory")));
+        }
+        fs::create_dir_all(self.directory).with_context(|| format!("cannot create {shown}"))?;
+        let lock = DirectoryLock::take(self.directory)?;
+        let workshop = Workshop::open(self.directory)?;
+        let result = self.fill_and_publish(&workshop, &lock);
+        drop(workshop);
+        if result.is_err() && created {
+            // Not ours to remove if anything is in it.
+            let _ = fs::remove_dir(self.directory);
+        }
+        result
+    }
+
+    fn fill_and_publish(&self, workshop: &Workshop, lock: &DirectoryLock) -> Result<()> {
+        let Encode { source, geometry, directory, progress } = *self;
+        let spread = Spread::over(&geometry);
+        let (data, _) = geometry.data_and_parity();
+        let combination = Combination::of(&geometry.code.encode_dag(), &data)?;
+        let root = &workshop.path;
+        let encoder = Encoder { source, geometry, combination, root, spread, progress };
+        let stripe_count = geometry.stripe_count();
+        let chunk_checksums =
+            pool::map(spread.stripe_threads, stripe_count, |stripe| encoder.encode_stripe(stripe))?;
+        source.ensure_unchanged()?;
+        let manifest = Manifest { geometry, chunk_checksums: Some(chunk_checksums) };
+        let shown = directory.display();
+        lock.sync_file_system().with_context(|| format!("cannot make {shown} durable"))?;
+        workshop.publish(directory).with_context(|| format!("cannot move chunks into {shown}"))?;
+        sync_directory(directory)?;
+        publish_bytes(&directory.join(MANIFEST_NAME), manifest.to_json().as_bytes())?;
+        sync_directory(directory)
+    }
+}
+
+/// The file to encode.
+pub struct Source {
+    file: File,
+    path: PathBuf,
+    metadata: fs::Metadata,
+}
+
+impl Source {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It is missing or no regular file (bad input), or cannot be read.
+    pub fn open(path: &Path) -> Result<Source> {
+        let shown = path.display();
+        let metadata = match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(bad_input(format!("there is no file {shown}")));
+            }
+            result => result.with_context(|| format!("cannot open {shown}"))?,
+        };
+        if metadata.is_dir() {
+            return Err(bad_input(format!(
+                "{shown} is a directory; archive it first, for instance with tar"
+            )));
+        }
+        if !metadata.is_file() {
+            return Err(bad_input(format!("{shown} is not a regular file")));
+        }
+        let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
+        let metadata = file.metadata().with_context(|| format!("cannot open {shown}"))?;
+        Ok(Source { file, path: path.to_path_buf(), metadata })
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.metadata.len()
+    }
+
+    /// A file that changes underneath would give parity of bytes that were never together.
+    fn ensure_unchanged(&self) -> Result<()> {
+        let shown = self.path.display();
+        let now = self.file.metadata().with_context(|| format!("cannot read {shown}"))?;
+        let same = now.len() == self.metadata.len()
+            && now.modified().ok() == self.metadata.modified().ok();
+        ensure!(
+            same,
+            "{shown} changed while it was encoded; encode it again when nobody writes to it"
+        );
+        Ok(())
+    }
+}
+
+/// The folder of an encode that is not finished; goes with everything in it.
+struct Workshop {
+    path: PathBuf,
+}
+
+impl Workshop {
+    /// Takes possession of an empty directory, or of what an interrupted encode left.
+    fn open(directory: &Path) -> Result<Workshop> {
+        let shown = directory.display();
+        let context = || format!("cannot prepare {shown}");
+        let names: Vec<String> = fs::read_dir(directory)
+            .and_then(|entries| {
+                entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+            })
+            .with_context(context)?;
+        if names.iter().any(|name| name == MANIFEST_NAME) {
+            let why = "delete it first if it is not needed, or choose another directory";
+            return Err(bad_input(format!("{shown} already holds an encoded file; {why}")));
+        }
+        let path = directory.join(WORKSHOP_NAME);
+        let interrupted = names.iter().any(|name| name == WORKSHOP_NAME);
+        for name in names.iter().filter(|name| *name != WORKSHOP_NAME) {
+            // The folder goes before the manifest comes: beside it, chunks are those of an encode that died while
+            // moving them into place, in a directory that was empty.
+            if !interrupted || !(name.starts_with("chunk.") || name.starts_with("stripe.")) {
+                return Err(bad_input(format!(
+                    "{shown} is not empty (it holds {name}); choose an empty or new directory"
+                )));
+            }
+        }
+        for name in &names {
+            let entry = directory.join(name);
+            if entry.is_dir() { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) }
+                .with_context(context)?;
+        }
+        fs::create_dir(&path).with_context(context)?;
+        Ok(Workshop { path })
+    }
+
+    /// Moves everything to its place and removes the folder.
+    fn publish(&self, directory: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            fs::rename(entry.path(), directory.join(entry.file_name()))?;
+        }
+        fs::remove_dir(&self.path)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        // Already gone when published; what will not go is cleared by the next encode.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Encodes one stripe after the other into a folder.
+struct Encoder<'a> {
+    source: &'a Source,
+    geometry: Geometry,
+    combination: Combination,
+    root: &'a Path,
+    spread: Spread,
+    progress: &'a Progress<'a>,
+}
+
+/// A chunk on its way to disk.
+struct NewChunk {
+    file: File,
+    recorder: ChecksumRecorder,
+}
+
+impl Encoder<'_> {
+    /// Writes the chunks of a stripe and their `.crc` files; gives the chunks' checksums.
+    fn encode_stripe(&self, stripe: u64) -> Result<Vec<u32>> {
+        let Geometry { code, chunk_bytes, .. } = self.geometry;
+        let files = StripeFiles::new(self.root, stripe, self.geometry.stripe_count());
+        let in_stripe =
+            || format!("cannot encode stripe {stripe} of {}", self.source.path.display());
+        fs::create_dir_all(&files.directory).with_context(in_stripe)?;
+        let create = |chunk| -> Result<NewChunk> {
+            Ok(NewChunk {
+                file: create_sized(&files.chunk(chunk), chunk_bytes)?,
+                recorder: ChecksumRecorder::new(chunk_bytes),
+            })
+        };
+        let chunks = code.chunks().map(create).collect::<Result<Vec<_>>>()?;
+        self.spread
+            .for_each_window(
+                self.geometry.layout(),
+                chunk_bytes,
+                Buffers::default,
+                |buffers, window| self.encode_window(stripe, window, buffers, &chunks),
+            )
+            .with_context(in_stripe)?;
+        let mut chunk_checksums = Vec::with_capacity(chunks.len());
+        for (chunk, new) in code.chunks().zip(chunks) {
+            let checksums = new.recorder.finish();
+            let path = files.checksums(chunk);
+            fs::write(&path, checksums.to_file())
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            chunk_checksums.push(checksums.of_chunk());
+        }
+        Ok(chunk_checksums)
+    }
+
+    fn encode_window(
+        &self,
+        stripe: u64,
+        window: &Window,
+        buffers: &mut Buffers,
+        chunks: &[NewChunk],
+    ) -> Result<()> {
+        let runs = window.all_runs();
+        buffers.inputs.resize(self.geometry.code.data_chunks(), Vec::new());
+        for (chunk, buffer) in self.geometry.code.chunks().zip(&mut buffers.inputs) {
+            buffer.resize(window.chunk_bytes(), 0);
+            let mut rest = buffer.as_mut_slice();
+            for run in &runs {
+                let (target, later) = rest.split_at_mut(run.bytes);
+                rest = later;
+                self.read_source(stripe, chunk, run.offset, target)?;
+            }
+        }
+        self.combination.run(window, &buffers.inputs, &mut buffers.outputs);
+        let buffers = buffers.inputs.iter().chain(&buffers.outputs);
+        for (chunk, (buffer, new)) in buffers.zip(chunks).enumerate() {
+            let name = || format!("cannot write {}", chunk_name(ChunkIndex(chunk as u8)));
+            let mut rest = buffer.as_slice();
+            for run in &runs {
+                let (bytes, later) = rest.split_at(run.bytes);
+                rest = later;
+                new.recorder.record(run.offset, bytes);
+                new.file.write_all_at(bytes, run.offset).with_context(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what stands at `offset` of a data chunk, padding included.
+    fn read_source(
+        &self,
+        stripe: u64,
+        chunk: ChunkIndex,
+        offset: u64,
+        target: &mut [u8],
+    ) -> Result<()> {
+        let piece = self.geometry.file_piece(stripe, chunk, offset, target.len());
+        let (content, padding) = target.split_at_mut(piece.bytes);
+        let path = || format!("cannot read {}", self.source.path.display());
+        self.source.file.read_exact_at(content, piece.offset).with_context(path)?;
+        padding.fill(0);
+        (self.progress)(Step::Done(piece.bytes as u64));
+        Ok(())
+    }
+}

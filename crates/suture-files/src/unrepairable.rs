@@ -1,0 +1,39 @@
+//! A stripe that cannot be repaired: what is lost, and why the rest does not suffice.
+//!
+//! Place: the other end of decode, rebuild and verify. It is reported, never dropped, and stops nobody else.
+
+use std::fmt;
+
+use suture_code::ChunkIndex;
+
+use super::chunk::ChunkFault;
+use super::stripe::Stripe;
+
+/// A stripe that cannot be repaired.
+#[derive(Clone, Debug)]
+pub struct Unrepairable {
+    /// The stripe.
+    pub stripe: u64,
+    /// What is lost, and in which way.
+    pub lost: Vec<(ChunkIndex, ChunkFault)>,
+    /// Why the rest does not determine it.
+    pub reason: String,
+}
+
+impl Unrepairable {
+    /// A verdict on a stripe that was scanned.
+    pub fn new(stripe: &Stripe<'_>, reason: impl fmt::Display) -> Unrepairable {
+        let lost = stripe.faults().map(|(chunk, fault)| (chunk, fault.clone())).collect();
+        Unrepairable { stripe: stripe.index, lost, reason: reason.to_string() }
+    }
+}
+
+impl fmt::Display for Unrepairable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stripe {} cannot be repaired: {}", self.stripe, self.reason)?;
+        for (index, (chunk, fault)) in self.lost.iter().enumerate() {
+            write!(f, "{}chunk {chunk} {fault}", if index == 0 { " (" } else { ", " })?;
+        }
+        if self.lost.is_empty() { Ok(()) } else { write!(f, ")") }
+    }
+}

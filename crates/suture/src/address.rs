@@ -1,0 +1,29 @@
+//! Which coordinator a command talks to.
+//!
+//! Place: the first step of put, get and every operator's command.
+
+use anyhow::{Context, Result};
+use suture_drivers::config::COORDINATOR_ADDRESS;
+use suture_drivers::control::client::{Client, connect};
+
+/// Which coordinator a command talks to.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CoordinatorAddress {
+    /// Where the coordinator listens
+    #[arg(
+        long = "coordinator",
+        value_name = "ADDR",
+        env = "SUTURE_COORDINATOR",
+        default_value = COORDINATOR_ADDRESS
+    )]
+    pub address: String,
+}
+
+impl CoordinatorAddress {
+    /// Connects.
+    pub async fn connect(&self) -> Result<Client> {
+        connect(&self.address).await.context(
+            "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",
+        )
+    }
+}
