@@ -11,6 +11,8 @@
 //! without bandwidth, and any other way would wait too). The most tasks that an agent takes at a
 //! time (`budget::TASKS_MAX`) does hold: it is part of how the real system runs.
 
+mod repair;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use suture_repair::cluster::Cluster;
@@ -18,16 +20,16 @@ use suture_repair::coordinator::{Config, Coordinator};
 use suture_repair::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
+use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
-use suture_repair::plan::{Edge, Plan};
 use suture_repair::planner::Abilities;
-use suture_repair::role::lane_slice;
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
-use crate::fluid::{FlowId, Network, Transfer, Urgency};
-use crate::ports::{LaneWork, PortMap};
-use crate::simulate::{Overheads, Scenario};
+use crate::fluid::{FlowId, Network};
+use crate::ports::PortMap;
+use crate::scenario::{Overheads, Scenario};
+use repair::{Flows, Owner, Repair};
 
 /// Longer than any simulation.
 const FOREVER: Span = Span { ns: u64::MAX / 4 };
@@ -61,52 +63,6 @@ pub struct Rebuilt {
     pub ended: f64,
 }
 
-/// One dispatched repair.
-#[derive(Debug)]
-struct Repair {
-    task: Box<Task>,
-    lanes: Vec<Lane>,
-    /// How many lanes each chunk still waits for.
-    waiting: BTreeMap<ChunkIndex, usize>,
-    began: f64,
-    is_held: bool,
-}
-
-#[derive(Debug)]
-struct Lane {
-    work: LaneWork,
-    steps: Vec<Step>,
-    steps_left: usize,
-    /// In a gated repair, who sends and who receives in each of its first steps, and whether that
-    /// was released.
-    gates: Vec<Gate>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Gate {
-    child: NodeId,
-    parent: NodeId,
-    is_open: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
-    /// For what it sums, or for its release.
-    Waiting,
-    Flowing(FlowId),
-    /// On the way, but at rest, with so many bytes left.
-    Resting(f64),
-    Ended,
-}
-
-/// A flow's place in the repairs.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    repair: RepairId,
-    lane: usize,
-    step: usize,
-}
-
 /// The coordinator, and its agents as flows.
 #[derive(Debug)]
 pub(crate) struct FluidAgents {
@@ -115,8 +71,7 @@ pub(crate) struct FluidAgents {
     failed: Vec<NodeId>,
     overheads: Overheads,
     repairs: BTreeMap<RepairId, Repair>,
-    /// By the number of the flow.
-    owners: Vec<Option<Owner>>,
+    flows: Flows,
     /// Lanes whose bytes have come and whose overheads pass, by when they have.
     settling: BTreeSet<(Time, RepairId, usize)>,
     inbox: VecDeque<Input>,
@@ -161,7 +116,7 @@ impl FluidAgents {
             failed: scenario.failed.clone(),
             overheads: scenario.overheads,
             repairs: BTreeMap::new(),
-            owners: Vec::new(),
+            flows: Flows::default(),
             settling: BTreeSet::new(),
             inbox: VecDeque::new(),
             room: room(scenario),
@@ -207,10 +162,7 @@ impl FluidAgents {
 
     /// Whether some repair moves at this moment.
     pub fn is_moving(&self, network: &Network) -> bool {
-        let lanes = self.repairs.values().flat_map(|repair| &repair.lanes);
-        let mut steps = lanes.flat_map(|lane| &lane.steps);
-        !self.settling.is_empty()
-            || steps.any(|step| matches!(step, Step::Flowing(flow) if network.rate(*flow) > 0.0))
+        !self.settling.is_empty() || self.flows.any_moves(network)
     }
 
     /// When the coordinator wants to be woken or a lane's overheads have passed.
@@ -236,18 +188,15 @@ impl FluidAgents {
 
     /// A flow of a repair has ended.
     pub fn flow_ended(&mut self, flow: FlowId, network: &mut Network) {
-        let owner = self.owners[flow.0 as usize].take().expect("a client's flow or a repair's");
-        let repair = self.repairs.get_mut(&owner.repair).expect("its flows are stopped with it");
-        let lane = &mut repair.lanes[owner.lane];
-        lane.steps[owner.step] = Step::Ended;
-        lane.steps_left -= 1;
-        if let Some(gate) = lane.gates.get(owner.step) {
-            let arrived = vec![(owner.repair, owner.lane as u16, gate.child)];
+        let Owner { repair: id, lane, step } = self.flows.ended(flow);
+        let repair = self.repairs.get_mut(&id).expect("its flows are stopped with it");
+        if let Some(gate) = repair.step_ended(lane, step) {
+            let arrived = vec![(id, lane as u16, gate.child)];
             let beat = Heartbeat { arrived, ..heartbeat(self.room[gate.parent.index()]) };
             let message = FromAgent::Heartbeat(beat);
             self.inbox.push_back(Input::Agent { node: gate.parent, message });
         }
-        self.go_on(owner.repair, owner.lane, network);
+        self.go_on(id, lane, network);
     }
 
     /// Wakes whoever waits for this moment, and lets the coordinator answer to what has happened.
@@ -282,22 +231,22 @@ impl FluidAgents {
         }
     }
 
-    /// Every destination tells how far its chunks are.
+    /// Every destination tells how far its chunks are, of those that have moved since it last did.
     pub fn beat(&mut self, network: &Network) {
-        let mut beats: BTreeMap<NodeId, Heartbeat> = BTreeMap::new();
-        for (id, repair) in &self.repairs {
-            let plan = &repair.task.plan;
-            for chunk in repair.waiting.keys() {
-                let lanes = repair.lanes.iter().filter(|lane| lane.work.lost.contains(chunk));
-                let done: f64 = lanes.map(|lane| lane.done(network)).sum();
-                let done = plan.range.from as f64 + done;
-                let node = plan.destinations[chunk];
-                let beat = beats.entry(node).or_insert_with(|| heartbeat(self.room[node.index()]));
-                beat.running.push((*id, done as u64));
+        let mut beats: Vec<Option<Heartbeat>> = vec![None; self.cluster.nodes.len()];
+        for (id, repair) in &mut self.repairs {
+            for part in repair.unfinished() {
+                let node = part.destination.index();
+                beats[node].get_or_insert_with(|| heartbeat(self.room[node]));
             }
+            repair.progress(network, |part, bytes_done| {
+                let beat = beats[part.destination.index()].as_mut().expect("made above");
+                beat.running.push((*id, bytes_done));
+            });
         }
-        for (node, beat) in beats {
-            self.inbox.push_back(Input::Agent { node, message: FromAgent::Heartbeat(beat) });
+        for (node, beat) in self.cluster.ids().zip(beats) {
+            let message = beat.map(FromAgent::Heartbeat);
+            self.inbox.extend(message.map(|message| Input::Agent { node, message }));
         }
     }
 
@@ -340,84 +289,35 @@ impl FluidAgents {
     }
 
     fn dispatch(&mut self, task: Box<Task>, network: &mut Network, ports: &PortMap) {
-        let survivors = task.survivors();
-        let facts = task.facts(&survivors);
-        let work = match task.gated {
-            false => ports.lanes(&task.plan, &facts),
-            true => ports.stored_lanes(&task.plan, &facts),
-        };
-        let mut waiting = BTreeMap::new();
-        for chunk in work.iter().flat_map(|lane| &lane.lost) {
-            *waiting.entry(*chunk).or_insert(0) += 1;
-        }
-        let lane = |(index, work): (usize, LaneWork)| {
-            let edges = task.plan.lanes[index].edges.iter().filter(|_| task.gated);
-            let gate =
-                |edge: &Edge| Gate { child: edge.child, parent: edge.parent, is_open: false };
-            Lane {
-                steps: vec![Step::Waiting; work.steps.len()],
-                steps_left: work.steps.len(),
-                gates: edges.map(gate).collect(),
-                work,
-            }
-        };
-        let lanes: Vec<Lane> = work.into_iter().enumerate().map(lane).collect();
-        let (id, count) = (task.repair, lanes.len());
         let before = task.continues.and_then(|before| self.repairs.get(&before));
         let began = before.map_or(network.now(), |before| before.began);
-        self.repairs.insert(id, Repair { task, lanes, waiting, began, is_held: false });
-        (0..count).for_each(|lane| self.go_on(id, lane, network));
+        let (id, repair) = (task.repair, Repair::new(task, ports, began));
+        let lanes = repair.lane_count();
+        self.repairs.insert(id, repair);
+        (0..lanes).for_each(|lane| self.go_on(id, lane, network));
     }
 
     /// Starts the steps of a lane whose time has come, and ends the lane after the last one.
-    fn go_on(&mut self, id: RepairId, index: usize, network: &mut Network) {
+    fn go_on(&mut self, id: RepairId, lane: usize, network: &mut Network) {
         let repair = self.repairs.get_mut(&id).expect("only running repairs go on");
-        let Lane { work, steps, steps_left, gates } = &mut repair.lanes[index];
-        let mut has_changed = true;
-        while std::mem::take(&mut has_changed) {
-            for (step, what) in work.steps.iter().enumerate() {
-                let is_ready = steps[step] == Step::Waiting
-                    && gates.get(step).is_none_or(|gate| gate.is_open)
-                    && what.after.iter().all(|&before| steps[before] == Step::Ended);
-                if is_ready && (what.takes.is_empty() || what.bytes <= 0.0) {
-                    (steps[step], has_changed) = (Step::Ended, true);
-                    *steps_left -= 1;
-                } else if is_ready {
-                    let flow =
-                        network.start(Transfer::lane(what.bytes), &what.takes, Urgency::Patient);
-                    steps[step] = Step::Flowing(flow);
-                    own(&mut self.owners, flow, Owner { repair: id, lane: index, step });
-                }
-            }
+        if !repair.go_on(id, lane, &mut self.flows, network) {
+            return;
         }
-        if *steps_left == 0 {
-            let task = &repair.task;
-            let lane = &task.plan.lanes[index];
-            let alignment = task.stripe.code.alignment() as u32;
-            let slice_bytes = lane_slice(&task.plan, lane, task.slice_bytes, alignment);
-            let slices = task.plan.windows(lane, slice_bytes).count();
-            let after = self.overheads.seconds(work.depth, slices.into());
-            if after > 0.0 {
-                self.settling.insert((time(network.now() + after), id, index));
-            } else {
-                self.lane_ended(id, index, network.now());
-            }
+        let pipeline = repair.pipeline(lane);
+        let after = self.overheads.seconds(pipeline.depth, pipeline.slices);
+        if after > 0.0 {
+            self.settling.insert((time(network.now() + after), id, lane));
+        } else {
+            self.lane_ended(id, lane, network.now());
         }
     }
 
     fn lane_ended(&mut self, id: RepairId, lane: usize, now: f64) {
         let Some(repair) = self.repairs.get_mut(&id) else { return };
         let stripe = repair.task.stripe.id;
-        for &chunk in &repair.lanes[lane].work.lost {
-            let lanes_left = repair.waiting.get_mut(&chunk).expect("it waited for this lane");
-            *lanes_left -= 1;
-            if *lanes_left > 0 {
-                continue;
-            }
-            repair.waiting.remove(&chunk);
+        for part in repair.lane_ended(lane) {
+            let (chunk, node) = (part.chunk, part.destination);
             self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
-            let copy = ChunkCopy { stripe, chunk, stamp: Stamp::from(id) };
-            let node = repair.task.plan.destinations[&chunk];
             let left = &mut self.room[node.index()];
             *left = left.saturating_sub(repair.task.stripe.chunk_bytes);
             // What was coming is no load any more: before that is known, it has to be off the room.
@@ -425,10 +325,11 @@ impl FluidAgents {
                 let message = FromAgent::Heartbeat(heartbeat(*left));
                 self.inbox.push_back(Input::Agent { node, message });
             }
+            let copy = ChunkCopy { stripe, chunk, stamp: Stamp::from(id) };
             let message = FromAgent::Stored { repair: id, copy };
             self.inbox.push_back(Input::Agent { node, message });
         }
-        if repair.waiting.is_empty() {
+        if repair.unfinished().is_empty() {
             let repair = self.repairs.remove(&id).expect("looked up above");
             self.charge(&repair.task.plan, &repair.task);
         }
@@ -437,58 +338,23 @@ impl FluidAgents {
     /// An edge of a gated repair may flow.
     fn release(&mut self, id: RepairId, lane: u16, child: NodeId, network: &mut Network) {
         let Some(repair) = self.repairs.get_mut(&id) else { return };
-        let Some(part) = repair.lanes.get_mut(usize::from(lane)) else { return };
-        part.gates.iter_mut().filter(|gate| gate.child == child).for_each(|g| g.is_open = true);
-        if part.steps_left > 0 {
+        if repair.release(lane, child) {
             self.go_on(id, usize::from(lane), network);
         }
     }
 
     /// A repair comes to rest, or goes on.
     fn hold(&mut self, id: RepairId, held: bool, network: &mut Network) {
-        let Some(repair) = self.repairs.get_mut(&id).filter(|repair| repair.is_held != held) else {
-            return;
-        };
-        repair.is_held = held;
-        for (lane, part) in repair.lanes.iter_mut().enumerate() {
-            for (step, state) in part.steps.iter_mut().enumerate() {
-                match *state {
-                    Step::Flowing(flow) if held => {
-                        *state = Step::Resting(network.left(flow));
-                        network.stop(flow);
-                        self.owners[flow.0 as usize] = None;
-                    }
-                    Step::Resting(left) if !held => {
-                        let what = &part.work.steps[step];
-                        let transfer = Transfer { bytes: left, share: what.bytes };
-                        let flow = network.start(transfer, &what.takes, Urgency::Patient);
-                        *state = Step::Flowing(flow);
-                        own(&mut self.owners, flow, Owner { repair: id, lane, step });
-                    }
-                    _ => {}
-                }
-            }
+        if let Some(repair) = self.repairs.get_mut(&id) {
+            repair.hold(id, held, &mut self.flows, network);
         }
     }
 
     fn cancel(&mut self, id: RepairId, network: &mut Network) {
         let Some(repair) = self.repairs.remove(&id) else { return };
         self.settling.retain(|(_, repair, _)| *repair != id);
-        // What was moved was moved: the plan, cut down to it.
-        let mut plan = repair.task.plan.clone();
-        for (lane, part) in plan.lanes.iter_mut().zip(&repair.lanes) {
-            let done = part.done(network) / (part.work.bytes as f64).max(1.0);
-            lane.range.to = lane.range.from + (lane.range.bytes() as f64 * done) as u64;
-            for edge in &mut lane.edges {
-                edge.bytes = (edge.bytes as f64 * done) as u64;
-            }
-        }
-        for step in repair.lanes.iter().flat_map(|lane| &lane.steps) {
-            if let Step::Flowing(flow) = step {
-                network.stop(*flow);
-                self.owners[flow.0 as usize] = None;
-            }
-        }
+        // What was moved was moved.
+        let plan = repair.stop(&mut self.flows, network);
         self.charge(&plan, &repair.task);
     }
 
@@ -510,29 +376,6 @@ impl FluidAgents {
         let stripe = stripe.clone();
         self.inbox.push_back(Input::Committed { repair, stripe });
     }
-}
-
-impl Lane {
-    /// Bytes of the chunk that have come so far; of a stored lane, that part of its transfers.
-    fn done(&self, network: &Network) -> f64 {
-        let (mut moved, mut total) = (0.0, 0.0);
-        for (step, what) in self.steps.iter().zip(&self.work.steps) {
-            total += what.bytes;
-            moved += match step {
-                Step::Waiting => 0.0,
-                Step::Flowing(flow) => what.bytes - network.left(*flow),
-                Step::Resting(left) => what.bytes - left,
-                Step::Ended => what.bytes,
-            };
-        }
-        if total > 0.0 { self.work.bytes as f64 * moved / total } else { 0.0 }
-    }
-}
-
-fn own(owners: &mut Vec<Option<Owner>>, flow: FlowId, owner: Owner) {
-    let slot = flow.0 as usize;
-    owners.resize(owners.len().max(slot + 1), None);
-    owners[slot] = Some(owner);
 }
 
 /// The coordinator's clock ticks nanoseconds.

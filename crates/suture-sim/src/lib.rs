@@ -6,7 +6,8 @@
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
-//! `workload` and `client` (applications), `timeline` (what one sees), `simulate` (all together).
+//! `workload` and `client` (applications), `timeline` (what one sees), `scenario` (what is asked for),
+//! `simulate` (all together).
 //!
 //! *What is it worth?* Years of failures and repairs: read `durability`.
 //!
@@ -23,6 +24,7 @@ pub mod fault;
 pub mod fluid;
 pub mod fluid_agents;
 pub mod ports;
+pub mod scenario;
 pub mod simulate;
 pub mod swarm;
 pub mod timeline;

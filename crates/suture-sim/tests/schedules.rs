@@ -7,7 +7,8 @@ use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::random::Random;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::simulate::{Scenario, simulate};
+use suture_sim::scenario::Scenario;
+use suture_sim::simulate::simulate;
 
 const HELPERS: usize = 6;
 

@@ -13,7 +13,8 @@ use suture_repair::random::Random;
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::percentile;
 use suture_sim::ports::PortMap;
-use suture_sim::simulate::{Outcome, Overheads, Scenario, simulate};
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::{Outcome, simulate};
 use suture_sim::trace::Trace;
 
 fn check_seconds(outcome: &Outcome, seconds: f64) {

@@ -9,7 +9,8 @@ use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::simulate::{Outcome, Overheads, Scenario, simulate};
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::{Outcome, simulate};
 
 /// Length of a chunk, in bytes.
 pub const CHUNK: u64 = 1 << 20;

@@ -8,7 +8,8 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
 use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::simulate::{Overheads, Scenario, simulate};
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::simulate;
 
 use super::measure::Measured;
 

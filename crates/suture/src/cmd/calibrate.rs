@@ -6,7 +6,7 @@ use suture_code::Code;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_seconds, format_size};
 use suture_repair::policy::Policy;
-use suture_sim::simulate::Overheads;
+use suture_sim::scenario::Overheads;
 use tempfile::TempDir;
 
 use crate::calibrate::measure::measure;

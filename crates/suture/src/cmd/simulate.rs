@@ -26,7 +26,8 @@ use suture_repair::policy::Policy;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::simulate::{Outcome as Simulated, Overheads, Scenario, simulate};
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::{Outcome as Simulated, simulate};
 use suture_sim::trace::{Direction, Model, Trace};
 
 use self::foreground::ForegroundArg;

@@ -11,7 +11,8 @@ use suture_repair::random::Random;
 use suture_sim::capacity::Capacities;
 use suture_sim::durability::repair_times::RepairTimes;
 use suture_sim::fluid::EXACT_ENTRIES;
-use suture_sim::simulate::{Overheads, Scenario, simulate};
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::simulate;
 
 use super::{Question, Refusal};
 use crate::cmd::plan::cpu_ns;

@@ -11,7 +11,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use suture_edge::units::format_seconds;
 use suture_repair::plan::load::Port;
-use suture_sim::simulate::{Scenario, timeline_links};
+use suture_sim::scenario::Scenario;
+use suture_sim::simulate::timeline_links;
 use suture_sim::timeline::Timeline;
 
 use super::Evaluation;

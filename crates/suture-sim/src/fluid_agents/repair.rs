@@ -1,0 +1,323 @@
+//! One dispatched repair as flows: which of its steps wait, flow, rest or have ended.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable -> ...
+//! A streamed lane is one step; a lane of a gated repair has a step for each edge, which waits for
+//! what its sender sums and for its release. `ports` says which flows a plan is; this file starts
+//! and stops them, and says how far the chunks have come. Knows neither coordinator nor agents.
+
+use suture_repair::id::{ChunkIndex, NodeId, RepairId};
+use suture_repair::message::Task;
+use suture_repair::plan::{Edge, Plan};
+use suture_repair::role::lane_slice;
+
+use crate::fluid::{FlowId, Network, Transfer, Urgency};
+use crate::ports::{LaneWork, PortMap, Step};
+
+/// One dispatched repair.
+#[derive(Debug)]
+pub(super) struct Repair {
+    pub task: Box<Task>,
+    lanes: Vec<Lane>,
+    unfinished: Vec<Unfinished>,
+    /// When it was dispatched, in seconds.
+    pub began: f64,
+    is_held: bool,
+    /// Whether anything has moved since its progress was last asked for.
+    has_moved: bool,
+}
+
+/// A chunk that is not there yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unfinished {
+    pub chunk: ChunkIndex,
+    pub destination: NodeId,
+    /// Lanes that it still waits for.
+    lanes_left: usize,
+}
+
+#[derive(Debug)]
+struct Lane {
+    /// The chunks that it helps to rebuild.
+    lost: Vec<ChunkIndex>,
+    /// Bytes of each of them.
+    bytes: u64,
+    /// Edges from its deepest leaf to the end.
+    depth: u32,
+    steps: Vec<LaneStep>,
+    steps_left: usize,
+}
+
+#[derive(Debug)]
+struct LaneStep {
+    work: Step,
+    state: Motion,
+    /// Of an edge of a gated repair.
+    gate: Option<Gate>,
+}
+
+/// Who sends and who receives on an edge of a gated repair, and whether it was released.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gate {
+    pub child: NodeId,
+    pub parent: NodeId,
+    is_open: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Motion {
+    /// Not begun: something that it sums has not come, or it was not released.
+    Waiting,
+    Flowing(FlowId),
+    /// Begun, but held, with so many bytes left.
+    Resting(f64),
+    Ended,
+}
+
+/// What a flow is to its repair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub repair: RepairId,
+    pub lane: usize,
+    pub step: usize,
+}
+
+/// The flows of all repairs.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    /// By the number of the flow; none where it is a client's, or nobody's.
+    owners: Vec<Option<Owner>>,
+}
+
+/// Overheads of a lane depend on these.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pipeline {
+    pub depth: u32,
+    pub slices: u64,
+}
+
+impl Flows {
+    /// Takes out a flow that has ended.
+    ///
+    /// # Panics
+    /// When it is no repair's.
+    pub fn ended(&mut self, flow: FlowId) -> Owner {
+        self.owners[flow.0 as usize].take().expect("a client's flow or a repair's")
+    }
+
+    /// Whether any of them has a rate.
+    pub fn any_moves(&self, network: &Network) -> bool {
+        let flows = self.owners.iter().enumerate().filter(|(_, owner)| owner.is_some());
+        flows.into_iter().any(|(flow, _)| network.rate(FlowId(flow as u32)) > 0.0)
+    }
+
+    fn start(
+        &mut self,
+        network: &mut Network,
+        transfer: Transfer,
+        step: &Step,
+        owner: Owner,
+    ) -> Motion {
+        let flow = network.start(transfer, &step.takes, Urgency::Patient);
+        let slot = flow.0 as usize;
+        self.owners.resize(self.owners.len().max(slot + 1), None);
+        self.owners[slot] = Some(owner);
+        Motion::Flowing(flow)
+    }
+
+    fn stop(&mut self, network: &mut Network, flow: FlowId) {
+        network.stop(flow);
+        self.owners[flow.0 as usize] = None;
+    }
+}
+
+impl Repair {
+    /// A repair of which nothing flows yet.
+    pub fn new(task: Box<Task>, ports: &PortMap, began: f64) -> Repair {
+        let survivors = task.survivors();
+        let facts = task.facts(&survivors);
+        let work = match task.gated {
+            false => ports.lanes(&task.plan, &facts),
+            true => ports.stored_lanes(&task.plan, &facts),
+        };
+        let mut unfinished: Vec<Unfinished> = Vec::new();
+        for &chunk in work.iter().flat_map(|lane| &lane.lost) {
+            match unfinished.iter_mut().find(|part| part.chunk == chunk) {
+                Some(part) => part.lanes_left += 1,
+                None => unfinished.push(Unfinished {
+                    chunk,
+                    destination: task.plan.destinations[&chunk],
+                    lanes_left: 1,
+                }),
+            }
+        }
+        unfinished.sort_unstable_by_key(|part| part.chunk);
+        let edges = |lane: usize| if task.gated { &task.plan.lanes[lane].edges[..] } else { &[] };
+        let lanes = work.into_iter().enumerate().map(|(lane, work)| Lane::new(work, edges(lane)));
+        let lanes = lanes.collect();
+        Repair { task, lanes, unfinished, began, is_held: false, has_moved: false }
+    }
+
+    /// How many lanes it has.
+    pub fn lane_count(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The chunks that are not there yet, ascending.
+    pub fn unfinished(&self) -> &[Unfinished] {
+        &self.unfinished
+    }
+
+    /// Starts the steps of a lane whose time has come. Returns whether the lane has no step left.
+    pub fn go_on(
+        &mut self,
+        id: RepairId,
+        index: usize,
+        flows: &mut Flows,
+        network: &mut Network,
+    ) -> bool {
+        let lane = &mut self.lanes[index];
+        while let Some(step) = lane.next_ready() {
+            self.has_moved = true;
+            let LaneStep { work, state, .. } = &mut lane.steps[step];
+            if work.takes.is_empty() || work.bytes <= 0.0 {
+                *state = Motion::Ended;
+                lane.steps_left -= 1;
+            } else {
+                let owner = Owner { repair: id, lane: index, step };
+                *state = flows.start(network, Transfer::lane(work.bytes), work, owner);
+            }
+        }
+        lane.steps_left == 0
+    }
+
+    /// A step's flow has ended. Returns its gate, if it is an edge of a gated repair.
+    pub fn step_ended(&mut self, lane: usize, step: usize) -> Option<Gate> {
+        self.has_moved = true;
+        let lane = &mut self.lanes[lane];
+        lane.steps[step].state = Motion::Ended;
+        lane.steps_left -= 1;
+        lane.steps[step].gate
+    }
+
+    /// What the overheads of a lane depend on.
+    pub fn pipeline(&self, index: usize) -> Pipeline {
+        let plan = &self.task.plan;
+        let lane = &plan.lanes[index];
+        let alignment = self.task.stripe.code.alignment() as u32;
+        let slice_bytes = lane_slice(plan, lane, self.task.slice_bytes, alignment);
+        let slices = plan.windows(lane, slice_bytes).count();
+        Pipeline { depth: self.lanes[index].depth, slices: slices.into() }
+    }
+
+    /// A lane is over. Returns the chunks that waited for nothing else.
+    pub fn lane_ended(&mut self, lane: usize) -> Vec<Unfinished> {
+        for part in &mut self.unfinished {
+            part.lanes_left -= usize::from(self.lanes[lane].lost.contains(&part.chunk));
+        }
+        self.unfinished.extract_if(.., |part| part.lanes_left == 0).collect()
+    }
+
+    /// The edges from `child` in a lane may flow. Returns whether the lane has anything left.
+    pub fn release(&mut self, lane: u16, child: NodeId) -> bool {
+        let Some(lane) = self.lanes.get_mut(usize::from(lane)) else { return false };
+        let gates = lane.steps.iter_mut().filter_map(|step| step.gate.as_mut());
+        gates.filter(|gate| gate.child == child).for_each(|gate| gate.is_open = true);
+        lane.steps_left > 0
+    }
+
+    /// Comes to rest, or goes on.
+    pub fn hold(&mut self, id: RepairId, held: bool, flows: &mut Flows, network: &mut Network) {
+        if std::mem::replace(&mut self.is_held, held) == held {
+            return;
+        }
+        self.has_moved = true;
+        for (lane, part) in self.lanes.iter_mut().enumerate() {
+            for (step, LaneStep { work, state, .. }) in part.steps.iter_mut().enumerate() {
+                match *state {
+                    Motion::Flowing(flow) if held => {
+                        *state = Motion::Resting(network.left(flow));
+                        flows.stop(network, flow);
+                    }
+                    Motion::Resting(left) if !held => {
+                        let transfer = Transfer { bytes: left, share: work.bytes };
+                        let owner = Owner { repair: id, lane, step };
+                        *state = flows.start(network, transfer, work, owner);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Stops all flows. Returns its plan, cut down to what was moved.
+    pub fn stop(&self, flows: &mut Flows, network: &mut Network) -> Plan {
+        let mut plan = self.task.plan.clone();
+        for (lane, part) in plan.lanes.iter_mut().zip(&self.lanes) {
+            let done = part.done(network) / (part.bytes as f64).max(1.0);
+            lane.range.to = lane.range.from + (lane.range.bytes() as f64 * done) as u64;
+            for edge in &mut lane.edges {
+                edge.bytes = (edge.bytes as f64 * done) as u64;
+            }
+        }
+        for step in self.lanes.iter().flat_map(|lane| &lane.steps) {
+            if let Motion::Flowing(flow) = step.state {
+                flows.stop(network, flow);
+            }
+        }
+        plan
+    }
+
+    /// Calls `tell` with each unfinished chunk and its bytes so far, counted from the beginning of
+    /// the chunk, if anything has moved since the last call.
+    pub fn progress(&mut self, network: &Network, mut tell: impl FnMut(&Unfinished, u64)) {
+        if !self.has_moved {
+            return;
+        }
+        let from = self.task.plan.range.from as f64;
+        for part in &self.unfinished {
+            let lanes = self.lanes.iter().filter(|lane| lane.lost.contains(&part.chunk));
+            let done: f64 = lanes.map(|lane| lane.done(network)).sum();
+            tell(part, (from + done) as u64);
+        }
+        let mut steps = self.lanes.iter().flat_map(|lane| &lane.steps);
+        self.has_moved = steps.any(|step| matches!(step.state, Motion::Flowing(_)));
+    }
+}
+
+impl Lane {
+    /// `edges` are those of a gated repair, of which the first steps are.
+    fn new(work: LaneWork, edges: &[Edge]) -> Lane {
+        let LaneWork { lost, bytes, depth, steps } = work;
+        let gate = |edge: &Edge| Gate { child: edge.child, parent: edge.parent, is_open: false };
+        let mut gates = edges.iter().map(gate);
+        let step = |work| LaneStep { work, state: Motion::Waiting, gate: gates.next() };
+        let steps: Vec<LaneStep> = steps.into_iter().map(step).collect();
+        Lane { lost, bytes, depth, steps_left: steps.len(), steps }
+    }
+
+    /// A step that may begin.
+    fn next_ready(&self) -> Option<usize> {
+        let has_ended = |&before: &usize| self.steps[before].state == Motion::Ended;
+        let is_ready = |step: &LaneStep| {
+            step.state == Motion::Waiting
+                && step.gate.is_none_or(|gate| gate.is_open)
+                && step.work.after.iter().all(has_ended)
+        };
+        self.steps.iter().position(is_ready)
+    }
+
+    /// Bytes of the chunk that have come so far; of a stored lane, that part of its transfers.
+    fn done(&self, network: &Network) -> f64 {
+        let (mut moved, mut total) = (0.0, 0.0);
+        for LaneStep { work, state, .. } in &self.steps {
+            total += work.bytes;
+            moved += match state {
+                Motion::Waiting => 0.0,
+                Motion::Flowing(flow) => work.bytes - network.left(*flow),
+                Motion::Resting(left) => work.bytes - left,
+                Motion::Ended => work.bytes,
+            };
+        }
+        if total > 0.0 { self.bytes as f64 * moved / total } else { 0.0 }
+    }
+}

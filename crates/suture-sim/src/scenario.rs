@@ -1,0 +1,56 @@
+//! What is simulated: a cluster, what fails, how it is repaired, and what else uses the network.
+//!
+//! Place: [failure] -> stripes -> queue -> plan -> admit -> dispatch -> slices flow -> ...
+//! Shared by the loop (`simulate`) and by the agents (`fluid_agents`); decides nothing.
+
+use suture_repair::id::NodeId;
+use suture_repair::policy::Policy;
+use suture_repair::stripe::Stripe;
+
+use crate::capacity::Capacities;
+use crate::workload::Workload;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Nodes, racks and links, over time.
+    pub capacities: Capacities,
+    /// The stripes that lost something.
+    pub stripes: Vec<Stripe>,
+    /// The nodes that failed.
+    pub failed: Vec<NodeId>,
+    /// Nodes whose agents never speak: their chunks are not lost, and nobody asks for them.
+    pub silent: Vec<NodeId>,
+    /// Bytes that each node can take; none at all means plenty everywhere.
+    pub room: Vec<u64>,
+    /// How to repair.
+    pub policy: Policy,
+    /// Where everything random begins.
+    pub seed: u64,
+    /// What slices and hops cost beside their bytes.
+    pub overheads: Overheads,
+    /// Applications, and how many clients they have.
+    pub foreground: Option<(Workload, usize)>,
+    /// Keep a timeline in at most so many buckets.
+    pub timeline_buckets: Option<usize>,
+    /// Above so many (flow, port) pairs the network may wait a little with changes.
+    pub exact_entries: usize,
+}
+
+/// What the fluid model leaves out, as time at the end of each lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overheads {
+    /// For each edge on the longest way, in seconds.
+    pub hop_seconds: f64,
+    /// For each slice, in seconds; slices of one lane follow each other.
+    pub slice_seconds: f64,
+}
+
+impl Overheads {
+    /// What a lane of this depth and so many slices costs: the last slice leaves after all others,
+    /// and then passes each edge.
+    pub fn seconds(self, depth: u32, slices: u64) -> f64 {
+        let in_sequence = (slices + u64::from(depth)).saturating_sub(1);
+        f64::from(depth) * self.hop_seconds + in_sequence as f64 * self.slice_seconds
+    }
+}
