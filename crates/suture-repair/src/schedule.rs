@@ -19,11 +19,12 @@
 //! nothing runs, something that fits may start.
 
 mod adaptive;
+mod link_load;
 mod matching;
 mod phases;
 mod slots;
 mod straggler;
-mod uses;
+mod transmissions;
 mod waiting;
 mod waves;
 
@@ -38,9 +39,9 @@ use crate::policy::Schedule;
 use crate::stripe::Stripe;
 use crate::time::Time;
 use adaptive::Adaptive;
+use link_load::{LinkLoad, link_loads};
 use phases::Phases;
 use slots::Slots;
-use uses::{Links, seconds_alone};
 use waves::Waves;
 
 pub use waiting::Waiting;
@@ -52,6 +53,21 @@ pub struct Work {
     pub job: Job,
     /// What is to be done.
     pub plan: Plan,
+    /// What it takes of each node's links, ascending by node.
+    link_loads: Vec<(NodeId, LinkLoad)>,
+}
+
+impl Work {
+    /// A plan that answers `job`.
+    pub fn new(job: Job, plan: Plan) -> Work {
+        Work { link_loads: link_loads(&plan), job, plan }
+    }
+
+    /// How long it takes when nothing else runs, in seconds.
+    fn seconds_alone(&self, cluster: &Cluster) -> f64 {
+        let loads = self.link_loads.iter();
+        loads.map(|(node, load)| load.seconds(cluster.node(*node))).fold(0.0, f64::max)
+    }
 }
 
 /// A repair that was dispatched and has not ended.
@@ -69,8 +85,6 @@ pub struct Running {
     pub slice_bytes: u32,
     /// How long it would take with all links to itself, as they were when it began.
     pub alone_seconds: f64,
-    /// What it takes of each node in all.
-    uses: Vec<(NodeId, Links)>,
 }
 
 /// The repairs that run.
@@ -212,10 +226,8 @@ impl Scheduler {
     /// A repair was dispatched.
     pub fn started(&mut self, world: World<'_>, id: RepairId, work: Arc<Work>, slice_bytes: u32) {
         let now = world.now;
-        let alone_seconds = seconds_alone(&work.plan, world.cluster);
         let running = Running {
-            alone_seconds,
-            uses: uses::uses(&work.plan),
+            alone_seconds: work.seconds_alone(world.cluster),
             work,
             since: now,
             bytes_done: 0,

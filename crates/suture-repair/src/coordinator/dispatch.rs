@@ -95,7 +95,7 @@ impl Coordinator {
             let mut jobs = jobs.into_iter();
             made.extend(batch.plans.into_iter().map(|plan| {
                 let job = jobs.find(|job| job.stripe == plan.stripe);
-                Work { job: job.expect("plans follow their jobs"), plan }
+                Work::new(job.expect("plans follow their jobs"), plan)
             }));
         }
         if made.is_empty() {

@@ -76,7 +76,7 @@ impl Coordinator {
         let (stripe, since) = (attempt.stripe, attempt.since);
         let continues = (plan.range.from > 0).then_some(old);
         self.load.add(&self.cluster, &plan, &work.job.facts());
-        let work = Arc::new(Work { job: work.job.clone(), plan });
+        let work = Arc::new(Work::new(work.job.clone(), plan));
         // The new task comes first: its destination takes over what the old one has.
         self.dispatch(now, repair, work, (fit.slice_bytes, fit.window), continues);
         self.report(Report::Replaced { repair: old, by: repair });

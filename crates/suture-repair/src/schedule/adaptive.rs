@@ -13,12 +13,8 @@
 //! - Where nothing runs the best is started whatever its r: waiting would not make it better.
 //! - When links change, trees that wait are made anew, at most once a second.
 
-use std::collections::BTreeMap;
-
-use super::uses::seconds_alone;
-use super::{Order, Repairs, World};
-use crate::id::{NodeId, StripeId};
-use crate::plan::Plan;
+use super::{Order, Repairs, Work, World};
+use crate::id::StripeId;
 use crate::time::{Span, Time};
 
 /// Repairs at a port that keep it busy; more only slow each other down.
@@ -40,11 +36,10 @@ pub(super) struct Adaptive {
 }
 
 /// How much each port speaks against another repair: (alpha delay + beta) of all that use it, in
-/// units of beta.
-#[derive(Default)]
+/// units of beta; by node.
 struct Competition {
-    uploads: BTreeMap<NodeId, f64>,
-    downloads: BTreeMap<NodeId, f64>,
+    uplinks: Vec<f64>,
+    downlinks: Vec<f64>,
 }
 
 impl Adaptive {
@@ -68,12 +63,11 @@ impl Adaptive {
         let candidates = world.waiting.iter().take(CANDIDATES_MAX);
         let candidates = candidates.filter(|work| !passed.contains(&work.plan.stripe));
         let rated = candidates.map(|work| {
-            let plan = &work.plan;
-            let alone = seconds_alone(plan, world.cluster).max(f64::MIN_POSITIVE);
-            let slowest = plan.range.bytes() as f64 / alone;
-            let (shared, ports) = competition.of(plan);
+            let alone = work.seconds_alone(world.cluster).max(f64::MIN_POSITIVE);
+            let slowest = work.plan.range.bytes() as f64 / alone;
+            let (shared, ports) = competition.of(work);
             let beta = self.mean_link / (ports as f64 * SHARING);
-            (slowest - beta * shared, plan.stripe)
+            (slowest - beta * shared, work.plan.stripe)
         });
         // Of equals the first.
         let best = rated.reduce(|best, next| if next.0 > best.0 { next } else { best });
@@ -97,41 +91,38 @@ impl Adaptive {
 
 impl Competition {
     fn new(world: &World<'_>, running: &Repairs) -> Competition {
-        let mut competition = Competition::default();
+        let nodes = world.cluster.nodes.len();
+        let mut competition =
+            Competition { uplinks: vec![0.0; nodes], downlinks: vec![0.0; nodes] };
         for repair in running.values() {
-            let plan = &repair.work.plan;
             let expected = repair.alone_seconds.max(f64::MIN_POSITIVE);
             let taken = world.now.since(repair.since).as_secs_f64();
             let weight = 1.0 + (taken - expected).max(0.0) / expected;
-            let (uploads, downloads) = ends(plan);
-            for node in uploads {
-                *competition.uploads.entry(node).or_default() += weight;
-            }
-            for node in downloads {
-                *competition.downloads.entry(node).or_default() += weight;
+            for (node, load) in &repair.work.link_loads {
+                if load.up_bytes > 0.0 {
+                    competition.uplinks[node.index()] += weight;
+                }
+                if load.down_bytes > 0.0 {
+                    competition.downlinks[node.index()] += weight;
+                }
             }
         }
         competition
     }
 
     /// What speaks against a plan, and how many ports it has.
-    fn of(&self, plan: &Plan) -> (f64, usize) {
-        let (uploads, downloads) = ends(plan);
-        let at = |map: &BTreeMap<NodeId, f64>, node| map.get(node).copied().unwrap_or(0.0);
-        let up: f64 = uploads.iter().map(|node| at(&self.uploads, node)).sum();
-        let down: f64 = downloads.iter().map(|node| at(&self.downloads, node)).sum();
-        (up + down, uploads.len() + downloads.len())
+    fn of(&self, work: &Work) -> (f64, usize) {
+        let (mut up, mut down, mut ports) = (0.0, 0.0, 0);
+        for (node, load) in &work.link_loads {
+            if load.up_bytes > 0.0 {
+                up += self.uplinks[node.index()];
+                ports += 1;
+            }
+            if load.down_bytes > 0.0 {
+                down += self.downlinks[node.index()];
+                ports += 1;
+            }
+        }
+        (up + down, ports)
     }
-}
-
-/// Who uploads and who downloads in a plan, each once.
-fn ends(plan: &Plan) -> (Vec<NodeId>, Vec<NodeId>) {
-    let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
-    let (mut uploads, mut downloads): (Vec<NodeId>, Vec<NodeId>) =
-        edges.map(|edge| (edge.child, edge.parent)).unzip();
-    for nodes in [&mut uploads, &mut downloads] {
-        nodes.sort_unstable();
-        nodes.dedup();
-    }
-    (uploads, downloads)
 }

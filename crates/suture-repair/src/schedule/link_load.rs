@@ -6,21 +6,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{Cluster, Node};
+use crate::cluster::Node;
 use crate::id::NodeId;
 use crate::plan::Plan;
 
 /// A link that carries nothing counts as this slow, in bytes per second: comparable, and the last.
-const DEAD_LINK: f64 = 1e-9;
+pub(super) const DEAD_LINK: f64 = 1e-9;
 
 /// Bytes through a node's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Links {
+pub(super) struct LinkLoad {
     pub up_bytes: f64,
     pub down_bytes: f64,
 }
 
-impl Links {
+impl LinkLoad {
     /// How long the slower of both takes by itself.
     pub fn seconds(self, node: &Node) -> f64 {
         let up = self.up_bytes / node.uplink_free().0.max(DEAD_LINK);
@@ -28,30 +28,24 @@ impl Links {
         up.max(down)
     }
 
-    pub fn add(&mut self, other: Links) {
+    pub fn add(&mut self, other: LinkLoad) {
         self.up_bytes += other.up_bytes;
         self.down_bytes += other.down_bytes;
     }
 
     /// Never below zero: what is taken off was rounded when it was put on.
-    pub fn subtract(&mut self, other: Links) {
+    pub fn subtract(&mut self, other: LinkLoad) {
         self.up_bytes = (self.up_bytes - other.up_bytes).max(0.0);
         self.down_bytes = (self.down_bytes - other.down_bytes).max(0.0);
     }
 }
 
 /// What a plan takes of each node that sends or receives, ascending by node.
-pub(super) fn uses(plan: &Plan) -> Vec<(NodeId, Links)> {
-    let mut uses: BTreeMap<NodeId, Links> = BTreeMap::new();
+pub(super) fn link_loads(plan: &Plan) -> Vec<(NodeId, LinkLoad)> {
+    let mut loads: BTreeMap<NodeId, LinkLoad> = BTreeMap::new();
     for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
-        uses.entry(edge.child).or_default().up_bytes += edge.bytes as f64;
-        uses.entry(edge.parent).or_default().down_bytes += edge.bytes as f64;
+        loads.entry(edge.child).or_default().up_bytes += edge.bytes as f64;
+        loads.entry(edge.parent).or_default().down_bytes += edge.bytes as f64;
     }
-    uses.into_iter().collect()
-}
-
-/// How long the plan takes when nothing else runs, in seconds.
-pub(super) fn seconds_alone(plan: &Plan, cluster: &Cluster) -> f64 {
-    let seconds = uses(plan).into_iter().map(|(node, links)| links.seconds(cluster.node(node)));
-    seconds.fold(0.0, f64::max)
+    loads.into_iter().collect()
 }

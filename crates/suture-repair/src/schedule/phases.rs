@@ -23,8 +23,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::link_load::LinkLoad;
 use super::straggler::{blame, relieve};
-use super::uses::{Links, seconds_alone, uses};
 use super::{Order, Repairs, Running, Work, World};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
@@ -46,7 +46,7 @@ pub(super) struct Phases {
     number: u32,
     ends: Option<Time>,
     /// What this phase puts on each node.
-    load: BTreeMap<NodeId, Links>,
+    load: BTreeMap<NodeId, LinkLoad>,
     expected: BTreeMap<RepairId, Time>,
     /// Repairs that have been treated as late, once.
     treated: BTreeSet<RepairId>,
@@ -92,7 +92,7 @@ impl Phases {
         let mut made = made;
         if self.order == policy::Order::Time {
             made.sort_by(|a, b| {
-                let seconds = |work: &Work| seconds_alone(&work.plan, world.cluster);
+                let seconds = |work: &Work| work.seconds_alone(world.cluster);
                 seconds(a).total_cmp(&seconds(b))
             });
         }
@@ -101,19 +101,18 @@ impl Phases {
         self.ends = Some(world.now + length);
         self.load.clear();
         for repair in running.values() {
-            self.put(&uses_left(repair));
+            self.put(&load_left(repair));
         }
         let mut kept = Vec::new();
         for work in made {
-            let uses = uses(&work.plan);
-            let after = uses.iter().map(|&(node, links)| {
+            let after = work.link_loads.iter().map(|&(node, links)| {
                 let mut total = self.load.get(&node).copied().unwrap_or_default();
                 total.add(links);
                 total.seconds(world.cluster.node(node))
             });
             let fits = after.fold(0.0, f64::max) <= length.as_secs_f64();
             if fits || kept.is_empty() && running.len() == self.held.len() {
-                self.put(&uses);
+                self.put(&work.link_loads);
                 kept.push(work);
             }
         }
@@ -124,7 +123,7 @@ impl Phases {
     /// As long as was asked for, or as the first chunk takes by itself: where that is longer, phases
     /// would be of one chunk each.
     fn length_for(&self, world: &World<'_>, made: &[Work]) -> Span {
-        let first = made.first().map_or(0.0, |work| seconds_alone(&work.plan, world.cluster));
+        let first = made.first().map_or(0.0, |work| work.seconds_alone(world.cluster));
         self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })
     }
 
@@ -136,15 +135,15 @@ impl Phases {
         }
     }
 
-    fn put(&mut self, uses: &[(NodeId, Links)]) {
-        for &(node, links) in uses {
+    fn put(&mut self, loads: &[(NodeId, LinkLoad)]) {
+        for &(node, links) in loads {
             self.load.entry(node).or_default().add(links);
         }
     }
 
     /// All repairs of a phase share the links, so one is done when the fullest of its links is.
     fn expected_end(&self, world: &World<'_>, repair: &Running) -> Time {
-        let seconds = repair.uses.iter().map(|(node, _)| {
+        let seconds = repair.work.link_loads.iter().map(|(node, _)| {
             self.load.get(node).map_or(0.0, |links| links.seconds(world.cluster.node(*node)))
         });
         let seconds = seconds.fold(0.0, f64::max).min(1e9);
@@ -236,12 +235,12 @@ impl Phases {
 }
 
 /// What a running repair still has to move.
-fn uses_left(repair: &Running) -> Vec<(NodeId, Links)> {
+fn load_left(repair: &Running) -> Vec<(NodeId, LinkLoad)> {
     let bytes = repair.work.plan.range.bytes().max(1) as f64;
     let left = 1.0 - repair.bytes_done as f64 / bytes;
-    let scale = |links: Links| Links {
+    let scale = |links: LinkLoad| LinkLoad {
         up_bytes: links.up_bytes * left.max(0.0),
         down_bytes: links.down_bytes * left.max(0.0),
     };
-    repair.uses.iter().map(|&(node, links)| (node, scale(links))).collect()
+    repair.work.link_loads.iter().map(|&(node, links)| (node, scale(links))).collect()
 }

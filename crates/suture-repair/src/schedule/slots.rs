@@ -17,7 +17,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::link_load::DEAD_LINK;
 use super::matching;
+use super::transmissions::{Candidate, Transmission, TransmissionId, Transmissions};
 use super::{Order, Repairs, World};
 use crate::cluster::{Cluster, Rate};
 use crate::id::{NodeId, RepairId};
@@ -34,29 +36,15 @@ const STEP_MAX: f64 = 1.1;
 /// How much slower or faster than told a node may count in the end.
 const ADAPTATION_MAX: f64 = 8.0;
 
-/// The transmissions of all running repairs.
+/// Which transmissions flow.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    repairs: BTreeMap<RepairId, Vec<Transmission>>,
-    /// What was released and has not arrived.
-    flowing: BTreeSet<(RepairId, usize)>,
-    /// What could be released: nothing that it waits for is missing.
-    ready: BTreeSet<(RepairId, usize)>,
+    transmissions: Transmissions,
     /// Whether there may be something to release that there was not at the last question.
     has_news: bool,
     /// Seconds that each node has spent sending and receiving, for polling.
     spent: BTreeMap<NodeId, f64>,
     subprocess: Option<Subprocess>,
-}
-
-/// A whole chunk, or a part of one, from one node to another.
-#[derive(Clone, Copy, Debug)]
-struct Transmission {
-    lane: u16,
-    child: NodeId,
-    parent: NodeId,
-    bytes: u64,
-    has_arrived: bool,
 }
 
 /// The present subprocess, and what the last ones have taught.
@@ -109,21 +97,7 @@ impl Slots {
     }
 
     pub fn started(&mut self, id: RepairId, plan: &Plan) {
-        let lanes = plan.lanes.iter().enumerate();
-        let all = lanes.flat_map(|(index, lane)| {
-            lane.edges.iter().map(move |edge| Transmission {
-                lane: index as u16,
-                child: edge.child,
-                parent: edge.parent,
-                bytes: edge.bytes,
-                has_arrived: false,
-            })
-        });
-        let all: Vec<Transmission> = all.collect();
-        let leaves = (0..all.len())
-            .filter(|&index| inputs_left(&all, all[index].child, all[index].lane) == 0);
-        self.ready.extend(leaves.map(|index| (id, index)));
-        self.repairs.insert(id, all);
+        self.transmissions.started(id, plan);
         self.has_news = true;
     }
 
@@ -135,21 +109,10 @@ impl Slots {
         lane: u16,
         (child, parent): (NodeId, NodeId),
     ) -> bool {
-        let Some(all) = self.repairs.get_mut(&id) else { return false };
-        let is_it = |t: &Transmission| {
-            (t.lane, t.child, t.parent) == (lane, child, parent) && !t.has_arrived
-        };
-        let flows = |index: &usize| self.flowing.contains(&(id, *index));
-        let Some(index) = (0..all.len()).filter(|&i| is_it(&all[i])).find(flows) else {
+        if !self.transmissions.arrived(id, lane, (child, parent)) {
             return false;
-        };
-        all[index].has_arrived = true;
-        self.has_news = true;
-        self.flowing.remove(&(id, index));
-        if inputs_left(all, parent, lane) == 0 {
-            let next = (0..all.len()).filter(|&i| all[i].lane == lane && all[i].child == parent);
-            self.ready.extend(next.map(|index| (id, index)));
         }
+        self.has_news = true;
         if let Some(process) = &mut self.subprocess {
             process.done.insert(child, now);
             process.done.insert(parent, now);
@@ -158,27 +121,21 @@ impl Slots {
     }
 
     pub fn ended(&mut self, id: RepairId) {
-        let Some(all) = self.repairs.remove(&id) else { return };
+        let ends = self.transmissions.ended(id);
+        self.has_news = true;
         // What arrived last may be told by the end alone, which comes with the next question.
         if let Some(process) = &mut self.subprocess {
-            let last = self.flowing.iter().filter(|(repair, _)| *repair == id);
-            let ends = last.flat_map(|(_, index)| [all[*index].child, all[*index].parent]);
             process.just_done.extend(ends);
         }
-        self.has_news = true;
-        self.flowing.retain(|(repair, _)| *repair != id);
-        self.ready.retain(|(repair, _)| *repair != id);
     }
 
     pub fn is_resting(&self, id: RepairId) -> bool {
-        let flows = self.flowing.range((id, 0)..=(id, usize::MAX)).next().is_some();
-        let waits = self.repairs.get(&id).is_some_and(|all| all.iter().any(|t| !t.has_arrived));
-        waits && !flows
+        self.transmissions.is_resting(id)
     }
 
     pub fn released_to(&self, node: NodeId) -> Vec<Order> {
-        let all = self.flowing.iter().map(|&(id, index)| (id, self.repairs[&id][index]));
-        all.filter(|(_, t)| t.parent == node).map(|(id, t)| t.release(id)).collect()
+        let flowing = self.transmissions.flowing();
+        flowing.filter(|(_, t)| t.parent == node).map(|(id, t)| release(id, t)).collect()
     }
 
     /// What may flow from now on.
@@ -186,107 +143,77 @@ impl Slots {
         if let Some(process) = &mut self.subprocess {
             process.note(world.now);
         }
-        if !std::mem::take(&mut self.has_news) || self.ready.is_empty() {
+        if !std::mem::take(&mut self.has_news) || !self.transmissions.is_anything_ready() {
             return Vec::new();
         }
-        let chosen = if is_uniform(world.cluster) {
-            if !self.flowing.is_empty() {
-                return Vec::new();
-            }
+        let chosen = if !is_uniform(world.cluster) {
+            self.poll(world.cluster)
+        } else if !self.transmissions.is_anything_flowing() {
             self.slot()
         } else {
-            self.poll(world.cluster)
+            return Vec::new();
         };
-        let chosen = self.with_siblings(chosen);
-        let release = |&(id, index): &(RepairId, usize)| self.repairs[&id][index].release(id);
-        let orders = chosen.iter().map(release).collect();
-        for transmission in chosen {
-            self.ready.remove(&transmission);
-            self.flowing.insert(transmission);
-        }
-        orders
-    }
-
-    /// A decoder makes all of its results together, so what it sends to several destinations flows
-    /// together too, although that is more than a slot gives it.
-    fn with_siblings(&self, chosen: Vec<(RepairId, usize)>) -> BTreeSet<(RepairId, usize)> {
-        let siblings = |&(id, index): &(RepairId, usize)| {
-            let all = &self.repairs[&id];
-            let Transmission { lane, child, .. } = all[index];
-            let is_sibling = move |t: &Transmission| t.lane == lane && t.child == child;
-            (0..all.len()).filter(move |&other| is_sibling(&all[other])).map(move |i| (id, i))
-        };
-        chosen.iter().flat_map(siblings).collect()
+        let released = self.transmissions.release(&chosen);
+        released.into_iter().map(|(id, transmission)| release(id, transmission)).collect()
     }
 
     /// As many transmissions as one slot can hold.
-    fn slot(&self) -> Vec<(RepairId, usize)> {
-        // Of each pair of nodes the preferred transmission.
-        let mut pairs: BTreeMap<(NodeId, NodeId), (bool, RepairId, usize)> = BTreeMap::new();
-        for &(id, index) in &self.ready {
-            let all = &self.repairs[&id];
-            let Transmission { lane, child, parent, .. } = all[index];
-            let is_last = inputs_left(all, parent, lane) == 1;
-            let best = pairs.entry((child, parent)).or_insert((is_last, id, index));
-            if is_last && !best.0 {
-                *best = (is_last, id, index);
+    fn slot(&self) -> Vec<TransmissionId> {
+        let mut lists: Vec<Vec<Candidate>> = Vec::new();
+        let mut receivers = 0;
+        for candidate in self.transmissions.preferred() {
+            receivers = receivers.max(candidate.parent.index() + 1);
+            match lists.last_mut().filter(|list| list[0].child == candidate.child) {
+                Some(list) => list.push(candidate),
+                None => lists.push(vec![candidate]),
             }
         }
-        let mut senders: Vec<NodeId> = pairs.keys().map(|(child, _)| *child).collect();
-        senders.dedup();
-        let mut lists: Vec<Vec<(usize, bool, RepairId, usize)>> = vec![Vec::new(); senders.len()];
-        let mut receivers = 0;
-        let mut at = 0;
-        for ((child, parent), (is_last, id, index)) in pairs {
-            at += usize::from(senders[at] != child);
-            receivers = receivers.max(parent.index() + 1);
-            lists[at].push((parent.index(), is_last, id, index));
-        }
-        lists.iter_mut().for_each(|list| list.sort_by_key(|(_, is_last, ..)| !is_last));
+        lists.iter_mut().for_each(|list| list.sort_by_key(|candidate| !candidate.is_last));
+        let receiver = |candidate: &Candidate| candidate.parent.index();
         let transfers: Vec<Vec<usize>> =
-            lists.iter().map(|list| list.iter().map(|(parent, ..)| *parent).collect()).collect();
+            lists.iter().map(|list| list.iter().map(receiver).collect()).collect();
         let matched = matching::maximum(&transfers, receivers).into_iter().zip(&lists);
-        let chosen = matched.filter_map(|(place, list)| Some(list[place?]));
-        chosen.map(|(_, _, id, index)| (id, index)).collect()
+        matched.filter_map(|(place, list)| Some(list[place?].id)).collect()
     }
 
     /// Section 3.4: the node that has spent the least takes its fastest link, again and again.
-    fn poll(&mut self, cluster: &Cluster) -> Vec<(RepairId, usize)> {
+    fn poll(&mut self, cluster: &Cluster) -> Vec<TransmissionId> {
         let (mut sends, mut receives) = (BTreeSet::new(), BTreeSet::new());
-        for &(id, index) in &self.flowing {
-            let Transmission { child, parent, .. } = self.repairs[&id][index];
+        for (_, Transmission { child, parent, .. }) in self.transmissions.flowing() {
             sends.insert(child);
             receives.insert(parent);
         }
+        let idle = cluster.ids().filter(|node| !sends.contains(node));
+        let open = idle.flat_map(|child| {
+            let oldest = self.transmissions.oldest_from(child);
+            oldest.map(move |(parent, id)| (child, parent, id))
+        });
+        let mut open: Vec<(NodeId, NodeId, TransmissionId)> =
+            open.filter(|(_, parent, _)| !receives.contains(parent)).collect();
         let mut chosen = Vec::new();
-        let mut open: Vec<(RepairId, usize)> = self.ready.iter().copied().collect();
         loop {
-            let of = |&(id, index): &(RepairId, usize)| self.repairs[&id][index];
-            open.retain(|t| !sends.contains(&of(t).child) && !receives.contains(&of(t).parent));
             let spent = |node: NodeId| self.spent.get(&node).copied().unwrap_or(0.0);
-            let least = |t: &(RepairId, usize)| spent(of(t).child).min(spent(of(t).parent));
-            let rate = |t: &(RepairId, usize)| link(cluster, of(t)).0;
+            let least =
+                |(child, parent, _): &(NodeId, NodeId, _)| spent(*child).min(spent(*parent));
+            let rate = |(child, parent, _): &(NodeId, NodeId, _)| link(cluster, *child, *parent).0;
             let best = open.iter().copied().min_by(|a, b| {
-                least(a).total_cmp(&least(b)).then(rate(b).total_cmp(&rate(a))).then(a.cmp(b))
+                least(a).total_cmp(&least(b)).then(rate(b).total_cmp(&rate(a))).then(a.2.cmp(&b.2))
             });
-            let Some(best) = best else { return chosen };
-            let transmission = of(&best);
-            let seconds = transmission.bytes as f64 / link(cluster, transmission).0;
-            for node in [transmission.child, transmission.parent] {
+            let Some((child, parent, id)) = best else { return chosen };
+            let bytes = self.transmissions.get(id).bytes as f64;
+            let seconds = bytes / link(cluster, child, parent).0;
+            for node in [child, parent] {
                 *self.spent.entry(node).or_default() += seconds;
             }
-            sends.insert(transmission.child);
-            receives.insert(transmission.parent);
-            chosen.push(best);
+            open.retain(|(sender, receiver, _)| *sender != child && *receiver != parent);
+            chosen.push(id);
         }
     }
 }
 
-impl Transmission {
-    fn release(self, repair: RepairId) -> Order {
-        let Transmission { lane, child, parent, .. } = self;
-        Order::Release { repair, lane, child, parent }
-    }
+fn release(id: TransmissionId, transmission: Transmission) -> Order {
+    let Transmission { lane, child, parent, .. } = transmission;
+    Order::Release { repair: id.repair, lane, child, parent }
 }
 
 impl Subprocess {
@@ -311,15 +238,10 @@ impl Subprocess {
     }
 }
 
-/// What a node still has to receive in a lane before it can send.
-fn inputs_left(all: &[Transmission], node: NodeId, lane: u16) -> usize {
-    all.iter().filter(|t| t.lane == lane && t.parent == node && !t.has_arrived).count()
-}
-
-fn link(cluster: &Cluster, transmission: Transmission) -> Rate {
-    let up = cluster.node(transmission.child).uplink_free().0;
-    let down = cluster.node(transmission.parent).downlink_free().0;
-    Rate(up.min(down).max(1e-9))
+fn link(cluster: &Cluster, child: NodeId, parent: NodeId) -> Rate {
+    let up = cluster.node(child).uplink_free().0;
+    let down = cluster.node(parent).downlink_free().0;
+    Rate(up.min(down).max(DEAD_LINK))
 }
 
 /// Whether all links that carry anything are as fast as each other.

@@ -18,13 +18,13 @@ pub(super) fn blame<'a>(
     all: impl Iterator<Item = &'a Running>,
 ) -> Option<NodeId> {
     let mut parts: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
-    for (node, _) in late.flat_map(|repair| &repair.uses) {
+    for (node, _) in late.flat_map(|repair| &repair.work.link_loads) {
         parts.entry(*node).or_default().0 += 1;
     }
     if parts.is_empty() {
         return None;
     }
-    for (node, _) in all.flat_map(|repair| &repair.uses) {
+    for (node, _) in all.flat_map(|repair| &repair.work.link_loads) {
         if let Some(part) = parts.get_mut(node) {
             part.1 += 1;
         }

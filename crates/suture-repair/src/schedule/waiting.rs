@@ -11,40 +11,38 @@ use crate::id::StripeId;
 /// Plans in order.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    by_ticket: BTreeMap<u64, StripeId>,
-    works: BTreeMap<StripeId, (u64, Work)>,
+    works: BTreeMap<u64, Work>,
+    tickets: BTreeMap<StripeId, u64>,
     next_ticket: u64,
 }
 
 impl Waiting {
     /// Adds a plan behind all others.
     pub fn push(&mut self, work: Work) {
-        let ticket = self.next_ticket;
+        self.tickets.insert(work.plan.stripe, self.next_ticket);
+        self.works.insert(self.next_ticket, work);
         self.next_ticket += 1;
-        self.by_ticket.insert(ticket, work.plan.stripe);
-        self.works.insert(work.plan.stripe, (ticket, work));
     }
 
     /// Takes the plan of a stripe out.
     pub fn remove(&mut self, stripe: StripeId) -> Option<Work> {
-        let (ticket, work) = self.works.remove(&stripe)?;
-        self.by_ticket.remove(&ticket);
-        Some(work)
+        let ticket = self.tickets.remove(&stripe)?;
+        self.works.remove(&ticket)
     }
 
     /// The plan of a stripe.
     pub fn get(&self, stripe: StripeId) -> Option<&Work> {
-        self.works.get(&stripe).map(|(_, work)| work)
+        self.works.get(self.tickets.get(&stripe)?)
     }
 
     /// The stripe in the `n`-th place; cheap for small `n`.
     pub fn nth(&self, n: usize) -> Option<StripeId> {
-        self.by_ticket.values().nth(n).copied()
+        self.works.values().nth(n).map(|work| work.plan.stripe)
     }
 
     /// All plans, the first first.
     pub fn iter(&self) -> impl Iterator<Item = &Work> {
-        self.by_ticket.values().map(|stripe| &self.works[stripe].1)
+        self.works.values()
     }
 
     /// How many wait.

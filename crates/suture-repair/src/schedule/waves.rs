@@ -12,15 +12,15 @@
 //! The tail needs nothing of its own: the last wave is planned by what is left on every link, and
 //! the planner cuts chunks into ranges where whole ones would not come out even.
 //!
-//! Links are believed to have what they had on average of late: what a link has at one moment
+//! LinkLoad are believed to have what they had on average of late: what a link has at one moment
 //! says little about the minutes that a repair takes. When that changes, or a repair gets less than half of its fair share, what waits is planned
 //! again, and what runs through the straggler goes on, for the rest of its chunk, with a helper
 //! that was not needed so far.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use super::link_load::LinkLoad;
 use super::straggler::{blame, can_swap, replace, spares};
-use super::uses::{Links, uses};
 use super::{Order, Repairs, Running, Work, World};
 use crate::cluster::{Cluster, Rate};
 use crate::id::{NodeId, RepairId, StripeId};
@@ -66,7 +66,7 @@ pub(super) struct Waves {
     averaged_at: Time,
     rates_changed: bool,
     /// What running repairs take of each node in all.
-    load: BTreeMap<NodeId, Links>,
+    load: BTreeMap<NodeId, LinkLoad>,
     /// How far repairs were when they were last looked at, and when.
     seen: BTreeMap<RepairId, (Time, u64)>,
     measured_at: Time,
@@ -108,7 +108,7 @@ impl Waves {
     }
 
     pub fn started(&mut self, id: RepairId, repair: &Running) {
-        for &(node, links) in &repair.uses {
+        for &(node, links) in &repair.work.link_loads {
             self.load.entry(node).or_default().add(links);
         }
         self.seen.insert(id, (repair.since, 0));
@@ -118,7 +118,7 @@ impl Waves {
     }
 
     pub fn ended(&mut self, id: RepairId, repair: &Running) {
-        for &(node, links) in &repair.uses {
+        for &(node, links) in &repair.work.link_loads {
             if let Some(load) = self.load.get_mut(&node) {
                 load.subtract(links);
             }
@@ -151,7 +151,7 @@ impl Waves {
         }
     }
 
-    /// Links as they were on average of late, if they have changed at all.
+    /// LinkLoad as they were on average of late, if they have changed at all.
     pub fn believed(&self, cluster: &Cluster) -> Option<Cluster> {
         if self.average.len() != cluster.nodes.len() {
             return None;
@@ -176,7 +176,7 @@ impl Waves {
         orders
     }
 
-    /// Links are other than when plans were made: what waits is planned again, and repairs leave
+    /// LinkLoad are other than when plans were made: what waits is planned again, and repairs leave
     /// helpers that have become slow.
     fn follow_rates(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
         let now = self.rates_believed(world.cluster);
@@ -229,7 +229,7 @@ impl Waves {
         let straggler = blame(late.iter().map(repair), running.values());
         let Some(straggler) = straggler else { return Vec::new() };
         let takes_part =
-            |id: &RepairId| running[id].uses.iter().any(|(node, _)| *node == straggler);
+            |id: &RepairId| running[id].work.link_loads.iter().any(|(node, _)| *node == straggler);
         let (blamed, others): (Vec<RepairId>, Vec<RepairId>) =
             late.into_iter().partition(takes_part);
         let its = running.keys().filter(|id| takes_part(id)).count();
@@ -247,7 +247,7 @@ impl Waves {
     /// The bytes of its chunk that a repair gets in a second at least, if every port serves its
     /// lanes by what they have to move.
     fn share(&self, cluster: &Cluster, repair: &Running) -> f64 {
-        let seconds = repair.uses.iter().map(|(node, _)| {
+        let seconds = repair.work.link_loads.iter().map(|(node, _)| {
             self.load.get(node).map_or(0.0, |links| links.seconds(cluster.node(*node)))
         });
         let slowest = seconds.fold(0.0, f64::max);
@@ -298,18 +298,17 @@ fn rates(cluster: &Cluster) -> Vec<(f64, f64)> {
 /// the plan after which the fullest of its own links is least full. That only ever grows, so a
 /// value that is out of date is too small, and a heap finds the least by looking again.
 fn balanced_order(works: &[Option<Work>], cluster: &Cluster) -> Vec<usize> {
-    let uses: Vec<Vec<(NodeId, Links)>> =
-        works.iter().map(|work| work.as_ref().map_or_else(Vec::new, |w| uses(&w.plan))).collect();
-    let mut load = vec![Links::default(); cluster.nodes.len()];
-    let fullest = |load: &[Links], index: usize| {
-        let after = uses[index].iter().map(|&(node, links)| {
+    let loads = |index: usize| works[index].iter().flat_map(|work| &work.link_loads);
+    let mut load = vec![LinkLoad::default(); cluster.nodes.len()];
+    let fullest = |load: &[LinkLoad], index: usize| {
+        let after = loads(index).map(|&(node, links)| {
             let mut total = load[node.index()];
             total.add(links);
             total.seconds(cluster.node(node))
         });
         after.fold(0.0, f64::max)
     };
-    let entry = |load: &[Links], index| Entry { seconds: fullest(load, index), index };
+    let entry = |load: &[LinkLoad], index| Entry { seconds: fullest(load, index), index };
     let mut heap: BinaryHeap<Entry> = (0..works.len()).map(|index| entry(&load, index)).collect();
     let mut order = Vec::with_capacity(works.len());
     while let Some(least) = heap.pop() {
@@ -318,7 +317,7 @@ fn balanced_order(works: &[Option<Work>], cluster: &Cluster) -> Vec<usize> {
             heap.push(now);
             continue;
         }
-        for &(node, links) in &uses[least.index] {
+        for &(node, links) in loads(least.index) {
             load[node.index()].add(links);
         }
         order.push(least.index);

@@ -1,0 +1,214 @@
+//! The transmissions of all gated repairs: which could be released, which flow, what has arrived.
+//!
+//! Place: ... dispatch -> [which edges flow next] -> slices flow -> ...
+//! A transmission is a whole chunk, or its part of a lane, on one edge. It waits for what its sender
+//! sums, is then ready, flows once it is released, and has arrived in the end. Ready ones are kept
+//! by sender and receiver, because that is how they are chosen: with f lost chunks there are up to
+//! k f of them, but only as many pairs as the cluster has links.
+//! Invariant: ready are exactly those of which nothing is missing and that were not released.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{NodeId, RepairId};
+use crate::plan::Plan;
+
+/// A whole chunk, or a part of one, from one node to another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transmission {
+    pub lane: u16,
+    pub child: NodeId,
+    pub parent: NodeId,
+    pub bytes: u64,
+    has_arrived: bool,
+}
+
+/// Names a transmission: its repair, and its place among that repair's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TransmissionId {
+    pub repair: RepairId,
+    index: usize,
+}
+
+/// What is ready from one node to another.
+#[derive(Debug, Default)]
+struct Pair {
+    ready: BTreeSet<TransmissionId>,
+    /// Those of them that are the last thing that their receiver waits for.
+    last: BTreeSet<TransmissionId>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Transmissions {
+    repairs: BTreeMap<RepairId, Vec<Transmission>>,
+    /// Without pairs that have nothing ready.
+    pairs: BTreeMap<(NodeId, NodeId), Pair>,
+    flowing: BTreeMap<TransmissionId, Transmission>,
+}
+
+/// The transmission of a pair that goes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub child: NodeId,
+    pub parent: NodeId,
+    /// Whether the receiver waits for nothing else, so that it can send next.
+    pub is_last: bool,
+    pub id: TransmissionId,
+}
+
+impl Transmissions {
+    /// A gated repair was dispatched: what its leaves send is ready.
+    pub fn started(&mut self, repair: RepairId, plan: &Plan) {
+        let lanes = plan.lanes.iter().enumerate();
+        let all = lanes.flat_map(|(index, lane)| {
+            lane.edges.iter().map(move |edge| Transmission {
+                lane: index as u16,
+                child: edge.child,
+                parent: edge.parent,
+                bytes: edge.bytes,
+                has_arrived: false,
+            })
+        });
+        let all: Vec<Transmission> = all.collect();
+        let is_leaf = |t: &Transmission| inputs_left(&all, t.child, t.lane) == 0;
+        let leaves: Vec<usize> = (0..all.len()).filter(|&index| is_leaf(&all[index])).collect();
+        self.repairs.insert(repair, all);
+        leaves.into_iter().for_each(|index| self.make_ready(TransmissionId { repair, index }));
+    }
+
+    /// Notes that a transmission that flowed has arrived in full. Returns whether that is news.
+    pub fn arrived(
+        &mut self,
+        repair: RepairId,
+        lane: u16,
+        (child, parent): (NodeId, NodeId),
+    ) -> bool {
+        let is_it = |t: &Transmission| (t.lane, t.child, t.parent) == (lane, child, parent);
+        let mut flowing = self.flowing_of(repair);
+        let Some(id) = flowing.find(|(_, t)| is_it(t)).map(|(id, _)| id) else { return false };
+        drop(flowing);
+        self.flowing.remove(&id);
+        let all = self.repairs.get_mut(&repair).expect("what flows belongs to a repair");
+        all[id.index].has_arrived = true;
+        match inputs_left(all, parent, lane) {
+            0 => {
+                let next = |t: &Transmission| t.lane == lane && t.child == parent;
+                let next: Vec<usize> = (0..all.len()).filter(|&i| next(&all[i])).collect();
+                next.into_iter()
+                    .for_each(|index| self.make_ready(TransmissionId { repair, index }));
+            }
+            1 => {
+                let is_left =
+                    |t: &Transmission| t.lane == lane && t.parent == parent && !t.has_arrived;
+                let index = all.iter().position(is_left).expect("one is left");
+                let pair = self.pairs.get_mut(&(all[index].child, parent));
+                let id = TransmissionId { repair, index };
+                if let Some(pair) = pair.filter(|pair| pair.ready.contains(&id)) {
+                    pair.last.insert(id);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Forgets a repair. Returns the nodes at both ends of what still flowed of it.
+    pub fn ended(&mut self, repair: RepairId) -> Vec<NodeId> {
+        let flowing: Vec<TransmissionId> = self.flowing_of(repair).map(|(id, _)| id).collect();
+        let flowing = flowing.iter().filter_map(|id| self.flowing.remove(id));
+        let ends = flowing.flat_map(|t| [t.child, t.parent]).collect();
+        for (index, transmission) in self.repairs.remove(&repair).into_iter().flatten().enumerate()
+        {
+            self.take_ready(TransmissionId { repair, index }, transmission);
+        }
+        ends
+    }
+
+    /// Whether a repair has something to move and nothing of it flows.
+    pub fn is_resting(&self, repair: RepairId) -> bool {
+        let waits = |all: &Vec<Transmission>| all.iter().any(|t| !t.has_arrived);
+        self.repairs.get(&repair).is_some_and(waits) && self.flowing_of(repair).next().is_none()
+    }
+
+    /// What was released and has not arrived.
+    pub fn flowing(&self) -> impl Iterator<Item = (TransmissionId, Transmission)> {
+        self.flowing.iter().map(|(id, transmission)| (*id, *transmission))
+    }
+
+    pub fn is_anything_flowing(&self) -> bool {
+        !self.flowing.is_empty()
+    }
+
+    pub fn is_anything_ready(&self) -> bool {
+        !self.pairs.is_empty()
+    }
+
+    /// Of each pair of nodes the oldest that would make its receiver a leaf, or else the oldest.
+    pub fn preferred(&self) -> impl Iterator<Item = Candidate> {
+        self.pairs.iter().map(|(&(child, parent), pair)| {
+            let last = pair.last.first();
+            let id = last.or(pair.ready.first()).expect("empty pairs are removed");
+            Candidate { child, parent, is_last: last.is_some(), id: *id }
+        })
+    }
+
+    /// Of each pair of `child` and another node the oldest, ascending by the other.
+    pub fn oldest_from(&self, child: NodeId) -> impl Iterator<Item = (NodeId, TransmissionId)> {
+        let pairs = self.pairs.range((child, NodeId(0))..=(child, NodeId(u32::MAX)));
+        pairs.filter_map(|(&(_, parent), pair)| Some((parent, *pair.ready.first()?)))
+    }
+
+    pub fn get(&self, id: TransmissionId) -> Transmission {
+        self.repairs[&id.repair][id.index]
+    }
+
+    /// Lets ready transmissions flow, each with its siblings: a decoder makes all of its results
+    /// together, so what it sends to several destinations flows together too, although that is
+    /// more than a slot gives it. Returns all that begin to flow, in order.
+    pub fn release(&mut self, chosen: &[TransmissionId]) -> BTreeMap<TransmissionId, Transmission> {
+        let mut released = BTreeMap::new();
+        for &TransmissionId { repair, index } in chosen {
+            let all = &self.repairs[&repair];
+            let Transmission { lane, child, .. } = all[index];
+            let is_sibling = |t: &Transmission| t.lane == lane && t.child == child;
+            let siblings = all.iter().enumerate().filter(|(_, t)| is_sibling(t));
+            released.extend(siblings.map(|(index, t)| (TransmissionId { repair, index }, *t)));
+        }
+        for (&id, &transmission) in &released {
+            self.take_ready(id, transmission);
+            self.flowing.insert(id, transmission);
+        }
+        released
+    }
+
+    fn flowing_of(
+        &self,
+        repair: RepairId,
+    ) -> impl Iterator<Item = (TransmissionId, &Transmission)> {
+        let id = |index| TransmissionId { repair, index };
+        self.flowing.range(id(0)..=id(usize::MAX)).map(|(id, transmission)| (*id, transmission))
+    }
+
+    fn make_ready(&mut self, id: TransmissionId) {
+        let all = &self.repairs[&id.repair];
+        let Transmission { lane, child, parent, .. } = all[id.index];
+        let pair = self.pairs.entry((child, parent)).or_default();
+        pair.ready.insert(id);
+        if inputs_left(all, parent, lane) == 1 {
+            pair.last.insert(id);
+        }
+    }
+
+    fn take_ready(&mut self, id: TransmissionId, Transmission { child, parent, .. }: Transmission) {
+        let Some(pair) = self.pairs.get_mut(&(child, parent)) else { return };
+        pair.ready.remove(&id);
+        pair.last.remove(&id);
+        if pair.ready.is_empty() {
+            self.pairs.remove(&(child, parent));
+        }
+    }
+}
+
+/// What a node still has to receive in a lane before it can send.
+fn inputs_left(all: &[Transmission], node: NodeId, lane: u16) -> usize {
+    all.iter().filter(|t| t.lane == lane && t.parent == node && !t.has_arrived).count()
+}
