@@ -8,11 +8,16 @@
 //! of their own; those that are read once for all of them are one part, whose decoder sends each
 //! finished chunk but its own on.
 //!
+//! How many helpers a locally repairable code takes may depend on the order in which they are
+//! preferred: some sets happen to be smaller than others (of `lrc(8,2,3)`, 8 sets of 7 rebuild a
+//! global parity, where most orders lead to 8). The least counts, of all sets or the first
+//! [`SETS_MAX`] of them; a helper is forced only if every order of preference takes it.
+//!
 //! Stripes of a batch repeat a few patterns of (lost, available), so the answers are kept.
 //!
 //! Invariant: an answer depends on the code, the lost and the available chunks alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use suture_code::{ChunkIndex, Code};
 
@@ -40,6 +45,8 @@ pub(crate) struct Part {
     pub free_read: u32,
     /// Whether any `count` of them will do. If not, the code must be asked.
     pub any: bool,
+    /// If not, sets of `count` that will do.
+    pub sets: Vec<Vec<ChunkIndex>>,
     /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
     pub is_sum: bool,
 }
@@ -149,7 +156,11 @@ fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Par
             available.iter().copied().filter(|chunk| *chunk != share.chunk).collect();
         let replaced = code.helpers_for(lost, &others).ok();
         let replaced = replaced.and_then(|helpers| self::shares(code, lost, &helpers));
-        replaced.is_none_or(|shares| shares.iter().map(|s| u64::from(s.sent)).sum::<u64>() > sent)
+        let total = |shares: Vec<Sender>| shares.iter().map(|s| u64::from(s.sent)).sum::<u64>();
+        let is_dearer = replaced.is_none_or(|shares| total(shares) > sent);
+        let last: Vec<ChunkIndex> = others.into_iter().chain([share.chunk]).collect();
+        let chosen = code.helpers_for(lost, &last).expect("they are enough in any order");
+        is_dearer && chosen.contains(&share.chunk)
     };
     let (forced, rest): (Vec<Sender>, Vec<Sender>) =
         shares.iter().partition(|share| is_forced(share));
@@ -164,10 +175,14 @@ fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Par
         free_sent: rest.first().map_or(0, |share| share.sent),
         free_read: rest.first().map_or(0, |share| share.read),
         any: true,
+        sets: Vec::new(),
         is_sum: lost.len() == 1 && code.sub_chunk_count() == 1,
         forced,
     };
-    part.any = any_will_do(code, &part);
+    // The other codes decode from any k chunks, and regenerate from any that complete a row.
+    if let Code::Lrc(_) = code {
+        search_sets(code, &mut part, rest.iter().map(|share| share.chunk).collect());
+    }
     Some(part)
 }
 
@@ -186,23 +201,34 @@ fn shares(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec
 /// The most helper sets that are tried: enough for any locally repairable code in use.
 const SETS_MAX: usize = 4096;
 
-/// Whether any `count` of the free helpers complete the forced ones.
-fn any_will_do(code: Code, part: &Part) -> bool {
-    // The other codes decode from any k chunks, and regenerate from any that complete a row.
-    let Code::Lrc(_) = code else { return true };
+/// Finds out whether any `count` of the free helpers complete the forced ones, and if not, the
+/// smallest sets that do. `known` is one that does, with `count` of them. A smaller set can be
+/// completed to one of `count` that determine each other, from which the code then takes just it.
+fn search_sets(code: Code, part: &mut Part, known: Vec<ChunkIndex>) {
+    let forced: Vec<ChunkIndex> = part.forced.iter().map(|sender| sender.chunk).collect();
     let mut chosen: Vec<usize> = (0..part.count).collect();
-    for _ in 0..SETS_MAX {
-        let mut helpers: Vec<ChunkIndex> = part.forced.iter().map(|s| s.chunk).collect();
-        helpers.extend(chosen.iter().map(|&at| part.free[at]));
-        helpers.sort_unstable();
-        if code.repair_dag(&part.lost, &helpers).is_err() {
-            return false;
-        }
+    let mut found = BTreeSet::from([known]);
+    for tried in 1.. {
+        let free = chosen.iter().map(|&at| part.free[at]);
+        let available: Vec<ChunkIndex> = forced.iter().copied().chain(free).collect();
+        let helpers = code.helpers_for(&part.lost, &available).ok();
+        part.any &= helpers.as_ref().is_some_and(|helpers| helpers.len() == available.len());
+        // One that does without a forced helper is none of those that are looked for.
+        let whole = helpers.filter(|helpers| forced.iter().all(|chunk| helpers.contains(chunk)));
+        let is_free = |chunk: &ChunkIndex| !forced.contains(chunk);
+        found.extend(whole.map(|helpers| helpers.into_iter().filter(is_free).collect()));
         if !next_combination(&mut chosen, part.free.len()) {
-            return true;
+            break;
+        }
+        if tried == SETS_MAX {
+            part.any = false;
+            break;
         }
     }
-    false
+    if !part.any {
+        part.count = found.iter().map(Vec::len).min().unwrap_or(part.count);
+        part.sets = found.into_iter().filter(|set| set.len() == part.count).collect();
+    }
 }
 
 /// The next set of as many numbers below `end`, in lexical order; false after the last.
@@ -253,6 +279,29 @@ mod tests {
         assert_eq!((same.parts.len(), same.parts[0].sent()), (1, 6));
         // What is read for the first two rebuilds the third as well.
         assert_eq!(need("lrc(6,2,2)", &[0, 1, 3], &[]).parts.len(), 1);
+    }
+
+    #[test]
+    fn a_global_parity_takes_as_few_helpers_as_any_set_that_rebuilds_it() {
+        // Each has sets that happen to be smaller than k; by trying all of them, whatever their size.
+        for (name, lost) in [("lrc(8,2,3)", 10), ("lrc(6,2,3)", 9), ("lrc(4,2,4)", 6)] {
+            let code: Code = name.parse().unwrap();
+            let found = need(name, &[lost], &[]);
+            let [part] = &found.parts[..] else { panic!("one loss is one part") };
+            assert!(part.forced.is_empty(), "{name}: every helper can be done without");
+            let least = (1u32..1 << code.chunk_count()).filter_map(|set| {
+                let chunks: Vec<ChunkIndex> =
+                    code.chunks().filter(|chunk| set >> chunk.0 & 1 == 1).collect();
+                code.repair_dag(&part.lost, &chunks).ok().map(|_| chunks)
+            });
+            let mut least: Vec<Vec<ChunkIndex>> = least.collect();
+            let count = least.iter().map(Vec::len).min().unwrap();
+            least.retain(|set| set.len() == count);
+            least.sort();
+            assert_eq!((part.count, &part.sets, part.any), (count, &least, false), "{name}");
+        }
+        assert_eq!(need("lrc(8,2,3)", &[10], &[]).parts[0].count, 7);
+        assert_eq!(need("lrc(8,2,3)", &[10], &[]).parts[0].sets.len(), 8);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::oracle::{self, Chunks};
-use suture_repair::plan::load::Load;
+use suture_repair::plan::Carries;
+use suture_repair::plan::load::{Load, NodeLoad};
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Batch, Job, PlanError, plan};
 use suture_repair::policy::Policy;
@@ -128,6 +129,93 @@ fn every_policy_rebuilds_the_bytes_of_every_code_or_says_why_not() {
     }
     assert!(planned > 4000, "{planned} plans are few");
     assert!(bounded > 100, "{bounded} batches with a bound of their own are few");
+}
+
+/// A locally repairable code takes more or fewer helpers with the order in which it is asked, as
+/// soon as it has three global parities.
+#[test]
+fn locally_repairable_codes_of_all_sizes_are_rebuilt_whatever_the_order_of_helpers() {
+    let mut random = Random::new(13);
+    let mut planned = 0;
+    for (k, l) in [(2, 1), (4, 2), (6, 2), (6, 3), (8, 2), (9, 3), (10, 5)] {
+        for m in 1..=4 {
+            let world = every_loss(&format!("lrc({k},{l},{m})"), &mut random);
+            let stripes: Vec<Chunks> =
+                world.jobs.iter().map(|job| encoded(job, &mut random)).collect();
+            let bound = bound_seconds(&world.jobs, &world.view());
+            let presets = Policy::presets().map(|(_, policy)| policy);
+            for policy in plannable().chain(presets) {
+                let batch = plan(policy, &world.jobs, &world.view(), random.next_u64());
+                for (index, error) in &batch.refused {
+                    assert!(is_fair(policy, &world.jobs[*index], error), "{policy:#}: {error}");
+                }
+                check(&world, &stripes, &batch, policy);
+                let load = check_load(&world, &batch, policy);
+                let peak = load.max_seconds(&world.cluster);
+                assert!(
+                    !batch.refused.is_empty() || peak >= bound * (1.0 - 1e-9),
+                    "{policy:#} lrc({k},{l},{m}): {peak} of {bound}"
+                );
+                planned += batch.plans.len();
+            }
+        }
+    }
+    assert!(planned > 20_000, "{planned} plans are few");
+}
+
+/// For each chunk of a stripe one that lost it, and some that lost several.
+fn every_loss(code: &str, random: &mut Random) -> World {
+    let code: Code = code.parse().unwrap();
+    let name = code.to_string();
+    let node_count = code.chunk_count() + random.between(3, 6) as usize;
+    let mut world =
+        World::failed_node(&name, node_count, 40 * code.chunk_count(), random.next_u64());
+    let mut seen = Vec::new();
+    world.jobs.retain(|job| {
+        let is_new = !seen.contains(&job.lost);
+        seen.push(job.lost.clone());
+        is_new
+    });
+    assert_eq!(world.jobs.len(), code.chunk_count(), "enough stripes for every loss");
+    let failed: Vec<NodeId> = (0..code.loss_tolerance().min(3) as u32).map(NodeId).collect();
+    let several = World::failed_nodes(&name, node_count, &failed, 60, random.next_u64());
+    world.jobs.extend(several.jobs.into_iter().filter(|job| job.lost.len() > 1).take(4));
+    world.room = several.room;
+    let kinds = [Links::Equal, Links::Independent, Links::Same];
+    let mut world = world
+        .with_links(*random.choose(&kinds), random.next_u64())
+        .with_racks(random.between(2, 6) as usize)
+        .with_disks(random.next_u64());
+    for (stripe, job) in (0..).zip(&mut world.jobs) {
+        (job.stripe.0, job.chunk_bytes) = (stripe, code.alignment() as u64);
+    }
+    world
+}
+
+/// Every helper of a lane sends its chunk once, what is sent arrives, and destinations write it.
+fn check_load(world: &World, batch: &Batch, policy: Policy) -> Load {
+    let plans = || batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    let load = Load::of(&world.cluster, plans());
+    let lanes = plans().flat_map(|(plan, facts)| {
+        plan.lanes.iter().map(move |lane| {
+            let helpers = lane.helpers(&facts);
+            let decodes = |(chunk, node): &(_, NodeId)| {
+                helpers.contains(chunk) && lane.decoder == Some(*node)
+            };
+            let own = facts.survivors.iter().filter(|holder| decodes(holder)).count();
+            let finished = lane.edges.iter().filter(|edge| edge.carries == Carries::Finished);
+            let sent = helpers.len() - own + finished.count();
+            [sent, helpers.len(), lane.lost.len()].map(|count| count as u64 * lane.range.bytes())
+        })
+    });
+    let sum = |all: [u64; 3], lane: [u64; 3]| [0, 1, 2].map(|at| all[at] + lane[at]);
+    let [sent, read, written] = lanes.fold([0; 3], sum);
+    let total = |bytes: fn(&NodeLoad) -> u64| load.nodes().iter().map(bytes).sum::<u64>();
+    assert_eq!(total(|node| node.up_bytes), sent, "{policy:#}");
+    assert_eq!(total(|node| node.down_bytes), sent, "{policy:#}");
+    assert_eq!(total(|node| node.disk_read_bytes), read, "{policy:#}");
+    assert_eq!(total(|node| node.disk_write_bytes), written, "{policy:#}");
+    load
 }
 
 /// No plans are faster than the bound of their own kind, where there is one.

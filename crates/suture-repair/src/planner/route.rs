@@ -65,8 +65,8 @@ impl<'a> Joiner<'a> {
     pub fn join(&mut self, task: &Task<'_>, choice: Choice, destinations: Vec<NodeId>) -> Route {
         let (helpers, parents) = match choice {
             Choice::Offered(offered) => self.arrange(task, &offered, destinations[0]),
-            Choice::Placed(helpers) => match &task.flow {
-                Flow::Tree { parents } => (helpers, Some(parents.clone())),
+            Choice::Placed(helpers) => match task.flow {
+                Flow::Tree => on_the_tree(task, helpers),
                 Flow::Gather => (helpers, None),
                 Flow::Grown | Flow::Tuned => unreachable!("{} has no places", task.shape),
             },
@@ -84,10 +84,10 @@ impl<'a> Joiner<'a> {
     ) -> (Vec<Helper>, Option<Vec<usize>>) {
         match (&task.flow, task.shape) {
             (Flow::Gather, _) => (task.choose_helpers(offered), None),
-            (Flow::Tree { parents }, Shape::Chain) => {
-                (chain::best_path(task, offered, self.view), Some(parents.clone()))
+            (Flow::Tree, Shape::Chain) => {
+                on_the_tree(task, chain::best_path(task, offered, self.view))
             }
-            (Flow::Tree { parents }, _) => (task.choose_helpers(offered), Some(parents.clone())),
+            (Flow::Tree, _) => on_the_tree(task, task.choose_helpers(offered)),
             (Flow::Grown | Flow::Tuned, shape) => {
                 let (helpers, parents) = self.grow(task, shape, offered, destination);
                 (helpers, Some(parents))
@@ -102,19 +102,24 @@ impl<'a> Joiner<'a> {
         offered: &[Helper],
         destination: NodeId,
     ) -> (Vec<Helper>, Vec<usize>) {
-        let (helper_count, view) = (task.helper_count, self.view);
+        let view = self.view;
+        if shape == Shape::Rack {
+            return rack::join(task, offered, destination, view);
+        }
+        let offered = pivot::narrow(task, offered, view);
+        let helper_count = task.helper_count(&offered);
         match shape {
-            Shape::Rack => rack::join(task, offered, destination, view),
-            Shape::Ppt => {
-                ppt::join(&pivot::narrow(task, offered, view), helper_count, destination, view)
-            }
-            Shape::Pivot => {
-                let offered = pivot::narrow(task, offered, view);
-                self.pivot.join(&offered, helper_count, destination, view)
-            }
+            Shape::Ppt => ppt::join(&offered, helper_count, destination, view),
+            Shape::Pivot => self.pivot.join(&offered, helper_count, destination, view),
             other => unreachable!("{other} grows no trees"),
         }
     }
+}
+
+/// Helpers by place on the tree that the shape has for so many.
+fn on_the_tree(task: &Task<'_>, helpers: Vec<Helper>) -> (Vec<Helper>, Option<Vec<usize>>) {
+    let parents = task.shape.tree(helpers.len());
+    (helpers, Some(parents))
 }
 
 impl Route {

@@ -85,7 +85,8 @@ impl Order<'_> {
 }
 
 /// As many of a part's free helpers as it takes: those that come first in `preferred`, which names
-/// all of them, as far as the code accepts that.
+/// all of them, as far as the code accepts that. Where their order leads the code to more helpers
+/// than need be, the set whose last in that order comes first.
 pub(in crate::planner) fn free_helpers(
     code: Code,
     part: &Part,
@@ -95,13 +96,13 @@ pub(in crate::planner) fn free_helpers(
         return preferred.into_iter().take(part.count).collect();
     }
     let forced = || part.forced.iter().map(|sender| sender.chunk);
-    let mut available: Vec<ChunkIndex> = forced().chain(preferred).collect();
+    let available: Vec<ChunkIndex> = forced().chain(preferred.iter().copied()).collect();
     let chosen = accepted(code, part, &available).or_else(|| {
-        // The order in which the need was found.
-        available.sort_unstable();
-        accepted(code, part, &available)
+        let rank = |chunk: &ChunkIndex| preferred.iter().position(|other| other == chunk);
+        let last = |set: &&Vec<ChunkIndex>| set.iter().map(rank).max();
+        part.sets.iter().min_by_key(last).cloned()
     });
-    chosen.expect("they were enough when the need was found")
+    chosen.expect("the need knows a set that will do")
 }
 
 /// The free helpers that the code takes of those available, if these are as few as the need says.

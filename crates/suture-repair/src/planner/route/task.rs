@@ -4,7 +4,9 @@
 //! One lost chunk of a code that sums whole chunks flows along the shape's tree; everything else
 //! (several lost chunks, codes with sub-chunks) is gathered at one decoder, the first destination,
 //! which sends finished chunks to the others. What is known of the tree here depends on the shape:
-//! all of it, nothing before its nodes are, or nothing before a balance says who receives how often.
+//! all of it but its size, nothing before its nodes are, or nothing before a balance says who
+//! receives how often. How many help is known of codes that any k chunks decode; the others are
+//! asked for every choice, and take more or fewer with the order in which helpers are preferred.
 //!
 //! Invariants: the candidates are enough; nodes that are to be avoided are among them only where
 //! there is no other way.
@@ -14,7 +16,7 @@ use suture_code::{Code, CodeError};
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
 use crate::planner::keep::may_keep;
-use crate::planner::route::shape::{chain, ppr, ppt, star};
+use crate::planner::route::shape::ppt;
 use crate::planner::{Job, PlanError, View};
 use crate::policy::Shape;
 
@@ -30,17 +32,17 @@ pub(in crate::planner) struct Task<'a> {
     pub lost: &'a [ChunkIndex],
     /// Survivors that may help.
     pub candidates: Vec<Helper>,
-    /// How many of them it takes.
-    pub helper_count: usize,
+    /// How many of them it takes as a rule: exactly where any will do, otherwise when the code is
+    /// asked in their order. What is built goes by the helpers that were chosen, not by this.
+    pub usual_count: usize,
     pub flow: Flow,
 }
 
 /// What flows, and what is known of who sends to whom.
 #[derive(Debug)]
 pub(in crate::planner) enum Flow {
-    /// Sums along a tree that is known before its nodes: the parent of each helper's place,
-    /// `parents.len()` being the destination.
-    Tree { parents: Vec<usize> },
+    /// Sums along a tree that is known before its nodes.
+    Tree,
     /// Sums along a tree that the shape grows from the links of its nodes.
     Grown,
     /// Sums along a tree that follows from how often each node receives.
@@ -62,25 +64,32 @@ impl<'a> Task<'a> {
             find_candidates(job, &job.lost)?;
             return Err(PlanError::NoDestination);
         }
-        let (candidates, helper_count) = find_candidates(job, lost)?;
-        let flow = flow(shape, job, lost, helper_count, view)?;
-        Ok(Task { job, shape, lost, candidates, helper_count, flow })
+        let (candidates, usual_count) = find_candidates(job, lost)?;
+        let flow = flow(shape, job, lost, usual_count, view)?;
+        Ok(Task { job, shape, lost, candidates, usual_count, flow })
     }
 
-    /// How often the node in `place` receives what a helper sends, as far as that is known before
-    /// the nodes are; `helper_count` is the (first) destination.
-    pub fn received(&self, place: usize) -> u64 {
+    /// How many of `sources` help: k where any will do, all of them where the code chose them.
+    pub fn helper_count(&self, sources: &[Helper]) -> usize {
+        if self.takes_any() { self.usual_count } else { sources.len() }
+    }
+
+    /// How often each place of a flow of so many helpers receives what a helper sends, as far as
+    /// that is known before the nodes are; the last place is the (first) destination.
+    pub fn receives(&self, helper_count: usize) -> Vec<u64> {
+        let mut receives = vec![0; helper_count + 1];
         match &self.flow {
-            Flow::Tree { parents } => {
-                parents.iter().filter(|&&parent| parent == place).count() as u64
+            Flow::Tree => {
+                let parents = self.shape.tree(helper_count);
+                parents.into_iter().for_each(|parent| receives[parent] += 1);
             }
-            Flow::Gather if place == self.helper_count => self.helper_count as u64,
-            Flow::Grown | Flow::Tuned if place == self.helper_count => 1,
-            Flow::Gather | Flow::Grown | Flow::Tuned => 0,
+            Flow::Gather => receives[helper_count] = helper_count as u64,
+            Flow::Grown | Flow::Tuned => receives[helper_count] = 1,
         }
+        receives
     }
 
-    /// Whether any `helper_count` of the candidates will do.
+    /// Whether any `usual_count` of the candidates will do.
     pub fn takes_any(&self) -> bool {
         takes_any(self.job.code)
     }
@@ -89,7 +98,7 @@ impl<'a> Task<'a> {
     /// that order.
     pub fn choose_helpers(&self, preferred: &[Helper]) -> Vec<Helper> {
         if self.takes_any() {
-            return preferred[..self.helper_count].to_vec();
+            return preferred[..self.usual_count].to_vec();
         }
         let chunks: Vec<ChunkIndex> = preferred.iter().map(|(chunk, _)| *chunk).collect();
         let chosen = self.job.code.helpers_for(self.lost, &chunks);
@@ -97,13 +106,13 @@ impl<'a> Task<'a> {
         preferred.iter().filter(|(chunk, _)| chosen.contains(chunk)).copied().collect()
     }
 
-    /// What a gather brings to the decoder, if the helpers send as little as they can.
-    pub fn gathered_total(&self) -> u64 {
+    /// What a gather from so many helpers brings to the decoder, if they send as little as they can.
+    pub fn gathered_total(&self, helper_count: usize) -> u64 {
         let code = self.job.code;
         let alpha = u64::from(code.sub_chunk_count());
         let sub_chunks = match self.lost {
             [lost] => u64::from(code.least_helper_sub_chunks(*lost)),
-            _ => self.helper_count as u64 * alpha,
+            _ => helper_count as u64 * alpha,
         };
         sub_chunks * self.job.chunk_bytes / alpha
     }
@@ -160,7 +169,7 @@ fn flow(
     shape: Shape,
     job: &Job,
     lost: &[ChunkIndex],
-    helper_count: usize,
+    usual_count: usize,
     view: &View<'_>,
 ) -> Result<Flow, PlanError> {
     let abilities = view.abilities;
@@ -169,14 +178,12 @@ fn flow(
         return Err(PlanError::Inability { needed: Carries::Partial });
     }
     match shape {
-        Shape::Star if is_sum => Ok(Flow::Tree { parents: star::parents(helper_count) }),
-        Shape::Ppr if is_sum => Ok(Flow::Tree { parents: ppr::parents(helper_count) }),
-        Shape::Chain if is_sum => Ok(Flow::Tree { parents: chain::parents(helper_count) }),
+        Shape::Star | Shape::Ppr | Shape::Chain if is_sum => Ok(Flow::Tree),
         Shape::Tunable if is_sum => Ok(Flow::Tuned),
         Shape::Ppt if is_sum => {
             let is_free = takes_any(job.code);
-            let candidate_count = if is_free { job.survivors.len() } else { helper_count };
-            ppt::check(candidate_count, helper_count)?;
+            let candidate_count = if is_free { job.survivors.len() } else { usual_count };
+            ppt::check(candidate_count, usual_count)?;
             Ok(Flow::Grown)
         }
         _ if is_sum => Ok(Flow::Grown),
@@ -190,7 +197,7 @@ fn flow(
     }
 }
 
-/// The survivors that may help with `lost`, and how many of them it takes.
+/// The survivors that may help with `lost`, and how many of them it takes in their order.
 fn find_candidates(job: &Job, lost: &[ChunkIndex]) -> Result<(Vec<Helper>, usize), PlanError> {
     if takes_any(job.code) && job.avoid.is_empty() && job.survivors.len() >= job.code.data_chunks()
     {

@@ -164,6 +164,7 @@ impl Solution {
         let ranked = rack::by_rack(offer, Some(home), view);
         let is_free = task.takes_any() && !matches!(task.flow, Flow::Gather);
         let offered = if is_free { ranked } else { task.choose_helpers(&ranked) };
+        let helper_count = if is_free { task.usual_count } else { offered.len() };
         let mut counts: Vec<(RackId, usize)> = Vec::new();
         let mut at_home = 0;
         for (_, node) in offered {
@@ -174,7 +175,7 @@ impl Solution {
                 None => counts.push((rack, 1)),
             }
         }
-        let needed = task.helper_count.saturating_sub(at_home);
+        let needed = helper_count.saturating_sub(at_home);
         let mut sum = 0;
         let first = counts.iter().take_while(|(_, count)| {
             let is_short = sum < needed;

@@ -151,7 +151,7 @@ impl Dispatch<'_> {
         let relay_count = order.len();
         order.extend((0..sources.len()).filter(is_leaf));
         order[relay_count..].sort_by(|&a, &b| sides[a].floor.total_cmp(&sides[b].floor));
-        order.truncate(task.helper_count);
+        order.truncate(task.helper_count(sources));
         Choice::Tuned {
             helpers: order.iter().map(|&at| sources[at]).collect(),
             receives: order.iter().map(|&at| sides[at].receives).collect(),
@@ -170,7 +170,7 @@ impl Dispatch<'_> {
         let ports = self.tally.node(destination);
         let floor = self.account.besides(ports, chunk_bytes);
         self.sides.push(Side::new(floor, ports.down, 1, chunk_bytes));
-        for _ in 1..task.helper_count {
+        for _ in 1..task.helper_count(sources) {
             let first = first_done(&mut self.sides);
             first.receives += 1;
             first.update(chunk_bytes);

@@ -60,7 +60,8 @@ fn list(task: &Task<'_>, tally: &Tally) -> Vec<Helper> {
         false => task.choose_helpers(&task.candidates),
     };
     let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(task.job.chunk_bytes);
-    sources[..task.helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    let helper_count = task.helper_count(&sources);
+    sources[..helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     sources
 }
 
@@ -76,7 +77,7 @@ fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Ta
     let first = |at: usize| UPLOAD_WEIGHT * up(node(at)) + down(node(at), 1);
     let mut costs: Vec<f64> = (0..sources.len()).map(first).collect();
     costs.push(down(destination, 2));
-    for _ in 1..task.helper_count {
+    for _ in 1..task.helper_count(sources) {
         let cheapest = (0..costs.len()).rev().min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
         let cheapest = cheapest.expect("the destination is always there");
         receives[cheapest] += 1;
@@ -87,7 +88,7 @@ fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Ta
     receives.pop();
     let mut order: Vec<usize> = (0..sources.len()).collect();
     order.sort_by_key(|&at| receives[at] == 0);
-    order.truncate(task.helper_count);
+    order.truncate(task.helper_count(sources));
     Choice::Tuned {
         helpers: order.iter().map(|&at| sources[at]).collect(),
         receives: order.iter().map(|&at| receives[at]).collect(),

@@ -91,7 +91,9 @@ struct State<'a> {
 
 impl<'a> State<'a> {
     fn new(tasks: &[Task<'_>], view: &'a View<'a>) -> State<'a> {
-        let lump = |task: &Task<'_>| task.received(task.helper_count) * task.job.chunk_bytes;
+        let lump = |task: &Task<'_>| {
+            task.receives(task.usual_count)[task.usual_count] * task.job.chunk_bytes
+        };
         let lump_bytes = tasks.iter().map(lump).sum::<u64>() / tasks.len().max(1) as u64;
         let pace = |rate: Rate| 1.0 / rate.0.max(DEAD_LINK.0);
         let nodes = view.cluster.nodes.iter();
@@ -115,7 +117,7 @@ impl<'a> State<'a> {
         let destinations = self.destinations.choose(task);
         let helpers = self.choose_helpers(task, random);
         let choice = match task.flow {
-            Flow::Tree { .. } | Flow::Gather => Choice::Placed(helpers),
+            Flow::Tree | Flow::Gather => Choice::Placed(helpers),
             Flow::Grown | Flow::Tuned => Choice::Offered(helpers),
         };
         joiner.join(task, choice, destinations)
@@ -123,10 +125,8 @@ impl<'a> State<'a> {
 
     fn choose_helpers(&self, task: &Task<'_>, random: &mut Random) -> Vec<Helper> {
         let bytes = task.job.chunk_bytes;
-        let mut places: Vec<(usize, u64)> =
-            (0..task.helper_count).map(|place| (place, task.received(place))).collect();
-        places.sort_by_key(|(_, received)| std::cmp::Reverse(*received));
-        let relay_count = places.iter().filter(|(_, received)| *received > 0).count();
+        let usual = task.receives(task.usual_count);
+        let relay_count = usual[..task.usual_count].iter().filter(|count| **count > 0).count();
 
         let sending = |node: NodeId| self.paces[node.index()].sending(self.load(node), bytes);
         let receiving = |node: NodeId| self.paces[node.index()].receiving(self.load(node), bytes);
@@ -142,8 +142,11 @@ impl<'a> State<'a> {
             sort_by_seconds(&mut chosen, receiving);
         }
 
+        let receives = task.receives(chosen.len());
+        let mut places: Vec<usize> = (0..chosen.len()).collect();
+        places.sort_by_key(|&place| std::cmp::Reverse(receives[place]));
         let mut helpers = chosen.clone();
-        for ((place, _), helper) in places.into_iter().zip(chosen) {
+        for (place, helper) in places.into_iter().zip(chosen) {
             helpers[place] = helper;
         }
         helpers

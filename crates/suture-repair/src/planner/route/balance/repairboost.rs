@@ -28,6 +28,8 @@ use crate::planner::route::{Choice, Joiner, Route, gathered_bytes};
 struct Graph {
     /// Nodes of the stripe that have no vertex yet.
     free: Vec<Helper>,
+    /// What the vertex in each place receives, in bytes; the last is the root.
+    received: Vec<u64>,
     /// The helper in each place.
     mapped: Vec<Option<Helper>>,
     destinations: Vec<NodeId>,
@@ -62,19 +64,31 @@ pub(in crate::planner) fn place(
 
 fn graphs(tasks: &[Task<'_>], view: &View<'_>) -> Vec<Graph> {
     let mut uploads = Tally::new(view);
-    let graph = |task: &Task<'_>| Graph {
-        free: Vec::new(),
-        mapped: vec![None; task.helper_count],
-        destinations: Vec::new(),
-    };
-    let mut graphs: Vec<Graph> = tasks.iter().map(graph).collect();
     // Repairs with few helpers are local and leave the code no choice: they are counted first.
     let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&index| tasks[index].helper_count);
-    order
-        .into_iter()
-        .for_each(|index| graphs[index].free = free_nodes(&tasks[index], &mut uploads));
-    graphs
+    order.sort_by_key(|&index| tasks[index].usual_count);
+    let mut free: Vec<Vec<Helper>> = vec![Vec::new(); tasks.len()];
+    for index in order {
+        free[index] = free_nodes(&tasks[index], &mut uploads);
+    }
+    tasks.iter().zip(free).map(|(task, free)| Graph::new(task, free)).collect()
+}
+
+impl Graph {
+    fn new(task: &Task<'_>, free: Vec<Helper>) -> Graph {
+        let helper_count = task.helper_count(&free);
+        let times = task.receives(helper_count).into_iter();
+        let mut received: Vec<u64> = times.map(|times| times * task.job.chunk_bytes).collect();
+        if let Flow::Gather = task.flow {
+            received[helper_count] = task.gathered_total(helper_count);
+        }
+        Graph { free, received, mapped: vec![None; helper_count], destinations: Vec::new() }
+    }
+
+    /// What the root receives.
+    fn received_by_root(&self) -> u64 {
+        self.received[self.mapped.len()]
+    }
 }
 
 /// The nodes that vertices may go to: the stripe's, or those that the code chooses.
@@ -93,9 +107,9 @@ fn free_nodes(task: &Task<'_>, uploads: &mut Tally) -> Vec<Helper> {
 
 fn map_relays(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally) {
     let mut relays: Vec<Vertex> = Vec::new();
-    for (index, task) in tasks.iter().enumerate() {
-        let vertex = |place| Vertex { bytes: received(task, place), task: index, place };
-        relays.extend((0..task.helper_count).map(vertex).filter(|vertex| vertex.bytes > 0));
+    for (task, graph) in graphs.iter().enumerate() {
+        let vertex = |place: usize| Vertex { bytes: graph.received[place], task, place };
+        relays.extend((0..graph.mapped.len()).map(vertex).filter(|vertex| vertex.bytes > 0));
     }
     relays.sort_by_key(|vertex| std::cmp::Reverse(vertex.bytes));
     for Vertex { bytes, task, place } in relays {
@@ -113,19 +127,16 @@ fn map_relays(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally) {
 }
 
 fn map_roots(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally, view: &View<'_>) {
-    let mut roots: Vec<Vertex> = (0..tasks.len())
-        .map(|task| {
-            let place = tasks[task].helper_count;
-            Vertex { bytes: received(&tasks[task], place), task, place }
-        })
-        .collect();
-    roots.sort_by_key(|vertex| std::cmp::Reverse(vertex.bytes));
+    let mut roots: Vec<usize> = (0..tasks.len()).collect();
+    roots.sort_by_key(|&task| std::cmp::Reverse(graphs[task].received_by_root()));
     // Nodes stay ranked from one root to the next, so they are as if each brought the usual.
-    let usual_bytes = roots.get(roots.len() / 2).map_or(0, |vertex| vertex.bytes);
+    let median = roots.get(roots.len() / 2);
+    let usual_bytes = median.map_or(0, |&task| graphs[task].received_by_root());
     let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
     let mut ranked = Destinations::new(view, |node| key(tally, node));
-    for Vertex { bytes, task, .. } in roots {
+    for task in roots {
         let (task, graph) = (&tasks[task], &mut graphs[task]);
+        let bytes = graph.received_by_root();
         graph.destinations = ranked.choose(task);
         for (at, &node) in graph.destinations.iter().enumerate() {
             let down_bytes = if at == 0 { bytes } else { task.job.chunk_bytes };
@@ -148,14 +159,6 @@ fn map_leaves(task: &Task<'_>, graph: &mut Graph, tally: &mut Tally) {
     };
     for ((_, node), up_bytes) in mapped.into_iter().zip(sent) {
         tally.add(node, &NodeLoad { up_bytes, ..NodeLoad::default() });
-    }
-}
-
-/// What the vertex in `place` receives.
-fn received(task: &Task<'_>, place: usize) -> u64 {
-    match task.flow {
-        Flow::Gather if place == task.helper_count => task.gathered_total(),
-        _ => task.received(place) * task.job.chunk_bytes,
     }
 }
 

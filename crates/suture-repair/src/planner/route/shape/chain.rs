@@ -37,7 +37,7 @@ pub(in crate::planner) fn best_path(
     if !task.takes_any() {
         ranked = task.choose_helpers(&ranked);
     }
-    let (relays, others) = ranked.split_at(task.helper_count - 1);
+    let (relays, others) = ranked.split_at(task.helper_count(&ranked) - 1);
     let first = others.iter().max_by(|a, b| sending(a).total_cmp(&sending(b)));
     first.into_iter().chain(relays.iter().rev()).copied().collect()
 }
