@@ -41,7 +41,7 @@ use crate::planner::exact::split;
 use crate::planner::{Batch, Job, View};
 use crate::random::Random;
 
-use lanes::Strand;
+use lanes::{Strand, Strip};
 
 /// How far above the fractional optimum whole chunks may stay: what is not worth more lanes.
 const GAP_MAX: f64 = 0.002;
@@ -251,33 +251,57 @@ const ASKED_MAX: usize = 4;
 /// How many strips such a strand is cut into when that lowers the peak.
 const ASKED_CUTS: u32 = 8;
 
-/// Helpers of strands of which not any set will do: each in turn takes the least busy ones that the
-/// code accepts, given what all others took, until nothing changes; in whole, then in strips.
+/// Helpers of strands of which not any set will do. Where the least busy ones are more than a repair
+/// needs, the fewest are tried as well, and the lower peak wins.
 fn ask_the_codes(supplies: &mut Vec<Supply>, strands: &mut [Strand<'_>]) {
     let mut asked: Vec<&mut Strand<'_>> =
         strands.iter_mut().filter(|strand| !strand.part.any).collect();
     if asked.is_empty() {
         return;
     }
-    let peak =
-        |supplies: &[Supply]| supplies.iter().map(|s| s.seconds_for(0.0)).fold(0.0, f64::max);
+    let none = (lanes_of(&asked), supplies.clone());
+    ask_until_even(supplies, &mut asked, true);
+    if asked.iter().any(|strand| strand.has_more_than_needed()) {
+        let more = (lanes_of(&asked), std::mem::replace(supplies, none.1));
+        asked.iter_mut().zip(none.0).for_each(|(strand, lanes)| strand.lanes = lanes);
+        ask_until_even(supplies, &mut asked, false);
+        if peak_seconds(&more.1) < peak_seconds(supplies) {
+            *supplies = more.1;
+            asked.iter_mut().zip(more.0).for_each(|(strand, lanes)| strand.lanes = lanes);
+        }
+    }
+    asked.iter_mut().for_each(|strand| strand.merge_equal());
+}
+
+/// Each strand in turn takes the least busy helpers that the code accepts, given what all others
+/// took, until nothing changes; in whole, then in strips.
+fn ask_until_even(supplies: &mut Vec<Supply>, asked: &mut [&mut Strand<'_>], rather_more: bool) {
     let ask_all = |asked: &mut [&mut Strand<'_>], supplies: &mut [Supply]| {
         for _ in 0..ASKED_MAX {
             for strand in asked.iter_mut() {
-                (0..strand.lanes.len()).for_each(|strip| strand.ask_the_code(strip, supplies));
+                let strips = 0..strand.lanes.len();
+                strips.for_each(|strip| strand.ask_the_code(strip, supplies, rather_more));
             }
         }
     };
-    ask_all(&mut asked, supplies);
-    let whole: Vec<_> = asked.iter().map(|strand| strand.lanes.clone()).collect();
-    let (before, peak_before) = (supplies.clone(), peak(supplies));
+    ask_all(asked, supplies);
+    let whole = lanes_of(asked);
+    let (before, peak_before) = (supplies.clone(), peak_seconds(supplies));
     asked.iter_mut().for_each(|strand| strand.cut_evenly(strand.units.div_ceil(ASKED_CUTS)));
-    ask_all(&mut asked, supplies);
-    if peak(supplies) > peak_before * (1.0 - GAP_MAX) {
+    ask_all(asked, supplies);
+    if peak_seconds(supplies) > peak_before * (1.0 - GAP_MAX) {
         *supplies = before;
         asked.iter_mut().zip(whole).for_each(|(strand, lanes)| strand.lanes = lanes);
     }
-    asked.iter_mut().for_each(|strand| strand.merge_equal());
+}
+
+fn lanes_of(strands: &[&mut Strand<'_>]) -> Vec<Vec<Strip>> {
+    strands.iter().map(|strand| strand.lanes.clone()).collect()
+}
+
+/// When the busiest port is done with its base.
+fn peak_seconds(supplies: &[Supply]) -> f64 {
+    supplies.iter().map(|supply| supply.seconds_for(0.0)).fold(0.0, f64::max)
 }
 
 /// Chooses where what is sent comes together, given who sends: sums at any helper or at the

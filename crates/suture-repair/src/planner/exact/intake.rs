@@ -111,12 +111,20 @@ pub(in crate::planner) fn accepted(
     part: &Part,
     available: &[ChunkIndex],
 ) -> Option<Vec<ChunkIndex>> {
+    taken(code, part, available).filter(|helpers| helpers.len() == part.count)
+}
+
+/// The free helpers that the code takes of those available, be they more than the need says.
+pub(in crate::planner) fn taken(
+    code: Code,
+    part: &Part,
+    available: &[ChunkIndex],
+) -> Option<Vec<ChunkIndex>> {
     let mut helpers = code.helpers_for(&part.lost, available).ok()?;
     let is_free = |chunk: &ChunkIndex| part.forced.iter().all(|sender| sender.chunk != *chunk);
     let helper_count = helpers.len();
     helpers.retain(is_free);
-    (helpers.len() == part.count && helper_count == part.count + part.forced.len())
-        .then_some(helpers)
+    (helper_count == helpers.len() + part.forced.len()).then_some(helpers)
 }
 
 fn order<'a>(job: &'a Job, view: &View<'_>, needs: &mut Needs) -> Result<Order<'a>, PlanError> {

@@ -115,8 +115,15 @@ impl<'a> Strand<'a> {
         (u64::from(strip.units()) * sent / u64::from(self.alpha)) as u32
     }
 
-    /// Takes the least busy helpers that the code accepts for a strip, in place of those that it had.
-    pub fn ask_the_code(&mut self, strip: usize, supplies: &mut [Supply]) {
+    /// Whether some strip has more helpers than its chunk needs.
+    pub fn has_more_than_needed(&self) -> bool {
+        let needed = self.part.forced.len() + self.part.count;
+        self.lanes.iter().any(|strip| strip.helpers.len() > needed)
+    }
+
+    /// Takes the least busy helpers that the code accepts for a strip, in place of those that it had;
+    /// no more of them than it needs, or, for a sum, rather more than busier ones.
+    pub fn ask_the_code(&mut self, strip: usize, supplies: &mut [Supply], rather_more: bool) {
         let order = self.order;
         let share = self.lanes[strip].units() as f64 * f64::from(self.part.free_sent)
             / f64::from(self.alpha);
@@ -131,24 +138,28 @@ impl<'a> Strand<'a> {
             |chunk: &ChunkIndex| supplies[order.holder(*chunk).index()].seconds_for(share);
         let mut busiest = self.part.free.clone();
         busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
-        for chunk in self.least_busy(&busiest) {
+        for chunk in self.least_busy(&busiest, rather_more && self.part.is_sum) {
             let node = order.holder(chunk);
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
             self.lanes[strip].helpers.push((chunk, node));
         }
     }
 
-    /// As few of the free helpers as the repair needs, without the busiest as far as that goes.
-    fn least_busy(&self, busiest: &[ChunkIndex]) -> Vec<ChunkIndex> {
+    /// As few of the free helpers as the repair needs, or rather more, without the busiest as far as
+    /// that goes.
+    fn least_busy(&self, busiest: &[ChunkIndex], rather_more: bool) -> Vec<ChunkIndex> {
         let (code, part) = (self.order.job.code, self.part);
+        let ask = if rather_more { intake::taken } else { intake::accepted };
+        let with_forced = |free: &[ChunkIndex]| -> Vec<ChunkIndex> {
+            part.forced.iter().map(|sender| sender.chunk).chain(free.iter().copied()).collect()
+        };
         let mut left: Vec<ChunkIndex> = busiest.iter().rev().copied().collect();
-        let mut helpers = intake::free_helpers(code, part, left.clone());
+        let first = if rather_more { ask(code, part, &with_forced(&left)) } else { None };
+        let mut helpers = first.unwrap_or_else(|| intake::free_helpers(code, part, left.clone()));
         for chunk in busiest.iter().filter(|_| !part.any) {
             let others: Vec<ChunkIndex> = left.iter().copied().filter(|c| c != chunk).collect();
-            let forced = part.forced.iter().map(|sender| sender.chunk);
-            let available: Vec<ChunkIndex> = forced.chain(others.iter().copied()).collect();
             if others.len() >= part.count
-                && let Some(without) = intake::accepted(code, part, &available)
+                && let Some(without) = ask(code, part, &with_forced(&others))
             {
                 (left, helpers) = (others, without);
             }
@@ -167,7 +178,8 @@ impl<'a> Strand<'a> {
     /// Joins strips that follow each other and have the same helpers.
     pub fn merge_equal(&mut self) {
         self.lanes.dedup_by(|next, strip| {
-            let are_equal = next.helpers.iter().all(|helper| strip.helpers.contains(helper));
+            let are_equal = next.helpers.len() == strip.helpers.len()
+                && next.helpers.iter().all(|helper| strip.helpers.contains(helper));
             if are_equal {
                 strip.to = next.to;
             }
