@@ -3,9 +3,9 @@
 //! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
 //! A repair's memory is reserved at every participant before anyone is told of it. Agents never
 //! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
-//! Slices, of lanes as long as the range and shorter in proportion, shrink until a repair takes at most a fair share of the smallest pool involved, so that
-//! many run side by side; a repair that fits nowhere even with the smallest slices is told apart
-//! from one that only has to wait.
+//! Slices, of lanes as long as the range and shorter in proportion, shrink until a repair takes at
+//! most a fair share of the smallest pool involved, so that many run side by side; a repair that
+//! fits nowhere even with the smallest slices is told apart from one that only has to wait.
 //! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
 
 use std::collections::BTreeMap;
@@ -56,11 +56,9 @@ pub struct Fit {
     pub needs: Vec<(NodeId, u64)>,
 }
 
-/// Whether a repair may run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// It may, like this; the memory is reserved.
-    Admitted(Fit),
+/// Why a repair may not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
     /// Not before another one ends.
     Later,
     /// Never with these pools.
@@ -74,11 +72,15 @@ pub enum Admission {
     },
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Pool {
-    bytes: u64,
-    reserved: u64,
-    tasks: usize,
+/// A node's slice memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    /// All of it.
+    pub bytes: u64,
+    /// What running repairs hold of it.
+    pub reserved: u64,
+    /// How many those are.
+    pub tasks: usize,
 }
 
 /// Reservations of all running repairs.
@@ -96,20 +98,20 @@ impl Budget {
 
     /// Reserves what `plan` needs at every participant, or nothing.
     /// Slices are multiples of `alignment` bytes.
-    pub fn admit(&mut self, repair: RepairId, plan: &Plan, alignment: u32) -> Admission {
+    ///
+    /// # Errors
+    /// Some participant lacks the memory, at the moment or for good.
+    pub fn admit(&mut self, repair: RepairId, plan: &Plan, alignment: u32) -> Result<Fit, NoRoom> {
+        let is_busy = |node| self.pool(node).tasks >= TASKS_MAX;
         // The usual reason to wait, and much cheaper to find than the memory that a plan needs.
-        if plan.participants().into_iter().any(|node| self.tasks(node) >= TASKS_MAX) {
-            return Admission::Later;
+        if plan.participants().into_iter().any(is_busy) {
+            return Err(NoRoom::Later);
         }
-        let fit = match self.fit(plan, alignment) {
-            Ok(fit) => fit,
-            Err(refusal) => return refusal,
-        };
-        let has_room = |(node, need): &(NodeId, u64)| {
-            self.free(*node) >= *need && self.tasks(*node) < TASKS_MAX
-        };
+        let fit = self.fit(plan, alignment)?;
+        let has_room =
+            |(node, need): &(NodeId, u64)| self.pool(*node).free() >= *need && !is_busy(*node);
         if !fit.needs.iter().all(has_room) {
-            return Admission::Later;
+            return Err(NoRoom::Later);
         }
         for (node, need) in &fit.needs {
             let pool = self.pools.entry(*node).or_default();
@@ -117,7 +119,7 @@ impl Budget {
             pool.tasks += 1;
         }
         self.held.insert(repair, fit.needs.clone());
-        Admission::Admitted(fit)
+        Ok(fit)
     }
 
     /// Gives back what the repair held. Harmless when it held nothing.
@@ -129,28 +131,18 @@ impl Budget {
         }
     }
 
-    /// Reserved and total bytes of a node's pool.
-    pub fn pool(&self, node: NodeId) -> (u64, u64) {
-        let pool = self.pools.get(&node).copied().unwrap_or_default();
-        (pool.reserved, pool.bytes)
-    }
-
-    /// Repairs in which a node takes part.
-    fn tasks(&self, node: NodeId) -> usize {
-        self.pools.get(&node).map_or(0, |pool| pool.tasks)
-    }
-
-    fn free(&self, node: NodeId) -> u64 {
-        let (reserved, bytes) = self.pool(node);
-        bytes.saturating_sub(reserved)
+    /// A node's pool; an empty one of a node that has not told.
+    pub fn pool(&self, node: NodeId) -> Pool {
+        self.pools.get(&node).copied().unwrap_or_default()
     }
 
     /// The largest slice, then the widest window, with which the plan takes its share of each pool;
     /// failing that, the smallest of both if only that fits at all.
-    fn fit(&self, plan: &Plan, alignment: u32) -> Result<Fit, Admission> {
+    fn fit(&self, plan: &Plan, alignment: u32) -> Result<Fit, NoRoom> {
         let fits = |slices: &[(NodeId, u64)], window: u32, shares: u64| {
-            let fits =
-                |(n, slice): &(NodeId, u64)| slice * u64::from(window) <= self.pool(*n).1 / shares;
+            let fits = |(n, slice): &(NodeId, u64)| {
+                slice * u64::from(window) <= self.pool(*n).bytes / shares
+            };
             slices.iter().all(fits)
         };
         let smallest = align(SLICE_BYTES_MIN, alignment);
@@ -170,12 +162,19 @@ impl Budget {
         }
         let needs = slices.into_iter().map(|(node, slice)| (node, slice * u64::from(window)));
         let needs: Vec<(NodeId, u64)> = needs.collect();
-        match needs.iter().find(|(node, need)| *need > self.pool(*node).1) {
+        match needs.iter().find(|(node, need)| *need > self.pool(*node).bytes) {
             None => Ok(Fit { slice_bytes: slice, window, needs }),
             Some(&(node, needed)) => {
-                Err(Admission::TooLarge { node, needed, pool: self.pool(node).1 })
+                Err(NoRoom::TooLarge { node, needed, pool: self.pool(node).bytes })
             }
         }
+    }
+}
+
+impl Pool {
+    /// What is not reserved.
+    fn free(&self) -> u64 {
+        self.bytes.saturating_sub(self.reserved)
     }
 }
 
@@ -245,27 +244,25 @@ mod tests {
         let mut budget = budget(7, 10 << 20);
         let plan = star(6, 64 << 20);
         let mut admitted = 0;
-        while let Admission::Admitted(_) = budget.admit(RepairId(admitted), &plan, 64) {
+        while budget.admit(RepairId(admitted), &plan, 64).is_ok() {
             admitted += 1;
         }
         assert!(admitted >= SHARES, "{admitted} side by side");
-        assert!((0..7).all(|n| budget.pool(NodeId(n)).0 <= 10 << 20));
+        assert!((0..7).all(|n| budget.pool(NodeId(n)).reserved <= 10 << 20));
         (0..admitted).for_each(|id| budget.release(RepairId(id)));
         budget.release(RepairId(99));
-        assert!((0..7).all(|n| budget.pool(NodeId(n)).0 == 0));
+        assert!((0..7).all(|n| budget.pool(NodeId(n)).reserved == 0));
     }
 
     #[test]
     fn the_smallest_pool_that_admits_one_repair_admits_one() {
         let smallest = 6 * u64::from(SLICE_BYTES_LEAST);
         let plan = star(6, 64 << 20);
-        let Admission::Admitted(fit) = budget(7, smallest).admit(RepairId(0), &plan, 64) else {
-            panic!("it fits exactly");
-        };
+        let fit = budget(7, smallest).admit(RepairId(0), &plan, 64).expect("it fits exactly");
         assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_LEAST, 1));
         let refused = budget(7, smallest - 1).admit(RepairId(0), &plan, 64);
         let node = NodeId(6);
-        assert_eq!(refused, Admission::TooLarge { node, needed: smallest, pool: smallest - 1 });
+        assert_eq!(refused, Err(NoRoom::TooLarge { node, needed: smallest, pool: smallest - 1 }));
     }
 
     #[test]
@@ -273,11 +270,11 @@ mod tests {
         let mut budget = budget(7, 1 << 30);
         let plan = star(6, 64);
         let admitted = (0..2 * TASKS_MAX as u64)
-            .filter(|id| matches!(budget.admit(RepairId(*id), &plan, 64), Admission::Admitted(_)))
+            .filter(|id| budget.admit(RepairId(*id), &plan, 64).is_ok())
             .count();
         assert_eq!(admitted, TASKS_MAX);
         budget.release(RepairId(0));
-        assert!(matches!(budget.admit(RepairId(1 << 20), &plan, 64), Admission::Admitted(_)));
+        assert!(budget.admit(RepairId(1 << 20), &plan, 64).is_ok());
     }
 
     #[test]

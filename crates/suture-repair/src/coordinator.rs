@@ -2,52 +2,41 @@
 //!
 //! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
 //! commit location -> stripe healthy]; the agents do what lies between.
-//! `handle` takes one event and only records facts; then maintenance runs: expire, wake, plan,
-//! admit. `poll` gives the effects, `next_deadline` says when to call `handle(now, Tick)` at the
-//! latest, `status` only looks. `now` never goes backwards. The states of a chunk under repair:
+//! This file holds the lifecycle: which event moves a repair from which state to which. Beside it:
+//! which copies count (`copies.rs`), what is asked of the planner (`planning.rs`), what is started
+//! and ended (`dispatch.rs`), what the schedule wants of what runs (`orders.rs`), and the accounts
+//! of all that waits and runs (`ledger.rs`).
 //!
-//! `queued -> planned -> Flowing -> Stored -> Committing -> gone`
-//! - `Flowing` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
-//!   participant or a stall; then the stripe is queued again under a fresh repair id.
-//! - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
-//!   chunks of one stripe commit one after the other.
-//! - a stripe that is well again, removed, or whose chunk came back leaves any state.
-//!
-//! Invariants: at most one repair of a stripe at a time; a location changes only by a
-//! compare-and-set that the truth acknowledged; a copy is ordered away only after the copy that
-//! replaces it was read in full, and never by a coordinator that has been superseded.
-//! Deliberately absent: metadata (the driver's, behind `Commit`), addresses, bytes, clocks. A
-//! restart loses nothing that matters: stripes are reloaded, agents say what they hold.
+//! A copy is ordered away only after the copy that replaces it was read in full, and never by a
+//! coordinator that has been superseded. Deliberately absent: metadata (the driver's, behind
+//! `Commit`), addresses, bytes, clocks.
 
 mod attempt;
 mod copies;
 mod dispatch;
-mod schedule;
+mod ledger;
+mod orders;
+mod planning;
+mod status;
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::budget::Budget;
 use crate::cluster::{Cluster, Node};
-use crate::event::{Blocked, Command, Commit, Health, Input, Output, Report, Status, Timers};
+use crate::event::{Command, Commit, Health, Input, Output, Report, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
-use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, ToAgent};
-use crate::plan::load::Load;
+use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::policy::Policy;
 use crate::queue::Queue;
-use crate::schedule::{Scheduler, Waiting};
+use crate::schedule::Sample;
 use crate::stripe::{Stripe, StripeMap};
-use crate::time::Time;
-use attempt::{Attempt, State};
+use crate::time::{Span, Time};
+use attempt::{Attempt, Rebuild};
+use ledger::{Ledger, Scene, Stop};
+use trouble::Trouble;
 
-/// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
-const ATTEMPTS_SHOWN: u32 = 5;
-
-/// After so many attempts all nodes that disappointed get another chance.
-const AVOID_RESET: u32 = 4;
-
-/// Writing a finished chunk to disk may take this many times the stall limit.
-const PUBLISH_PATIENCE: u64 = 8;
+pub use planning::Preview;
 
 /// What a coordinator is told at its start.
 #[derive(Clone, Debug)]
@@ -66,11 +55,46 @@ pub struct Config {
     pub failed: Vec<NodeId>,
 }
 
-/// The state machine.
+/// Decides what is repaired, how and when; a state machine without clock, IO and threads.
+///
+/// Methods are of four kinds. *Events in*: [`handle`](Coordinator::handle) takes one event and
+/// only records facts; then maintenance runs: expire, wake, plan, admit. *Effects out*: after each
+/// event [`poll`](Coordinator::poll) until it gives nothing. *Time*: call `handle(now, Tick)` at
+/// [`next_deadline`](Coordinator::next_deadline) at the latest; `now` never goes backwards.
+/// *Looking*: everything that takes `&self`.
+///
+/// Effects may be performed in any order, late, twice or not at all. What matters is answered by
+/// an event, and asked for again while no answer comes:
+///
+/// | output | answered by | asked again |
+/// |---|---|---|
+/// | `Commit` | `Committed`, `CommitRefused` | every `commit_retry` |
+/// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from anyone in the plan | not: who stands still for `stall_after` is planned anew, under another id |
+/// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
+/// | `Send`: `Check` | `Verified`, `Bad` | when the copy is next listed, or not listed |
+/// | `Send`: `Delete` | an `Inventory` without the copy | when the copy is next listed |
+/// | `Send`: `List` | `Inventory` | not: agents list their copies now and then |
+/// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
+/// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
+/// | `Report` | nothing | not |
+///
+/// The states of a chunk under repair:
+///
+/// `queued -> planned -> Flowing -> Stored -> Committing -> gone`
+/// - `Flowing` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
+///   participant or a stall; then the stripe is queued again under a fresh repair id.
+/// - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
+///   chunks of one stripe commit one after the other.
+/// - a stripe that is well again, removed, or whose chunk came back leaves any state.
+///
+/// There is at most one repair of a stripe at a time, and a location changes only by a
+/// compare-and-set that the metadata acknowledged. A restart loses nothing that matters: the
+/// driver loads the stripes again and gives a higher epoch, agents say what they hold, and tasks
+/// of the old epoch are cancelled when they are next heard of. What running repairs had moved by
+/// then is moved again, but for chunks that are durable: those are found and adopted.
 #[derive(Debug)]
 pub struct Coordinator {
     config: Config,
-    cluster: Cluster,
     stripes: StripeMap,
     health: HealthTable,
     /// Chunks that are of no use where the truth says they are.
@@ -83,48 +107,13 @@ pub struct Coordinator {
     writing: BTreeSet<StripeId>,
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
-    /// Plans that wait for admission.
-    waiting: Waiting,
-    schedule: Scheduler,
+    ledger: Ledger,
     /// When the schedule wants to be asked again.
     schedule_at: Option<Time>,
-    /// Whether something happened after which a plan might fit, or be wanted, that did not before.
-    may_admit: bool,
-    running: BTreeMap<RepairId, Attempt>,
-    repairing: BTreeMap<StripeId, RepairId>,
-    budget: Budget,
-    load: Load,
-    next_sequence: u32,
     sweep_at: Time,
     repaired_chunks: u64,
     repaired_bytes: u64,
     outputs: VecDeque<Output>,
-}
-
-/// What the schedule may look at, field by field, so that it can be asked at the same time.
-macro_rules! world {
-    ($self:ident, $now:expr) => {
-        crate::schedule::World {
-            now: $now,
-            cluster: &$self.cluster,
-            nodes: $self.health.up_count(),
-            ready: $self.queue.ready_count(),
-            attempts: $self.running.len(),
-            sample: $self.lost.keys().next().and_then(|id| $self.stripes.get(*id)),
-            waiting: &$self.waiting,
-        }
-    };
-}
-use world;
-
-/// What went wrong with a stripe so far.
-#[derive(Clone, Debug, Default)]
-struct Trouble {
-    attempts: u32,
-    avoid: BTreeSet<NodeId>,
-    /// The usual plan takes more memory than some agent has.
-    is_frugal: bool,
-    blocked: Option<Blocked>,
 }
 
 impl Coordinator {
@@ -134,8 +123,7 @@ impl Coordinator {
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
         let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
         let mut coordinator = Coordinator {
-            load: Load::new(&cluster),
-            cluster,
+            ledger: Ledger::new(config.epoch, config.policy.schedule, cluster),
             stripes: StripeMap::default(),
             health,
             lost: BTreeMap::new(),
@@ -145,15 +133,8 @@ impl Coordinator {
             writing: BTreeSet::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
-            waiting: Waiting::default(),
-            schedule: Scheduler::new(config.policy.schedule),
             schedule_at: None,
             config,
-            may_admit: true,
-            running: BTreeMap::new(),
-            repairing: BTreeMap::new(),
-            budget: Budget::default(),
-            next_sequence: 0,
             sweep_at: now,
             repaired_chunks: 0,
             repaired_bytes: 0,
@@ -167,8 +148,8 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::NodeAdded { id, node, rack } => {
-                let rack = rack.map(|name| self.cluster.rack(&name));
-                self.add_node(now, id, Node { rack, ..node });
+                let rack = rack.map(|name| self.ledger.rack(&name));
+                self.set_node(now, id, Node { rack, ..node });
             }
             Input::Agent { node, message } => self.hear(now, node, message),
             Input::AgentLost(node) => {
@@ -198,14 +179,14 @@ impl Coordinator {
 
     /// When to call `handle(now, Tick)` at the latest.
     pub fn next_deadline(&self) -> Option<Time> {
-        let sweep = (!self.running.is_empty()).then_some(self.sweep_at);
+        let sweep = self.ledger.has_running().then_some(self.sweep_at);
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
         [sweep, health, queue, self.schedule_at].into_iter().flatten().min()
     }
 
     /// The nodes.
     pub fn cluster(&self) -> &Cluster {
-        &self.cluster
+        self.ledger.cluster()
     }
 
     /// The stripes as last learnt from the truth.
@@ -220,37 +201,7 @@ impl Coordinator {
 
     /// The stripes under repair, once for each repair.
     pub fn running(&self) -> impl Iterator<Item = StripeId> {
-        self.running.values().map(|repair| repair.stripe)
-    }
-
-    /// What is at risk, what runs, what waits and why.
-    pub fn status(&self) -> Status {
-        let mut status = Status {
-            paused: self.config.paused,
-            queued: (self.queue.len() + self.waiting.len()) as u64,
-            repaired_chunks: self.repaired_chunks,
-            repaired_bytes: self.repaired_bytes,
-            ..Status::default()
-        };
-        for (id, node) in self.health.iter() {
-            let chunks = self.stripes.count_on(id) as u64;
-            status.nodes.push((id, node.health, node.free_bytes, chunks));
-        }
-        for (stripe, lost) in &self.lost {
-            let Some(stripe) = self.stripes.get(*stripe) else { continue };
-            let margin = margin(stripe, lost.len()) as usize;
-            status.at_risk.resize(status.at_risk.len().max(margin + 1), 0);
-            status.at_risk[margin] += 1;
-            let unrepairable = self.trouble.get(&stripe.id).and_then(|t| t.blocked.as_ref());
-            if !unrepairable.is_some_and(Blocked::is_unrepairable) {
-                status.lost_chunks += lost.len() as u64;
-                status.lost_bytes += lost.len() as u64 * stripe.chunk_bytes;
-            }
-        }
-        let blocked = self.trouble.iter();
-        status.blocked = blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect();
-        status.running = self.running.iter().flat_map(|(id, attempt)| attempt.lines(*id)).collect();
-        status
+        self.ledger.running().map(|(_, attempt)| attempt.stripe())
     }
 
     fn report(&mut self, report: Report) {
@@ -261,33 +212,29 @@ impl Coordinator {
         self.outputs.push_back(Output::Send { to, message });
     }
 
-    fn add_node(&mut self, now: Time, id: NodeId, node: Node) {
-        if id.index() == self.cluster.nodes.len() {
-            self.cluster.nodes.push(node);
-            self.health.add(now, false);
-        } else if self.cluster.node(id).rack != node.rack {
-            return self.move_node(id, node);
-        } else if *self.cluster.node(id) == node {
-            return;
-        } else {
-            self.cluster.nodes[id.index()] = node;
-            self.schedule.rates_changed(now, &self.cluster);
+    /// What schedules may look at.
+    fn scene(&self, now: Time) -> Scene {
+        let sample = self.lost.keys().next().and_then(|id| self.stripes.get(*id));
+        Scene {
+            now,
+            nodes: self.health.up_count(),
+            ready: self.queue.ready_count(),
+            sample: sample.map(|s| Sample { code: s.code, chunk_bytes: s.chunk_bytes }),
         }
-        let mut load = Load::new(&self.cluster);
-        load.add_load(&self.load);
-        self.load = load;
     }
 
-    /// A node is in another rack than before. What runs is charged again, because a plan crosses
-    /// racks according to where its nodes are now, and must be taken off as it was put on.
-    fn move_node(&mut self, id: NodeId, node: Node) {
-        // Plans were made for another world, and what was blocked for want of racks may go now.
-        self.unplan();
-        self.look_again();
-        self.cluster.nodes[id.index()] = node;
-        let running = self.running.values().filter_map(|attempt| attempt.work.as_ref());
-        let charged = running.map(|work| (&work.plan, work.job.facts()));
-        self.load = Load::of(&self.cluster, charged);
+    fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
+        match self.ledger.cluster().nodes.get(id.index()) {
+            None => self.health.add(now, false),
+            Some(known) if *known == node => return,
+            Some(known) if known.rack != node.rack => {
+                // Plans were made for other racks, and what was blocked for want of them may go.
+                self.unplan_all();
+                self.queue.wake_all();
+            }
+            Some(_) => {}
+        }
+        self.ledger.set_node(now, id, node);
     }
 
     fn hear(&mut self, now: Time, node: NodeId, message: FromAgent) {
@@ -314,8 +261,7 @@ impl Coordinator {
     }
 
     fn greet(&mut self, now: Time, node: NodeId, hello: Hello) {
-        self.budget.set_pool(node, hello.pool_bytes);
-        self.may_admit = true;
+        self.ledger.set_pool(node, hello.pool_bytes);
         if self.health.greeted(node, hello) {
             // A new incarnation has forgotten its tasks.
             self.end_repairs_with(now, node);
@@ -328,62 +274,35 @@ impl Coordinator {
         }
         self.health.free_bytes(node, beat.free_bytes);
         for &(id, lane, child) in &beat.arrived {
-            if self.schedule.arrived(now, id, lane, (child, node))
-                && let Some(attempt) = self.running.get_mut(&id)
-            {
-                attempt.progressed_at = now;
-            }
+            self.ledger.arrived(now, id, lane, (child, node));
         }
         for &(id, bytes_done) in &beat.running {
-            let Some(attempt) = self.running.get_mut(&id) else {
+            if !self.ledger.heard(now, id, node, bytes_done) {
                 self.send(node, ToAgent::Cancel(id));
-                continue;
-            };
-            if attempt.hear(node, bytes_done) {
-                attempt.progressed_at = now;
-                self.schedule.moved(now, id, attempt.bytes_come());
             }
         }
         self.release_again(node);
     }
 
     fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
-        let ours = copy.stamp == Stamp::from(id);
-        let attempt =
-            self.running.get_mut(&id).filter(|attempt| ours && attempt.stripe == copy.stripe);
-        let bytes = attempt.as_ref().map_or(0, |attempt| attempt.bytes);
-        let Some(goal) = attempt.and_then(|attempt| attempt.goal_at(node, copy.chunk)) else {
-            self.send(node, ToAgent::Forget(id));
-            return self.consider(node, copy);
-        };
-        if goal.state == State::Flowing {
-            (goal.state, goal.bytes_done) = (State::Stored(copy), bytes);
-            if !self.running[&id].is_flowing() {
-                self.give_back(id);
-            }
-            self.commit_next(now, id);
+        if copy.stamp == Stamp::from(id) && self.ledger.chunk_done(id, node, copy) {
+            return self.commit_next(now, id);
         }
+        self.send(node, ToAgent::Forget(id));
+        self.consider(node, copy);
     }
 
     /// Asks for the location of the next durable chunk, unless one is being asked for.
     fn commit_next(&mut self, now: Time, id: RepairId) {
-        let Some(attempt) = self.running.get_mut(&id).filter(|attempt| attempt.can_end()) else {
-            return;
-        };
-        let Some(stripe) = self.stripes.get(attempt.stripe) else { return };
-        for goal in &mut attempt.goals {
-            if let State::Stored(copy) = goal.state {
-                let (node, generation) = (goal.destination, stripe.generation);
-                let commit = Commit { repair: id, copy, node, generation };
-                goal.state = State::Committing { commit, asked_at: now };
-                return self.outputs.push_back(Output::Commit(commit));
-            }
-        }
+        let stripe = self.ledger.get(id).and_then(|attempt| self.stripes.get(attempt.stripe()));
+        let Some(generation) = stripe.map(|stripe| stripe.generation) else { return };
+        let commit = self.ledger.commit_next(now, id, generation);
+        self.outputs.extend(commit.map(Output::Commit));
     }
 
     fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));
-        if self.running.get(&id).is_some_and(Attempt::is_flowing) {
+        if self.ledger.get(id).is_some_and(Attempt::is_flowing) {
             self.attempt_failed(now, id, Some(node), why);
         }
     }
@@ -391,117 +310,38 @@ impl Coordinator {
     /// Ends an attempt and queues the stripe again, wiser by what went wrong. Chunks that are
     /// durable by now keep the attempt until their locations are settled.
     fn attempt_failed(&mut self, now: Time, id: RepairId, node: Option<NodeId>, why: Failure) {
-        let Some(repair) = self.stop_flow(id) else { return };
+        let Some(stopped) = self.ledger.stop(id, Stop::Flow) else { return };
+        self.cancel(&stopped);
         self.report(Report::Failed { repair: id, node, why: why.clone() });
-        let trouble = self.trouble.entry(repair.stripe).or_default();
-        trouble.attempts += 1;
-        if trouble.attempts.is_multiple_of(AVOID_RESET) {
-            trouble.avoid.clear();
-        }
-        match &why {
-            Failure::PeerLost(peer) => trouble.avoid.extend([*peer]),
-            Failure::ProofFailed { .. } => {
-                // Some source lied past its checksums, or memory did: try other helpers.
-                let work = repair.work.as_ref();
-                trouble.avoid.extend(work.into_iter().flat_map(|w| w.plan.participants()));
-            }
-            // Nobody is to blame when an attempt had ended before another could go on with it.
-            Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue) => {}
-            _ => trouble.avoid.extend(node),
-        }
-        if trouble.attempts >= ATTEMPTS_SHOWN {
-            trouble.blocked =
-                Some(Blocked::Failing { attempts: trouble.attempts, why: why.clone() });
-        }
-        let doublings = (trouble.attempts - 1).min(16);
-        let timers = self.config.timers;
-        let wait = timers.retry_first.times(1 << doublings).min(timers.retry_max);
-        let not_before = match &why {
-            Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue) => None,
-            _ => Some(now + wait),
-        };
+        let trouble = self.trouble.entry(stopped.stripe).or_default();
+        trouble.failed(node, &why, &stopped.participants);
+        let wait = trouble.wait(&why, &self.config.timers);
         if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
             self.bad_copy(node, copy, fault);
         }
-        self.enqueue(repair.stripe, not_before);
-    }
-
-    /// Tells the participants of an attempt to drop it, and takes it out of the books unless some
-    /// of its chunks are durable. Gives it as it was.
-    fn stop_flow(&mut self, id: RepairId) -> Option<Attempt> {
-        let attempt = self.running.get_mut(&id)?;
-        let before = attempt.clone();
-        attempt.goals.retain(|goal| goal.state != State::Flowing);
-        let is_over = attempt.goals.is_empty();
-        self.tell_to_drop(id, &before);
-        if is_over {
-            self.end(id);
-        }
-        Some(before)
-    }
-
-    /// Tells all that still work on an attempt to drop it. Destinations that have done their part
-    /// are left alone: their copies are durable.
-    fn tell_to_drop(&mut self, id: RepairId, attempt: &Attempt) {
-        let Some(work) = attempt.work.as_ref().filter(|_| attempt.is_flowing()) else { return };
-        self.give_back(id);
-        let done = |node: &NodeId| {
-            let mut goals = attempt.goals.iter();
-            goals.any(|goal| goal.destination == *node && goal.state != State::Flowing)
-        };
-        for to in work.plan.participants().into_iter().filter(|node| !done(node)) {
-            self.outputs.push_back(Output::Send { to, message: ToAgent::Cancel(id) });
-        }
-    }
-
-    /// Takes an attempt out of the books, whatever its state.
-    fn end(&mut self, id: RepairId) -> Option<Attempt> {
-        let attempt = self.running.remove(&id)?;
-        self.repairing.remove(&attempt.stripe);
-        self.give_back(id);
-        if let Some(work) = &attempt.work {
-            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
-        }
-        self.tell_to_drop(id, &attempt);
-        Some(attempt)
-    }
-
-    /// Gives back the memory of a repair that moves nothing any more.
-    fn give_back(&mut self, id: RepairId) {
-        self.budget.release(id);
-        self.schedule.ended(id);
-        self.may_admit = true;
-    }
-
-    /// Ends the running repair of a stripe, if it can still be ended without harm.
-    fn end_repair_of(&mut self, stripe: StripeId) {
-        if let Some(&id) = self.repairing.get(&stripe)
-            && self.running[&id].can_end()
-        {
-            self.end(id);
-        }
+        self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
     }
 
     fn end_repairs_with(&mut self, now: Time, node: NodeId) {
-        let takes_part = |attempt: &Attempt| attempt.is_flowing() && attempt.involves(node);
-        let hit: Vec<RepairId> =
-            self.running.iter().filter(|(_, a)| takes_part(a)).map(|(id, _)| *id).collect();
-        for id in hit {
+        let takes_part = |r: &Rebuild| r.is_flowing() && r.involves(node);
+        let running = self.ledger.running();
+        let hit = running.filter(|(_, a)| a.rebuild().is_some_and(takes_part)).map(|(id, _)| id);
+        for id in hit.collect::<Vec<RepairId>>() {
             self.attempt_failed(now, id, None, Failure::PeerLost(node));
         }
     }
 
     fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
-        let asked = self.running.get(&id).and_then(Attempt::commit);
+        let asked = self.ledger.get(id).and_then(Attempt::commit);
         let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
         // Answers may come twice: one about another chunk of the stripe says nothing about this one.
         if !asked.is_some_and(|commit| is_answer(&commit)) {
             return;
         }
-        let Some(commit) = self.end_commit(id) else { return };
+        let Some(commit) = self.settle(id) else { return };
         let Some(before) = self.stripes.get(stripe.id) else {
             // Removed meanwhile: its copies have become orphans.
-            self.end(id);
+            self.end_repair_of(stripe.id);
             return self.consider(commit.node, commit.copy);
         };
         let before = before.copy(commit.copy.chunk);
@@ -523,7 +363,7 @@ impl Coordinator {
     }
 
     fn commit_refused(&mut self, now: Time, id: RepairId, truth: Option<Stripe>) {
-        let Some(commit) = self.running.get(&id).and_then(Attempt::commit) else { return };
+        let Some(commit) = self.ledger.get(id).and_then(Attempt::commit) else { return };
         if let Some(stripe) = &truth
             && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
         {
@@ -534,7 +374,7 @@ impl Coordinator {
             // An old answer to another commit: this one may still succeed.
             return;
         }
-        self.end_commit(id);
+        self.settle(id);
         match truth {
             Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
             Some(_) => {}
@@ -544,15 +384,9 @@ impl Coordinator {
         self.commit_next(now, id);
     }
 
-    /// Takes the chunk whose commit was answered out of the books, and its attempt when it was the
-    /// last.
-    fn end_commit(&mut self, id: RepairId) -> Option<Commit> {
-        let attempt = self.running.get_mut(&id)?;
-        let commit = attempt.commit()?;
-        attempt.goals.retain(|goal| goal.chunk != commit.copy.chunk);
-        if attempt.goals.is_empty() {
-            self.end(id);
-        }
+    /// The pending commit of a repair was answered.
+    fn settle(&mut self, id: RepairId) -> Option<Commit> {
+        let commit = self.ledger.settle(id)?;
         self.send(commit.node, ToAgent::Forget(id));
         Some(commit)
     }
@@ -572,11 +406,11 @@ impl Coordinator {
             Command::Pause => self.config.paused = true,
             Command::Resume => {
                 self.config.paused = false;
-                self.look_again();
+                self.queue.wake_all();
             }
             Command::Cancel => {
                 self.config.paused = true;
-                let running: Vec<StripeId> = self.repairing.keys().copied().collect();
+                let running: BTreeSet<StripeId> = self.running().collect();
                 for stripe in running {
                     self.end_repair_of(stripe);
                     self.enqueue(stripe, None);
@@ -599,12 +433,7 @@ impl Coordinator {
         }
         self.report(Report::Node { node, health, chunks });
         // Plans were made for another world, and what was blocked may now be possible.
-        self.unplan();
-        self.look_again();
-    }
-
-    /// Wakes everything that waits: something changed.
-    fn look_again(&mut self) {
+        self.unplan_all();
         self.queue.wake_all();
     }
 
@@ -614,11 +443,13 @@ impl Coordinator {
             self.health_changed(now, node);
         }
         if now >= self.sweep_at {
-            self.sweep_at = now + crate::time::Span { ns: self.config.timers.stall_after.ns / 4 };
+            self.sweep_at = now + Span { ns: self.config.timers.stall_after.ns / 4 };
             self.sweep(now);
         }
         self.queue.wake(now);
-        self.may_admit |= self.schedule_at.is_some_and(|at| at <= now);
+        if self.schedule_at.is_some_and(|at| at <= now) {
+            self.ledger.let_admit();
+        }
         if !self.config.paused {
             self.plan_ready(now);
             self.admit_planned(now);
@@ -629,26 +460,9 @@ impl Coordinator {
 
     /// Looks for repairs that stand still and commits that were not answered.
     fn sweep(&mut self, now: Time) {
-        let timers = self.config.timers;
-        let mut stalled = Vec::new();
-        let mut asked = Vec::new();
-        for (id, attempt) in &mut self.running {
-            let patience = if attempt.is_publishing() { PUBLISH_PATIENCE } else { 1 };
-            let still = now.since(attempt.progressed_at) > timers.stall_after.times(patience);
-            if still && attempt.is_flowing() && !self.schedule.is_resting(*id) {
-                stalled.push(*id);
-            }
-            for goal in &mut attempt.goals {
-                if let State::Committing { commit, asked_at } = &mut goal.state
-                    && now.since(*asked_at) >= timers.commit_retry
-                {
-                    *asked_at = now;
-                    asked.push(*commit);
-                }
-            }
-        }
-        self.outputs.extend(asked.into_iter().map(Output::Commit));
-        for id in stalled {
+        let overdue = self.ledger.overdue(now, &self.config.timers);
+        self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
+        for id in overdue.stalled {
             self.attempt_failed(now, id, None, Failure::Stalled);
         }
     }

@@ -286,13 +286,26 @@ pub struct RunningRepair {
     pub since: Time,
 }
 
+/// One line of `suture status` about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// The node.
+    pub node: NodeId,
+    /// How it is.
+    pub health: Health,
+    /// Room on its disk, as last heard.
+    pub free_bytes: u64,
+    /// How many chunks it should hold.
+    pub chunks: u64,
+}
+
 /// All that `suture status` says of repairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Whether new repairs are begun.
     pub paused: bool,
-    /// Health of each node, by id, with its free bytes and the chunks it should hold.
-    pub nodes: Vec<(NodeId, Health, u64, u64)>,
+    /// Every node, by id.
+    pub nodes: Vec<NodeStatus>,
     /// Stripes by how many more chunks they can lose: index 0 is the most at risk.
     pub at_risk: Vec<u64>,
     /// Stripes with lost chunks that wait for their turn.

@@ -31,12 +31,13 @@ mod waves;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use suture_code::Code;
+
 use crate::cluster::Cluster;
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::plan::Plan;
 use crate::planner::Job;
 use crate::policy::Schedule;
-use crate::stripe::Stripe;
 use crate::time::Time;
 use adaptive::Adaptive;
 use link_load::{LinkLoad, link_loads};
@@ -104,9 +105,18 @@ pub struct World<'a> {
     /// How many are under repair, until their new location is known.
     pub attempts: usize,
     /// One of them, or of those that are under repair.
-    pub sample: Option<&'a Stripe>,
+    pub sample: Option<Sample>,
     /// Plans that have not been started.
     pub waiting: &'a Waiting,
+}
+
+/// What stripes are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// The code.
+    pub code: Code,
+    /// Length of a chunk.
+    pub chunk_bytes: u64,
 }
 
 /// What a running repair is to do otherwise.

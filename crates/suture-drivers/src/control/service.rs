@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use suture_repair::coordinator::Coordinator as Core;
-use suture_repair::event::{Blocked, Command, Health};
+use suture_repair::event::{Blocked, Command, Health, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
@@ -314,15 +314,17 @@ fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) 
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
     let (peers, racks) = (driver.peers(), &core.cluster().racks);
-    let node = |&(id, health, free_bytes, chunks): &(NodeId, Health, u64, u64)| proto::NodeStatus {
-        node: id.0,
-        name: name(id),
-        address: peers.get(id.index()).map(|peer| peer.address.clone()).unwrap_or_default(),
-        health: health.to_string(),
-        free_bytes,
-        chunks,
+    let address = |id: NodeId| peers.get(id.index()).map(|peer| peer.address.clone());
+    let rack = |id: NodeId| core.cluster().node(id).rack;
+    let node = |status: &NodeStatus| proto::NodeStatus {
+        node: status.node.0,
+        name: name(status.node),
+        address: address(status.node).unwrap_or_default(),
+        health: status.health.to_string(),
+        free_bytes: status.free_bytes,
+        chunks: status.chunks,
         failed_by_operator: false,
-        rack: core.cluster().node(id).rack.map(|rack| racks[rack.0 as usize].clone()),
+        rack: rack(status.node).map(|rack| racks[rack.0 as usize].clone()),
     };
     let running = status.running.iter().map(|repair| proto::Running {
         repair: repair.repair.to_string(),

@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 
 use suture_repair::cluster::Cluster;
-use suture_repair::event::{Health, Status};
+use suture_repair::event::{Health, NodeStatus, Status};
 use suture_repair::id::{NodeId, RackId, StripeId};
 use suture_repair::random::Random;
 
@@ -63,7 +63,7 @@ impl Placer {
         order: &mut Random,
     ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for &(node, health, free_bytes, chunks) in &status.nodes {
+        for &NodeStatus { node, health, free_bytes, chunks } in &status.nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
             if health == Health::Up && free_bytes > chunk_bytes.saturating_mul(promised + 1) {
                 let (fill, order) = (chunks + promised, order.next_u64());
@@ -121,7 +121,12 @@ mod tests {
     const CHUNK: u64 = 1000;
 
     fn cluster(nodes: u32) -> (Cluster, Status) {
-        let node = |id| (NodeId(id), Health::Up, 1_000_000, 0);
+        let node = |id| NodeStatus {
+            node: NodeId(id),
+            health: Health::Up,
+            free_bytes: 1_000_000,
+            chunks: 0,
+        };
         let status = Status { nodes: (0..nodes).map(node).collect(), ..Status::default() };
         (Cluster::uniform(nodes as usize, Rate(1e6)), status)
     }
@@ -172,8 +177,8 @@ mod tests {
     #[test]
     fn a_stripe_uses_each_node_once_and_only_nodes_that_can_take_it() {
         let mut world = cluster(12);
-        world.1.nodes[3].1 = Health::Suspect;
-        world.1.nodes[4].2 = CHUNK;
+        world.1.nodes[3].health = Health::Suspect;
+        world.1.nodes[4].free_bytes = CHUNK;
         for nodes in place(&mut Placer::default(), &world, 50) {
             let mut distinct = nodes.clone();
             distinct.sort_unstable();
@@ -186,7 +191,7 @@ mod tests {
     #[test]
     fn an_emptier_node_is_preferred_and_promises_count() {
         let (cluster, mut status) = cluster(4);
-        status.nodes[0].3 = 5;
+        status.nodes[0].chunks = 5;
         let mut placer = Placer::default();
         let first = placer.place((&cluster, &status), &ids(1), 3, CHUNK);
         assert!(!first[0].contains(&NodeId(0)));

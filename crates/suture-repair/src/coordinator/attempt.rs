@@ -1,9 +1,10 @@
-//! One attempt to repair a stripe, and how far each of its chunks has come.
+//! One attempt to give chunks of a stripe a new home, and how far each of them has come.
 //!
 //! Place: ... admit -> dispatch -> [slices flow -> chunk durable -> commit location] -> healthy.
-//! An attempt may rebuild several chunks, each for a home of its own:
+//! A rebuild may make several chunks, each for a destination of its own:
 //! `Flowing -> Stored -> Committing -> gone`. Locations change one after the other, because each
-//! change gives the stripe a new generation, which the next one must name.
+//! change gives the stripe a new generation, which the next one must name. An adoption makes
+//! nothing: a copy that was found is durable already, so it begins with the commit.
 //! Invariant: at most one chunk is committing; where one is stored, one is committing.
 
 use std::collections::BTreeMap;
@@ -16,17 +17,29 @@ use crate::time::Time;
 
 /// One attempt.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub stripe: StripeId,
-    /// The chunks that have no new location yet.
+pub(super) enum Attempt {
+    Rebuild(Rebuild),
+    Adopt(Adopt),
+}
+
+/// An attempt that was dispatched to agents.
+#[derive(Clone, Debug)]
+pub(super) struct Rebuild {
+    pub work: Arc<Work>,
+    /// The chunks that have no new location yet; never none.
     pub goals: Vec<Goal>,
-    /// Length of a chunk.
-    pub bytes: u64,
-    /// What was dispatched; nothing when a copy that was found is adopted.
-    pub work: Option<Arc<Work>>,
     /// Bytes that each participant has last said to have done.
     pub heard: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
+    pub since: Time,
+}
+
+/// A copy that was found where its chunk is lost, and read in full.
+#[derive(Clone, Debug)]
+pub(super) struct Adopt {
+    pub pending: Pending,
+    /// Length of the chunk.
+    pub bytes: u64,
     pub since: Time,
 }
 
@@ -35,10 +48,12 @@ pub(super) struct Attempt {
 pub(super) struct Goal {
     pub chunk: ChunkIndex,
     pub destination: NodeId,
+    /// Counted from the beginning of the chunk, as last heard.
     pub bytes_done: u64,
     pub state: State,
 }
 
+/// How far a chunk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Slices flow.
@@ -46,13 +61,122 @@ pub(super) enum State {
     /// The copy is durable; another chunk's location is being changed.
     Stored(ChunkCopy),
     /// The copy is durable; its location is asked for.
-    Committing { commit: Commit, asked_at: Time },
+    Committing(Pending),
+}
+
+/// A commit that has not been answered, and when it was last asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pending {
+    pub commit: Commit,
+    pub asked_at: Time,
 }
 
 impl Attempt {
-    /// The goal whose copy is durable at `node`.
-    pub fn goal_at(&mut self, node: NodeId, chunk: ChunkIndex) -> Option<&mut Goal> {
-        self.goals.iter_mut().find(|goal| goal.destination == node && goal.chunk == chunk)
+    pub fn stripe(&self) -> StripeId {
+        match self {
+            Attempt::Rebuild(rebuild) => rebuild.work.plan.stripe,
+            Attempt::Adopt(adopt) => adopt.pending.commit.copy.stripe,
+        }
+    }
+
+    pub fn rebuild(&self) -> Option<&Rebuild> {
+        match self {
+            Attempt::Rebuild(rebuild) => Some(rebuild),
+            Attempt::Adopt(_) => None,
+        }
+    }
+
+    pub fn rebuild_mut(&mut self) -> Option<&mut Rebuild> {
+        match self {
+            Attempt::Rebuild(rebuild) => Some(rebuild),
+            Attempt::Adopt(_) => None,
+        }
+    }
+
+    /// The commit that has not been answered.
+    pub fn commit(&self) -> Option<Commit> {
+        match self {
+            Attempt::Rebuild(rebuild) => {
+                rebuild.goals.iter().find_map(Goal::pending).map(|pending| pending.commit)
+            }
+            Attempt::Adopt(adopt) => Some(adopt.pending.commit),
+        }
+    }
+
+    pub fn pending_mut(&mut self) -> Option<&mut Pending> {
+        match self {
+            Attempt::Rebuild(rebuild) => {
+                rebuild.goals.iter_mut().find_map(|goal| match &mut goal.state {
+                    State::Committing(pending) => Some(pending),
+                    State::Flowing | State::Stored(_) => None,
+                })
+            }
+            Attempt::Adopt(adopt) => Some(&mut adopt.pending),
+        }
+    }
+
+    /// Whether a location is being changed: until the answer nobody knows what it is.
+    pub fn is_committing(&self) -> bool {
+        self.commit().is_some()
+    }
+
+    /// Whether agents still work on it.
+    pub fn is_flowing(&self) -> bool {
+        self.rebuild().is_some_and(Rebuild::is_flowing)
+    }
+
+    /// Whether it gives `chunk` a new home.
+    pub fn serves(&self, chunk: ChunkIndex) -> bool {
+        match self {
+            Attempt::Rebuild(rebuild) => rebuild.goals.iter().any(|goal| goal.chunk == chunk),
+            Attempt::Adopt(adopt) => adopt.pending.commit.copy.chunk == chunk,
+        }
+    }
+
+    /// What operators see of it, a line for each chunk.
+    pub fn lines(&self, repair: RepairId) -> Vec<RunningRepair> {
+        let stripe = self.stripe();
+        match self {
+            Attempt::Rebuild(Rebuild { work, goals, since, .. }) => {
+                let bytes = work.job.chunk_bytes;
+                let line = |goal: &Goal| RunningRepair {
+                    repair,
+                    stripe,
+                    chunk: goal.chunk,
+                    destination: goal.destination,
+                    bytes_done: goal.bytes_done.min(bytes),
+                    bytes,
+                    since: *since,
+                };
+                goals.iter().map(line).collect()
+            }
+            Attempt::Adopt(Adopt { pending: Pending { commit, .. }, bytes, since }) => {
+                vec![RunningRepair {
+                    repair,
+                    stripe,
+                    chunk: commit.copy.chunk,
+                    destination: commit.node,
+                    bytes_done: *bytes,
+                    bytes: *bytes,
+                    since: *since,
+                }]
+            }
+        }
+    }
+}
+
+impl Rebuild {
+    /// An attempt that is dispatched now.
+    pub fn new(now: Time, work: Arc<Work>) -> Rebuild {
+        let plan = &work.plan;
+        let goals = plan.lost.iter().map(|&chunk| Goal {
+            chunk,
+            destination: plan.destinations[&chunk],
+            bytes_done: plan.range.from,
+            state: State::Flowing,
+        });
+        let (goals, heard) = (goals.collect(), BTreeMap::new());
+        Rebuild { work, goals, heard, progressed_at: now, since: now }
     }
 
     /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
@@ -69,53 +193,55 @@ impl Attempt {
 
     /// How far the slowest of its chunks is, counted from the beginning of the plan.
     pub fn bytes_come(&self) -> u64 {
-        let from = self.work.as_ref().map_or(0, |work| work.plan.range.from);
+        let from = self.work.plan.range.from;
         self.goals.iter().map(|goal| goal.bytes_done - from.min(goal.bytes_done)).min().unwrap_or(0)
     }
 
-    /// The commit that has not been answered.
-    pub fn commit(&self) -> Option<Commit> {
-        self.goals.iter().find_map(|goal| match goal.state {
-            State::Committing { commit, .. } => Some(commit),
-            State::Flowing | State::Stored(_) => None,
-        })
-    }
-
-    /// Whether agents still work on it.
     pub fn is_flowing(&self) -> bool {
         self.goals.iter().any(|goal| goal.state == State::Flowing)
     }
 
-    /// Whether it can be ended without harm: no location is being changed.
-    pub fn can_end(&self) -> bool {
-        self.commit().is_none()
-    }
-
-    /// Whether it rebuilds `chunk`.
-    pub fn rebuilds(&self, chunk: ChunkIndex) -> bool {
-        self.goals.iter().any(|goal| goal.chunk == chunk)
+    /// Whether none of its chunks is durable.
+    pub fn is_all_flowing(&self) -> bool {
+        self.goals.iter().all(|goal| goal.state == State::Flowing)
     }
 
     /// Whether `node` sends, receives or keeps something of it.
     pub fn involves(&self, node: NodeId) -> bool {
-        self.work.as_ref().is_some_and(|work| work.plan.participants().contains(&node))
+        self.work.plan.participants().contains(&node)
+    }
+
+    /// Who still works on it: all participants but destinations that have done their part.
+    pub fn workers(&self) -> Vec<NodeId> {
+        if !self.is_flowing() {
+            return Vec::new();
+        }
+        let is_done =
+            |goal: &Goal, node: NodeId| goal.destination == node && goal.state != State::Flowing;
+        let mut workers: Vec<NodeId> = self.work.plan.participants().into_iter().collect();
+        workers.retain(|&node| !self.goals.iter().any(|goal| is_done(goal, node)));
+        workers
     }
 
     /// Whether everything has reached the destinations, who now write and prove it.
     pub fn is_publishing(&self) -> bool {
-        self.goals.iter().all(|goal| goal.bytes_done >= self.bytes)
+        self.goals.iter().all(|goal| goal.bytes_done >= self.work.job.chunk_bytes)
     }
 
-    /// What operators see of it.
-    pub fn lines(&self, repair: RepairId) -> impl Iterator<Item = RunningRepair> {
-        self.goals.iter().map(move |goal| RunningRepair {
-            repair,
-            stripe: self.stripe,
-            chunk: goal.chunk,
-            destination: goal.destination,
-            bytes_done: goal.bytes_done.min(self.bytes),
-            bytes: self.bytes,
-            since: self.since,
-        })
+    /// The next durable chunk whose location can be asked for: none while one is being asked for.
+    pub fn next_stored(&mut self) -> Option<&mut Goal> {
+        if self.goals.iter().any(|goal| goal.pending().is_some()) {
+            return None;
+        }
+        self.goals.iter_mut().find(|goal| matches!(goal.state, State::Stored(_)))
+    }
+}
+
+impl Goal {
+    fn pending(&self) -> Option<Pending> {
+        match self.state {
+            State::Committing(pending) => Some(pending),
+            State::Flowing | State::Stored(_) => None,
+        }
     }
 }

@@ -7,12 +7,12 @@
 //! first, and one in excess goes only after the copy that replaces it was read in full.
 //! Invariant: `lost` holds exactly the chunks of known stripes whose recorded copy is of no use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::attempt::{Attempt, Goal, State};
+use super::attempt::Rebuild;
 use super::{Coordinator, margin};
-use crate::event::{Blocked, Commit, Output, Report};
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::event::{Blocked, Output, Report};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
 use crate::stripe::{ChunkRecord, Stripe};
 use crate::time::Time;
@@ -74,9 +74,7 @@ impl Coordinator {
         if !lost.remove(&chunk) {
             return;
         }
-        if let Some(id) = self.repairing.get(&stripe)
-            && self.running[id].rebuilds(chunk)
-        {
+        if self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.serves(chunk)) {
             self.end_repair_of(stripe);
         }
         let healthy = lost.is_empty();
@@ -88,7 +86,7 @@ impl Coordinator {
 
     /// What is lost changed: the stripe takes its new place in the queue, or leaves it.
     fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
-        self.unplan_stripe(stripe);
+        self.unplan(stripe);
         if lost.is_empty() {
             self.lost.remove(&stripe);
             self.queue.take(stripe);
@@ -100,26 +98,27 @@ impl Coordinator {
                 trouble.blocked = None;
             }
             // A helper that is lost now must not be waited for.
-            self.end_if_useless(stripe);
+            if self.reads_lost(stripe) {
+                self.end_repair_of(stripe);
+            }
         }
         self.enqueue(stripe, None);
     }
 
-    /// Ends the running repair of the stripe if a chunk that it reads is lost now.
-    fn end_if_useless(&mut self, stripe: StripeId) {
-        let Some(id) = self.repairing.get(&stripe) else { return };
-        let Some(work) = &self.running[id].work else { return };
-        let lost = &self.lost[&stripe];
+    /// Whether the running repair of the stripe reads a chunk that is lost now.
+    fn reads_lost(&self, stripe: StripeId) -> bool {
+        let attempt = self.ledger.repair_of(stripe).map(|(_, attempt)| attempt);
+        let Some(Rebuild { work, .. }) = attempt.and_then(|attempt| attempt.rebuild()) else {
+            return false;
+        };
         let facts = work.job.facts();
         let mut helpers = work.plan.lanes.iter().flat_map(|lane| lane.helpers(&facts));
-        if helpers.any(|helper| lost.contains(&helper)) {
-            self.end_repair_of(stripe);
-        }
+        helpers.any(|helper| self.is_lost(stripe, helper))
     }
 
     /// Queues a stripe that needs repair and is not being repaired.
     pub(super) fn enqueue(&mut self, id: StripeId, not_before: Option<Time>) {
-        if self.repairing.contains_key(&id) || self.waiting.get(id).is_some() {
+        if self.ledger.has(id) {
             return;
         }
         let (Some(lost), Some(stripe)) = (self.lost.get(&id), self.stripes.get(id)) else { return };
@@ -230,7 +229,7 @@ impl Coordinator {
     /// Whether a commit of the stripe has been asked for and not been answered: what the truth
     /// says by now is not known, so no copy may be judged. The next inventory asks again.
     fn is_moving(&self, stripe: StripeId) -> bool {
-        self.repairing.get(&stripe).is_some_and(|id| !self.running[id].can_end())
+        self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.is_committing())
     }
 
     pub(super) fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
@@ -251,10 +250,8 @@ impl Coordinator {
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
         let elsewhere = stripe.chunk_on(node).is_some_and(|chunk| chunk != copy.chunk);
         let condemned = self.bad.contains(&(node, copy)) || self.deleting.contains(&(node, copy));
-        let busy = self.repairing.get(&copy.stripe).is_some_and(|id| {
-            let attempt = &self.running[id];
-            !attempt.can_end() || !attempt.rebuilds(copy.chunk)
-        });
+        let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
+        let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));
         known
             && self.health.is_up(node)
             && self.is_lost(copy.stripe, copy.chunk)
@@ -264,31 +261,10 @@ impl Coordinator {
     }
 
     fn adopt(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
-        self.end_repair_of(copy.stripe);
-        self.queue.take(copy.stripe);
-        self.unplan_stripe(copy.stripe);
-        self.queue.take(copy.stripe);
-        let repair: RepairId = self.next_repair();
         let stripe = self.stripes.get(copy.stripe).expect("adoptable, so known");
-        let commit = Commit { repair, copy, node, generation: stripe.generation };
-        let bytes = stripe.chunk_bytes;
-        let goal = Goal {
-            chunk: copy.chunk,
-            destination: node,
-            bytes_done: bytes,
-            state: State::Committing { commit, asked_at: now },
-        };
-        let entry = Attempt {
-            stripe: copy.stripe,
-            goals: vec![goal],
-            bytes,
-            work: None,
-            heard: BTreeMap::new(),
-            progressed_at: now,
-            since: now,
-        };
-        self.running.insert(repair, entry);
-        self.repairing.insert(copy.stripe, repair);
+        let (commit, stopped) = self.ledger.adopt(now, stripe, node, copy);
+        self.queue.take(copy.stripe);
+        stopped.iter().for_each(|stopped| self.cancel(stopped));
         self.outputs.push_back(Output::Commit(commit));
     }
 

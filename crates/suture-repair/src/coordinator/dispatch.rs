@@ -1,374 +1,72 @@
-//! From the queue to running repairs: plan what is ready in one batch, admit what fits.
+//! From waiting plans to running repairs: admit what fits, tell agents, and tell them of the end.
 //!
-//! Place: ... stripes affected -> queue -> [plan -> admit -> dispatch] -> slices flow -> ...
-//! Stripes are planned together so that their loads balance, and admitted one by one as memory
-//! and the schedule allow; one that does not fit now never stands in the way of one that does.
-//! The planner is asked only for what every usable agent says that it can execute.
+//! Place: ... queue -> plan -> [admit -> dispatch] -> slices flow -> ...
+//! Plans are admitted one by one as memory and the schedule allow; one that does not fit now never
+//! stands in the way of one that does.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use super::attempt::{Attempt, Goal, State};
-use super::{Coordinator, world};
-use crate::budget::Admission;
-use crate::event::{Blocked, Output, Report};
-use crate::id::{ChunkIndex, NodeId, RepairId, StripeId};
+use super::Coordinator;
+use super::ledger::{Stop, Stopped};
+use crate::budget::NoRoom;
+use crate::event::{Blocked, Report};
+use crate::id::StripeId;
 use crate::message::{Task, ToAgent};
-use crate::plan::Plan;
-use crate::plan::load::Load;
-use crate::planner::{self, Job, PlanError, View};
-use crate::policy::{self, Balance, Policy, Schedule, Shape};
-use crate::schedule::Work;
-use crate::stripe::Stripe;
 use crate::time::Time;
-
-/// Stripes planned at a time: enough to balance thousands of nodes, few enough to stay quick.
-const BATCH_MAX: usize = 8192;
-
-/// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
-/// time and one lane, which every code allows.
-const FRUGAL: Policy =
-    Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
 
 /// Plans that may be passed over in one go because they do not fit now: those behind them would
 /// hardly fit either, and looking at all of them after each event would cost more than it gains.
 const PASSED_OVER_MAX: usize = 64;
 
-/// What an operator may learn before anything is done.
-#[derive(Clone, Debug, Default)]
-pub struct Preview {
-    /// What would be dispatched.
-    pub plans: Vec<Plan>,
-    /// What cannot be repaired, and why.
-    pub refused: Vec<(StripeId, PlanError)>,
-    /// What the fullest link or disk would need, in seconds.
-    pub max_load_seconds: f64,
-}
-
 impl Coordinator {
-    /// What would be done about everything that is lost now, without doing it.
-    pub fn preview(&self) -> Preview {
-        let waiting = self.lost.keys().filter(|id| !self.repairing.contains_key(id));
-        let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
-        let (room, load) = (self.room(), &self.load);
-        let view = self.view(&room, load);
-        let batch = planner::plan(self.config.policy, &jobs, &view, self.seed());
-        let mut total = load.clone();
-        for plan in &batch.plans {
-            let job = jobs.iter().find(|job| job.stripe == plan.stripe).expect("planned a job");
-            total.add(&self.cluster, plan, &job.facts());
-        }
-        Preview {
-            plans: batch.plans,
-            refused: batch.refused.into_iter().map(|(i, why)| (jobs[i].stripe, why)).collect(),
-            max_load_seconds: total.max_seconds(&self.cluster),
-        }
-    }
-
-    /// Plans as many of those that are ready as the schedule wants, most urgent first.
-    pub(super) fn plan_ready(&mut self, now: Time) {
-        if self.queue.ready_count() == 0 {
-            return;
-        }
-        let quota = self.schedule.quota(world!(self, now)).min(BATCH_MAX);
-        if quota == 0 {
-            return;
-        }
-        let jobs = self.next_jobs(quota);
-        let room = self.room();
-        let believed = self.schedule.believed(&self.cluster);
-        let cluster = believed.as_ref().unwrap_or(&self.cluster);
-        let left = self.load_left();
-        let view = View { cluster, ..self.view(&room, &left) };
-        let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
-        let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
-        let mut batches = Vec::new();
-        for (jobs, policy) in [(frugal, FRUGAL), (jobs, self.config.policy)] {
-            let batch = planner::plan(policy, &jobs, &view, self.seed());
-            batches.push((jobs, batch));
-        }
-        let mut made: Vec<Work> = Vec::new();
-        for (jobs, batch) in batches {
-            for (index, why) in batch.refused {
-                self.refused(now, &jobs[index], why);
-            }
-            let mut jobs = jobs.into_iter();
-            made.extend(batch.plans.into_iter().map(|plan| {
-                let job = jobs.find(|job| job.stripe == plan.stripe);
-                Work::new(job.expect("plans follow their jobs"), plan)
-            }));
-        }
-        if made.is_empty() {
-            return;
-        }
-        let kept = self.schedule.arrange(world!(self, now), made);
-        let chunks = kept.len();
-        for work in kept {
-            self.load.add(&self.cluster, &work.plan, &work.job.facts());
-            self.queue.take(work.plan.stripe);
-            self.waiting.push(work);
-        }
-        self.may_admit = true;
-        let max_load_seconds = self.load.max_seconds(&self.cluster);
-        self.report(Report::Planned { chunks, max_load_seconds });
-    }
-
-    /// What waits and what running repairs have left, as last heard.
-    fn load_left(&self) -> Load {
-        let mut load = self.load.clone();
-        for attempt in self.running.values() {
-            let (Some(work), come) = (attempt.work.as_ref(), attempt.bytes_come()) else {
-                continue;
-            };
-            if come > 0 {
-                let part = come as f64 / work.plan.range.bytes().max(1) as f64;
-                load.subtract_part(&self.cluster, &work.plan, &work.job.facts(), part);
-            }
-        }
-        load
-    }
-
-    /// The next questions for the planner, in the order of the queue; where nodes are repaired one
-    /// after the other, all about the same node.
-    fn next_jobs(&self, quota: usize) -> Vec<Job> {
-        let ready = self.queue.ready();
-        if self.config.policy.schedule.order() != policy::Order::Node {
-            return ready.take(quota).filter_map(|id| self.job(id)).collect();
-        }
-        let under_way = self.waiting.iter().map(|work| work.plan.stripe).chain(self.running());
-        let homes = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_homes(id));
-        let Some(turn) = homes.map(|(_, node)| node).min() else {
-            return ready.take(quota).filter_map(|id| self.job(id)).collect();
-        };
-        let jobs = ready.filter_map(|id| {
-            let (chunk, _) = self.lost_homes(id).find(|(_, node)| *node == turn)?;
-            self.job_for(id, Some(chunk))
-        });
-        jobs.take(quota).collect()
-    }
-
-    /// A stripe's lost chunks, and the nodes that keep them by the truth.
-    fn lost_homes(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
-        let lost = self.lost.get(&id).into_iter().flatten();
-        let stripe = self.stripes.get(id);
-        lost.filter_map(move |&chunk| Some((chunk, stripe?.copy(chunk)?.0)))
-    }
-
     /// Starts what the schedule wants and what fits.
     pub(super) fn admit_planned(&mut self, now: Time) {
-        if !std::mem::take(&mut self.may_admit) {
+        if !self.ledger.take_may_admit() {
             return;
         }
         let mut passed = Vec::new();
         while passed.len() < PASSED_OVER_MAX {
-            let next = self.schedule.next(world!(self, now), &passed);
-            let Some(stripe) = next else { break };
-            let work = self.waiting.get(stripe).expect("schedules choose among what waits");
-            let repair = RepairId::new(self.config.epoch, self.next_sequence);
-            match self.budget.admit(repair, &work.plan, work.job.code.alignment() as u32) {
-                Admission::Later => passed.push(stripe),
-                Admission::TooLarge { node, needed, pool } => {
-                    self.unplan_stripe(stripe);
-                    let trouble = self.trouble.entry(stripe).or_default();
+            let scene = self.scene(now);
+            let Some(id) = self.ledger.next(scene, &passed) else { break };
+            let stripe = self.stripes.get(id).expect("planned, so known");
+            match self.ledger.start(scene, stripe) {
+                Ok(task) => self.dispatch(task),
+                Err(NoRoom::Later) => passed.push(id),
+                Err(NoRoom::TooLarge { node, needed, pool }) => {
+                    self.unplan(id);
+                    let trouble = self.trouble.entry(id).or_default();
                     if std::mem::replace(&mut trouble.is_frugal, true) {
-                        self.hold_back(now, stripe, Blocked::Pool { node, needed, pool });
+                        self.hold_back(now, id, Blocked::Pool { node, needed, pool });
                     }
-                }
-                Admission::Admitted(fit) => {
-                    self.next_sequence += 1;
-                    let work = Arc::new(self.waiting.remove(stripe).expect("looked up above"));
-                    self.dispatch(now, repair, work, (fit.slice_bytes, fit.window), None);
                 }
             }
         }
     }
 
-    /// Tells agents of an attempt and enters it in the books.
-    pub(super) fn dispatch(
-        &mut self,
-        now: Time,
-        repair: RepairId,
-        work: Arc<Work>,
-        slices: (u32, u32),
-        continues: Option<RepairId>,
-    ) {
-        let plan = &work.plan;
-        let stripe = self.stripes.get(plan.stripe).expect("planned, so known").clone();
-        let goals = plan.lost.iter().map(|&chunk| Goal {
-            chunk,
-            destination: plan.destinations[&chunk],
-            bytes_done: plan.range.from,
-            state: State::Flowing,
-        });
-        let entry = Attempt {
-            stripe: plan.stripe,
-            goals: goals.collect(),
-            bytes: stripe.chunk_bytes,
-            work: None,
-            heard: BTreeMap::new(),
-            progressed_at: now,
-            since: now,
-        };
-        let (slice_bytes, window) = slices;
-        let (gated, plan) = (self.schedule.is_gated(), plan.clone());
-        let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues };
+    /// Tells agents of a repair that was just started.
+    pub(super) fn dispatch(&mut self, task: Task) {
         for to in task.plan.participants() {
-            let message = ToAgent::Dispatch(Box::new(task.clone()));
-            self.outputs.push_back(Output::Send { to, message });
+            self.send(to, ToAgent::Dispatch(Box::new(task.clone())));
         }
-        self.report(Report::Started { repair, plan: task.plan });
-        if let Some(trouble) = self.trouble.get_mut(&entry.stripe) {
+        if let Some(trouble) = self.trouble.get_mut(&task.plan.stripe) {
             // It runs again: whatever it waited for, it waits no longer.
             trouble.blocked = None;
         }
-        self.repairing.insert(entry.stripe, repair);
-        self.running.insert(repair, Attempt { work: Some(work.clone()), ..entry });
-        self.schedule.started(world!(self, now), repair, work, slice_bytes);
+        self.report(Report::Started { repair: task.repair, plan: task.plan });
     }
 
-    pub(super) fn next_repair(&mut self) -> RepairId {
-        self.next_sequence += 1;
-        RepairId::new(self.config.epoch, self.next_sequence - 1)
-    }
-
-    /// Forgets all plans that have not been dispatched; their stripes are ready again.
-    pub(super) fn unplan(&mut self) {
-        let stripes: Vec<StripeId> = self.waiting.iter().map(|work| work.plan.stripe).collect();
-        stripes.into_iter().for_each(|stripe| self.unplan_stripe(stripe));
-    }
-
-    /// Forgets the plan of one stripe.
-    pub(super) fn unplan_stripe(&mut self, stripe: StripeId) {
-        if let Some(work) = self.waiting.remove(stripe) {
-            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
-            self.enqueue(stripe, None);
+    /// Tells agents of a repair that was just ended.
+    pub(super) fn cancel(&mut self, stopped: &Stopped) {
+        for &to in &stopped.workers {
+            self.send(to, ToAgent::Cancel(stopped.repair));
         }
     }
 
-    /// One seed for each batch, so that the next attempt chooses otherwise.
-    fn seed(&self) -> u64 {
-        self.config.seed ^ (u64::from(self.config.epoch) << 32 | u64::from(self.next_sequence))
-    }
-
-    fn view<'a>(&'a self, room: &'a [u64], load: &'a crate::plan::load::Load) -> View<'a> {
-        View { cluster: &self.cluster, room, load, abilities: self.health.abilities() }
-    }
-
-    /// What each node can take: what is free, less what running and planned repairs bring it.
-    fn room(&self) -> Vec<u64> {
-        let room = |id: NodeId| match self.health.is_up(id) {
-            true => {
-                let coming = self.load.node(id).disk_write_bytes;
-                self.health.get(id).free_bytes.saturating_sub(coming)
-            }
-            false => 0,
-        };
-        self.cluster.ids().map(room).collect()
-    }
-
-    /// The question for the planner.
-    fn job(&self, id: StripeId) -> Option<Job> {
-        let is_frugal = self.trouble.get(&id).is_some_and(|trouble| trouble.is_frugal);
-        let first = self.lost.get(&id)?.first().copied();
-        self.job_for(id, first.filter(|_| is_frugal))
-    }
-
-    /// The question about only one of the lost chunks, or about all that go together.
-    fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
-        let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
-        let usable = |chunk: ChunkIndex| {
-            let (node, _) = stripe.copy(chunk)?;
-            (self.health.is_up(node) && !all_lost.contains(&chunk)).then_some((chunk, node))
-        };
-        let survivors: Vec<(ChunkIndex, NodeId)> = stripe.indices().filter_map(usable).collect();
-        let lost = match only {
-            Some(chunk) => vec![chunk],
-            None => self.lost_together(stripe, all_lost, &survivors),
-        };
-        let is_idle = |chunk: &ChunkIndex| {
-            !all_lost.contains(chunk) && survivors.iter().all(|(survivor, _)| survivor != chunk)
-        };
-        let idle = stripe.indices().filter(is_idle).filter_map(|chunk| stripe.copy(chunk));
-        let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
-        let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
-        let homes = stripe.indices().filter(|chunk| !is_target(chunk));
-        let trouble = self.trouble.get(&id);
-        Some(Job {
-            stripe: id,
-            code: stripe.code,
-            chunk_bytes: stripe.chunk_bytes,
-            survivors,
-            idle,
-            excluded: homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect(),
-            avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
-            lost,
-        })
-    }
-
-    /// Which of a stripe's lost chunks are rebuilt in one go: all that can be, so that the
-    /// survivors are read once, if enough nodes that the stripe does not touch can keep them.
-    /// Otherwise the first, which may return to where it was: a node keeps its place in the stripe
-    /// until its chunk has another, so several chunks could stand in each other's way.
-    fn lost_together(
-        &self,
-        stripe: &Stripe,
-        lost: &BTreeSet<ChunkIndex>,
-        survivors: &[(ChunkIndex, NodeId)],
-    ) -> Vec<ChunkIndex> {
-        let mut lost: Vec<ChunkIndex> = lost.iter().copied().collect();
-        if lost.len() == 1 {
-            return lost;
+    /// Ends the running repair of a stripe, unless a location is being changed: the answer decides.
+    pub(super) fn end_repair_of(&mut self, stripe: StripeId) {
+        if let Some((id, attempt)) = self.ledger.repair_of(stripe)
+            && !attempt.is_committing()
+            && let Some(stopped) = self.ledger.stop(id, Stop::Whole)
+        {
+            self.cancel(&stopped);
         }
-        let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
-        let can_repair = |lost: &[ChunkIndex]| stripe.code.helpers_for(lost, &known).is_ok();
-        if !can_repair(&lost) && lost.iter().any(|&chunk| can_repair(&[chunk])) {
-            // Local groups repair what the rest of the stripe cannot.
-            lost.retain(|&chunk| can_repair(&[chunk]));
-        }
-        let has_room = |node: &NodeId| {
-            let free_bytes = self.health.get(*node).free_bytes;
-            self.health.is_up(*node) && free_bytes > stripe.chunk_bytes
-        };
-        let is_free = |node: &NodeId| has_room(node) && stripe.chunk_on(*node).is_none();
-        let abilities = self.health.abilities();
-        let together = abilities.combined
-            && abilities.finished
-            && self.cluster.ids().filter(is_free).nth(lost.len() - 1).is_some();
-        if !together {
-            lost.truncate(1);
-        }
-        lost
-    }
-
-    fn refused(&mut self, now: Time, job: &Job, why: PlanError) {
-        let stripe = self.stripes.get(job.stripe).expect("it was queued");
-        let left = self.chunks_left(stripe);
-        let from_left = |&lost: &ChunkIndex| stripe.code.helpers_for(&[lost], &left);
-        let why = if !why.is_beyond_repair() {
-            Blocked::Plan(why)
-        } else if self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
-            // Some holders are only silent: they may speak again, or be declared dead.
-            Blocked::Silent { needed: stripe.code.data_chunks(), up: job.survivors.len() }
-        } else {
-            Blocked::Plan(match why {
-                PlanError::NotEnoughChunks { needed, .. } => {
-                    PlanError::NotEnoughChunks { needed, available: left.len() }
-                }
-                other => other,
-            })
-        };
-        self.hold_back(now, job.stripe, why);
-    }
-
-    /// Puts a stripe to sleep until something changes, or for the longest wait, and says why.
-    fn hold_back(&mut self, now: Time, id: StripeId, why: Blocked) {
-        self.enqueue(id, Some(now + self.config.timers.retry_max));
-        self.block(id, why);
-    }
-
-    /// Chunks that are not known to be lost, on nodes up or silent.
-    fn chunks_left(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
-        let lost = &self.lost[&stripe.id];
-        stripe.indices().filter(|chunk| !lost.contains(chunk)).collect()
     }
 }

@@ -1,0 +1,510 @@
+//! The ledger of repairs: what waits, what runs, what memory is reserved, what load is charged.
+//!
+//! Place: ... plan -> [wait -> admit -> dispatch -> slices flow -> chunk durable -> commit location]
+//! -> stripe healthy.
+//! Several accounts are kept of the same repairs, so each transition is one method here that
+//! changes all of them; nothing else does:
+//!
+//! | transition    | waiting | running | memory | load     | schedule is told |
+//! |---------------|---------|---------|--------|----------|------------------|
+//! | `wait`        | +       |         |        | +        |                  |
+//! | `unplan`      | -       |         |        | -        |                  |
+//! | `start`       | -       | +       | +      |          | started          |
+//! | `supersede`   |         | + and - | + and -| + and -  | started, ended   |
+//! | `adopt`       | -       | + and - | -      | -        | ended            |
+//! | `chunk_done`  |         |         | - with the last chunk |  | ended with the last chunk |
+//! | `settle`      |         | - with the last chunk | | - with the last chunk |  |
+//! | `stop`        |         | -       | -      | -        | ended            |
+//!
+//! Memory is reserved while slices flow; load is charged from the plan to the last commit.
+//! Invariants: a stripe waits or runs, once; memory and load are those of what waits and runs,
+//! exactly. Does not know health, copies or why a repair ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::attempt::{Adopt, Attempt, Pending, Rebuild, State};
+use crate::budget::{Budget, Fit, NoRoom};
+use crate::cluster::{Cluster, Node};
+use crate::event::{Commit, Timers};
+use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
+use crate::message::Task;
+use crate::plan::Plan;
+use crate::plan::load::Load;
+use crate::policy::Schedule;
+use crate::schedule::{Order, Sample, Scheduler, Waiting, Work, World};
+use crate::stripe::Stripe;
+use crate::time::Time;
+
+/// Writing a finished chunk to disk may take this many times the stall limit.
+const PUBLISH_PATIENCE: u64 = 8;
+
+/// What schedules may look at beside the ledger.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    pub now: Time,
+    /// How many nodes can be used.
+    pub nodes: usize,
+    /// How many stripes are ready to be planned.
+    pub ready: usize,
+    pub sample: Option<Sample>,
+}
+
+/// A repair, or its flow, was ended.
+#[derive(Clone, Debug)]
+pub(super) struct Stopped {
+    pub repair: RepairId,
+    pub stripe: StripeId,
+    /// Everyone in its plan.
+    pub participants: Vec<NodeId>,
+    /// Those who worked on it, to be told that it is over.
+    pub workers: Vec<NodeId>,
+}
+
+/// How much of a repair ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// What flows. Chunks that are durable keep the repair until their locations are settled.
+    Flow,
+    /// All of it.
+    Whole,
+}
+
+/// What a look at everything that runs found.
+#[derive(Debug, Default)]
+pub(super) struct Overdue {
+    /// Repairs that stand still.
+    pub stalled: Vec<RepairId>,
+    /// Commits to ask for again.
+    pub unanswered: Vec<Commit>,
+}
+
+/// What waits and what runs.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    cluster: Cluster,
+    epoch: u32,
+    next_sequence: u32,
+    running: BTreeMap<RepairId, Attempt>,
+    repairing: BTreeMap<StripeId, RepairId>,
+    /// Plans that wait for admission.
+    waiting: Waiting,
+    budget: Budget,
+    load: Load,
+    schedule: Scheduler,
+    /// Whether something happened after which a plan might fit, or be wanted, that did not before.
+    may_admit: bool,
+}
+
+/// The world as a schedule sees it; of the ledger only what the schedule itself is not in.
+fn world<'a>(
+    scene: Scene,
+    cluster: &'a Cluster,
+    waiting: &'a Waiting,
+    attempts: usize,
+) -> World<'a> {
+    let Scene { now, nodes, ready, sample } = scene;
+    World { now, cluster, nodes, ready, attempts, sample, waiting }
+}
+
+impl Ledger {
+    /// An empty one.
+    pub fn new(epoch: u32, schedule: Schedule, cluster: Cluster) -> Ledger {
+        Ledger {
+            load: Load::new(&cluster),
+            cluster,
+            epoch,
+            next_sequence: 0,
+            running: BTreeMap::new(),
+            repairing: BTreeMap::new(),
+            waiting: Waiting::default(),
+            budget: Budget::default(),
+            schedule: Scheduler::new(schedule),
+            may_admit: true,
+        }
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What waits and runs, all of it.
+    pub fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// What waits, and what running repairs have left, as last heard.
+    pub fn load_left(&self) -> Load {
+        let mut load = self.load.clone();
+        for rebuild in self.running.values().filter_map(Attempt::rebuild) {
+            let (work, come) = (&rebuild.work, rebuild.bytes_come());
+            if come > 0 {
+                let part = come as f64 / work.plan.range.bytes().max(1) as f64;
+                load.subtract_part(&self.cluster, &work.plan, &work.job.facts(), part);
+            }
+        }
+        load
+    }
+
+    /// The id of the next repair.
+    pub fn next_id(&self) -> RepairId {
+        RepairId::new(self.epoch, self.next_sequence)
+    }
+
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    pub fn running(&self) -> impl Iterator<Item = (RepairId, &Attempt)> {
+        self.running.iter().map(|(id, attempt)| (*id, attempt))
+    }
+
+    pub fn has_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    pub fn get(&self, repair: RepairId) -> Option<&Attempt> {
+        self.running.get(&repair)
+    }
+
+    /// The running repair of a stripe.
+    pub fn repair_of(&self, stripe: StripeId) -> Option<(RepairId, &Attempt)> {
+        let id = self.repairing.get(&stripe)?;
+        Some((*id, &self.running[id]))
+    }
+
+    /// Whether the stripe is being repaired, or has a plan that waits.
+    pub fn has(&self, stripe: StripeId) -> bool {
+        self.repairing.contains_key(&stripe) || self.waiting.get(stripe).is_some()
+    }
+}
+
+/// What happens to nodes.
+impl Ledger {
+    /// The agent's slice memory.
+    pub fn set_pool(&mut self, node: NodeId, bytes: u64) {
+        self.budget.set_pool(node, bytes);
+        self.may_admit = true;
+    }
+
+    /// The number of a rack of this name.
+    pub fn rack(&mut self, name: &str) -> RackId {
+        self.cluster.rack(name)
+    }
+
+    /// A node that is new, or has other rates, or is in another rack than before. A load is taken
+    /// off as it was put on, so when a node moves all that is charged is charged again.
+    pub fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
+        let Some(known) = self.cluster.nodes.get_mut(id.index()) else {
+            assert_eq!(id.index(), self.cluster.nodes.len(), "node ids are given in order");
+            self.cluster.nodes.push(node);
+            let load = std::mem::replace(&mut self.load, Load::new(&self.cluster));
+            return self.load.add_load(&load);
+        };
+        let has_moved = known.rack != node.rack;
+        *known = node;
+        if has_moved {
+            self.load = self.charged();
+        } else {
+            self.schedule.rates_changed(now, &self.cluster);
+        }
+    }
+
+    /// The load of everything that waits and runs, counted anew.
+    fn charged(&self) -> Load {
+        let running = self.running.values().filter_map(Attempt::rebuild);
+        let works = running.map(|rebuild| &*rebuild.work).chain(self.waiting.iter());
+        Load::of(&self.cluster, works.map(|work| (&work.plan, work.job.facts())))
+    }
+}
+
+/// What waits.
+impl Ledger {
+    /// How many stripes may be planned now.
+    pub fn quota(&mut self, scene: Scene) -> usize {
+        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
+        self.schedule.quota(world)
+    }
+
+    /// The cluster as the planner is to see it, where that differs from what is told.
+    pub fn believed(&self) -> Option<Cluster> {
+        self.schedule.believed(&self.cluster)
+    }
+
+    /// Plans that were just made wait, as the schedule arranges them; it may drop some, which are
+    /// to be planned again later. Returns those that wait.
+    pub fn wait(&mut self, scene: Scene, made: Vec<Work>) -> Vec<StripeId> {
+        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
+        let kept = self.schedule.arrange(world, made);
+        let stripes = kept.iter().map(|work| work.plan.stripe).collect();
+        for work in kept {
+            self.load.add(&self.cluster, &work.plan, &work.job.facts());
+            self.waiting.push(work);
+        }
+        self.may_admit = true;
+        stripes
+    }
+
+    /// Forgets the plan of a stripe. Returns whether there was one.
+    pub fn unplan(&mut self, stripe: StripeId) -> bool {
+        let Some(work) = self.waiting.remove(stripe) else { return false };
+        self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+        true
+    }
+
+    /// Whether plans are to be admitted; asked once for each reason.
+    pub fn take_may_admit(&mut self) -> bool {
+        std::mem::take(&mut self.may_admit)
+    }
+
+    /// There is a reason to admit plans.
+    pub fn let_admit(&mut self) {
+        self.may_admit = true;
+    }
+
+    /// The plan to start next, other than those that were `passed` over just now for want of room.
+    pub fn next(&mut self, scene: Scene, passed: &[StripeId]) -> Option<StripeId> {
+        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
+        self.schedule.next(world, passed)
+    }
+}
+
+/// What runs.
+impl Ledger {
+    /// Starts the plan that waits for `stripe`, if its memory can be had.
+    pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NoRoom> {
+        let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
+        let alignment = work.job.code.alignment() as u32;
+        let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
+        let work = self.waiting.remove(stripe.id).expect("looked up above");
+        let rebuild = Rebuild::new(scene.now, Arc::new(work));
+        Ok(self.enter(scene, rebuild, stripe, fit))
+    }
+
+    /// Puts another plan in the place of a repair of which no chunk is durable yet, for what that
+    /// has left; where there is no memory for it everything stays as it is.
+    pub fn supersede(
+        &mut self,
+        scene: Scene,
+        old: RepairId,
+        plan: Plan,
+        stripe: &Stripe,
+    ) -> Option<(Task, Stopped)> {
+        let before = self.running.get(&old)?.rebuild().filter(|old| old.is_all_flowing())?;
+        let job = before.work.job.clone();
+        let alignment = job.code.alignment() as u32;
+        let fit = self.budget.admit(self.next_id(), &plan, alignment).ok()?;
+        let since = before.since;
+        let stopped = self.close(old);
+        self.load.add(&self.cluster, &plan, &job.facts());
+        let continues = (plan.range.from > 0).then_some(old);
+        let rebuild = Rebuild::new(scene.now, Arc::new(Work::new(job, plan)));
+        let task = self.enter(scene, Rebuild { since, ..rebuild }, stripe, fit);
+        Some((Task { continues, ..task }, stopped))
+    }
+
+    /// Enters a repair whose memory is reserved and whose load is charged.
+    fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe, fit: Fit) -> Task {
+        let (repair, work) = (self.take_id(), rebuild.work.clone());
+        self.repairing.insert(stripe.id, repair);
+        self.running.insert(repair, Attempt::Rebuild(rebuild));
+        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
+        self.schedule.started(world, repair, work.clone(), fit.slice_bytes);
+        Task {
+            repair,
+            stripe: stripe.clone(),
+            plan: work.plan.clone(),
+            slice_bytes: fit.slice_bytes,
+            window: fit.window,
+            gated: self.schedule.is_gated(),
+            continues: None,
+        }
+    }
+
+    /// Makes a copy that was found the location of its chunk, in the place of whatever waits or
+    /// runs for its stripe; no commit of that may be pending.
+    pub fn adopt(
+        &mut self,
+        now: Time,
+        stripe: &Stripe,
+        node: NodeId,
+        copy: ChunkCopy,
+    ) -> (Commit, Option<Stopped>) {
+        let running = self.repair_of(stripe.id).map(|(id, _)| id);
+        let stopped = running.map(|id| self.close(id));
+        self.unplan(stripe.id);
+        let repair = self.take_id();
+        let commit = Commit { repair, copy, node, generation: stripe.generation };
+        let pending = Pending { commit, asked_at: now };
+        let adopt = Adopt { pending, bytes: stripe.chunk_bytes, since: now };
+        self.repairing.insert(stripe.id, repair);
+        self.running.insert(repair, Attempt::Adopt(adopt));
+        (commit, stopped)
+    }
+
+    /// A destination has made its chunk durable. Returns whether the repair was to make this copy.
+    pub fn chunk_done(&mut self, repair: RepairId, node: NodeId, copy: ChunkCopy) -> bool {
+        let Some(Attempt::Rebuild(rebuild)) = self.running.get_mut(&repair) else { return false };
+        if rebuild.work.plan.stripe != copy.stripe {
+            return false;
+        }
+        let mut goals = rebuild.goals.iter_mut();
+        let goal = goals.find(|goal| (goal.destination, goal.chunk) == (node, copy.chunk));
+        let Some(goal) = goal else { return false };
+        if goal.state == State::Flowing {
+            goal.state = State::Stored(copy);
+            goal.bytes_done = rebuild.work.job.chunk_bytes;
+            if !rebuild.is_flowing() {
+                self.flow_ended(repair);
+            }
+        }
+        true
+    }
+
+    /// Asks for the location of the next durable chunk, unless one is being asked for.
+    pub fn commit_next(
+        &mut self,
+        now: Time,
+        repair: RepairId,
+        generation: Generation,
+    ) -> Option<Commit> {
+        let goal = self.running.get_mut(&repair)?.rebuild_mut()?.next_stored()?;
+        let State::Stored(copy) = goal.state else { return None };
+        let commit = Commit { repair, copy, node: goal.destination, generation };
+        goal.state = State::Committing(Pending { commit, asked_at: now });
+        Some(commit)
+    }
+
+    /// The pending commit was answered: its chunk is done with, and its repair if it was the last.
+    pub fn settle(&mut self, repair: RepairId) -> Option<Commit> {
+        let attempt = self.running.get_mut(&repair)?;
+        let commit = attempt.commit()?;
+        let is_last = match attempt {
+            Attempt::Rebuild(rebuild) => {
+                rebuild.goals.retain(|goal| goal.chunk != commit.copy.chunk);
+                rebuild.goals.is_empty()
+            }
+            Attempt::Adopt(_) => true,
+        };
+        if is_last {
+            self.close(repair);
+        }
+        Some(commit)
+    }
+
+    /// Ends a repair, or what flows of it.
+    pub fn stop(&mut self, repair: RepairId, what: Stop) -> Option<Stopped> {
+        let attempt = self.running.get_mut(&repair)?;
+        let before = stopped(repair, attempt);
+        match attempt {
+            Attempt::Rebuild(rebuild) if what == Stop::Flow && !rebuild.is_all_flowing() => {
+                rebuild.goals.retain(|goal| goal.state != State::Flowing);
+                self.flow_ended(repair);
+            }
+            Attempt::Rebuild(_) | Attempt::Adopt(_) => drop(self.close(repair)),
+        }
+        Some(before)
+    }
+
+    /// Takes a repair out.
+    fn close(&mut self, repair: RepairId) -> Stopped {
+        let attempt = self.running.remove(&repair).expect("only running repairs are closed");
+        let stripe = attempt.stripe();
+        self.repairing.remove(&stripe);
+        if let Attempt::Rebuild(Rebuild { work, .. }) = &attempt {
+            self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
+        }
+        self.flow_ended(repair);
+        stopped(repair, &attempt)
+    }
+
+    /// No agent moves anything for the repair any more, if any did.
+    fn flow_ended(&mut self, repair: RepairId) {
+        self.budget.release(repair);
+        self.schedule.ended(repair);
+        self.may_admit = true;
+    }
+
+    fn take_id(&mut self) -> RepairId {
+        let id = self.next_id();
+        self.next_sequence += 1;
+        id
+    }
+}
+
+/// How what runs gets on.
+impl Ledger {
+    /// A participant has told how far it is. Returns whether the repair runs.
+    pub fn heard(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
+        let Some(attempt) = self.running.get_mut(&repair) else { return false };
+        if let Attempt::Rebuild(rebuild) = attempt
+            && rebuild.hear(node, bytes_done)
+        {
+            rebuild.progressed_at = now;
+            self.schedule.moved(now, repair, rebuild.bytes_come());
+        }
+        true
+    }
+
+    /// All of an edge of a gated repair is kept at its parent.
+    pub fn arrived(&mut self, now: Time, repair: RepairId, lane: u16, edge: (NodeId, NodeId)) {
+        if self.schedule.arrived(now, repair, lane, edge) {
+            self.progressed(now, repair);
+        }
+    }
+
+    /// Something of a repair moves, or is let move from now on. Returns its attempt, if it runs.
+    pub fn progressed(&mut self, now: Time, repair: RepairId) -> Option<&Rebuild> {
+        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
+        rebuild.progressed_at = now;
+        Some(rebuild)
+    }
+
+    /// What was released to `node` and has not arrived.
+    pub fn released_to(&self, node: NodeId) -> Vec<Order> {
+        self.schedule.released_to(node)
+    }
+
+    /// What running repairs are to do otherwise from now on.
+    pub fn orders(&mut self, scene: Scene) -> Vec<Order> {
+        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
+        self.schedule.orders(world)
+    }
+
+    /// When the schedule wants to be asked although nothing has happened.
+    pub fn schedule_deadline(&self, ready: usize) -> Option<Time> {
+        self.schedule.next_deadline(&self.waiting, ready)
+    }
+
+    /// Repairs that stand still, and commits that nobody answered, which count as asked again.
+    pub fn overdue(&mut self, now: Time, timers: &Timers) -> Overdue {
+        let mut overdue = Overdue::default();
+        for (id, attempt) in &mut self.running {
+            if let Attempt::Rebuild(rebuild) = attempt {
+                let patience = if rebuild.is_publishing() { PUBLISH_PATIENCE } else { 1 };
+                let limit = timers.stall_after.times(patience);
+                let is_still = now.since(rebuild.progressed_at) > limit;
+                if is_still && rebuild.is_flowing() && !self.schedule.is_resting(*id) {
+                    overdue.stalled.push(*id);
+                }
+            }
+            if let Some(pending) = attempt.pending_mut()
+                && now.since(pending.asked_at) >= timers.commit_retry
+            {
+                pending.asked_at = now;
+                overdue.unanswered.push(pending.commit);
+            }
+        }
+        overdue
+    }
+}
+
+fn stopped(repair: RepairId, attempt: &Attempt) -> Stopped {
+    let rebuild = attempt.rebuild();
+    Stopped {
+        repair,
+        stripe: attempt.stripe(),
+        participants: rebuild.map(|rebuild| rebuild.work.plan.participants()).unwrap_or_default(),
+        workers: rebuild.map(Rebuild::workers).unwrap_or_default(),
+    }
+}

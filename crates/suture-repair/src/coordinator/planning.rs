@@ -1,0 +1,278 @@
+//! Asks the planner: what is to be rebuilt from what, and what that leaves unanswered.
+//!
+//! Place: ... stripes affected -> [queue -> plan] -> admit -> dispatch -> ...
+//! Stripes are planned together so that their loads balance. The planner is asked only for what
+//! every usable agent says that it can execute.
+
+use std::collections::BTreeSet;
+
+use super::Coordinator;
+use crate::event::{Blocked, Report};
+use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::plan::Plan;
+use crate::plan::load::Load;
+use crate::planner::{self, Job, PlanError, View};
+use crate::policy::{self, Balance, Policy, Schedule, Shape};
+use crate::schedule::Work;
+use crate::stripe::Stripe;
+use crate::time::Time;
+
+/// Stripes planned at a time: enough to balance thousands of nodes, few enough to stay quick.
+const BATCH_MAX: usize = 8192;
+
+/// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
+/// time and one lane, which every code allows.
+const FRUGAL: Policy =
+    Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
+
+/// What an operator may learn before anything is done.
+#[derive(Clone, Debug, Default)]
+pub struct Preview {
+    /// What would be dispatched.
+    pub plans: Vec<Plan>,
+    /// What cannot be repaired, and why.
+    pub refused: Vec<(StripeId, PlanError)>,
+    /// What the fullest link or disk would need, in seconds.
+    pub max_load_seconds: f64,
+}
+
+impl Coordinator {
+    /// What would be done about everything that is lost now, without doing it.
+    pub fn preview(&self) -> Preview {
+        let waiting = self.lost.keys().filter(|id| self.ledger.repair_of(**id).is_none());
+        let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
+        let (room, load, cluster) = (self.room(), self.ledger.load(), self.ledger.cluster());
+        let view = self.view(&room, load);
+        let batch = planner::plan(self.config.policy, &jobs, &view, self.seed());
+        let mut total = load.clone();
+        for plan in &batch.plans {
+            let job = jobs.iter().find(|job| job.stripe == plan.stripe).expect("planned a job");
+            total.add(cluster, plan, &job.facts());
+        }
+        Preview {
+            plans: batch.plans,
+            refused: batch.refused.into_iter().map(|(i, why)| (jobs[i].stripe, why)).collect(),
+            max_load_seconds: total.max_seconds(cluster),
+        }
+    }
+
+    /// Plans as many of those that are ready as the schedule wants, most urgent first.
+    pub(super) fn plan_ready(&mut self, now: Time) {
+        if self.queue.ready_count() == 0 {
+            return;
+        }
+        let scene = self.scene(now);
+        let quota = self.ledger.quota(scene).min(BATCH_MAX);
+        if quota == 0 {
+            return;
+        }
+        let made = self.make_plans(now, quota);
+        if made.is_empty() {
+            return;
+        }
+        // Refusals have changed the queue.
+        let stripes = self.ledger.wait(self.scene(now), made);
+        for stripe in &stripes {
+            self.queue.take(*stripe);
+        }
+        let max_load_seconds = self.ledger.load().max_seconds(self.ledger.cluster());
+        self.report(Report::Planned { chunks: stripes.len(), max_load_seconds });
+    }
+
+    /// Plans the next `quota` stripes in one batch, and puts aside those that have no plan.
+    fn make_plans(&mut self, now: Time, quota: usize) -> Vec<Work> {
+        let jobs = self.next_jobs(quota);
+        let room = self.room();
+        let believed = self.ledger.believed();
+        let cluster = believed.as_ref().unwrap_or(self.ledger.cluster());
+        let left = self.ledger.load_left();
+        let view = View { cluster, ..self.view(&room, &left) };
+        let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
+        let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
+        let mut batches = Vec::new();
+        for (jobs, policy) in [(frugal, FRUGAL), (jobs, self.config.policy)] {
+            let batch = planner::plan(policy, &jobs, &view, self.seed());
+            batches.push((jobs, batch));
+        }
+        let mut made: Vec<Work> = Vec::new();
+        for (jobs, batch) in batches {
+            for (index, why) in batch.refused {
+                self.refused(now, &jobs[index], why);
+            }
+            let mut jobs = jobs.into_iter();
+            made.extend(batch.plans.into_iter().map(|plan| {
+                let job = jobs.find(|job| job.stripe == plan.stripe);
+                Work::new(job.expect("plans follow their jobs"), plan)
+            }));
+        }
+        made
+    }
+
+    /// The next questions for the planner, in the order of the queue; where nodes are repaired one
+    /// after the other, all about the same node.
+    fn next_jobs(&self, quota: usize) -> Vec<Job> {
+        let ready = self.queue.ready();
+        if self.config.policy.schedule.order() != policy::Order::Node {
+            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+        }
+        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
+        let under_way = waiting.chain(self.running());
+        let homes = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_homes(id));
+        let Some(turn) = homes.map(|(_, node)| node).min() else {
+            return ready.take(quota).filter_map(|id| self.job(id)).collect();
+        };
+        let jobs = ready.filter_map(|id| {
+            let (chunk, _) = self.lost_homes(id).find(|(_, node)| *node == turn)?;
+            self.job_for(id, Some(chunk))
+        });
+        jobs.take(quota).collect()
+    }
+
+    /// A stripe's lost chunks, and the nodes that keep them by the truth.
+    fn lost_homes(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
+        let lost = self.lost.get(&id).into_iter().flatten();
+        let stripe = self.stripes.get(id);
+        lost.filter_map(move |&chunk| Some((chunk, stripe?.copy(chunk)?.0)))
+    }
+
+    /// Forgets all plans that have not been dispatched; their stripes are ready again.
+    pub(super) fn unplan_all(&mut self) {
+        let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
+        let stripes: Vec<StripeId> = waiting.collect();
+        stripes.into_iter().for_each(|stripe| self.unplan(stripe));
+    }
+
+    /// Forgets the plan of one stripe.
+    pub(super) fn unplan(&mut self, stripe: StripeId) {
+        if self.ledger.unplan(stripe) {
+            self.enqueue(stripe, None);
+        }
+    }
+
+    /// One seed for each batch, so that the next attempt chooses otherwise.
+    fn seed(&self) -> u64 {
+        self.config.seed ^ self.ledger.next_id().0
+    }
+
+    fn view<'a>(&'a self, room: &'a [u64], load: &'a Load) -> View<'a> {
+        View { cluster: self.ledger.cluster(), room, load, abilities: self.health.abilities() }
+    }
+
+    /// What each node can take: what is free, less what running and planned repairs bring it.
+    fn room(&self) -> Vec<u64> {
+        let room = |id: NodeId| match self.health.is_up(id) {
+            true => {
+                let coming = self.ledger.load().node(id).disk_write_bytes;
+                self.health.get(id).free_bytes.saturating_sub(coming)
+            }
+            false => 0,
+        };
+        self.ledger.cluster().ids().map(room).collect()
+    }
+
+    /// The question for the planner.
+    fn job(&self, id: StripeId) -> Option<Job> {
+        let is_frugal = self.trouble.get(&id).is_some_and(|trouble| trouble.is_frugal);
+        let first = self.lost.get(&id)?.first().copied();
+        self.job_for(id, first.filter(|_| is_frugal))
+    }
+
+    /// The question about only one of the lost chunks, or about all that go together.
+    fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
+        let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
+        let usable = |chunk: ChunkIndex| {
+            let (node, _) = stripe.copy(chunk)?;
+            (self.health.is_up(node) && !all_lost.contains(&chunk)).then_some((chunk, node))
+        };
+        let survivors: Vec<(ChunkIndex, NodeId)> = stripe.indices().filter_map(usable).collect();
+        let lost = match only {
+            Some(chunk) => vec![chunk],
+            None => self.lost_together(stripe, all_lost, &survivors),
+        };
+        let is_idle = |chunk: &ChunkIndex| {
+            !all_lost.contains(chunk) && survivors.iter().all(|(survivor, _)| survivor != chunk)
+        };
+        let idle = stripe.indices().filter(is_idle).filter_map(|chunk| stripe.copy(chunk));
+        let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
+        let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
+        let homes = stripe.indices().filter(|chunk| !is_target(chunk));
+        let trouble = self.trouble.get(&id);
+        Some(Job {
+            stripe: id,
+            code: stripe.code,
+            chunk_bytes: stripe.chunk_bytes,
+            survivors,
+            idle,
+            excluded: homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect(),
+            avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
+            lost,
+        })
+    }
+
+    /// Which of a stripe's lost chunks are rebuilt in one go: all that can be, so that the
+    /// survivors are read once, if enough nodes that the stripe does not touch can keep them.
+    /// Otherwise the first, which may return to where it was: a node keeps its place in the stripe
+    /// until its chunk has another, so several chunks could stand in each other's way.
+    fn lost_together(
+        &self,
+        stripe: &Stripe,
+        lost: &BTreeSet<ChunkIndex>,
+        survivors: &[(ChunkIndex, NodeId)],
+    ) -> Vec<ChunkIndex> {
+        let mut lost: Vec<ChunkIndex> = lost.iter().copied().collect();
+        if lost.len() == 1 {
+            return lost;
+        }
+        let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
+        let can_repair = |lost: &[ChunkIndex]| stripe.code.helpers_for(lost, &known).is_ok();
+        if !can_repair(&lost) && lost.iter().any(|&chunk| can_repair(&[chunk])) {
+            // Local groups repair what the rest of the stripe cannot.
+            lost.retain(|&chunk| can_repair(&[chunk]));
+        }
+        let has_room = |node: &NodeId| {
+            let free_bytes = self.health.get(*node).free_bytes;
+            self.health.is_up(*node) && free_bytes > stripe.chunk_bytes
+        };
+        let is_free = |node: &NodeId| has_room(node) && stripe.chunk_on(*node).is_none();
+        let abilities = self.health.abilities();
+        let together = abilities.combined
+            && abilities.finished
+            && self.ledger.cluster().ids().filter(is_free).nth(lost.len() - 1).is_some();
+        if !together {
+            lost.truncate(1);
+        }
+        lost
+    }
+
+    fn refused(&mut self, now: Time, job: &Job, why: PlanError) {
+        let stripe = self.stripes.get(job.stripe).expect("it was queued");
+        let left = self.chunks_left(stripe);
+        let from_left = |&lost: &ChunkIndex| stripe.code.helpers_for(&[lost], &left);
+        let why = if !why.is_beyond_repair() {
+            Blocked::Plan(why)
+        } else if self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
+            // Some holders are only silent: they may speak again, or be declared dead.
+            Blocked::Silent { needed: stripe.code.data_chunks(), up: job.survivors.len() }
+        } else {
+            Blocked::Plan(match why {
+                PlanError::NotEnoughChunks { needed, .. } => {
+                    PlanError::NotEnoughChunks { needed, available: left.len() }
+                }
+                other => other,
+            })
+        };
+        self.hold_back(now, job.stripe, why);
+    }
+
+    /// Puts a stripe to sleep until something changes, or for the longest wait, and says why.
+    pub(super) fn hold_back(&mut self, now: Time, id: StripeId, why: Blocked) {
+        self.enqueue(id, Some(now + self.config.timers.retry_max));
+        self.block(id, why);
+    }
+
+    /// Chunks that are not known to be lost, on nodes up or silent.
+    fn chunks_left(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
+        let lost = &self.lost[&stripe.id];
+        stripe.indices().filter(|chunk| !lost.contains(chunk)).collect()
+    }
+}

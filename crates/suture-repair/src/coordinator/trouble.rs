@@ -1,0 +1,61 @@
+//! What went wrong with a stripe so far: whom its next attempt avoids, and how long it waits.
+//!
+//! Place: ... slices flow -> [an attempt fails -> queue] -> plan -> ...
+//! A stripe is never given up: whatever its trouble, it is tried again, ever more rarely.
+
+use std::collections::BTreeSet;
+
+use crate::event::{Blocked, Timers};
+use crate::id::NodeId;
+use crate::message::{Failure, Refusal};
+use crate::time::Span;
+
+/// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
+const ATTEMPTS_SHOWN: u32 = 5;
+
+/// After so many attempts all nodes that failed before get another chance.
+const AVOID_RESET: u32 = 4;
+
+/// What went wrong with a stripe since a chunk of it was last committed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trouble {
+    pub attempts: u32,
+    /// Nodes to be used only when nothing else will do.
+    pub avoid: BTreeSet<NodeId>,
+    /// The usual plan takes more memory than some agent has.
+    pub is_frugal: bool,
+    pub blocked: Option<Blocked>,
+}
+
+impl Trouble {
+    /// An attempt of these participants failed, by the word of `node` if it was anyone's.
+    pub fn failed(&mut self, node: Option<NodeId>, why: &Failure, participants: &[NodeId]) {
+        self.attempts += 1;
+        if self.attempts.is_multiple_of(AVOID_RESET) {
+            self.avoid.clear();
+        }
+        match why {
+            Failure::PeerLost(peer) => self.avoid.extend([*peer]),
+            // Bytes changed unnoticed by checksums, at any of them: try other helpers.
+            Failure::ProofFailed { .. } => self.avoid.extend(participants),
+            _ if is_no_fault(why) => {}
+            _ => self.avoid.extend(node),
+        }
+        if self.attempts >= ATTEMPTS_SHOWN {
+            self.blocked = Some(Blocked::Failing { attempts: self.attempts, why: why.clone() });
+        }
+    }
+
+    /// How long the next attempt waits after one that failed like this; `None`: not at all.
+    pub fn wait(&self, why: &Failure, timers: &Timers) -> Option<Span> {
+        let doublings = self.attempts.saturating_sub(1).min(16);
+        let wait = timers.retry_first.times(1 << doublings).min(timers.retry_max);
+        (!is_no_fault(why)).then_some(wait)
+    }
+}
+
+/// Whether an attempt failed by no fault of its nodes: its source is lost, or the attempt that it
+/// was to continue had ended before.
+fn is_no_fault(why: &Failure) -> bool {
+    matches!(why, Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue))
+}
