@@ -8,6 +8,7 @@ pub mod decode;
 pub mod demo;
 pub mod durability;
 pub mod encode;
+mod evaluate;
 pub mod get;
 pub mod ls;
 pub mod node;

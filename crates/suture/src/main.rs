@@ -11,11 +11,13 @@ mod calibrate;
 mod cmd;
 mod daemon;
 mod demo;
+mod executable;
 mod input;
 mod moment;
 mod outcome;
 mod output;
 mod progress;
+mod status;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]

@@ -14,7 +14,7 @@ use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;
 
-use crate::cmd::status;
+use crate::status;
 use crate::demo::processes::{Link, Processes};
 use crate::demo::run::{self, Scenario};
 

@@ -108,7 +108,7 @@ mod tests {
     use suture_repair::policy::Policy;
 
     use super::*;
-    use crate::cmd::codes;
+    use crate::executable;
 
     #[test]
     fn every_scenario_can_be_run_and_has_a_name_of_its_own() {
@@ -118,7 +118,7 @@ mod tests {
             let code: Code = scenario.code.parse().unwrap();
             let policy: Policy = scenario.policy.parse().unwrap();
             assert_eq!(policy.runnable().map_err(|fault| fault.to_string()), Ok(()));
-            assert_eq!(codes::refusal(policy, &code), None, "{}", scenario.name);
+            assert_eq!(executable::refusal(policy, &code), None, "{}", scenario.name);
             assert!(scenario.agents > code.chunk_count() + scenario.failures - 1);
             assert!(scenario.failures <= code.loss_tolerance());
             assert!(CHUNK_BYTES.is_multiple_of(code.alignment() as u64));

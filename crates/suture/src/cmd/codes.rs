@@ -6,14 +6,10 @@
 use anyhow::Result;
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError};
-use suture_drivers::agent::ABILITIES;
 use suture_edge::error::bad_input;
-use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::id::{NodeId, RackId, StripeId};
-use suture_repair::plan::load::Load;
-use suture_repair::planner::{Job, PlanError, View, plan};
 use suture_repair::policy::Policy;
 
+use crate::executable::refusal;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 
@@ -232,35 +228,4 @@ impl Volume {
 fn service(name: &str, policy: Policy, code: &Code) -> Service {
     let reason = refusal(policy, code).map(|error| error.to_string());
     Service { policy: name.to_string(), served: reason.is_none(), reason }
-}
-
-/// Asks the planner to repair each chunk of a stripe with that policy; why it will not, if so.
-pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
-    // One node more than chunks: the one that takes the rebuilt chunk. In two racks: whether a
-    // cluster has racks says nothing of the code.
-    let mut cluster = Cluster::uniform(code.chunk_count() + 1, Rate(1.0));
-    cluster.racks = vec!["left".to_string(), "right".to_string()];
-    for (index, node) in cluster.nodes.iter_mut().enumerate() {
-        node.rack = Some(RackId(index as u32 % 2));
-    }
-    let room = vec![u64::MAX; cluster.nodes.len()];
-    let idle = Load::new(&cluster);
-    let view = View { cluster: &cluster, room: &room, load: &idle, abilities: ABILITIES };
-    let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
-    let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
-    refused.map(|(_, error)| error)
-}
-
-fn job(code: &Code, lost: ChunkIndex) -> Job {
-    let home = |chunk: ChunkIndex| (chunk, NodeId(chunk.0.into()));
-    Job {
-        stripe: StripeId(lost.0.into()),
-        code: *code,
-        chunk_bytes: code.alignment() as u64,
-        lost: vec![lost],
-        survivors: code.chunks().filter(|chunk| *chunk != lost).map(home).collect(),
-        idle: Vec::new(),
-        excluded: vec![home(lost).1],
-        avoid: Vec::new(),
-    }
 }

@@ -12,7 +12,7 @@ use suture_edge::units::{
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
-use crate::cmd::codes;
+use crate::executable;
 use crate::demo::processes::{Link, Processes, Setting};
 use crate::demo::run::{self, Measured, Scenario};
 use crate::demo::{source, stage};
@@ -126,7 +126,7 @@ fn check(args: &Args) -> Result<()> {
     }
     args.policy.runnable().map_err(bad_input)?;
     // Otherwise the repair would wait for ever for another policy.
-    codes::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))
+    executable::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))
 }
 
 /// Runs the scenario, and again with conventional repair.

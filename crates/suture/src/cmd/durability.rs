@@ -20,6 +20,7 @@ use suture_sim::durability::placement::Placement;
 use suture_sim::durability::{Effort, Estimate, Method, Model, Repairs, YEAR_SECONDS, estimate};
 
 use self::repairs::Repaired;
+use super::evaluate::{Answer, Comparison, policies};
 use crate::input::{ClusterArgs, Input};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
@@ -110,7 +111,7 @@ struct Question {
 }
 
 /// One policy's answer.
-struct Evaluation {
+struct Prospect {
     /// `None` when the repair time was given.
     policy: Option<Policy>,
     repaired: Repaired,
@@ -120,9 +121,6 @@ struct Evaluation {
     /// The estimate with the chain's repairs; only where its other assumptions hold.
     as_chain: Option<Estimate>,
 }
-
-/// Why a policy cannot serve the input.
-struct Refusal(String);
 
 pub fn run(args: Args) -> Result<Outcome> {
     let mut question = Question::read(&args)?;
@@ -134,12 +132,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(seconds) => Ok(Repaired::given(seconds)),
         None => repairs::simulate_all(&mut question, args.policy),
     };
-    let repaired = repaired.map_err(|Refusal(reason)| {
-        bad_input(format!(
-            "--policy {}: {reason}; --compare shows which policies serve this input",
-            args.policy
-        ))
-    })?;
+    let repaired = repaired.map_err(|refusal| refusal.of_asked(args.policy))?;
     let evaluation = question.evaluate(policy, repaired);
     match args.format {
         Format::Text => text::print(&question, &evaluation)?,
@@ -149,17 +142,18 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn compare(mut question: Question, asked: Policy, format: Format) -> Result<Outcome> {
-    let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
-    let is_preset = presets.contains(&asked);
-    let mut results: Vec<(Policy, Result<Evaluation, Refusal>)> = Vec::new();
-    for policy in presets.into_iter().chain((!is_preset).then_some(asked)) {
+    let mut answers: Vec<Answer<Prospect>> = Vec::new();
+    for policy in policies([asked]) {
         let repaired = repairs::simulate_all(&mut question, policy);
         let result = repaired.map(|repaired| question.evaluate(Some(policy), repaired));
-        results.push((policy, result));
+        answers.push(Answer { policy, result });
     }
     match format {
-        Format::Text => text::print_comparison(&question, &results)?,
-        Format::Json => print_json(&report::comparison(&question, &results))?,
+        Format::Text => text::print_comparison(&question, &answers)?,
+        Format::Json => {
+            let document = |prospect: &Prospect| report::document(&question, prospect);
+            print_json(&Comparison::new(report::COMPARE_FORMAT, &answers, document))?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -209,7 +203,7 @@ impl Question {
         })
     }
 
-    fn evaluate(&self, policy: Option<Policy>, repaired: Repaired) -> Evaluation {
+    fn evaluate(&self, policy: Option<Policy>, repaired: Repaired) -> Prospect {
         let input = &self.input;
         let (code, nodes) = (input.code, input.cluster.nodes.len());
         let model = Model {
@@ -240,7 +234,7 @@ impl Question {
         let is_a_chain = self.lifetime.is_exponential() && self.racks.is_empty();
         let by_node = Model { repairs: Repairs::ByNode, ..model };
         let as_chain = is_a_chain.then(|| estimate_of(&by_node));
-        Evaluation { policy, repaired, equation_2, estimate, chain, as_chain }
+        Prospect { policy, repaired, equation_2, estimate, chain, as_chain }
     }
 }
 

@@ -5,10 +5,10 @@ use serde_json::json;
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::proto;
 
-use super::status;
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
+use crate::status;
 use crate::output::{Format, print_json};
 
 /// List nodes, declare one failed, or take it back.

@@ -3,28 +3,25 @@
 //! Place: `failure -> stripes -> queue -> [plan] -> ...`; nothing is moved. The plans are those that
 //! the coordinator would make, and the bound beside them says how much better any plan could be.
 
-pub(super) mod text;
+mod text;
 
 use std::io::Write;
 
 use anyhow::Result;
-use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
-use suture_edge::error::bad_input;
 use suture_repair::bound::{bound_seconds, own_bound_seconds};
 use suture_repair::id::StripeId;
 use suture_repair::plan::Plan;
 use suture_repair::plan::json::{Document, FORMAT, load_rows, plan_json};
 use suture_repair::plan::load::Load;
-use suture_repair::planner::{Abilities, Batch, Job, PlanError, View, plan};
+use suture_repair::planner::{Abilities, Batch, Job, View, plan};
 use suture_repair::policy::Policy;
 
+use super::evaluate::{
+    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, is_of_the_policy, outcome, policies, served, worst,
+};
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
-
-/// The `format` of a comparison.
-pub(super) const COMPARE_FORMAT: &str = "suture-compare-1";
 
 /// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
 /// far that is from the best possible.
@@ -47,7 +44,7 @@ pub struct Args {
 }
 
 /// One policy's answer to the input.
-struct Evaluation {
+struct Planned {
     policy: Policy,
     batch: Batch,
     load: Load,
@@ -60,23 +57,6 @@ struct Evaluation {
     unrepairable: Vec<(StripeId, String)>,
 }
 
-/// Why a policy cannot serve the input at all.
-struct Refusal(String);
-
-/// The output of `--compare`.
-#[derive(Serialize)]
-struct Comparison {
-    format: &'static str,
-    results: Vec<Compared>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Compared {
-    Served(Box<Document>),
-    Refused { policy: String, refused: String },
-}
-
 pub fn run(args: Args) -> Result<Outcome> {
     let input = Input::read(&args.input)?;
     let started_ns = cpu_ns();
@@ -86,12 +66,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         return compare(&input, &damage, args.policy, damage_ns, args.format);
     }
     let evaluation = evaluate(args.policy, &input, &damage, damage_ns);
-    let evaluation = evaluation.map_err(|Refusal(reason)| {
-        bad_input(format!(
-            "--policy {}: {reason}; --compare shows which policies serve this input",
-            args.policy
-        ))
-    })?;
+    let evaluation = evaluation.map_err(|refusal| refusal.of_asked(args.policy))?;
     match args.format {
         Format::Text => text::print(&input, &damage, &evaluation)?,
         Format::Json if args.no_plans => print_json(&document(&input, &damage, &evaluation))?,
@@ -107,29 +82,16 @@ fn compare(
     damage_ns: u64,
     format: Format,
 ) -> Result<Outcome> {
-    let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
-    let is_preset = presets.contains(&asked);
-    let policies = presets.into_iter().chain((!is_preset).then_some(asked));
-    let results: Vec<(Policy, Result<Evaluation, Refusal>)> =
-        policies.map(|policy| (policy, evaluate(policy, input, damage, damage_ns))).collect();
-    let served = results.iter().filter_map(|(_, result)| result.as_ref().ok());
-    let unrepairable = served
-        .map(|evaluation| outcome(&evaluation.unrepairable))
-        .max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
+    let answer = |policy| Answer { policy, result: evaluate(policy, input, damage, damage_ns) };
+    let answers: Vec<Answer<Planned>> = policies([asked]).into_iter().map(answer).collect();
     match format {
-        Format::Text => text::print_comparison(input, damage, &results)?,
+        Format::Text => text::print_comparison(input, damage, &answers)?,
         Format::Json => {
-            let row = |(policy, result): &(Policy, Result<Evaluation, Refusal>)| match result {
-                Ok(evaluation) => Compared::Served(Box::new(document(input, damage, evaluation))),
-                Err(Refusal(reason)) => {
-                    Compared::Refused { policy: policy.to_string(), refused: reason.clone() }
-                }
-            };
-            let results = results.iter().map(row).collect();
-            print_json(&Comparison { format: COMPARE_FORMAT, results })?;
+            let document = |planned: &Planned| document(input, damage, planned);
+            print_json(&Comparison::new(COMPARE_FORMAT, &answers, document))?;
         }
     }
-    Ok(unrepairable.unwrap_or(Outcome::Done))
+    Ok(worst(served(&answers).map(|planned| outcome(&planned.unrepairable))))
 }
 
 /// Plans, and weighs the plans. `damage_ns` is what finding the jobs took.
@@ -138,7 +100,7 @@ fn evaluate(
     input: &Input,
     damage: &Damage,
     damage_ns: u64,
-) -> Result<Evaluation, Refusal> {
+) -> Result<Planned, Refusal> {
     policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
     let (room, idle) = (input.room(), Load::new(&input.cluster));
     let view =
@@ -149,7 +111,7 @@ fn evaluate(
 
     let mut unrepairable: Vec<(StripeId, String)> = Vec::new();
     for (index, error) in &batch.refused {
-        if !error.is_beyond_repair() && *error != PlanError::NoDestination {
+        if is_of_the_policy(error) {
             return Err(Refusal(error.to_string()));
         }
         unrepairable.push((damage.jobs[*index].stripe, error.to_string()));
@@ -170,7 +132,7 @@ fn evaluate(
     let bound_seconds = bound_seconds(&jobs, &view);
     let own_bound_seconds = own_bound_seconds(policy, &jobs, &view, &load);
     let max_load_seconds = load.max_seconds(&input.cluster);
-    Ok(Evaluation {
+    Ok(Planned {
         policy,
         batch,
         load,
@@ -188,7 +150,7 @@ fn jobs_as_planned(planned: &[(&Job, &Plan)]) -> Vec<Job> {
     planned.iter().map(job).collect()
 }
 
-impl Evaluation {
+impl Planned {
     /// The peak over the bound; `None` when there is nothing to do.
     fn ratio(&self) -> Option<f64> {
         (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)
@@ -201,7 +163,7 @@ impl Evaluation {
 }
 
 /// The document, without its plans.
-fn document(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Document {
+fn document(input: &Input, damage: &Damage, evaluation: &Planned) -> Document {
     Document {
         format: FORMAT,
         policy: evaluation.policy.to_string(),
@@ -222,7 +184,7 @@ fn document(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Document
 }
 
 /// Without line breaks: an edge a line would be millions of lines.
-fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Result<()> {
+fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Planned) -> Result<()> {
     let plans = evaluation.batch.plans.iter();
     let plans = plans.map(|plan| plan_json(plan, &input.cluster)).collect();
     let document = Document { plans: Some(plans), ..document(input, damage, evaluation) };
@@ -231,14 +193,4 @@ fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Evaluation) -> 
     writeln!(out)?;
     out.flush()?;
     Ok(())
-}
-
-pub(super) fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
-    if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable }
-}
-
-/// CPU time of this thread, which is the one that plans.
-pub(super) fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

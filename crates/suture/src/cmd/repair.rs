@@ -8,10 +8,10 @@ use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{self, RepairAction};
 use suture_edge::units::{format_seconds, format_size};
 
-use super::status;
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
+use crate::status;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::progress::Progress;
 

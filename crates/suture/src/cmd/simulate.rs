@@ -19,11 +19,10 @@ use suture_edge::error::bad_input;
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::event::Blocked;
-use suture_repair::id::{Generation, Stamp, StripeId};
+use suture_repair::id::StripeId;
 use suture_repair::plan::load::Load;
-use suture_repair::planner::{Abilities, Job, PlanError, View};
+use suture_repair::planner::{Abilities, Job, View};
 use suture_repair::policy::Policy;
-use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
@@ -33,7 +32,10 @@ use suture_sim::trace::{Direction, Model, Trace};
 use self::foreground::ForegroundArg;
 use self::straggler::StragglerArg;
 use self::timeline::BUCKETS;
-use super::plan::{cpu_ns, outcome};
+use super::evaluate::{
+    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, damaged_stripes, is_of_the_policy, outcome, policies, served,
+    worst,
+};
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
@@ -80,7 +82,7 @@ pub struct Args {
 }
 
 /// One policy's run.
-struct Evaluation {
+struct Run {
     policy: Policy,
     simulated: Simulated,
     chunk_bytes: u64,
@@ -90,9 +92,6 @@ struct Evaluation {
     /// Stripes that were not repaired, ascending, and why.
     unrepairable: Vec<(StripeId, String)>,
 }
-
-/// Why a policy cannot serve the input at all.
-struct Refusal(String);
 
 /// All that policies have in common.
 struct Question<'a> {
@@ -131,12 +130,8 @@ pub fn run(args: Args) -> Result<Outcome> {
     if args.compare {
         return compare(question, args.format);
     }
-    let evaluation = question.evaluate(args.policy)?.map_err(|Refusal(reason)| {
-        bad_input(format!(
-            "--policy {}: {reason}; --compare shows which policies serve this input",
-            args.policy
-        ))
-    })?;
+    let evaluation = question.evaluate(args.policy)?;
+    let evaluation = evaluation.map_err(|refusal| refusal.of_asked(args.policy))?;
     question.write_timeline(&evaluation, "timeline")?;
     match args.format {
         Format::Text => text::print(&question, &evaluation)?,
@@ -147,31 +142,23 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 fn compare(question: Question<'_>, format: Format) -> Result<Outcome> {
     let asked = question.scenario.policy;
-    let presets: Vec<Policy> = Policy::presets().map(|(_, policy)| policy).collect();
-    let mut results: Vec<(Policy, Result<Evaluation, Refusal>)> = Vec::new();
-    let mut policies: Vec<Policy> = Vec::new();
-    for policy in presets.into_iter().chain([asked]).chain(asked.under_every_schedule()) {
-        if !policies.contains(&policy) {
-            policies.push(policy);
-        }
-    }
-    for policy in policies {
+    let mut answers: Vec<Answer<Run>> = Vec::new();
+    for policy in policies([asked].into_iter().chain(asked.under_every_schedule())) {
         let result = question.evaluate(policy)?;
         if let Ok(evaluation) = &result {
             let name = policy.to_string().replace(['/', ':'], "-");
             question.write_timeline(evaluation, &name)?;
         }
-        results.push((policy, result));
+        answers.push(Answer { policy, result });
     }
     match format {
-        Format::Text => text::print_comparison(&question, &results)?,
-        Format::Json => print_json(&report::comparison(&question, &results))?,
+        Format::Text => text::print_comparison(&question, &answers)?,
+        Format::Json => {
+            let document = |run: &Run| report::document(&question, run);
+            print_json(&Comparison::new(COMPARE_FORMAT, &answers, document))?;
+        }
     }
-    let served = results.iter().filter_map(|(_, result)| result.as_ref().ok());
-    let unrepairable = served
-        .map(|evaluation| outcome(&evaluation.unrepairable))
-        .max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
-    Ok(unrepairable.unwrap_or(Outcome::Done))
+    Ok(worst(served(&answers).map(|run| outcome(&run.unrepairable))))
 }
 
 fn read_capacities(args: &Args, input: &Input) -> Result<Capacities> {
@@ -211,25 +198,8 @@ fn read_trace(
     trace.map(Some).map_err(|fault| bad_input(format!("{option}: {name}: {fault}")))
 }
 
-/// The stripes that the coordinator has to know: whole ones do not matter to a repair.
-pub(super) fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
-    let chunks = input.code.chunk_count();
-    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
-    let stripe = |job: &Job| Stripe {
-        id: job.stripe,
-        code: job.code,
-        chunk_bytes: job.chunk_bytes,
-        generation: Generation(0),
-        chunks: input.placement[job.stripe.0 as usize * chunks..][..chunks]
-            .iter()
-            .map(record)
-            .collect(),
-    };
-    damage.jobs.iter().map(stripe).collect()
-}
-
 impl Question<'_> {
-    fn evaluate(&self, policy: Policy) -> Result<Result<Evaluation, Refusal>> {
+    fn evaluate(&self, policy: Policy) -> Result<Result<Run, Refusal>> {
         if let Err(fault) = policy.plannable() {
             return Ok(Err(Refusal(fault.to_string())));
         }
@@ -249,7 +219,7 @@ impl Question<'_> {
             capacities.least_seconds(simulated.seconds, |cluster| self.bound(&jobs, cluster));
         let load = &simulated.load;
         let peak = capacities.least_seconds(simulated.seconds, |cluster| load.max_seconds(cluster));
-        Ok(Ok(Evaluation {
+        Ok(Ok(Run {
             policy,
             chunk_bytes: self.input.chunk_bytes,
             bound_seconds: bound,
@@ -297,7 +267,7 @@ impl Question<'_> {
         Ok(unrepairable)
     }
 
-    fn write_timeline(&self, evaluation: &Evaluation, name: &str) -> Result<()> {
+    fn write_timeline(&self, evaluation: &Run, name: &str) -> Result<()> {
         match &self.timeline {
             Some(folder) => timeline::write(folder, name, &self.scenario, evaluation),
             None => Ok(()),
@@ -305,12 +275,7 @@ impl Question<'_> {
     }
 }
 
-/// Whether another policy could do better than refuse.
-pub(super) fn is_of_the_policy(error: &PlanError) -> bool {
-    !error.is_beyond_repair() && *error != PlanError::NoDestination
-}
-
-impl Evaluation {
+impl Run {
     /// The busiest port over the bound; `None` when there is nothing to do.
     fn ratio(&self) -> Option<f64> {
         (self.bound_seconds > 0.0).then(|| self.max_load_seconds / self.bound_seconds)

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::processes::{Processes, Setting};
 use super::source::Source;
-use crate::cmd::status;
+use crate::status;
 use crate::output::{Format, counted};
 use crate::progress::Progress;
 

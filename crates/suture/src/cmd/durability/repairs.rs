@@ -14,9 +14,8 @@ use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 
-use super::{Question, Refusal};
-use crate::cmd::plan::cpu_ns;
-use crate::cmd::simulate::{damaged_stripes, is_of_the_policy};
+use super::Question;
+use crate::cmd::evaluate::{Refusal, cpu_ns, damaged_stripes, is_of_the_policy};
 use crate::input::Input;
 
 /// So many single failures are repaired: nodes differ in their links.

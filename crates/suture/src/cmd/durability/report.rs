@@ -4,16 +4,15 @@
 //! was found) is null; probabilities are parts of one, never percent.
 
 use serde::Serialize;
-use suture_repair::policy::Policy;
 use suture_sim::durability::{self, Method, YEAR_SECONDS};
 
-use super::{Evaluation, Question, Refusal, text};
+use super::{Prospect, Question, text};
 
 /// The `format` of one policy's answer.
 const FORMAT: &str = "suture-durability-1";
 
 /// The `format` of a comparison.
-const COMPARE_FORMAT: &str = "suture-durability-compare-1";
+pub const COMPARE_FORMAT: &str = "suture-durability-compare-1";
 
 /// The output, in the order in which it is written.
 #[derive(Serialize)]
@@ -83,21 +82,7 @@ struct MarkovChain {
     mttdl_years: f64,
 }
 
-/// The output of `--compare`.
-#[derive(Serialize)]
-pub struct Comparison {
-    format: &'static str,
-    results: Vec<Compared>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Compared {
-    Served(Box<Document>),
-    Refused { policy: String, refused: String },
-}
-
-pub fn document(question: &Question, evaluation: &Evaluation) -> Document {
+pub fn document(question: &Question, evaluation: &Prospect) -> Document {
     let input = &question.input;
     let repair = |point: &super::repairs::Point| Repair {
         nodes: point.nodes,
@@ -157,17 +142,4 @@ fn estimate(estimate: &durability::Estimate) -> Estimate {
         effective_samples: estimate.effective_samples,
         busy_share: estimate.busy_share,
     }
-}
-
-pub fn comparison(
-    question: &Question,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
-) -> Comparison {
-    let row = |(policy, result): &(Policy, Result<Evaluation, Refusal>)| match result {
-        Ok(evaluation) => Compared::Served(Box::new(document(question, evaluation))),
-        Err(Refusal(reason)) => {
-            Compared::Refused { policy: policy.to_string(), refused: reason.clone() }
-        }
-    };
-    Comparison { format: COMPARE_FORMAT, results: results.iter().map(row).collect() }
 }

@@ -8,11 +8,11 @@ use std::io::Write as _;
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use suture_edge::units::{format_chance, format_exact_size, format_long, format_size};
-use suture_repair::policy::Policy;
 use suture_sim::durability::{Estimate, Interval, Method};
 
-use super::{Evaluation, Question, Refusal};
-use crate::cmd::plan::text::{align_right, trimmed};
+use super::{Prospect, Question};
+use crate::cmd::evaluate::text::{align_right, refused, trimmed};
+use crate::cmd::evaluate::{Answer, served};
 use crate::output::counted;
 
 /// Nodes that are failed for a larger part of the time make outages run into each other.
@@ -30,7 +30,7 @@ const NODE_BYTES_MIN: f64 = (100u64 << 30) as f64;
 /// Below it new nodes fail so often at first that few runs dominate the weights.
 const YOUNG_SHAPE: f64 = 0.75;
 
-pub fn print(question: &Question, evaluation: &Evaluation) -> Result<()> {
+pub fn print(question: &Question, evaluation: &Prospect) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", repair_times(evaluation))?;
     writeln!(out, "\n{}", chances(question, evaluation))?;
@@ -44,19 +44,13 @@ pub fn print(question: &Question, evaluation: &Evaluation) -> Result<()> {
 
 pub fn print_comparison(
     question: &Question,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
+    results: &[Answer<Prospect>],
 ) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", comparison_table(question, results))?;
-    let refused = results.iter().filter_map(|(policy, r)| Some((policy, r.as_ref().err()?)));
-    let refused: Vec<String> =
-        refused.map(|(policy, Refusal(reason))| format!("  {policy}: {reason}")).collect();
-    if !refused.is_empty() {
-        writeln!(out, "\nRefused:\n{}", refused.join("\n"))?;
-    }
-    let served = results.iter().filter_map(|(_, result)| result.as_ref().ok());
+    out += &refused(results);
     let mut all: Vec<String> = Vec::new();
-    for warning in served.flat_map(|evaluation| warnings(question, evaluation)) {
+    for warning in served(results).flat_map(|evaluation| warnings(question, evaluation)) {
         if !all.contains(&warning) {
             all.push(warning);
         }
@@ -98,7 +92,7 @@ fn assumptions(question: &Question) -> String {
     )
 }
 
-fn repair_times(evaluation: &Evaluation) -> String {
+fn repair_times(evaluation: &Prospect) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let title = match evaluation.policy {
@@ -128,7 +122,7 @@ fn align_right_column(table: &mut Table, column: usize) {
     column.set_cell_alignment(comfy_table::CellAlignment::Right);
 }
 
-fn chances(question: &Question, evaluation: &Evaluation) -> String {
+fn chances(question: &Question, evaluation: &Prospect) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let within = format!("within {}", format_long(question.mission_seconds));
@@ -172,7 +166,7 @@ fn chances(question: &Question, evaluation: &Evaluation) -> String {
 
 fn comparison_table(
     question: &Question,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
+    results: &[Answer<Prospect>],
 ) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -186,7 +180,7 @@ fn comparison_table(
         "Markov chain",
         "Equation 2",
     ]);
-    for (policy, result) in results {
+    for Answer { policy, result } in results {
         let Ok(evaluation) = result else { continue };
         table.add_row([
             policy.to_string(),
@@ -244,7 +238,7 @@ fn how_estimated(estimate: &Estimate) -> String {
 }
 
 /// Where assumptions do not hold, as sentences without their full stops.
-pub fn warnings(question: &Question, evaluation: &Evaluation) -> Vec<String> {
+pub fn warnings(question: &Question, evaluation: &Prospect) -> Vec<String> {
     let (input, estimate) = (&question.input, &evaluation.estimate);
     let mut all = Vec::new();
     let mut warn = |is_so: bool, text: String| all.extend(is_so.then_some(text));

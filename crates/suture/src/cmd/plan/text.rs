@@ -16,14 +16,15 @@ use suture_repair::id::{NodeId, StripeId};
 use suture_repair::plan::load::{Port, PortLoad};
 use suture_repair::policy::{Balance, Policy, Shape};
 
-use super::{Damage, Evaluation, Input, Refusal, evaluate};
+use super::{Damage, Input, Planned, evaluate};
+use crate::cmd::evaluate::text::{
+    align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
+};
+use crate::cmd::evaluate::{Answer, served};
 use crate::output::counted;
 
 /// Rows of the table of busiest ports: enough to see whether one stands out.
 const PORTS_SHOWN: usize = 5;
-
-/// Stripes that are named for one reason; the rest are counted.
-const STRIPES_SHOWN: usize = 10;
 
 /// A port within this part of the peak is as good as the busiest.
 const NEAR_PEAK: f64 = 0.95;
@@ -37,7 +38,7 @@ const WORTH_IMPROVING: f64 = 1.05;
 /// The most jobs for which advice may plan again: well under a second.
 const ADVICE_JOBS_MAX: usize = 20_000;
 
-pub(super) fn print(input: &Input, damage: &Damage, evaluation: &Evaluation) -> Result<()> {
+pub(super) fn print(input: &Input, damage: &Damage, evaluation: &Planned) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}", what_is_lost(input, damage))?;
     if evaluation.batch.plans.is_empty() {
@@ -56,14 +57,14 @@ pub(super) fn print(input: &Input, damage: &Damage, evaluation: &Evaluation) -> 
 pub(super) fn print_comparison(
     input: &Input,
     damage: &Damage,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
+    results: &[Answer<Planned>],
 ) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}\n", what_is_lost(input, damage))?;
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["policy", "busiest port", "x bound", "moved", "across racks", "planned in"]);
-    for (policy, result) in results {
+    for Answer { policy, result } in results {
         if let Ok(evaluation) = result {
             table.add_row([
                 policy.to_string(),
@@ -80,81 +81,17 @@ pub(super) fn print_comparison(
         table.column_mut(4).expect("there are six").set_constraint(ColumnConstraint::Hidden);
     }
     writeln!(out, "{}", trimmed(&table))?;
-    let served: Vec<&Evaluation> = results.iter().filter_map(|(_, r)| r.as_ref().ok()).collect();
+    let served: Vec<&Planned> = served(results).collect();
     if let Some(evaluation) = served.first() {
         let bound = format_seconds(evaluation.bound_seconds);
         writeln!(out, "\nThe bound is {bound}: no plan that reads whole chunks is faster.")?;
     }
-    let refused = results.iter().filter_map(|(policy, r)| Some((policy, r.as_ref().err()?)));
-    let refused: Vec<String> =
-        refused.map(|(policy, Refusal(reason))| format!("  {policy}: {reason}")).collect();
-    if !refused.is_empty() {
-        writeln!(out, "\nRefused:\n{}", refused.join("\n"))?;
-    }
+    out += &refused(results);
     if let Some(evaluation) = served.first() {
         out += &unrepairable(&evaluation.unrepairable)?;
     }
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())
-}
-
-pub(in crate::cmd) fn what_is_lost(input: &Input, damage: &Damage) -> String {
-    let failed: Vec<&str> =
-        input.failed.iter().map(|node| input.cluster.node(*node).name.as_str()).collect();
-    let left = (input.cluster.nodes.len() - failed.len()) as u64;
-    let lost_bytes = damage.lost_chunks as u64 * input.chunk_bytes;
-    format!(
-        "Lost with {}: {} of {}, {} ({}, chunks of {}); {} left.",
-        failed.join(", "),
-        counted(damage.lost_chunks as u64, "chunk"),
-        counted((damage.jobs.len() + damage.unrepairable.len()) as u64, "stripe"),
-        format_size(lost_bytes),
-        input.code,
-        format_exact_size(input.chunk_bytes),
-        counted(left, "node"),
-    )
-}
-
-pub(in crate::cmd) fn nothing_to_do(damage: &Damage) -> &'static str {
-    if damage.lost_chunks == 0 { "There is nothing to repair." } else { "Nothing can be repaired." }
-}
-
-/// Why these helpers, in a sentence.
-pub(in crate::cmd) fn who_helps(policy: Policy) -> String {
-    let shape = match policy.shape {
-        Shape::Star => "helpers send straight to the destination",
-        Shape::Ppr => "helpers add up in pairs, round by round",
-        Shape::Chain => "each helper adds to what the one before it sent",
-        Shape::Ppt => "of all trees the one whose slowest link is fastest, by trying each",
-        Shape::Pivot => "trees whose slowest link is fastest, the best nodes placed first",
-        Shape::Rack => "helpers of a rack add up first, so that a rack sends one sum",
-        Shape::Tunable => "trees that follow from how much each node was given to send and receive",
-        Shape::Split => "chunks are cut into ranges, each with a tree of its own",
-        Shape::Trace => "every survivor sends a few bits of each byte to a decoder",
-        Shape::Mix => "for each stripe whichever of trees and traces loads the busiest port least",
-    };
-    let balance = match policy.balance {
-        Balance::Random => "helpers and destinations are drawn at random",
-        Balance::Lru => "those that helped least recently help",
-        Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
-        Balance::Car => "as few racks as possible help, and their uplinks are evened out",
-        Balance::CarRandom => "anyone helps, drawn at random; destinations are those of car",
-        Balance::Chameleon => "each transfer goes to the node that finishes it first",
-        Balance::ChameleonArtifact => {
-            "each transfer goes to the node that finishes it first, by a partial sort"
-        }
-        Balance::ChameleonIo => {
-            "each transfer goes to the node whose links and disk finish it first"
-        }
-        Balance::Flow => "transfers are moved along paths until no move can lower the peak",
-        Balance::Greedy => {
-            "the least loaded nodes help and receive, chosen again until the peak stops falling"
-        }
-    };
-    let name = policy.to_string();
-    let triple = format!("{policy:#}");
-    let triple = if triple == name { String::new() } else { format!(" = {triple}") };
-    format!("Policy {name}{triple}: {shape}; {balance}.")
 }
 
 /// What no plan of the policy's kind can do.
@@ -169,7 +106,7 @@ fn own_bound(policy: Policy) -> &'static str {
     }
 }
 
-fn figures(input: &Input, evaluation: &Evaluation) -> String {
+fn figures(input: &Input, evaluation: &Planned) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let distance = evaluation.ratio().map_or_else(String::new, |ratio| match ratio {
@@ -206,7 +143,7 @@ fn figures(input: &Input, evaluation: &Evaluation) -> String {
     trimmed(&table)
 }
 
-fn busiest_ports(input: &Input, evaluation: &Evaluation) -> String {
+fn busiest_ports(input: &Input, evaluation: &Planned) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["busiest ports", "", "to move", "at", "takes"]);
@@ -224,19 +161,19 @@ fn busiest_ports(input: &Input, evaluation: &Evaluation) -> String {
     trimmed(&table)
 }
 
-fn ports_by_time(input: &Input, evaluation: &Evaluation) -> Vec<PortLoad> {
+fn ports_by_time(input: &Input, evaluation: &Planned) -> Vec<PortLoad> {
     let mut ports: Vec<PortLoad> = evaluation.load.ports(&input.cluster).collect();
     ports.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ports
 }
 
 /// What would make the repair faster: another policy, more of everything, or one port.
-fn advice(input: &Input, damage: &Damage, evaluation: &Evaluation) -> String {
+fn advice(input: &Input, damage: &Damage, evaluation: &Planned) -> String {
     let suture: Policy = "suture".parse().expect("suture is a preset");
     let is_far = evaluation.ratio().is_some_and(|ratio| ratio >= WORTH_IMPROVING);
     if is_far && evaluation.policy != suture && damage.jobs.len() <= ADVICE_JOBS_MAX {
         let better = evaluate(suture, input, damage, 0).ok();
-        let factor = |better: &Evaluation| evaluation.max_load_seconds / better.max_load_seconds;
+        let factor = |better: &Planned| evaluation.max_load_seconds / better.max_load_seconds;
         if let Some(better) = better.filter(|better| factor(better) >= WORTH_IMPROVING) {
             return format!(
                 "What would help: --policy suture. It spreads the same repair so that the \
@@ -316,34 +253,4 @@ fn rate(input: &Input, port: Port) -> String {
         Port::RackUplink(_) => core(|core| core.rack_uplink.0),
         Port::RackDownlink(_) => core(|core| core.rack_downlink.0),
     }
-}
-
-/// A paragraph for each reason.
-pub(in crate::cmd) fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
-    let mut out = String::new();
-    let mut reasons: Vec<&str> = stripes.iter().map(|(_, reason)| reason.as_str()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    for reason in reasons {
-        let matching = stripes.iter().filter(|(_, r)| r == reason).map(|(stripe, _)| stripe.0);
-        let matching: Vec<String> = matching.map(|stripe| stripe.to_string()).collect();
-        let shown = matching[..matching.len().min(STRIPES_SHOWN)].join(", ");
-        let more = matching.len().saturating_sub(STRIPES_SHOWN);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let count = counted(matching.len() as u64, "stripe");
-        writeln!(out, "\nCannot be repaired: {count} ({shown}{more}): {reason}.")?;
-    }
-    Ok(out)
-}
-
-pub(in crate::cmd) fn align_right(table: &mut Table, from_column: usize) {
-    for column in table.column_iter_mut().skip(from_column) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-}
-
-/// The table without spaces at the ends of its lines.
-pub(in crate::cmd) fn trimmed(table: &Table) -> String {
-    let text = table.to_string();
-    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }

@@ -4,12 +4,10 @@
 
 use serde::Serialize;
 use suture_repair::plan::json::{Document, FORMAT, load_rows};
-use suture_repair::policy::Policy;
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Evaluation, Question, Refusal};
-use crate::cmd::plan::COMPARE_FORMAT;
+use super::{Run, Question};
 
 /// The output, in the order in which it is written.
 #[derive(Serialize)]
@@ -31,21 +29,7 @@ struct ChunkSeconds {
     max: f64,
 }
 
-/// The output of `--compare`.
-#[derive(Serialize)]
-pub struct Comparison {
-    format: &'static str,
-    results: Vec<Compared>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Compared {
-    Served(Box<SimulationDocument>),
-    Refused { policy: String, refused: String },
-}
-
-pub fn document(question: &Question<'_>, evaluation: &Evaluation) -> SimulationDocument {
+pub fn document(question: &Question<'_>, evaluation: &Run) -> SimulationDocument {
     let (input, simulated) = (question.input, &evaluation.simulated);
     let plan = Document {
         format: FORMAT,
@@ -77,17 +61,4 @@ pub fn document(question: &Question<'_>, evaluation: &Evaluation) -> SimulationD
         },
         foreground: simulated.foreground.as_ref().map(Interference::of),
     }
-}
-
-pub fn comparison(
-    question: &Question<'_>,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
-) -> Comparison {
-    let row = |(policy, result): &(Policy, Result<Evaluation, Refusal>)| match result {
-        Ok(evaluation) => Compared::Served(Box::new(document(question, evaluation))),
-        Err(Refusal(reason)) => {
-            Compared::Refused { policy: policy.to_string(), refused: reason.clone() }
-        }
-    };
-    Comparison { format: COMPARE_FORMAT, results: results.iter().map(row).collect() }
 }

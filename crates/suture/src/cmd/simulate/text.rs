@@ -8,16 +8,16 @@ use std::io::Write as _;
 use anyhow::Result;
 use comfy_table::{ColumnConstraint, Table, presets};
 use suture_edge::units::{format_rate, format_seconds, format_size};
-use suture_repair::policy::Policy;
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Evaluation, Question, Refusal};
-use crate::cmd::plan::text::{
-    align_right, nothing_to_do, trimmed, unrepairable, what_is_lost, who_helps,
+use super::{Run, Question};
+use crate::cmd::evaluate::{Answer, served};
+use crate::cmd::evaluate::text::{
+    align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
 
-pub fn print(question: &Question<'_>, evaluation: &Evaluation) -> Result<()> {
+pub fn print(question: &Question<'_>, evaluation: &Run) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}", what_is_lost(question.input, question.damage))?;
     if evaluation.simulated.rebuilt.is_empty() {
@@ -39,24 +39,19 @@ pub fn print(question: &Question<'_>, evaluation: &Evaluation) -> Result<()> {
 
 pub fn print_comparison(
     question: &Question<'_>,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
+    results: &[Answer<Run>],
 ) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}\n", what_is_lost(question.input, question.damage))?;
     writeln!(out, "{}", trimmed(&comparison_table(question, results)))?;
-    let served: Vec<&Evaluation> = results.iter().filter_map(|(_, r)| r.as_ref().ok()).collect();
+    let served: Vec<&Run> = served(results).collect();
     if let Some(evaluation) = served.first() {
         let bound = format_seconds(evaluation.bound_seconds);
         let traced = question.scenario.capacities.is_traced();
         let links = if traced { ", with what links have until then" } else { "" };
         writeln!(out, "\nThe bound is {bound}: no plan that reads whole chunks is faster{links}.")?;
     }
-    let refused = results.iter().filter_map(|(policy, r)| Some((policy, r.as_ref().err()?)));
-    let refused: Vec<String> =
-        refused.map(|(policy, Refusal(reason))| format!("  {policy}: {reason}")).collect();
-    if !refused.is_empty() {
-        writeln!(out, "\nRefused:\n{}", refused.join("\n"))?;
-    }
+    out += &refused(results);
     if let Some(evaluation) = served.first() {
         out += &unrepairable(&evaluation.unrepairable)?;
     }
@@ -66,7 +61,7 @@ pub fn print_comparison(
 
 fn comparison_table(
     question: &Question<'_>,
-    results: &[(Policy, Result<Evaluation, Refusal>)],
+    results: &[Answer<Run>],
 ) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -83,7 +78,7 @@ fn comparison_table(
         "interference",
         "planned in",
     ]);
-    for (policy, result) in results {
+    for Answer { policy, result } in results {
         let Ok(evaluation) = result else { continue };
         let (simulated, chunks) = (&evaluation.simulated, evaluation.chunk_seconds());
         let clients = simulated.foreground.as_ref().map(Interference::of);
@@ -119,7 +114,7 @@ fn comparison_table(
     table
 }
 
-fn figures(question: &Question<'_>, evaluation: &Evaluation) -> String {
+fn figures(question: &Question<'_>, evaluation: &Run) -> String {
     let (simulated, chunks) = (&evaluation.simulated, evaluation.chunk_seconds());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -154,7 +149,7 @@ fn figures(question: &Question<'_>, evaluation: &Evaluation) -> String {
 }
 
 /// What the plans cost, and what their schedule adds.
-fn where_time_went(evaluation: &Evaluation) -> String {
+fn where_time_went(evaluation: &Run) -> String {
     let peak = evaluation.max_load_seconds;
     let added = (evaluation.simulated.seconds / peak - 1.0) * 100.0;
     let schedule = match added {

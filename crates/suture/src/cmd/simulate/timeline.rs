@@ -15,7 +15,7 @@ use suture_sim::scenario::Scenario;
 use suture_sim::simulate::timeline_links;
 use suture_sim::timeline::Timeline;
 
-use super::Evaluation;
+use super::Run;
 use super::picture::{Panel, Picture, Row};
 
 /// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
@@ -35,7 +35,7 @@ pub fn write(
     folder: &Path,
     name: &str,
     scenario: &Scenario,
-    evaluation: &Evaluation,
+    evaluation: &Run,
 ) -> Result<()> {
     let Some(timeline) = &evaluation.simulated.timeline else { return Ok(()) };
     let links = links(scenario);
@@ -102,7 +102,7 @@ fn used(timeline: &Timeline, bucket: usize, columns: &[usize]) -> Option<f64> {
     (possible > 0.0).then(|| (carried / possible).clamp(0.0, 1.0))
 }
 
-fn picture(timeline: &Timeline, links: &[Link], evaluation: &Evaluation) -> Picture {
+fn picture(timeline: &Timeline, links: &[Link], evaluation: &Run) -> Picture {
     let simulated = &evaluation.simulated;
     let percent = evaluation.percent_of_bound().unwrap_or_default();
     let kinds = ["uplink", "downlink", "rack uplink", "rack downlink"];

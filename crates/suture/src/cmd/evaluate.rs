@@ -1,0 +1,125 @@
+//! What `plan`, `simulate` and `durability` share: policies that answer one input or refuse it.
+//!
+//! Place: `failure -> stripes -> queue -> plan -> ...`, under one policy or side by side under
+//! several. What an answer holds is each command's own.
+
+pub mod text;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+use suture_edge::error::bad_input;
+use suture_repair::id::{Generation, Stamp, StripeId};
+use suture_repair::planner::{Job, PlanError};
+use suture_repair::policy::Policy;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+
+use crate::input::{Damage, Input};
+use crate::outcome::Outcome;
+
+/// The `format` of a comparison of plans or of runs.
+pub const COMPARE_FORMAT: &str = "suture-compare-1";
+
+/// Why a policy cannot serve the input at all.
+pub struct Refusal(pub String);
+
+/// What one of several policies made of the input.
+pub struct Answer<E> {
+    pub policy: Policy,
+    pub result: Result<E, Refusal>,
+}
+
+/// The output of `--compare`.
+#[derive(Serialize)]
+pub struct Comparison<D> {
+    format: &'static str,
+    results: Vec<Compared<D>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Compared<D> {
+    Served(Box<D>),
+    Refused { policy: String, refused: String },
+}
+
+impl Refusal {
+    /// As the error of a command that was asked for this policy alone.
+    pub fn of_asked(self, policy: Policy) -> anyhow::Error {
+        let reason = self.0;
+        bad_input(format!(
+            "--policy {policy}: {reason}; --compare shows which policies serve this input"
+        ))
+    }
+}
+
+impl<D> Comparison<D> {
+    /// All answers, each as its document.
+    pub fn new<E>(
+        format: &'static str,
+        answers: &[Answer<E>],
+        document: impl Fn(&E) -> D,
+    ) -> Comparison<D> {
+        let compared = |answer: &Answer<E>| match &answer.result {
+            Ok(evaluation) => Compared::Served(Box::new(document(evaluation))),
+            Err(Refusal(reason)) => {
+                Compared::Refused { policy: answer.policy.to_string(), refused: reason.clone() }
+            }
+        };
+        Comparison { format, results: answers.iter().map(compared).collect() }
+    }
+}
+
+/// Every preset, and the policies that were asked for beside them, each once.
+pub fn policies(asked: impl IntoIterator<Item = Policy>) -> Vec<Policy> {
+    let mut policies: Vec<Policy> = Vec::new();
+    for policy in Policy::presets().map(|(_, policy)| policy).chain(asked) {
+        if !policies.contains(&policy) {
+            policies.push(policy);
+        }
+    }
+    policies
+}
+
+/// The answers of the policies that serve the input.
+pub fn served<E>(answers: &[Answer<E>]) -> impl Iterator<Item = &E> {
+    answers.iter().filter_map(|answer| answer.result.as_ref().ok())
+}
+
+/// How a command ends that found these stripes beyond repair.
+pub fn outcome(unrepairable: &[(StripeId, String)]) -> Outcome {
+    if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable }
+}
+
+/// How a comparison ends: if any policy left something unrepaired, that.
+pub fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+    let worst = outcomes.max_by_key(|outcome| matches!(outcome, Outcome::Unrepairable));
+    worst.unwrap_or(Outcome::Done)
+}
+
+/// Whether another policy could do better than refuse.
+pub fn is_of_the_policy(error: &PlanError) -> bool {
+    !error.is_beyond_repair() && *error != PlanError::NoDestination
+}
+
+/// The stripes that the coordinator has to know: whole ones do not matter to a repair.
+pub fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
+    let chunks = input.code.chunk_count();
+    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
+    let stripe = |job: &Job| Stripe {
+        id: job.stripe,
+        code: job.code,
+        chunk_bytes: job.chunk_bytes,
+        generation: Generation(0),
+        chunks: input.placement[job.stripe.0 as usize * chunks..][..chunks]
+            .iter()
+            .map(record)
+            .collect(),
+    };
+    damage.jobs.iter().map(stripe).collect()
+}
+
+/// CPU time of this thread, which is the one that plans.
+pub fn cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

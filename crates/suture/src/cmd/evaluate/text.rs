@@ -1,0 +1,121 @@
+//! Answers for people: what is lost, who helps, what cannot be repaired.
+//!
+//! Place: `failure -> stripes -> queue -> plan -> ...`; the words that `plan`, `simulate` and
+//! `durability` have in common.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table};
+use suture_edge::units::{format_exact_size, format_size};
+use suture_repair::id::StripeId;
+use suture_repair::policy::{Balance, Policy, Shape};
+
+use super::{Answer, Refusal};
+use crate::input::{Damage, Input};
+use crate::output::counted;
+
+/// Stripes that are named for one reason; the rest are counted.
+const STRIPES_SHOWN: usize = 10;
+
+/// What was lost with whom.
+pub fn what_is_lost(input: &Input, damage: &Damage) -> String {
+    let failed: Vec<&str> =
+        input.failed.iter().map(|node| input.cluster.node(*node).name.as_str()).collect();
+    let left = (input.cluster.nodes.len() - failed.len()) as u64;
+    let lost_bytes = damage.lost_chunks as u64 * input.chunk_bytes;
+    format!(
+        "Lost with {}: {} of {}, {} ({}, chunks of {}); {} left.",
+        failed.join(", "),
+        counted(damage.lost_chunks as u64, "chunk"),
+        counted((damage.jobs.len() + damage.unrepairable.len()) as u64, "stripe"),
+        format_size(lost_bytes),
+        input.code,
+        format_exact_size(input.chunk_bytes),
+        counted(left, "node"),
+    )
+}
+
+/// Why there is no plan.
+pub fn nothing_to_do(damage: &Damage) -> &'static str {
+    if damage.lost_chunks == 0 { "There is nothing to repair." } else { "Nothing can be repaired." }
+}
+
+/// Why these helpers, in a sentence.
+pub fn who_helps(policy: Policy) -> String {
+    let shape = match policy.shape {
+        Shape::Star => "helpers send straight to the destination",
+        Shape::Ppr => "helpers add up in pairs, round by round",
+        Shape::Chain => "each helper adds to what the one before it sent",
+        Shape::Ppt => "of all trees the one whose slowest link is fastest, by trying each",
+        Shape::Pivot => "trees whose slowest link is fastest, the best nodes placed first",
+        Shape::Rack => "helpers of a rack add up first, so that a rack sends one sum",
+        Shape::Tunable => "trees that follow from how much each node was given to send and receive",
+        Shape::Split => "chunks are cut into ranges, each with a tree of its own",
+        Shape::Trace => "every survivor sends a few bits of each byte to a decoder",
+        Shape::Mix => "for each stripe whichever of trees and traces loads the busiest port least",
+    };
+    let balance = match policy.balance {
+        Balance::Random => "helpers and destinations are drawn at random",
+        Balance::Lru => "those that helped least recently help",
+        Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
+        Balance::Car => "as few racks as possible help, and their uplinks are evened out",
+        Balance::CarRandom => "anyone helps, drawn at random; destinations are those of car",
+        Balance::Chameleon => "each transfer goes to the node that finishes it first",
+        Balance::ChameleonArtifact => {
+            "each transfer goes to the node that finishes it first, by a partial sort"
+        }
+        Balance::ChameleonIo => {
+            "each transfer goes to the node whose links and disk finish it first"
+        }
+        Balance::Flow => "transfers are moved along paths until no move can lower the peak",
+        Balance::Greedy => {
+            "the least loaded nodes help and receive, chosen again until the peak stops falling"
+        }
+    };
+    let name = policy.to_string();
+    let triple = format!("{policy:#}");
+    let triple = if triple == name { String::new() } else { format!(" = {triple}") };
+    format!("Policy {name}{triple}: {shape}; {balance}.")
+}
+
+/// The policies that refused, a line each; nothing when none did.
+pub fn refused<E>(answers: &[Answer<E>]) -> String {
+    let line = |answer: &Answer<E>| {
+        let Refusal(reason) = answer.result.as_ref().err()?;
+        Some(format!("  {}: {reason}", answer.policy))
+    };
+    let lines: Vec<String> = answers.iter().filter_map(line).collect();
+    if lines.is_empty() { String::new() } else { format!("\nRefused:\n{}\n", lines.join("\n")) }
+}
+
+/// A paragraph for each reason.
+pub fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
+    let mut out = String::new();
+    let mut reasons: Vec<&str> = stripes.iter().map(|(_, reason)| reason.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    for reason in reasons {
+        let matching = stripes.iter().filter(|(_, r)| r == reason).map(|(stripe, _)| stripe.0);
+        let matching: Vec<String> = matching.map(|stripe| stripe.to_string()).collect();
+        let shown = matching[..matching.len().min(STRIPES_SHOWN)].join(", ");
+        let more = matching.len().saturating_sub(STRIPES_SHOWN);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let count = counted(matching.len() as u64, "stripe");
+        writeln!(out, "\nCannot be repaired: {count} ({shown}{more}): {reason}.")?;
+    }
+    Ok(out)
+}
+
+/// Numbers from this column on.
+pub fn align_right(table: &mut Table, from_column: usize) {
+    for column in table.column_iter_mut().skip(from_column) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// The table without spaces at the ends of its lines.
+pub fn trimmed(table: &Table) -> String {
+    let text = table.to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,216 @@
+//! What the coordinator says of its cluster, asked for and put into words.
+//!
+//! Place: beside every step of failure -> ... -> stripe healthy, for all commands that show it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use comfy_table::ColumnConstraint;
+use serde_json::{Value, json};
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto;
+use suture_edge::units::{format_rate, format_seconds, format_size};
+
+use crate::outcome::Outcome;
+use crate::output::{counted, print_table, table};
+
+/// Rows of a list that a person reads; the rest is counted.
+pub const ROWS_SHOWN: usize = 10;
+
+/// Objects named as examples.
+const OBJECTS_SHOWN: usize = 3;
+
+/// Asks the coordinator.
+pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
+    Ok(client.status(proto::StatusRequest {}).await.map_err(refusal)?.into_inner())
+}
+
+/// What the status says about the exit of a command.
+pub fn outcome(status: &proto::StatusReply) -> Outcome {
+    match status.blocked.iter().any(|entry| entry.unrepairable) {
+        true => Outcome::Unrepairable,
+        false => Outcome::Done,
+    }
+}
+
+/// In one word, for scripts: what an operator would say first.
+pub fn state(status: &proto::StatusReply) -> &'static str {
+    let at_risk = status.at_risk.iter().sum::<u64>() > 0;
+    let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
+    match (at_risk, status.running.is_empty()) {
+        (false, _) => "healthy",
+        (true, false) => "repairing",
+        (true, true) if status.paused => "paused",
+        (true, true) if unrepairable => "unrepairable",
+        (true, true) if !status.blocked.is_empty() => "blocked",
+        (true, true) => "waiting",
+    }
+}
+
+/// What is lost and how its repair goes, in a line.
+pub fn summary(status: &proto::StatusReply) -> String {
+    let lost = format!(
+        "{} lost ({})",
+        counted(status.lost_chunks, "chunk"),
+        format_size(status.lost_bytes)
+    );
+    match state(status) {
+        "healthy" => match silent(&status.nodes) {
+            nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
+            nodes => format!("healthy so far; silent: {}", nodes.join(", ")),
+        },
+        "repairing" => format!(
+            "repairing: {lost}, {} running, {}",
+            counted(status.running.len() as u64, "repair"),
+            pace(status)
+        ),
+        "paused" => format!("paused: {lost}; suture repair resume goes on"),
+        "unrepairable" => {
+            let hopeless = status.blocked.iter().filter(|entry| entry.unrepairable).count();
+            let stripes = counted(hopeless as u64, "stripe");
+            format!("{stripes} cannot be repaired unless nodes return; otherwise {lost}")
+        }
+        "blocked" => format!("blocked: {lost}, and something is in the way"),
+        _ => format!("waiting: {lost}"),
+    }
+}
+
+/// Nodes that are neither used nor given up.
+fn silent(nodes: &[proto::NodeStatus]) -> Vec<&str> {
+    let is_silent = |node: &&proto::NodeStatus| ["suspect", "unknown"].contains(&&*node.health);
+    nodes.iter().filter(is_silent).map(|node| node.name.as_str()).collect()
+}
+
+/// Rate and time left, as far as anyone can tell.
+pub fn pace(status: &proto::StatusReply) -> String {
+    match status.eta_seconds {
+        Some(eta) => format!("{}, {} left", format_rate(status.rate), format_seconds(eta)),
+        None if status.running.is_empty() => "nothing runs".into(),
+        None => "nothing has moved yet or for a while".into(),
+    }
+}
+
+/// The table of nodes.
+pub fn print_nodes(nodes: &[proto::NodeStatus]) {
+    if nodes.is_empty() {
+        println!("no node has joined yet: start agents (suture agent)");
+        return;
+    }
+    let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
+    nodes.sort_by_cached_key(|node| by_number(&node.name));
+    let has_racks = nodes.iter().any(|node| node.rack.is_some());
+    let mut rows = table(["node", "health", "chunks", "free", "address", "rack"], &[2, 3]);
+    for node in nodes {
+        let declared = if node.failed_by_operator { " (by operator)" } else { "" };
+        rows.add_row([
+            node.name.clone(),
+            format!("{}{declared}", node.health),
+            node.chunks.to_string(),
+            format_size(node.free_bytes),
+            node.address.clone(),
+            node.rack.clone().unwrap_or_else(|| "-".into()),
+        ]);
+    }
+    if let Some(column) = rows.column_mut(5).filter(|_| !has_racks) {
+        column.set_constraint(ColumnConstraint::Hidden);
+    }
+    print_table(&rows);
+}
+
+/// Puts `n9` before `n10`.
+fn by_number(name: &str) -> (String, u64) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (stem.to_string(), name[stem.len()..].parse().unwrap_or(0))
+}
+
+/// The stripes that wait for something to change, by what they wait for.
+pub fn print_blocked(blocked: &[proto::BlockedStripe]) {
+    if blocked.is_empty() {
+        return;
+    }
+    // What is beyond repair comes first.
+    let mut groups: BTreeMap<(bool, &str), Vec<&proto::BlockedStripe>> = BTreeMap::new();
+    for entry in blocked {
+        groups.entry((!entry.unrepairable, &entry.why)).or_default().push(entry);
+    }
+    println!();
+    for ((_, why), entries) in groups.iter().take(ROWS_SHOWN) {
+        let mut objects: Vec<&str> = entries.iter().map(|entry| entry.object.as_str()).collect();
+        objects.dedup();
+        let more = if objects.len() > OBJECTS_SHOWN { ", ..." } else { "" };
+        objects.truncate(OBJECTS_SHOWN);
+        let stripes = counted(entries.len() as u64, "stripe");
+        println!("blocked: {stripes} of {}{more}: {why}", objects.join(", "));
+    }
+    print_rest(groups.len());
+}
+
+/// That a list of so many was cut short, if it was.
+pub fn print_rest(count: usize) {
+    if count > ROWS_SHOWN {
+        println!("... and {} more", count - ROWS_SHOWN);
+    }
+}
+
+/// The status for scripts.
+pub fn describe(status: &proto::StatusReply) -> Value {
+    let running = status.running.iter().map(|repair| {
+        json!({
+            "repair": repair.repair,
+            "stripe": repair.stripe,
+            "chunk": repair.chunk,
+            "destination": repair.destination,
+            "bytes_done": repair.bytes_done,
+            "bytes": repair.bytes,
+            "seconds": repair.seconds,
+        })
+    });
+    json!({
+        "state": state(status),
+        "cluster": status.cluster,
+        "epoch": status.epoch,
+        "uptime_seconds": status.uptime_seconds,
+        "paused": status.paused,
+        "nodes": describe_nodes(&status.nodes),
+        "at_risk": status.at_risk,
+        "queued_stripes": status.queued_stripes,
+        "lost_chunks": status.lost_chunks,
+        "lost_bytes": status.lost_bytes,
+        "repaired_chunks": status.repaired_chunks,
+        "repaired_bytes": status.repaired_bytes,
+        "bytes_per_second": status.rate,
+        "eta_seconds": status.eta_seconds,
+        "running": running.collect::<Vec<_>>(),
+        "blocked": describe_blocked(&status.blocked),
+    })
+}
+
+/// The nodes for scripts.
+pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
+    let node = |node: &proto::NodeStatus| {
+        json!({
+            "node": node.node,
+            "name": node.name,
+            "rack": node.rack,
+            "address": node.address,
+            "health": node.health,
+            "free_bytes": node.free_bytes,
+            "chunks": node.chunks,
+            "failed_by_operator": node.failed_by_operator,
+        })
+    };
+    nodes.iter().map(node).collect()
+}
+
+/// Blocked stripes for scripts.
+pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
+    let entry = |entry: &proto::BlockedStripe| {
+        json!({
+            "stripe": entry.stripe,
+            "object": entry.object,
+            "why": entry.why,
+            "unrepairable": entry.unrepairable,
+        })
+    };
+    blocked.iter().map(entry).collect()
+}
