@@ -128,7 +128,7 @@ impl Put {
         let width = code.chunk_count();
         let placed = service.coordinator.place(stripes.clone(), width, chunk_bytes).await;
         self.placed.extend(stripes.iter().copied().zip(placed.iter().cloned()));
-        let least = enough(&code);
+        let least = code.durable_chunks_min();
         if let Some(few) = placed.iter().map(Vec::len).find(|found| *found < least) {
             return Err(Status::failed_precondition(format!(
                 "{few} nodes are up and have room for a chunk, {code} needs at least {least}"
@@ -171,13 +171,6 @@ impl Put {
         let (id, stripes) = (self.id, std::mem::take(&mut self.stripes));
         Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
     }
-}
-
-/// With so many chunks, whichever they are, a stripe outlives a failure until repair has brought
-/// the rest: one more than it takes to know the data. That is k + 1, but for codes in which not any
-/// k chunks do.
-pub fn enough(code: &Code) -> usize {
-    (code.chunk_count() - code.loss_tolerance() + 1).min(code.chunk_count())
 }
 
 fn check_name(name: &str) -> Result<(), Status> {

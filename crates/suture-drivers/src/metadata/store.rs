@@ -23,7 +23,6 @@ use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
 use super::schema;
-use crate::control::put::enough;
 
 /// One put that has begun and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -547,7 +546,7 @@ fn check_put(put: &Put, object: &Object, stripes: &[ObjectStripe]) -> Result<(),
         let mut homes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
         homes.sort_unstable();
         homes.dedup();
-        let needed = enough(&code);
+        let needed = code.durable_chunks_min();
         let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
         if put.stripes.binary_search(&stripe.id).is_err() {
             return invalid(format!("{} was not given to it", stripe.id));

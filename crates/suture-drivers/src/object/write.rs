@@ -33,7 +33,6 @@ use crate::chunk_client::ChunkError;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::put_reply::Step as Reply;
 use crate::control::proto::put_request::Step;
-use crate::control::put::enough;
 use crate::control::{convert, proto};
 
 /// Bytes of each chunk that move at a time.
@@ -351,7 +350,7 @@ impl Writer {
             records.push(proto::Chunk { node, stamp: 0, crc });
         }
         let durable = records.len() - troubles.len();
-        let least = enough(&self.code);
+        let least = self.code.durable_chunks_min();
         if durable < least {
             let (count, why) = (records.len(), troubles.swap_remove(0));
             return Err(why.context(format!(

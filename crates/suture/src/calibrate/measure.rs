@@ -14,9 +14,9 @@ use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;
 
-use crate::status;
 use crate::demo::processes::{Link, Processes};
 use crate::demo::run::{self, Scenario};
+use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);

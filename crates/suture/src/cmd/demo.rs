@@ -12,10 +12,10 @@ use suture_edge::units::{
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
-use crate::executable;
 use crate::demo::processes::{Link, Processes, Setting};
 use crate::demo::run::{self, Measured, Scenario};
 use crate::demo::{source, stage};
+use crate::executable;
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
 

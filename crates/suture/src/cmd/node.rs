@@ -8,8 +8,8 @@ use suture_drivers::control::proto;
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::status;
 use crate::output::{Format, print_json};
+use crate::status;
 
 /// List nodes, declare one failed, or take it back.
 #[derive(clap::Args)]

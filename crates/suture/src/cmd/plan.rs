@@ -17,7 +17,8 @@ use suture_repair::planner::{Abilities, Batch, Job, View, plan};
 use suture_repair::policy::Policy;
 
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, is_of_the_policy, outcome, policies, served, worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, is_of_the_policy, outcome, policies,
+    served, worst,
 };
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;

@@ -11,9 +11,9 @@ use suture_edge::units::{format_seconds, format_size};
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::status;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::progress::Progress;
+use crate::status;
 
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

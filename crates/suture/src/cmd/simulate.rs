@@ -33,8 +33,8 @@ use self::foreground::ForegroundArg;
 use self::straggler::StragglerArg;
 use self::timeline::BUCKETS;
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, damaged_stripes, is_of_the_policy, outcome, policies, served,
-    worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, damaged_stripes, is_of_the_policy,
+    outcome, policies, served, worst,
 };
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;

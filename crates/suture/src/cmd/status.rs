@@ -90,4 +90,3 @@ fn print_running(running: &[proto::Running]) {
     print_table(&rows);
     print_rest(running.len());
 }
-

@@ -19,9 +19,9 @@ use tempfile::TempDir;
 
 use super::processes::{Processes, Setting};
 use super::source::Source;
-use crate::status;
 use crate::output::{Format, counted};
 use crate::progress::Progress;
+use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);

@@ -42,10 +42,7 @@ pub fn print(question: &Question, evaluation: &Prospect) -> Result<()> {
     Ok(())
 }
 
-pub fn print_comparison(
-    question: &Question,
-    results: &[Answer<Prospect>],
-) -> Result<()> {
+pub fn print_comparison(question: &Question, results: &[Answer<Prospect>]) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", comparison_table(question, results))?;
     out += &refused(results);
@@ -164,10 +161,7 @@ fn chances(question: &Question, evaluation: &Prospect) -> String {
     trimmed(&table)
 }
 
-fn comparison_table(
-    question: &Question,
-    results: &[Answer<Prospect>],
-) -> String {
+fn comparison_table(question: &Question, results: &[Answer<Prospect>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let within = format!("loss in {}", format_long(question.mission_seconds));

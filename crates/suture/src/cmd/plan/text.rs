@@ -8,11 +8,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
-use suture_edge::units::{
-    format_exact_size, format_link_rate, format_rate, format_seconds, format_size,
-};
-use suture_repair::id::{NodeId, StripeId};
+use comfy_table::{ColumnConstraint, Table, presets};
+use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
+use suture_repair::id::NodeId;
 use suture_repair::plan::load::{Port, PortLoad};
 use suture_repair::policy::{Balance, Policy, Shape};
 

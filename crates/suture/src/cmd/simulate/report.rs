@@ -7,7 +7,7 @@ use suture_repair::plan::json::{Document, FORMAT, load_rows};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Run, Question};
+use super::{Question, Run};
 
 /// The output, in the order in which it is written.
 #[derive(Serialize)]

@@ -11,11 +11,11 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Run, Question};
-use crate::cmd::evaluate::{Answer, served};
+use super::{Question, Run};
 use crate::cmd::evaluate::text::{
     align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
+use crate::cmd::evaluate::{Answer, served};
 
 pub fn print(question: &Question<'_>, evaluation: &Run) -> Result<()> {
     let mut out = String::new();
@@ -37,10 +37,7 @@ pub fn print(question: &Question<'_>, evaluation: &Run) -> Result<()> {
     Ok(())
 }
 
-pub fn print_comparison(
-    question: &Question<'_>,
-    results: &[Answer<Run>],
-) -> Result<()> {
+pub fn print_comparison(question: &Question<'_>, results: &[Answer<Run>]) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}\n", what_is_lost(question.input, question.damage))?;
     writeln!(out, "{}", trimmed(&comparison_table(question, results)))?;
@@ -59,10 +56,7 @@ pub fn print_comparison(
     Ok(())
 }
 
-fn comparison_table(
-    question: &Question<'_>,
-    results: &[Answer<Run>],
-) -> Table {
+fn comparison_table(question: &Question<'_>, results: &[Answer<Run>]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([

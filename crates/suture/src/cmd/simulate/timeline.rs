@@ -31,12 +31,7 @@ struct Link {
     column: usize,
 }
 
-pub fn write(
-    folder: &Path,
-    name: &str,
-    scenario: &Scenario,
-    evaluation: &Run,
-) -> Result<()> {
+pub fn write(folder: &Path, name: &str, scenario: &Scenario, evaluation: &Run) -> Result<()> {
     let Some(timeline) = &evaluation.simulated.timeline else { return Ok(()) };
     let links = links(scenario);
     let files = [
