@@ -29,11 +29,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suture_repair::agent::{Agent, Input, Output, SliceId};
+use suture_repair::agent::{Agent, Input, Output};
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent, Refusal};
 use suture_repair::planner::Abilities;
 use suture_repair::role::{Role, Sink};
+use suture_repair::slice::SliceId;
 use suture_repair::time::{Span, Time};
 use suture_repair::wire::ClusterId;
 use tokio::net::TcpListener;

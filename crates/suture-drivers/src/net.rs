@@ -20,8 +20,8 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-use suture_repair::agent::SliceId;
 use suture_repair::id::{NodeId, RepairId};
+use suture_repair::slice::SliceId;
 use tokio::net::TcpListener;
 
 use crate::buffer::Buffer;

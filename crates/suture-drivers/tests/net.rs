@@ -8,13 +8,11 @@ use std::time::Duration;
 use agents::{CLUSTER, Cluster, client};
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
-use suture_repair::agent::SliceId;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::plan::Range;
 use suture_repair::random::Random;
-use suture_repair::wire::{
-    ClusterId, Denial, Frame, HEADER_BYTES, PAYLOAD_BYTES_MAX, Payload, Who,
-};
+use suture_repair::slice::{PAYLOAD_BYTES_MAX, SliceId};
+use suture_repair::wire::{ClusterId, Denial, Frame, HEADER_BYTES, Payload, Who};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;

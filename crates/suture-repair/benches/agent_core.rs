@@ -93,7 +93,7 @@ fn pass_all(agent: &mut Agent) -> u64 {
             match output {
                 Output::Read { id, .. } => answers.push(Input::SliceRead { id, result: Ok(()) }),
                 Output::Grant { upto, .. } => {
-                    let ids = (arrived..upto).map(|slice| suture_repair::agent::SliceId {
+                    let ids = (arrived..upto).map(|slice| suture_repair::slice::SliceId {
                         repair: REPAIR,
                         lane: 0,
                         slice,

@@ -40,11 +40,11 @@ use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgen
 use crate::plan::Range;
 use crate::plan::validate::validate;
 use crate::pump::{Pump, Step, WINDOW_MAX};
-use crate::role::{Role, memory};
+use crate::role::Role;
+use crate::slice::{PAYLOAD_BYTES_MAX, SliceId, memory};
 use crate::time::Time;
-use crate::wire::PAYLOAD_BYTES_MAX;
 
-pub use contract::{Config, Input, Output, SliceId, Status};
+pub use contract::{Config, Input, Output, Status};
 use early::Early;
 use running::{Phase, Running};
 

@@ -3,33 +3,16 @@
 //! Place: failure -> stripes -> queue -> plan -> [admit] -> dispatch -> slices -> commit.
 //! A repair's memory is reserved at every participant before anyone is told of it. Agents never
 //! wait for memory, so two repairs cannot hold what the other needs: a fixed pool cannot deadlock.
-//! Slices, of lanes as long as the range and shorter in proportion, shrink until a repair takes at
-//! most a fair share of the smallest pool involved, so that many run side by side; a repair that
-//! fits nowhere even with the smallest slices is told apart from one that only has to wait.
+//! Slices shrink until a repair takes at most a fair share of the smallest pool involved, so that
+//! many run side by side; a repair that fits nowhere even with the smallest slices is told apart
+//! from one that only has to wait.
 //! Invariant: the reservations at a node never exceed its pool. Does not know codes or planners.
 
 use std::collections::BTreeMap;
 
-use suture_code::code::SUB_CHUNK_ALIGNMENT;
-
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
-use crate::role::memory;
-use crate::wire::PAYLOAD_BYTES_MAX;
-
-/// Below this a slice costs more in handling than in bytes; also the block of the checksums.
-pub const SLICE_BYTES_MIN: u32 = 4 << 10;
-
-/// What slices shrink to before a repair is refused for want of memory: where a plan has many lanes,
-/// each needs one.
-pub const SLICE_BYTES_LEAST: u32 = 512;
-
-/// Above this a slice no longer saves anything.
-pub const SLICE_BYTES_MAX: u32 = 256 << 10;
-
-/// The pipeline fills in (depth x slice) and drains in the chunk's length: with this many slices a
-/// chunk the filling of a tree of depth 4 costs about 6 %.
-const SLICES_A_CHUNK: u64 = 64;
+use crate::slice::{SLICE_BYTES_LEAST, SLICE_BYTES_MIN, align, memory, preferred_slice};
 
 /// Slices under way on one edge: one on the wire, one being summed, one being sent, one of slack;
 /// and as many again, because a grant waits behind the slice that its connection is just moving,
@@ -178,60 +161,10 @@ impl Pool {
     }
 }
 
-/// A power of two, about a `SLICES_A_CHUNK`-th of the chunk, with which no lane's slices leave the
-/// limits: where all lanes are short, that of a lane over the whole range may be longer.
-pub fn preferred_slice(plan: &Plan, alignment: u32) -> u32 {
-    let range = plan.range.bytes();
-    let longest = plan.lanes.iter().map(|lane| plan.lane_bytes(lane)).max().unwrap_or(range);
-    let most = u128::from(SLICE_BYTES_MAX) * u128::from(range) / u128::from(longest.max(1));
-    let most = most.clamp(SLICE_BYTES_MAX.into(), PAYLOAD_BYTES_MAX.into()) as u64;
-    let wanted = (range / SLICES_A_CHUNK).max(1).next_power_of_two();
-    let wanted = wanted.clamp(u64::from(SLICE_BYTES_MIN), most) as u32;
-    align(wanted.max(smallest_slice(alignment)).min(PAYLOAD_BYTES_MAX), alignment)
-}
-
-/// What a slice has at least unless memory wants: a whole block of the checksums for each
-/// sub-chunk, since below that every read would check the same block again.
-pub fn smallest_slice(alignment: u32) -> u32 {
-    let blocks = SLICE_BYTES_MIN * (alignment / SUB_CHUNK_ALIGNMENT as u32);
-    align(blocks.min(SLICE_BYTES_MAX), alignment)
-}
-
-/// The largest multiple of `alignment` up to `slice`, but at least one.
-fn align(slice: u32, alignment: u32) -> u32 {
-    (slice / alignment).max(1) * alignment
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{ChunkIndex, StripeId};
-    use crate::plan::{Carries, Edge, Lane, Mode, Range, Start};
-    use crate::role::lane_slice;
-
-    fn star(helpers: u32, bytes: u64) -> Plan {
-        let destination = NodeId(helpers);
-        let edge =
-            |n| Edge { child: NodeId(n), parent: destination, bytes, carries: Carries::Partial };
-        let range = Range { from: 0, to: bytes };
-        let lane = Lane {
-            range,
-            lost: vec![ChunkIndex(0)],
-            mode: Mode::Streamed,
-            decoder: None,
-            scheme: None,
-            edges: (0..helpers).map(edge).collect(),
-        };
-        Plan {
-            stripe: StripeId(0),
-            lost: vec![ChunkIndex(0)],
-            destinations: [(ChunkIndex(0), destination)].into(),
-            start: Start::Now,
-            range,
-            period: None,
-            lanes: vec![lane],
-        }
-    }
+    use crate::slice::tests::star;
 
     fn budget(nodes: u32, pool: u64) -> Budget {
         let mut budget = Budget::default();
@@ -275,39 +208,5 @@ mod tests {
         assert_eq!(admitted, TASKS_MAX);
         budget.release(RepairId(0));
         assert!(budget.admit(RepairId(1 << 20), &plan, 64).is_ok());
-    }
-
-    #[test]
-    fn all_lanes_move_in_as_many_slices_and_none_is_too_long_or_too_short() {
-        const KIB: u64 = 1 << 10;
-        let mut plan = star(6, 64 << 20);
-        let lane = plan.lanes.remove(0);
-        let mut from = 0;
-        for kib in [24 << 10, 8 << 10, 16 << 10, (16 << 10) - 64, 64] {
-            let range = Range { from, to: from + kib * KIB };
-            let edges = lane.edges.iter().map(|e| Edge { bytes: range.bytes(), ..e.clone() });
-            plan.lanes.push(Lane { range, edges: edges.collect(), ..lane.clone() });
-            from = range.to;
-        }
-        let slice = preferred_slice(&plan, 64);
-        let slices = plan.lanes.iter().map(|lane| lane_slice(&plan, lane, slice, 64));
-        let slices: Vec<u32> = slices.collect();
-        assert_eq!((slices[0], slices[4]), (SLICE_BYTES_MAX, SLICE_BYTES_MIN));
-        let counts = plan.lanes[..4].iter().zip(&slices);
-        let counts: Vec<u32> = counts.map(|(lane, &s)| plan.windows(lane, s).count()).collect();
-        assert!(counts.iter().all(|count| count.abs_diff(96) <= 1), "{counts:?}");
-
-        let needs = memory(&plan, slice, 64);
-        let sum: u64 = slices.iter().map(|&slice| u64::from(slice)).sum();
-        assert_eq!(needs[6], (NodeId(6), 6 * sum), "the destination receives six slices a lane");
-        assert_eq!(memory(&plan, 64, 64)[6].1, 6 * 5 * 64, "in an emergency all are the same");
-    }
-
-    #[test]
-    fn slices_follow_the_chunk() {
-        let preferred = |bytes| preferred_slice(&star(6, bytes), 64);
-        assert_eq!(preferred(2 << 20), 32 << 10);
-        assert_eq!(preferred(1 << 30), SLICE_BYTES_MAX);
-        assert_eq!(preferred(64), SLICE_BYTES_MIN);
     }
 }

@@ -3,7 +3,7 @@
 //! Read the modules in the order of the life of a repair: a node fails (`health`), its stripes
 //! are looked up (`stripe`), queued by risk (`queue`), planned (`planner`, giving a `plan`),
 //! admitted (`budget`) and dispatched (`coordinator`); agents take their `role`, move slices
-//! (`agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator commits its
+//! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator commits its
 //! location.
 //!
 //! What went in and came out can be written down and replayed (`transcript`).
@@ -32,6 +32,7 @@ pub mod queue;
 pub mod random;
 pub mod role;
 pub mod schedule;
+pub mod slice;
 pub mod stripe;
 pub mod time;
 pub mod transcript;

@@ -11,16 +11,15 @@
 
 mod combine;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use suture_code::{Dag, Program, Source};
 use suture_gf::bits;
 
-use crate::budget::smallest_slice;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId};
 use crate::message::{Refusal, Task};
-use crate::plan::{Edge, Lane, Mode, Plan, StripeFacts, Window, Windows};
+use crate::plan::{Lane, Mode, StripeFacts, Window, Windows};
+use crate::slice::lane_slice;
 
 /// One agent's part in one lane.
 #[derive(Clone, Debug)]
@@ -377,51 +376,4 @@ impl Part<'_> {
 fn is_selection(part: &Dag) -> bool {
     let sources = part.sources().map(|(value, _): (_, Source)| value);
     sources.eq(part.outputs().iter().map(|output| output.value))
-}
-
-/// The slice of `lane`, where that of a lane over the whole range has `slice_bytes`: shorter in
-/// proportion, so that all lanes of a plan move in about as many slices. Whoever serves lanes in
-/// turn, slice by slice, then serves them in proportion to what they have to move, and all end
-/// together; with slices of one length a short lane would end early and leave its ports to idle
-/// at the end. Very short lanes keep the smallest slice that is worth its handling.
-pub fn lane_slice(plan: &Plan, lane: &Lane, slice_bytes: u32, alignment: u32) -> u32 {
-    let part = u128::from(slice_bytes) * u128::from(plan.lane_bytes(lane));
-    let part = part.div_ceil(plan.range.bytes().max(1).into()) as u64;
-    let part = part.next_multiple_of(alignment.into()) as u32;
-    part.clamp(smallest_slice(alignment).min(slice_bytes), slice_bytes)
-}
-
-/// Memory that a slice takes at each participant, all lanes together: what flows in, and the
-/// results of decoding, which are formed beside it. Sums are formed in place. A gated task takes no
-/// more: what its children send is kept first, and comes back as it would have flowed in.
-///
-/// Coordinator and agents both count by this, so that what the one admits the others have room
-/// for.
-pub fn memory(plan: &Plan, slice_bytes: u32, alignment: u32) -> Vec<(NodeId, u64)> {
-    let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for lane in &plan.lanes {
-        let lane_bytes = plan.lane_bytes(lane);
-        let slice = lane_slice(plan, lane, slice_bytes, alignment);
-        let slice = u64::from(slice).min(lane_bytes);
-        let content = |edge: &Edge| match edge.bytes == lane_bytes {
-            true => slice,
-            false => {
-                (u128::from(edge.bytes) * u128::from(slice)).div_ceil(lane_bytes.into()) as u64
-            }
-        };
-        for edge in &lane.edges {
-            *needs.entry(edge.parent).or_default() += content(edge);
-            *needs.entry(edge.child).or_default() += match Some(edge.child) == lane.decoder {
-                true => 0,
-                // What is read, and what is made of it where that is something else.
-                false if lane.decoder.is_some() => slice + content(edge),
-                false => slice,
-            };
-        }
-        if let Some(decoder) = lane.decoder {
-            // The own chunk, where it has one, and a result for each lost chunk.
-            *needs.entry(decoder).or_default() += (1 + lane.lost.len() as u64) * slice;
-        }
-    }
-    needs.into_iter().collect()
 }

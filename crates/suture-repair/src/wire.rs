@@ -24,16 +24,13 @@ use std::fmt;
 
 use suture_code::ChunkIndex;
 
-use crate::agent::SliceId;
 use crate::id::{ChunkCopy, NodeId, RepairId, Stamp, StripeId};
 use crate::message::CopyFault;
 use crate::plan::Range;
+use crate::slice::{PAYLOAD_BYTES_MAX, SliceId};
 
 /// The length of every header.
 pub const HEADER_BYTES: usize = 64;
-
-/// The longest payload: the widest slice.
-pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
 /// The longest chunk.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 40;

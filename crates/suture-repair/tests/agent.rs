@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use suture_repair::agent::{Agent, Config, Input, Output, SliceId};
+use suture_repair::agent::{Agent, Config, Input, Output};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
+use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use suture_repair::agent::{self, SliceId};
+use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{self, Command};
 use suture_repair::id::{
@@ -18,6 +18,7 @@ use suture_repair::message::{
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
 use suture_repair::random::Random;
+use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::Time;
 use suture_repair::transcript::line::{LineReader, Textual};

@@ -5,10 +5,11 @@
 //! each effect as `agent.rs` demands, after the time that a disk or a network takes.
 
 use suture_code::Scratch;
-use suture_repair::agent::{self, Agent, SliceId};
+use suture_repair::agent::{self, Agent};
 use suture_repair::id::NodeId;
 use suture_repair::message::{Failure, FromAgent};
 use suture_repair::role::{Role, Sink, Spools};
+use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
 
 use crate::world::{Event, Party, Read, Sources, World};

@@ -12,8 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use suture_code::Code;
-use suture_repair::agent::{self, Agent, SliceId};
-use suture_repair::budget::SLICE_BYTES_MIN;
+use suture_repair::agent::{self, Agent};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::coordinator::{self, Coordinator};
 use suture_repair::event::{self, Commit, Timers};
@@ -22,6 +21,7 @@ use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
+use suture_repair::slice::{SLICE_BYTES_MIN, SliceId};
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 

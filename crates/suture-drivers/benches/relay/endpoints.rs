@@ -10,8 +10,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use suture_edge::checksum::crc32c;
-use suture_repair::agent::SliceId;
 use suture_repair::id::{NodeId, RepairId};
+use suture_repair::slice::SliceId;
 use suture_repair::wire::{ClusterId, Frame, HEADER_BYTES, Payload, Who};
 
 const VERIFY_EVERY: u32 = 8;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use suture_repair::agent::SliceId;
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure};
 use suture_repair::role::{Role, Spools};
+use suture_repair::slice::SliceId;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};

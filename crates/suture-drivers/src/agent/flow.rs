@@ -10,9 +10,9 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use suture_repair::agent::SliceId;
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::Failure;
+use suture_repair::slice::SliceId;
 
 use crate::buffer::Buffer;
 use crate::combination::Source;

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use suture_repair::agent::SliceId;
 use suture_repair::id::{NodeId, RepairId};
+use suture_repair::slice::SliceId;
 
 /// What was granted to whom.
 #[derive(Debug, Default)]

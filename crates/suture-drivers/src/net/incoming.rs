@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
-use suture_repair::agent::SliceId;
 use suture_repair::id::NodeId;
+use suture_repair::slice::SliceId;
 use suture_repair::wire::{ClusterId, Frame, Payload, Who};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
-use suture_repair::agent::SliceId;
 use suture_repair::id::{NodeId, RepairId};
+use suture_repair::slice::SliceId;
 use suture_repair::wire::{ClusterId, Frame, Payload, Who};
 use tokio::sync::mpsc;
 use tokio::time::sleep;

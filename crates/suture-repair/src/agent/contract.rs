@@ -9,6 +9,7 @@ use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::{Check, CopyFault, Failure, FromAgent, ToAgent};
 use crate::planner::Abilities;
 use crate::role::Role;
+use crate::slice::SliceId;
 use crate::time::Span;
 
 /// What an agent is told at its start.
@@ -28,17 +29,6 @@ pub struct Config {
     pub stall_after: Span,
     /// How often it lists its copies unasked, so that a lost message costs only delay.
     pub inventory_every: Span,
-}
-
-/// Names one slice in memory or on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SliceId {
-    /// The repair.
-    pub repair: RepairId,
-    /// The lane's index in the plan.
-    pub lane: u16,
-    /// The slice's index in the lane.
-    pub slice: u32,
 }
 
 /// What happened.

@@ -6,12 +6,12 @@
 
 use suture_code::Code;
 
-use crate::agent::SliceId;
 use crate::cluster::Rate;
 use crate::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId};
 use crate::plan::Range;
 use crate::planner::Abilities;
 use crate::policy::Policy;
+use crate::slice::SliceId;
 use crate::time::{Span, Time};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 

@@ -8,7 +8,7 @@
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::Task;
 use suture_repair::plan::{Edge, Plan};
-use suture_repair::role::lane_slice;
+use suture_repair::slice::lane_slice;
 
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
 use crate::ports::{LaneWork, PortMap, Step};

@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use suture_code::Code;
-use suture_repair::budget::{SLICE_BYTES_MIN, preferred_slice};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::arbitrary::{arbitrary_plan, arbitrary_rest};
 use suture_repair::plan::{Plan, StripeFacts};
 use suture_repair::random::Random;
+use suture_repair::slice::{SLICE_BYTES_MIN, preferred_slice};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
 use suture_sim::disk::Nets;
