@@ -30,6 +30,7 @@ use suture_drivers::agent::session::{SessionEvent, SessionFeed, session};
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
 use suture_drivers::store::{Identity, Store};
+use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::{FromAgent, Task, ToAgent};
 use suture_repair::plan::Mode;
@@ -140,10 +141,11 @@ fn fill(dir: &Path) -> Chunks {
     let (stripe, bytes) = stripe("rs(2,1)", 1, chunk_bytes());
     for chunk in [1, 2] {
         let store = open(dir, chunk as u32 - 1);
-        let temp = store.create(stripe.chunk_bytes).unwrap();
+        let temp = store.begin(stripe.chunk_bytes).unwrap();
         temp.write(0, &bytes[chunk]).unwrap();
         let (_, copy) = stripe.copy(ChunkIndex(chunk as u8)).unwrap();
-        assert_eq!(store.publish(&temp, copy, stripe.chunks[chunk].crc), Ok(true));
+        temp.prove(Some(stripe.chunks[chunk].crc)).unwrap();
+        assert_eq!(temp.publish(copy), Ok(Published::Named));
     }
     let crcs: Vec<String> = stripe.chunks.iter().map(|chunk| chunk.crc.to_string()).collect();
     Chunks { bytes, crcs: crcs.join(" ") }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suture_repair::agent::{Agent, Input, Output};
+use suture_repair::chunk_store::ChunkStore;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent, Refusal};
 use suture_repair::planner::Abilities;
@@ -51,7 +52,6 @@ use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::incoming::{self, Door};
 use crate::net::outgoing::ToPeer;
-use crate::store::Store;
 use disk::{Disk, DiskEvent};
 use flow::Flow;
 use peers::Peers;
@@ -115,7 +115,7 @@ pub fn runtime() -> std::io::Result<Runtime> {
 /// a restart loses running tasks and nothing else.
 pub async fn run(
     config: Config,
-    store: Arc<Store>,
+    store: Arc<dyn ChunkStore>,
     mut session: Session,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
@@ -133,7 +133,7 @@ pub async fn run(
     let mut core = Agent::new(core_config(&config));
     // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
     // listed when somebody listens.
-    let free_bytes = store.free_bytes()?;
+    let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     core.handle(Time::ZERO, Input::Listed { copies: Vec::new(), free_bytes });
     let mut driver = Driver {
         core,
@@ -263,7 +263,7 @@ impl Driver {
             DiskEvent::WriteFailed(repair, why) => Input::WriteFailed { repair, why },
             DiskEvent::Prepared(repair, result) => {
                 let result = result.map(|target| match self.flows.get(&repair) {
-                    Some(flow) => flow.files.set_target(Arc::new(target)),
+                    Some(flow) => flow.files.set_target(target),
                     None => self.disk.dispose(target),
                 });
                 Input::Prepared { repair, result }

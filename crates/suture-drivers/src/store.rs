@@ -14,6 +14,7 @@
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
 //! disk, and the name is on disk before anyone hears of it.
 //!
+//! It is one implementation of `suture_repair::chunk_store`, which is all that the agent knows.
 //! Invariants: what is under `chunks` was once read back and had its recorded checksum; nothing
 //! else is ever listed; bytes that fail their checksum do not leave this module.
 //! Deliberately absent: which copies are needed. The coordinator knows that.
@@ -27,17 +28,18 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
-use suture_repair::message::Failure;
+use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
 use chunk::{ChunkFile, Damage};
-use layout::Footer;
-use temp::{Spool, TempChunk};
+use temp::{SpoolFile, TempChunk};
 
 /// The version of the directory; a change of any path or of `identity` adds one.
 const DIRECTORY_VERSION: u32 = 1;
@@ -57,12 +59,16 @@ pub struct Identity {
 /// The chunks of one agent, in a directory that nobody else uses meanwhile.
 #[derive(Debug)]
 pub struct Store {
-    chunks: PathBuf,
+    chunks: Arc<Chunks>,
     tmp: PathBuf,
     next_temp: AtomicU64,
     /// Keeps the lock: the system releases it with the file, however the process ends.
     lock: File,
 }
+
+/// The folder of the chunks.
+#[derive(Debug)]
+struct Chunks(PathBuf);
 
 /// Why a data directory cannot be used.
 #[derive(Debug)]
@@ -120,14 +126,19 @@ impl Store {
             fs::remove_dir_all(&tmp).map_err(at(&tmp))?;
         }
         fs::create_dir(&tmp).map_err(at(&tmp))?;
-        Ok(Store { chunks, tmp, next_temp: AtomicU64::new(0), lock })
+        Ok(Store { chunks: Arc::new(Chunks(chunks)), tmp, next_temp: AtomicU64::new(0), lock })
     }
 
-    /// Every copy that is whole as far as its footer tells. Copies with a damaged footer or a
-    /// wrong length are not held; they are logged, and left for a person to look at.
-    pub fn list(&self) -> io::Result<Vec<ChunkCopy>> {
+    /// Opens a copy for reading.
+    pub fn chunk(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
+        self.chunks.open(copy)
+    }
+
+    /// Copies with a damaged footer or a wrong length are not held; they are logged, and left for
+    /// a person to look at.
+    fn whole_copies(&self) -> io::Result<Vec<ChunkCopy>> {
         let mut copies = Vec::new();
-        for fan in fs::read_dir(&self.chunks)? {
+        for fan in fs::read_dir(&self.chunks.0)? {
             for entry in fs::read_dir(fan?.path())? {
                 let entry = entry?;
                 match parse_name(&entry.file_name()) {
@@ -143,69 +154,57 @@ impl Store {
         Ok(copies)
     }
 
-    /// Opens a copy for reading.
-    pub fn chunk(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
-        ChunkFile::open(&self.path(copy), copy)
+    fn temp_path(&self) -> PathBuf {
+        self.tmp.join(self.next_temp.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+}
+
+impl ChunkStore for Store {
+    fn list(&self) -> Result<Vec<ChunkCopy>, Failure> {
+        self.whole_copies().map_err(|error| failure(&error))
     }
 
-    /// Reads a copy in full and compares every checksum.
-    pub fn check(&self, copy: ChunkCopy) -> Result<(), Damage> {
-        self.chunk(copy)?.check()
-    }
-
-    /// Removes a copy. One that is not there is removed already. A crash may bring the name back;
-    /// the next inventory shows it, and it is ordered away again.
-    pub fn delete(&self, copy: ChunkCopy) -> io::Result<()> {
-        match fs::remove_file(self.path(copy)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Makes room for a chunk of `bytes`. It is gone when the value is, unless it was published.
-    pub fn create(&self, bytes: u64) -> Result<TempChunk, Failure> {
-        TempChunk::create(self.temp_path(), bytes)
-    }
-
-    /// A file for slices that wait for the rest of their lane. It is gone when the value is.
-    pub fn spool(&self) -> Result<Spool, Failure> {
-        Spool::create(self.temp_path())
-    }
-
-    /// Proves a chunk, makes it durable and gives it its name. A copy of that name with the same
-    /// bytes is as good; `Ok(false)` says that there is one with others.
-    pub fn publish(&self, temp: &TempChunk, copy: ChunkCopy, crc: u32) -> Result<bool, Failure> {
-        let footer = Footer { copy, bytes: temp.bytes(), crc };
-        temp.prove(&footer)?;
-        let path = self.path(copy);
-        let folder = path.parent().expect("chunks lie in folders");
-        match temp.name(&path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if !self.chunk(copy).is_ok_and(|chunk| *chunk.footer() == footer) {
-                    return Ok(false);
-                }
-            }
-            Err(error) => return Err(failure(&error)),
-        }
-        sync_dir(folder).map_err(|error| failure(&error))?;
-        Ok(true)
-    }
-
-    /// Room on the disk for more chunks.
-    pub fn free_bytes(&self) -> io::Result<u64> {
-        let stat = rustix::fs::fstatvfs(&self.lock)?;
+    fn free_bytes(&self) -> Result<u64, Failure> {
+        let stat = rustix::fs::fstatvfs(&self.lock).map_err(|errno| failure(&errno.into()))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
+        let chunk = self.chunk(copy).map_err(|damage| damage.logged(copy))?;
+        Ok(Arc::new(chunk))
+    }
+
+    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
+        let checked = self.chunk(copy).and_then(|chunk| chunk.check());
+        checked.map_err(|damage| damage.logged(copy))
+    }
+
+    fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        let chunk = TempChunk::create(self.temp_path(), bytes, self.chunks.clone())?;
+        Ok(Arc::new(chunk))
+    }
+
+    fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
+        match fs::remove_file(self.chunks.path(copy)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|error| failure(&error)),
+        }
+    }
+
+    fn spool(&self) -> Result<Arc<dyn Spool>, Failure> {
+        Ok(Arc::new(SpoolFile::create(self.temp_path())?))
+    }
+}
+
+impl Chunks {
+    fn open(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
+        ChunkFile::open(&self.path(copy), copy)
     }
 
     fn path(&self, copy: ChunkCopy) -> PathBuf {
         let (stripe, chunk, stamp) = (copy.stripe.0, copy.chunk.0, copy.stamp.0);
-        let folder = self.chunks.join(format!("{:02x}", stripe % FAN_OUT));
+        let folder = self.0.join(format!("{:02x}", stripe % FAN_OUT));
         folder.join(format!("{stripe:016x}.{chunk:02x}.{stamp:016x}"))
-    }
-
-    fn temp_path(&self) -> PathBuf {
-        self.tmp.join(self.next_temp.fetch_add(1, Ordering::Relaxed).to_string())
     }
 }
 

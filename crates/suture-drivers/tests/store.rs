@@ -3,10 +3,13 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use suture_drivers::store::chunk::Damage;
 use suture_drivers::store::layout::{BLOCK_BYTES, FOOTER_BYTES};
 use suture_drivers::store::{Identity, OpenError, Store};
+use suture_repair::chunk_store::conformance::{self, Medium};
+use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::random::Random;
@@ -30,18 +33,26 @@ fn crc32c(data: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, data) as u32
 }
 
-fn put(store: &Store, copy: ChunkCopy, data: &[u8]) -> Result<bool, Failure> {
-    let temp = store.create(data.len() as u64)?;
+fn put(store: &Store, copy: ChunkCopy, data: &[u8]) -> Result<Published, Failure> {
+    let temp = store.begin(data.len() as u64)?;
     let cut = data.len() / 3;
     temp.write(cut as u64, &data[cut..])?;
     temp.write(0, &data[..cut])?;
-    store.publish(&temp, copy, crc32c(data))
+    temp.prove(Some(crc32c(data)))?;
+    temp.publish(copy)
 }
 
 fn path(dir: &Path, copy: ChunkCopy) -> PathBuf {
     let (stripe, chunk, stamp) = (copy.stripe.0, copy.chunk.0, copy.stamp.0);
     let name = format!("{stripe:016x}.{chunk:02x}.{stamp:016x}");
     dir.join("chunks").join(format!("{:02x}", stripe % 256)).join(name)
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
 }
 
 fn leftovers(dir: &Path) -> usize {
@@ -60,7 +71,7 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path(), &identity()).unwrap();
         let data = data(3 * BLOCK_BYTES as usize + 100, 5);
-        assert_eq!(put(&store, copy(1), &data), Ok(true));
+        assert_eq!(put(&store, copy(1), &data), Ok(Published::Named));
         Fixture { dir, store, data }
     }
 
@@ -69,10 +80,7 @@ impl Fixture {
     }
 
     fn flip(&self, at: u64) {
-        let file = fs::OpenOptions::new().read(true).write(true).open(self.path()).unwrap();
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+        flip(&self.path(), at);
     }
 
     /// Changes the footer and makes its own checksum fit again.
@@ -95,7 +103,7 @@ fn chunks_of_any_length_come_back_whole_and_in_part() {
     for (stripe, bytes) in [1, 100, 4095, 4096, 4097, 12_288, 300_001, 3_000_000].iter().enumerate()
     {
         let (copy, data) = (copy(stripe as u64), data(*bytes, stripe as u64));
-        assert_eq!(put(&store, copy, &data), Ok(true));
+        assert_eq!(put(&store, copy, &data), Ok(Published::Named));
         let chunk = store.chunk(copy).unwrap();
         assert_eq!(chunk.footer().bytes, *bytes as u64);
         chunk.check().unwrap();
@@ -121,7 +129,7 @@ fn a_chunk_beyond_one_table_segment_is_read_everywhere() {
     let store = Store::open(dir.path(), &identity()).unwrap();
     let (edge, beyond) = (64 << 20, 3 * BLOCK_BYTES as usize + 5);
     let data = data(edge + beyond, 1);
-    assert_eq!(put(&store, copy(1), &data), Ok(true));
+    assert_eq!(put(&store, copy(1), &data), Ok(Published::Named));
     let chunk = store.chunk(copy(1)).unwrap();
     let mut part = vec![0; 30_000];
     for from in [edge - 20_000, 5000, edge + beyond - 30_000] {
@@ -155,8 +163,9 @@ fn a_flip_in_data_or_table_spoils_its_block_and_no_other() {
                     }
                 }
             }
-            let damage = fixture.store.check(copy(1)).unwrap_err();
+            let damage = chunk.check().unwrap_err();
             assert!(matches!(damage, Damage::Block { index } if index == block), "{damage}");
+            assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Corrupt));
         }
     }
 }
@@ -219,7 +228,9 @@ fn a_file_under_the_wrong_name_or_with_the_wrong_sum_is_noticed() {
     assert!(matches!(damage, Damage::Name { found } if found == copy(1)), "{damage}");
     assert_eq!(fixture.store.list().unwrap(), [copy(1)]);
     fixture.reseal(|footer| footer[12] ^= 1);
-    assert!(matches!(fixture.store.check(copy(1)), Err(Damage::Whole { .. })));
+    let damage = fixture.store.chunk(copy(1)).unwrap().check().unwrap_err();
+    assert!(matches!(damage, Damage::Whole { .. }), "{damage}");
+    assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Corrupt));
     fixture.reseal(|footer| footer[42] = 0xff);
     assert!(matches!(fixture.store.chunk(copy(1)), Err(Damage::Length { .. })));
 }
@@ -227,29 +238,33 @@ fn a_file_under_the_wrong_name_or_with_the_wrong_sum_is_noticed() {
 #[test]
 fn what_does_not_have_its_checksum_is_not_published() {
     let fixture = Fixture::new();
-    let temp = fixture.store.create(5000).unwrap();
+    let temp = fixture.store.begin(5000).unwrap();
     temp.write(0, &[1; 5000]).unwrap();
     let (expected, found) = (crc32c(&[2; 5000]), crc32c(&[1; 5000]));
-    let result = fixture.store.publish(&temp, copy(2), expected);
-    assert_eq!(result, Err(Failure::ProofFailed { expected, found }));
+    assert_eq!(temp.prove(Some(expected)), Err(Failure::ProofFailed { expected, found }));
+    assert!(matches!(temp.publish(copy(2)), Err(Failure::Disk(_))));
     drop(temp);
     assert_eq!(fixture.store.list().unwrap(), [copy(1)]);
     assert_eq!(leftovers(fixture.dir.path()), 0);
-    let temp = fixture.store.create(10).unwrap();
+    let temp = fixture.store.begin(10).unwrap();
     assert!(matches!(temp.write(5, &[0; 6]), Err(Failure::Disk(_))));
 }
 
 #[test]
 fn an_existing_copy_is_never_overwritten() {
     let fixture = Fixture::new();
-    assert_eq!(put(&fixture.store, copy(1), &fixture.data), Ok(true), "the same bytes again");
-    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(false));
+    assert_eq!(
+        put(&fixture.store, copy(1), &fixture.data),
+        Ok(Published::Named),
+        "the same bytes again"
+    );
+    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(Published::Taken));
     let mut back = vec![0; fixture.data.len()];
     fixture.store.chunk(copy(1)).unwrap().read(0, &mut back).unwrap();
     assert_eq!(back, fixture.data);
     fixture.store.delete(copy(1)).unwrap();
     fixture.store.delete(copy(1)).unwrap();
-    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(true));
+    assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(Published::Named));
 }
 
 #[test]
@@ -258,9 +273,9 @@ fn spooled_sums_come_back_checked() {
     let spool = fixture.store.spool().unwrap();
     spool.write(1 << 20, &[7; 1000]).unwrap();
     let mut back = [0; 1000];
-    assert!(spool.read(1 << 20, &mut back).unwrap());
+    spool.read(1 << 20, &mut back).unwrap();
     assert_eq!(back, [7; 1000]);
-    assert!(!spool.read(0, &mut back).unwrap(), "never written");
+    assert!(matches!(spool.read(0, &mut back), Err(Failure::Disk(_))), "never written");
     drop(spool);
     assert_eq!(leftovers(fixture.dir.path()), 0);
 }
@@ -268,7 +283,7 @@ fn spooled_sums_come_back_checked() {
 #[test]
 fn a_restart_keeps_chunks_and_sweeps_what_was_in_the_making() {
     let Fixture { dir, store, data } = Fixture::new();
-    let temp = store.create(1 << 20).unwrap();
+    let temp = store.begin(1 << 20).unwrap();
     temp.write(0, &[1; 100]).unwrap();
     std::mem::forget(temp);
     drop(store);
@@ -312,7 +327,7 @@ fn a_full_disk_is_named_before_and_while_writing() {
         return;
     }
     let store = Store::open(dir.path(), &identity()).unwrap();
-    let early = store.create(8 << 20).map(drop);
+    let early = store.begin(8 << 20).map(drop);
     let fits = put(&store, copy(1), &data(1 << 20, 1));
     let spool = store.spool().unwrap();
     let late = spool.write(0, &data(6 << 20, 2));
@@ -323,7 +338,33 @@ fn a_full_disk_is_named_before_and_while_writing() {
     let unmounted = std::process::Command::new("umount").arg(target).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
     assert_eq!(early, Err(Failure::NoSpace));
-    assert_eq!(fits, Ok(true));
+    assert_eq!(fits, Ok(Published::Named));
     assert_eq!(late, Err(Failure::NoSpace));
     assert_eq!((listed, left), (vec![copy(1)], 0));
+}
+
+/// The store's directory, which outlives the store.
+struct Directory(tempfile::TempDir);
+
+impl Medium for Directory {
+    fn open(&mut self) -> Arc<dyn ChunkStore> {
+        Arc::new(Store::open(self.0.path(), &identity()).unwrap())
+    }
+
+    fn crash(&mut self) {
+        // What was written stays in the page cache: only a loss of power would show more.
+    }
+
+    fn damage(&mut self, copy: ChunkCopy, offset: u64) {
+        flip(&path(self.0.path(), copy), offset);
+    }
+
+    fn unfinished_count(&self) -> usize {
+        leftovers(self.0.path())
+    }
+}
+
+#[test]
+fn the_native_store_keeps_every_promise_of_a_chunk_store() {
+    conformance::check(|| Directory(tempfile::tempdir().unwrap()));
 }

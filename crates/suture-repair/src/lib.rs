@@ -3,8 +3,8 @@
 //! Read the modules in the order of the life of a repair: a node fails (`health`), its stripes
 //! are looked up (`stripe`), queued by risk (`queue`), planned (`planner`, giving a `plan`),
 //! admitted (`budget`) and dispatched (`coordinator`); agents take their `role`, move slices
-//! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator commits its
-//! location.
+//! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator
+//! commits its location. Behind two interfaces stands whoever keeps the chunks (`chunk_store`).
 //!
 //! What went in and came out can be written down and replayed (`transcript`).
 //!
@@ -15,6 +15,7 @@
 pub mod agent;
 pub mod bound;
 pub mod budget;
+pub mod chunk_store;
 pub mod cluster;
 pub mod coordinator;
 pub mod event;

@@ -121,8 +121,8 @@ impl fmt::Display for Violation {
 impl World {
     pub(crate) fn check_published(&mut self, node: NodeId, copy: ChunkCopy) {
         self.published.insert((node, copy));
-        let stored = self.host(node).disk.get(copy).expect("just published");
-        if stored.bytes != self.truth.original(copy.stripe, copy.chunk) {
+        let original = self.truth.original(copy.stripe, copy.chunk);
+        if self.host(node).disk.look(copy, |stored| stored.bytes == original) != Some(true) {
             self.fail(Violation::WrongBytes { node, copy });
         }
     }
@@ -139,7 +139,7 @@ impl World {
             (Some(_), None) => true,
             (Some(_), Some(home)) => home == (node, copy),
         };
-        if is_last && self.host(node).disk.get(copy).is_some() {
+        if is_last && self.host(node).disk.look(copy, |_| ()).is_some() {
             self.fail(Violation::LastCopyDeleted { node, copy });
         }
     }
@@ -209,7 +209,7 @@ impl World {
             if status.running.is_empty() && status.reserved_bytes > 0 {
                 return Some(Violation::Leak { node, reserved: status.reserved_bytes });
             }
-            for copy in self.host(node).disk.list() {
+            for copy in self.host(node).disk.copies() {
                 let stripe = self.truth.stripes.get(&copy.stripe);
                 // What is left of a stripe beyond repair is never thrown away.
                 let kept = stripe.is_some_and(|stripe| {

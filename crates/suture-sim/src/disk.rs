@@ -1,15 +1,20 @@
-//! One node's disk in memory: copies with checksums, temporaries, and what goes wrong with them.
+//! One node's disk in memory: copies with checksums, chunks in the making, and what goes wrong.
 //!
 //! Place: ... slices flow -> [chunk proven and durable] -> commit ...
-//! It stands for the chunk store of production and keeps its promises: a read is checked against
-//! the checksums of its blocks, a chunk is proven against its recorded checksum before it gets its
-//! name, a crash loses temporaries and nothing else. Faults are injected behind its back.
+//! It is a chunk store like the one of production and keeps the same promises
+//! (`suture_repair::chunk_store`): a read is checked against the checksums of its blocks, a chunk
+//! is proven before it gets its name, a crash loses what is in the making and nothing else. Faults
+//! are injected behind its back.
+//!
+//! Handles share the disk with the simulated host. The interface is for threads, so there is a
+//! lock; here it has one user at a time.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
-use suture_repair::id::{ChunkCopy, RepairId};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, Spool};
+use suture_repair::id::ChunkCopy;
 use suture_repair::message::{CopyFault, Failure};
-use suture_repair::plan::Window;
 
 /// Which of the safety nets are in place; the mutation tests cut them one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,22 @@ impl Stored {
         Stored { length: bytes.len(), bytes, blocks }
     }
 
+    /// Fills `into` from `offset` on, if the blocks that it touches are as they were written.
+    fn read(&self, offset: u64, into: &mut [u8], is_checked: bool) -> Result<(), CopyFault> {
+        let bytes = self.bytes.len() as u64;
+        let to = offset.checked_add(into.len() as u64).filter(|to| *to <= bytes);
+        let (from, to) = (offset as usize, to.ok_or(CopyFault::Corrupt)? as usize);
+        let good = (from / BLOCK_BYTES..to.div_ceil(BLOCK_BYTES)).all(|block| {
+            let end = ((block + 1) * BLOCK_BYTES).min(self.bytes.len());
+            checksum(&self.bytes[block * BLOCK_BYTES..end]) == self.blocks[block]
+        });
+        if is_checked && !good {
+            return Err(CopyFault::Corrupt);
+        }
+        into.copy_from_slice(&self.bytes[from..to]);
+        Ok(())
+    }
+
     /// Whether every byte is as it was written.
     pub fn is_good(&self) -> bool {
         self.length == self.bytes.len()
@@ -54,147 +75,122 @@ impl Stored {
     }
 }
 
-/// A node's disk.
-#[derive(Clone, Debug, Default)]
-pub struct Disk {
+/// A node's disk. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct Disk(Arc<Lock>);
+
+#[expect(clippy::disallowed_types, reason = "the interface is for threads")]
+type Lock = std::sync::Mutex<Contents>;
+
+#[derive(Debug)]
+struct Contents {
     copies: BTreeMap<ChunkCopy, Stored>,
-    temporaries: BTreeMap<RepairId, Vec<u8>>,
-    spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
-    /// How much it holds in all.
-    pub capacity: u64,
+    drafts: BTreeMap<u64, Draft>,
+    spools: BTreeMap<u64, BTreeMap<u64, Vec<u8>>>,
+    next_handle: u64,
+    capacity: u64,
+    is_checked: bool,
+}
+
+/// A chunk that was begun.
+#[derive(Debug)]
+struct Draft {
+    /// Those of a published chunk have become the copy's.
+    bytes: Vec<u8>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Writing,
+    Proven,
+    Published(ChunkCopy),
+}
+
+/// What a repair writes a chunk through.
+#[derive(Debug)]
+struct DiskWriter {
+    disk: Disk,
+    handle: u64,
+    bytes: u64,
+}
+
+/// An open copy.
+#[derive(Debug)]
+struct DiskReader {
+    disk: Disk,
+    copy: ChunkCopy,
+    bytes: u64,
+}
+
+/// A lane's slices on the disk.
+#[derive(Debug)]
+struct DiskSpool {
+    disk: Disk,
+    handle: u64,
 }
 
 impl Disk {
-    /// An empty disk.
-    pub fn new(capacity: u64) -> Disk {
-        Disk { capacity, ..Disk::default() }
-    }
-
-    /// Room that is left.
-    pub fn free_bytes(&self) -> u64 {
-        let copies: usize = self.copies.values().map(|copy| copy.bytes.len()).sum();
-        let temporaries: usize = self.temporaries.values().map(Vec::len).sum();
-        self.capacity.saturating_sub((copies + temporaries) as u64)
+    /// An empty disk that holds `capacity` bytes in all.
+    pub fn new(capacity: u64, nets: Nets) -> Disk {
+        let contents = Contents {
+            copies: BTreeMap::new(),
+            drafts: BTreeMap::new(),
+            spools: BTreeMap::new(),
+            next_handle: 0,
+            capacity,
+            is_checked: nets.checksums,
+        };
+        Disk(Arc::new(Lock::new(contents)))
     }
 
     /// All copies, whatever their state.
-    pub fn list(&self) -> Vec<ChunkCopy> {
-        self.copies.keys().copied().collect()
+    pub fn copies(&self) -> Vec<ChunkCopy> {
+        self.contents().copies.keys().copied().collect()
     }
 
-    /// A copy, if it is there.
-    pub fn get(&self, copy: ChunkCopy) -> Option<&Stored> {
-        self.copies.get(&copy)
+    /// Room that is left.
+    pub fn room(&self) -> u64 {
+        self.contents().room()
+    }
+
+    /// What `look` makes of a copy, if it is there.
+    pub fn look<T>(&self, copy: ChunkCopy, look: impl FnOnce(&Stored) -> T) -> Option<T> {
+        self.contents().copies.get(&copy).map(look)
     }
 
     /// Writes a whole copy, as a put does.
-    pub fn put(&mut self, copy: ChunkCopy, bytes: Vec<u8>) {
-        self.copies.insert(copy, Stored::new(bytes));
+    pub fn put(&self, copy: ChunkCopy, bytes: Vec<u8>) {
+        self.contents().copies.insert(copy, Stored::new(bytes));
     }
 
     /// Removes a copy.
-    pub fn delete(&mut self, copy: ChunkCopy) {
-        self.copies.remove(&copy);
+    pub fn remove(&self, copy: ChunkCopy) {
+        self.contents().copies.remove(&copy);
     }
 
-    /// A checked read of part of a copy.
-    pub fn read(&self, copy: ChunkCopy, at: Window, nets: Nets) -> Result<Vec<u8>, CopyFault> {
-        let stored = self.copies.get(&copy).ok_or(CopyFault::Missing)?;
-        let (from, to) = (at.offset as usize, at.offset as usize + at.bytes as usize);
-        if to > stored.bytes.len() {
-            return Err(CopyFault::Corrupt);
-        }
-        let (first, last) = (from / BLOCK_BYTES, to.div_ceil(BLOCK_BYTES));
-        let good = (first..last).all(|block| {
-            let end = ((block + 1) * BLOCK_BYTES).min(stored.bytes.len());
-            checksum(&stored.bytes[block * BLOCK_BYTES..end]) == stored.blocks[block]
-        });
-        if nets.checksums && !good {
-            return Err(CopyFault::Corrupt);
-        }
-        Ok(stored.bytes[from..to].to_vec())
-    }
-
-    /// Reads a copy in full.
-    pub fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
-        let stored = self.copies.get(&copy).ok_or(CopyFault::Missing)?;
-        if stored.is_good() { Ok(()) } else { Err(CopyFault::Corrupt) }
-    }
-
-    /// Makes room for a chunk.
-    pub fn prepare(&mut self, repair: RepairId, bytes: u64) -> Result<(), Failure> {
-        if self.free_bytes() < bytes {
-            return Err(Failure::NoSpace);
-        }
-        self.temporaries.insert(repair, vec![0; bytes as usize]);
-        Ok(())
-    }
-
-    /// The chunk that `from` was making becomes that of `repair`; the rest of `from` goes.
-    pub fn take_over(&mut self, repair: RepairId, from: RepairId) -> Result<(), Failure> {
-        let gone = || Failure::Disk("the temporary is gone".into());
-        let temporary = self.temporaries.remove(&from).ok_or_else(gone)?;
-        self.temporaries.insert(repair, temporary);
-        self.discard(from);
-        Ok(())
-    }
-
-    /// Writes a slice of the chunk.
-    pub fn write(&mut self, repair: RepairId, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
-        let gone = || Failure::Disk("the temporary is gone".into());
-        let temporary = self.temporaries.get_mut(&repair).ok_or_else(gone)?;
-        temporary[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    /// Writes a slice of the spool.
-    pub fn spool(&mut self, repair: RepairId, lane: u16, offset: u64, bytes: Vec<u8>) {
-        self.spools.entry((repair, lane)).or_default().insert(offset, bytes);
-    }
-
-    /// Reads a slice of the spool.
-    pub fn unspool(&self, repair: RepairId, lane: u16, offset: u64) -> Option<Vec<u8>> {
-        self.spools.get(&(repair, lane))?.get(&offset).cloned()
-    }
-
-    /// Proves the chunk and gives it its name.
-    pub fn publish(
-        &mut self,
-        repair: RepairId,
-        copy: ChunkCopy,
-        expected: u32,
-        nets: Nets,
-    ) -> Result<(), Failure> {
-        let gone = || Failure::Disk("the temporary is gone".into());
-        let bytes = self.temporaries.remove(&repair).ok_or_else(gone)?;
-        let found = checksum(&bytes);
-        if nets.checksums && found != expected {
-            return Err(Failure::ProofFailed { expected, found });
-        }
-        self.put(copy, bytes);
-        Ok(())
-    }
-
-    /// Drops the temporaries of a repair.
-    pub fn discard(&mut self, repair: RepairId) {
-        self.temporaries.remove(&repair);
-        self.spools.retain(|(r, _), _| *r != repair);
+    /// From now on it holds so much in all.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.contents().capacity = bytes;
     }
 
     /// Chunks and spools in the making.
-    pub fn temporary_count(&self) -> usize {
-        self.temporaries.len() + self.spools.len()
+    pub fn unfinished_count(&self) -> usize {
+        let contents = self.contents();
+        let is_unfinished = |draft: &&Draft| !matches!(draft.stage, Stage::Published(_));
+        contents.drafts.values().filter(is_unfinished).count() + contents.spools.len()
     }
 
-    /// What a crash leaves: everything that was durable.
-    pub fn crash(&mut self) {
-        self.temporaries.clear();
-        self.spools.clear();
+    /// What a crash leaves: everything that was durable. Handles from before are of no use.
+    pub fn crash(&self) {
+        let mut contents = self.contents();
+        contents.drafts.clear();
+        contents.spools.clear();
     }
 
     /// A fault: one bit of a copy changes.
-    pub fn flip(&mut self, copy: ChunkCopy, bit: u64) {
-        if let Some(stored) = self.copies.get_mut(&copy)
+    pub fn flip(&self, copy: ChunkCopy, bit: u64) {
+        if let Some(stored) = self.contents().copies.get_mut(&copy)
             && !stored.bytes.is_empty()
         {
             let bit = bit % (stored.bytes.len() as u64 * 8);
@@ -203,16 +199,181 @@ impl Disk {
     }
 
     /// A fault: the end of a copy is gone.
-    pub fn tear(&mut self, copy: ChunkCopy, at: u64) {
-        if let Some(stored) = self.copies.get_mut(&copy) {
+    pub fn tear(&self, copy: ChunkCopy, at: u64) {
+        if let Some(stored) = self.contents().copies.get_mut(&copy) {
             stored.bytes.truncate((at % (stored.length as u64).max(1)) as usize);
         }
     }
 
     /// A fault: everything is gone.
-    pub fn wipe(&mut self) {
+    pub fn wipe(&self) {
         self.crash();
-        self.copies.clear();
+        self.contents().copies.clear();
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contents {
+    fn room(&self) -> u64 {
+        let copies: usize = self.copies.values().map(|copy| copy.bytes.len()).sum();
+        let drafts: usize = self.drafts.values().map(|draft| draft.bytes.len()).sum();
+        self.capacity.saturating_sub((copies + drafts) as u64)
+    }
+
+    fn handle(&mut self) -> u64 {
+        self.next_handle += 1;
+        self.next_handle
+    }
+
+    fn draft(&mut self, handle: u64) -> Result<&mut Draft, Failure> {
+        let gone = || Failure::Disk("the temporary is gone".into());
+        self.drafts.get_mut(&handle).ok_or_else(gone)
+    }
+}
+
+impl ChunkStore for Disk {
+    fn list(&self) -> Result<Vec<ChunkCopy>, Failure> {
+        Ok(self.copies())
+    }
+
+    fn free_bytes(&self) -> Result<u64, Failure> {
+        Ok(self.room())
+    }
+
+    fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
+        let bytes = self.look(copy, |stored| stored.length as u64).ok_or(CopyFault::Missing)?;
+        Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes }))
+    }
+
+    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
+        let is_good = self.look(copy, Stored::is_good).ok_or(CopyFault::Missing)?;
+        if is_good { Ok(()) } else { Err(CopyFault::Corrupt) }
+    }
+
+    fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        let mut contents = self.contents();
+        if contents.room() < bytes {
+            return Err(Failure::NoSpace);
+        }
+        let handle = contents.handle();
+        let draft = Draft { bytes: vec![0; bytes as usize], stage: Stage::Writing };
+        contents.drafts.insert(handle, draft);
+        Ok(Arc::new(DiskWriter { disk: self.clone(), handle, bytes }))
+    }
+
+    fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
+        self.remove(copy);
+        Ok(())
+    }
+
+    fn spool(&self) -> Result<Arc<dyn Spool>, Failure> {
+        let mut contents = self.contents();
+        let handle = contents.handle();
+        contents.spools.insert(handle, BTreeMap::new());
+        Ok(Arc::new(DiskSpool { disk: self.clone(), handle }))
+    }
+}
+
+impl ChunkReader for DiskReader {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+        let contents = self.disk.contents();
+        let stored = contents.copies.get(&self.copy).ok_or(CopyFault::Missing)?;
+        stored.read(offset, into, contents.is_checked)
+    }
+}
+
+impl ChunkWriter for DiskWriter {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        let mut contents = self.disk.contents();
+        let draft = contents.draft(self.handle)?;
+        let to = offset.checked_add(data.len() as u64).filter(|to| *to <= self.bytes);
+        match (to, draft.stage) {
+            (None, _) => Err(Failure::Disk("beyond the chunk".into())),
+            (_, Stage::Published(_)) => Err(Failure::Disk("a published chunk is final".into())),
+            (Some(to), _) => {
+                draft.bytes[offset as usize..to as usize].copy_from_slice(data);
+                draft.stage = Stage::Writing;
+                Ok(())
+            }
+        }
+    }
+
+    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure> {
+        let mut contents = self.disk.contents();
+        let is_checked = contents.is_checked;
+        let draft = contents.draft(self.handle)?;
+        let found = checksum(&draft.bytes);
+        match recorded.filter(|expected| is_checked && *expected != found) {
+            Some(expected) => {
+                draft.stage = Stage::Writing;
+                Err(Failure::ProofFailed { expected, found })
+            }
+            None => {
+                draft.stage = Stage::Proven;
+                Ok(found)
+            }
+        }
+    }
+
+    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
+        let mut contents = self.disk.contents();
+        let draft = contents.draft(self.handle)?;
+        match draft.stage {
+            Stage::Published(name) if name == copy => return Ok(Published::Named),
+            Stage::Proven => {}
+            _ => return Err(Failure::Disk(format!("what is to be {copy} is not proven"))),
+        }
+        let bytes = std::mem::take(&mut draft.bytes);
+        draft.stage = Stage::Published(copy);
+        if contents.copies.get(&copy).is_some_and(|stored| stored.bytes != bytes) {
+            contents.drafts.remove(&self.handle);
+            return Ok(Published::Taken);
+        }
+        contents.copies.insert(copy, Stored::new(bytes));
+        Ok(Published::Named)
+    }
+}
+
+impl Drop for DiskWriter {
+    fn drop(&mut self) {
+        self.disk.contents().drafts.remove(&self.handle);
+    }
+}
+
+impl Spool for DiskSpool {
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        let mut contents = self.disk.contents();
+        let gone = || Failure::Disk("the spool is gone".into());
+        let slices = contents.spools.get_mut(&self.handle).ok_or_else(gone)?;
+        slices.insert(offset, data.to_vec());
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let contents = self.disk.contents();
+        let slices = contents.spools.get(&self.handle);
+        let kept = slices.and_then(|slices| slices.get(&offset));
+        let kept = kept.filter(|kept| kept.len() == into.len());
+        let kept = kept.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))?;
+        into.copy_from_slice(kept);
+        Ok(())
+    }
+}
+
+impl Drop for DiskSpool {
+    fn drop(&mut self) {
+        self.disk.contents().spools.remove(&self.handle);
     }
 }
 
@@ -240,6 +401,7 @@ const TABLE: [u32; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use suture_repair::chunk_store::conformance::{self, Medium};
     use suture_repair::id::{ChunkIndex, Stamp, StripeId};
 
     #[test]
@@ -250,20 +412,44 @@ mod tests {
         assert_eq!(checksum(b"123456789"), 0xe306_9283);
     }
 
+    impl Medium for Disk {
+        fn open(&mut self) -> Arc<dyn ChunkStore> {
+            Arc::new(self.clone())
+        }
+
+        fn crash(&mut self) {
+            Disk::crash(self);
+        }
+
+        fn damage(&mut self, copy: ChunkCopy, offset: u64) {
+            self.flip(copy, offset * 8);
+        }
+
+        fn unfinished_count(&self) -> usize {
+            Disk::unfinished_count(self)
+        }
+    }
+
     #[test]
-    fn a_flipped_bit_and_a_torn_end_are_noticed() {
-        let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(0) };
-        let at = Window { offset: 600, bytes: 100 };
-        let mut disk = Disk::new(1 << 20);
+    fn the_simulated_disk_keeps_every_promise_of_a_chunk_store() {
+        conformance::check(|| Disk::new(1 << 20, Nets::ALL));
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn a_disk_without_checksums_does_not() {
+        conformance::check(|| Disk::new(1 << 20, Nets { checksums: false, ..Nets::ALL }));
+    }
+
+    #[test]
+    fn a_torn_end_is_noticed() {
+        let (stripe, chunk, stamp) = (StripeId(1), ChunkIndex(0), Stamp(0));
+        let copy = ChunkCopy { stripe, chunk, stamp };
+        let disk = Disk::new(1 << 20, Nets::ALL);
         disk.put(copy, vec![7; 2000]);
-        assert!(disk.read(copy, at, Nets::ALL).is_ok());
-        let mut flipped = disk.clone();
-        flipped.flip(copy, 650 * 8);
-        assert_eq!(flipped.read(copy, at, Nets::ALL), Err(CopyFault::Corrupt));
-        let unhurt = Window { offset: 1200, bytes: 100 };
-        assert!(flipped.read(copy, unhurt, Nets::ALL).is_ok());
         disk.tear(copy, 650);
-        assert_eq!(disk.read(copy, at, Nets::ALL), Err(CopyFault::Corrupt));
+        let reader = disk.open(copy).expect("it is there");
+        assert_eq!(reader.read(600, &mut [0; 100]), Err(CopyFault::Corrupt));
         assert_eq!(disk.check(copy), Err(CopyFault::Corrupt));
     }
 }

@@ -6,8 +6,10 @@
 
 use suture_code::Scratch;
 use suture_repair::agent::{self, Agent};
-use suture_repair::id::NodeId;
+use suture_repair::chunk_store::{ChunkStore, Published};
+use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent};
+use suture_repair::plan::Window;
 use suture_repair::role::{Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
@@ -46,20 +48,24 @@ impl World {
     }
 
     pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::Output) {
-        let nets = self.options.nets;
         match output {
             agent::Output::Send(message) => self.say(node, message),
             agent::Output::Grant { to, repair, lane, upto } => {
                 self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, upto });
             }
             agent::Output::Prepare { repair, bytes } => {
-                let result = self.hosts[node.index()].disk.prepare(repair, bytes);
+                let host = &mut self.hosts[node.index()];
+                let writer = host.disk.begin(bytes);
+                let result = writer.map(|writer| drop(host.writers.insert(repair, writer)));
                 self.answer(node, agent::Input::Prepared { repair, result }, None);
             }
             agent::Output::Continue { repair, from } => {
                 let host = &mut self.hosts[node.index()];
-                let result = host.disk.take_over(repair, from);
-                host.buffers.retain(|(id, _), _| id.repair != from);
+                let writer = host.writers.remove(&from);
+                host.discard(from);
+                let gone = || Failure::Disk("the temporary is gone".into());
+                let result = writer.ok_or_else(gone);
+                let result = result.map(|writer| drop(host.writers.insert(repair, writer)));
                 self.answer(node, agent::Input::Prepared { repair, result }, None);
             }
             agent::Output::Read { id, role, spool } => {
@@ -72,20 +78,18 @@ impl World {
             agent::Output::Spool { id, role } => self.spool(node, id, &role),
             agent::Output::Keep { id, from, role } => self.keep(node, id, from, &role),
             agent::Output::Publish { repair, copy, crc, .. } => {
-                let result = self.hosts[node.index()].disk.publish(repair, copy, crc, nets);
+                let result = self.publish(node, repair, copy, crc);
                 if result.is_ok() {
                     self.check_published(node, copy);
                 }
                 self.answer(node, agent::Input::Published { repair, result }, None);
             }
             agent::Output::Discard(repair) => {
-                let host = &mut self.hosts[node.index()];
-                host.disk.discard(repair);
-                host.buffers.retain(|(id, _), _| id.repair != repair);
+                self.hosts[node.index()].discard(repair);
             }
             agent::Output::List => {
                 let disk = &self.host(node).disk;
-                let (copies, free_bytes) = (disk.list(), disk.free_bytes());
+                let (copies, free_bytes) = (disk.copies(), disk.room());
                 self.answer(node, agent::Input::Listed { copies, free_bytes }, None);
             }
             agent::Output::Check(check) => {
@@ -94,8 +98,24 @@ impl World {
             }
             agent::Output::Delete(copy) => {
                 self.check_delete(node, copy);
-                self.hosts[node.index()].disk.delete(copy);
+                self.host(node).disk.remove(copy);
             }
+        }
+    }
+
+    fn publish(
+        &self,
+        node: NodeId,
+        repair: RepairId,
+        copy: ChunkCopy,
+        crc: u32,
+    ) -> Result<(), Failure> {
+        let gone = || Failure::Disk("the temporary is gone".into());
+        let writer = self.host(node).writers.get(&repair).ok_or_else(gone)?;
+        writer.prove(Some(crc))?;
+        match writer.publish(copy)? {
+            Published::Named => Ok(()),
+            Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
         }
     }
 
@@ -131,7 +151,7 @@ impl World {
             Spools::Sources if spool => {
                 let kept = role.children.iter().map(|child| {
                     let piece = role.kept_piece(child.node, id.slice).expect("a child");
-                    Ok((Some(child.node), self.unspool(node, id, piece.offset)?))
+                    Ok((Some(child.node), self.unspool(node, id, piece)?))
                 });
                 let own = role.own.iter().map(|_| Ok((None, self.read_own(node, id, role)?)));
                 own.chain(kept).collect()
@@ -142,10 +162,14 @@ impl World {
 
     fn read_own(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
         let copy = role.own.as_ref().expect("only helpers read").copy;
-        let (disk, mut bytes) = (&self.host(node).disk, Vec::new());
+        let unusable = |fault| Failure::Source { copy, fault };
+        let chunk = self.host(node).disk.open(copy).map_err(unusable)?;
+        let mut bytes = vec![0; role.own_bytes(id.slice)];
+        let mut rest = &mut bytes[..];
         for piece in role.own_pieces(id.slice) {
-            let read = disk.read(copy, piece, self.options.nets);
-            bytes.extend(read.map_err(|fault| Failure::Source { copy, fault })?);
+            let (now, later) = rest.split_at_mut(piece.bytes as usize);
+            chunk.read(piece.offset, now).map_err(unusable)?;
+            rest = later;
         }
         Ok(bytes)
     }
@@ -153,14 +177,17 @@ impl World {
     fn read_results(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         for piece in role.spool_pieces(id.slice) {
-            bytes.extend(self.unspool(node, id, piece.offset)?);
+            bytes.extend(self.unspool(node, id, piece)?);
         }
         Ok(bytes)
     }
 
-    fn unspool(&self, node: NodeId, id: SliceId, offset: u64) -> Result<Vec<u8>, Failure> {
-        let spooled = self.host(node).disk.unspool(id.repair, id.lane, offset);
-        spooled.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))
+    fn unspool(&self, node: NodeId, id: SliceId, piece: Window) -> Result<Vec<u8>, Failure> {
+        let gone = || Failure::Disk("the spool cannot be read back".into());
+        let spool = self.host(node).spools.get(&(id.repair, id.lane)).ok_or_else(gone)?;
+        let mut bytes = vec![0; piece.bytes as usize];
+        spool.read(piece.offset, &mut bytes)?;
+        Ok(bytes)
     }
 
     fn deliver(&mut self, node: NodeId, id: SliceId, role: &Role) {
@@ -186,24 +213,28 @@ impl World {
         }
     }
 
-    fn write(&mut self, node: NodeId, id: SliceId, role: &Role, bytes: &[u8]) -> agent::Input {
-        let disk = &mut self.hosts[node.index()].disk;
-        let mut bytes = bytes;
-        for piece in role.chunk_pieces(id.slice) {
-            let (now, rest) = bytes.split_at(piece.bytes as usize);
-            if let Err(why) = disk.write(id.repair, piece.offset, now) {
-                return agent::Input::WriteFailed { repair: id.repair, why };
-            }
-            bytes = rest;
+    fn write(&self, node: NodeId, id: SliceId, role: &Role, bytes: &[u8]) -> agent::Input {
+        let gone = || Failure::Disk("the temporary is gone".into());
+        let writer = self.host(node).writers.get(&id.repair).ok_or_else(gone);
+        let mut rest = bytes;
+        let written = writer.and_then(|writer| {
+            role.chunk_pieces(id.slice).try_for_each(|piece| {
+                let (now, later) = rest.split_at(piece.bytes as usize);
+                rest = later;
+                writer.write(piece.offset, now)
+            })
+        });
+        match written {
+            Ok(()) => agent::Input::SliceLeft(id),
+            Err(why) => agent::Input::WriteFailed { repair: id.repair, why },
         }
-        agent::Input::SliceLeft(id)
     }
 
     fn spool(&mut self, node: NodeId, id: SliceId, role: &Role) {
         let Some(results) = self.results(node, id, role) else { return };
+        let spool = self.hosts[node.index()].spool(id);
         for (piece, result) in role.spool_pieces(id.slice).zip(results) {
-            let disk = &mut self.hosts[node.index()].disk;
-            disk.spool(id.repair, id.lane, piece.offset, result);
+            spool.write(piece.offset, &result).expect("the spool is there");
         }
         self.answer(node, agent::Input::SliceLeft(id), None);
     }
@@ -212,7 +243,7 @@ impl World {
         let host = &mut self.hosts[node.index()];
         let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
         let piece = role.kept_piece(from, id.slice).expect("only children are kept");
-        host.disk.spool(id.repair, id.lane, piece.offset, bytes);
+        host.spool(id).write(piece.offset, &bytes).expect("the spool is there");
         self.answer(node, agent::Input::SliceKept { from, id }, None);
     }
 

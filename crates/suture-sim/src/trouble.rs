@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Command, Health, Input};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::stripe::Stripe;
@@ -48,7 +49,7 @@ impl World {
         self.weather = Weather::CALM;
         self.partitions.clear();
         for node in self.nodes() {
-            self.hosts[node.index()].disk.capacity = self.options.disk_bytes;
+            self.host(node).disk.set_capacity(self.options.disk_bytes);
             if self.host(node).agent.is_none() && !self.host(node).gone {
                 self.start_agent(node);
             }
@@ -97,7 +98,7 @@ impl World {
             Fault::Full(span) => {
                 let node = self.any_node();
                 self.coverage.count(Kind::FullDisk);
-                self.hosts[node.index()].disk.capacity = 0;
+                self.host(node).disk.set_capacity(0);
                 self.later(span, Event::Relief(Relief::Room(node)));
             }
             Fault::OperatorFail(span) => {
@@ -140,7 +141,7 @@ impl World {
             }
             Relief::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
             Relief::Room(node) => {
-                self.hosts[node.index()].disk.capacity = self.options.disk_bytes;
+                self.host(node).disk.set_capacity(self.options.disk_bytes);
             }
             Relief::Return(node) => {
                 if self.declared.remove(&node) {
@@ -168,7 +169,7 @@ impl World {
         self.stop_agent(node);
         if wipe && self.can_spare(|at, _| at == node) {
             self.coverage.count(Kind::DiskWipe);
-            self.hosts[node.index()].disk.wipe();
+            self.host(node).disk.wipe();
         }
         self.later(back_after, Event::Relief(Relief::Agent(node)));
     }
@@ -219,7 +220,7 @@ impl World {
 
     fn damage(&mut self, tear: bool) {
         let node = self.any_node();
-        let copies = self.host(node).disk.list();
+        let copies = self.host(node).disk.copies();
         if copies.is_empty() {
             return;
         }
@@ -228,7 +229,7 @@ impl World {
             return;
         }
         let place = self.random.next_u64();
-        let disk = &mut self.hosts[node.index()].disk;
+        let disk = self.host(node).disk.clone();
         if tear {
             self.coverage.count(Kind::TornChunk);
             disk.tear(copy, place);
@@ -258,9 +259,9 @@ impl World {
         stripe.copy(chunk).is_some_and(|(node, copy)| {
             let host = self.host(node);
             !host.gone
-                && host.disk.get(copy).is_some_and(|stored| {
+                && host.disk.look(copy, |stored| {
                     stored.is_good() && stored.bytes == self.truth.original(stripe.id, chunk)
-                })
+                }) == Some(true)
         })
     }
 
@@ -296,7 +297,7 @@ impl World {
     pub fn write_copy(&mut self, stripe: &Stripe, chunk: ChunkIndex) {
         if let Some((node, copy)) = stripe.copy(chunk) {
             let bytes = self.truth.original(stripe.id, chunk).to_vec();
-            self.hosts[node.index()].disk.put(copy, bytes);
+            self.host(node).disk.put(copy, bytes);
         }
     }
 
@@ -311,7 +312,7 @@ impl World {
                 let copy =
                     ChunkCopy { stripe: id, chunk: ChunkIndex(chunk as u8), stamp: Stamp(0) };
                 if let Some(node) = stripe.chunks[chunk].node.take() {
-                    self.hosts[node.index()].disk.delete(copy);
+                    self.host(node).disk.remove(copy);
                 }
             }
             self.truth.stripes.insert(id, stripe.clone());

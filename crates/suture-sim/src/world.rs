@@ -10,9 +10,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
 use suture_code::Code;
 use suture_repair::agent::{self, Agent};
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Spool};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::coordinator::{self, Coordinator};
 use suture_repair::event::{self, Commit, Timers};
@@ -142,10 +144,37 @@ pub(crate) struct Host {
     pub(crate) agent: Option<Agent>,
     pub(crate) incarnation: u64,
     pub(crate) disk: Disk,
+    /// Chunks in the making, each by the repair that it is for.
+    pub(crate) writers: BTreeMap<RepairId, Arc<dyn ChunkWriter>>,
+    /// Spools of running repairs, one a lane.
+    pub(crate) spools: BTreeMap<(RepairId, u16), Arc<dyn Spool>>,
     pub(crate) gone: bool,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
     armed: Option<Time>,
+}
+
+impl Host {
+    /// The spool of a slice's lane.
+    pub(crate) fn spool(&mut self, id: SliceId) -> Arc<dyn Spool> {
+        let spool = self.spools.entry((id.repair, id.lane));
+        spool.or_insert_with(|| self.disk.spool().expect("memory is there")).clone()
+    }
+
+    /// Drops all that a repair has here.
+    pub(crate) fn discard(&mut self, repair: RepairId) {
+        self.writers.remove(&repair);
+        self.spools.retain(|(of, _), _| *of != repair);
+        self.buffers.retain(|(id, _), _| id.repair != repair);
+    }
+
+    /// What is left when its process ends without a word.
+    fn crash(&mut self) {
+        self.buffers.clear();
+        self.disk.crash();
+        self.writers.clear();
+        self.spools.clear();
+    }
 }
 
 /// The whole cluster.
@@ -196,7 +225,9 @@ impl World {
         let host = |_| Host {
             agent: None,
             incarnation: 0,
-            disk: Disk::new(options.disk_bytes),
+            disk: Disk::new(options.disk_bytes, options.nets),
+            writers: BTreeMap::new(),
+            spools: BTreeMap::new(),
             gone: false,
             buffers: BTreeMap::new(),
             armed: None,
@@ -371,8 +402,7 @@ impl World {
         let host = &mut self.hosts[node.index()];
         host.incarnation = incarnation;
         host.agent = Some(Agent::new(config));
-        host.buffers.clear();
-        host.disk.crash();
+        host.crash();
         host.armed = None;
         self.connect_soon(node);
     }
@@ -519,7 +549,7 @@ impl World {
 
     /// Slices in memory and files in the making at a node.
     pub fn unfinished_count(&self, node: NodeId) -> usize {
-        self.host(node).buffers.len() + self.host(node).disk.temporary_count()
+        self.host(node).buffers.len() + self.host(node).disk.unfinished_count()
     }
 
     /// The smallest slice memory with which any one repair of `code` can run.

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Published};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure};
 use suture_repair::role::{Role, Spools};
@@ -18,9 +19,6 @@ use super::flow::Files;
 use super::io::Io;
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Pending, Source};
-use crate::store::Store;
-use crate::store::chunk::Damage;
-use crate::store::temp::TempChunk;
 
 /// Threads for slices: enough to keep a disk's queue busy, few enough not to disturb.
 const IO_THREADS: usize = 4;
@@ -40,7 +38,7 @@ pub enum DiskEvent {
     /// A write did not succeed.
     WriteFailed(RepairId, Failure),
     /// There is room for a chunk, or not.
-    Prepared(RepairId, Result<TempChunk, Failure>),
+    Prepared(RepairId, Result<Arc<dyn ChunkWriter>, Failure>),
     /// The chunk is durable under its name, or not.
     Published(RepairId, Result<(), Failure>),
     /// What is held, and the room left.
@@ -59,7 +57,7 @@ pub enum DiskEvent {
 /// The agent's disk.
 #[derive(Debug)]
 pub struct Disk {
-    store: Arc<Store>,
+    store: Arc<dyn ChunkStore>,
     pool: Arc<Pool>,
     io: Io,
     long: JoinSet<()>,
@@ -72,7 +70,7 @@ impl Disk {
     /// Starts the threads. Chunks are proven as `proofs` permits. The channel of the answers needs
     /// no bound: each answers a request, and the core bounds those.
     pub fn new(
-        store: Arc<Store>,
+        store: Arc<dyn ChunkStore>,
         pool: Arc<Pool>,
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
@@ -88,7 +86,7 @@ impl Disk {
             if files.is_over() {
                 return None;
             }
-            let place = Place { files: &files, store: &store, pool: &pool, id, role: &role };
+            let place = Place { files: &files, store: &*store, pool: &pool, id, role: &role };
             let result = match role.spools {
                 Spools::Results if spool => place.read_results(),
                 Spools::Sources if spool => place.read_sources(),
@@ -130,7 +128,7 @@ impl Disk {
                 return None;
             }
             let results = all.compute();
-            let written = files.spool(&store, id.lane).and_then(|spool| {
+            let written = files.spool(&*store, id.lane).and_then(|spool| {
                 let mut pieces = role.spool_pieces(id.slice).zip(&results);
                 pieces.try_for_each(|(piece, result)| spool.write(piece.offset, result))
             });
@@ -153,7 +151,7 @@ impl Disk {
                 return None;
             }
             let piece = role.kept_piece(from, id.slice).expect("only children are kept");
-            let spool = files.spool(&store, id.lane);
+            let spool = files.spool(&*store, id.lane);
             let written = spool.and_then(|spool| spool.write(piece.offset, &slice));
             drop(slice);
             Some(match written {
@@ -166,20 +164,19 @@ impl Disk {
     /// Makes room for a chunk.
     pub fn prepare(&mut self, repair: RepairId, bytes: u64) {
         let store = self.store.clone();
-        self.long_job(None, move || Some(DiskEvent::Prepared(repair, store.create(bytes))));
+        self.long_job(None, move || Some(DiskEvent::Prepared(repair, store.begin(bytes))));
     }
 
     /// Proves a chunk, makes it durable and gives it its name.
     pub fn publish(&mut self, files: Arc<Files>, repair: RepairId, (copy, crc): (ChunkCopy, u32)) {
-        let store = self.store.clone();
         self.long_job(Some(self.proofs.clone()), move || {
             let result = match files.target() {
-                Some(target) => store.publish(target, copy, crc),
+                Some(target) => target.prove(Some(crc)).and_then(|_| target.publish(copy)),
                 None => Err(Failure::Disk("no room was made for the chunk".into())),
             };
-            let result = result.and_then(|is_ours| match is_ours {
-                true => Ok(()),
-                false => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
+            let result = result.and_then(|published| match published {
+                Published::Named => Ok(()),
+                Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
             });
             Some(DiskEvent::Published(repair, result))
         });
@@ -203,10 +200,8 @@ impl Disk {
     /// Reads a copy in full.
     pub fn check(&mut self, check: Check) {
         let store = self.store.clone();
-        self.long_job(Some(self.checks.clone()), move || {
-            let result = store.check(check.copy).map_err(|damage| logged(check.copy, &damage));
-            Some(DiskEvent::Checked(check, result))
-        });
+        let job = move || Some(DiskEvent::Checked(check, store.check(check.copy)));
+        self.long_job(Some(self.checks.clone()), job);
     }
 
     /// Removes a copy.
@@ -257,7 +252,7 @@ impl Disk {
 /// Where the sources of one slice are read.
 struct Place<'a> {
     files: &'a Files,
-    store: &'a Store,
+    store: &'a dyn ChunkStore,
     pool: &'a Arc<Pool>,
     id: SliceId,
     role: &'a Role,
@@ -276,8 +271,7 @@ impl Place<'_> {
                 chunk.read(piece.offset, now)
             })
         });
-        let unusable = |damage| Failure::Source { copy, fault: logged(copy, &damage) };
-        result.map_err(unusable)?;
+        result.map_err(|fault| Failure::Source { copy, fault })?;
         Ok((Source::Own, slice))
     }
 
@@ -305,12 +299,7 @@ impl Place<'_> {
     }
 
     fn unspool(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let spool = self.files.spool(self.store, self.id.lane)?;
-        match spool.read(offset, into) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::Disk("the spool has other bytes than were written".into())),
-            Err(error) => Err(Failure::Disk(format!("the spool cannot be read back: {error}"))),
-        }
+        self.files.spool(self.store, self.id.lane)?.read(offset, into)
     }
 }
 
@@ -326,9 +315,4 @@ fn tell(events: &mpsc::UnboundedSender<DiskEvent>, event: Option<DiskEvent>) {
         // A closed channel means that the agent is stopping.
         let _ = events.send(event);
     }
-}
-
-fn logged(copy: ChunkCopy, damage: &Damage) -> CopyFault {
-    warn!("{copy} is of no use: {damage}");
-    damage.fault()
 }

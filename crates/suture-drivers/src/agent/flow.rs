@@ -10,15 +10,13 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool};
 use suture_repair::id::ChunkCopy;
-use suture_repair::message::Failure;
+use suture_repair::message::{CopyFault, Failure};
 use suture_repair::slice::SliceId;
 
 use crate::buffer::Buffer;
 use crate::combination::Source;
-use crate::store::Store;
-use crate::store::chunk::{ChunkFile, Damage};
-use crate::store::temp::{Spool, TempChunk};
 
 /// One repair's share of memory and disk.
 #[derive(Debug, Default)]
@@ -32,9 +30,9 @@ pub struct Flow {
 #[derive(Debug, Default)]
 pub struct Files {
     /// An attempt that goes on with it shares it with jobs of the one before that still run.
-    target: OnceLock<Arc<TempChunk>>,
-    own: Mutex<HashMap<u16, Arc<ChunkFile>>>,
-    spools: Mutex<HashMap<u16, Arc<Spool>>>,
+    target: OnceLock<Arc<dyn ChunkWriter>>,
+    own: Mutex<HashMap<u16, Arc<dyn ChunkReader>>>,
+    spools: Mutex<HashMap<u16, Arc<dyn Spool>>>,
     /// The repair is over: jobs that still wait for a thread have become pointless.
     over: AtomicBool,
 }
@@ -65,30 +63,35 @@ impl Flow {
 
 impl Files {
     /// The chunk in the making is this file.
-    pub fn set_target(&self, target: Arc<TempChunk>) {
+    pub fn set_target(&self, target: Arc<dyn ChunkWriter>) {
         // A second one would be dropped, and its file with it.
         let _ = self.target.set(target);
     }
 
     /// The chunk in the making.
-    pub fn target(&self) -> Option<&Arc<TempChunk>> {
+    pub fn target(&self) -> Option<&Arc<dyn ChunkWriter>> {
         self.target.get()
     }
 
     /// The open copy that a lane reads. Each lane has its own handle, because each is somewhere
     /// else in the chunk and the handle keeps the checksums of where it is.
-    pub fn own(&self, store: &Store, lane: u16, copy: ChunkCopy) -> Result<Arc<ChunkFile>, Damage> {
+    pub fn own(
+        &self,
+        store: &dyn ChunkStore,
+        lane: u16,
+        copy: ChunkCopy,
+    ) -> Result<Arc<dyn ChunkReader>, CopyFault> {
         match lock(&self.own).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(store.chunk(copy)?)).clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(store.open(copy)?).clone()),
         }
     }
 
     /// The spool of a lane.
-    pub fn spool(&self, store: &Store, lane: u16) -> Result<Arc<Spool>, Failure> {
+    pub fn spool(&self, store: &dyn ChunkStore, lane: u16) -> Result<Arc<dyn Spool>, Failure> {
         match lock(&self.spools).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(store.spool()?)).clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(store.spool()?).clone()),
         }
     }
 

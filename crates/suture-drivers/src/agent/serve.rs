@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
 use suture_repair::id::ChunkCopy;
-use suture_repair::message::Failure;
+use suture_repair::message::{CopyFault, Failure};
 use suture_repair::plan::Range;
 use suture_repair::slice::PAYLOAD_BYTES_MAX;
 use suture_repair::wire::{Denial, Frame, Payload};
@@ -23,9 +24,6 @@ use tracing::{debug, warn};
 use super::disk::DiskEvent;
 use crate::limit::{Port, Purpose};
 use crate::net::connection::{Connection, Flow, NetError};
-use crate::store::Store;
-use crate::store::chunk::{ChunkFile, Damage};
-use crate::store::temp::TempChunk;
 
 /// Operations at a time; each holds a buffer. More wait.
 const OPERATIONS: usize = 32;
@@ -40,7 +38,7 @@ const READ_BYTES: u64 = 256 * 1024;
 /// Serves the chunks of one store.
 #[derive(Debug)]
 pub struct Service {
-    store: Arc<Store>,
+    store: Arc<dyn ChunkStore>,
     uplink: Arc<Port>,
     downlink: Arc<Port>,
     operations: Semaphore,
@@ -55,13 +53,13 @@ struct Arriving {
     received: u64,
     /// Where it goes, or why it goes nowhere: then the rest is read past, so that the client has
     /// its whole say before it hears of it.
-    temp: Result<Arc<TempChunk>, Denial>,
+    chunk: Result<Arc<dyn ChunkWriter>, Denial>,
 }
 
 impl Service {
     /// Serves `store` within the limits. `proofs` bounds how many chunks are read back at a time.
     pub fn new(
-        store: Arc<Store>,
+        store: Arc<dyn ChunkStore>,
         (uplink, downlink): (Arc<Port>, Arc<Port>),
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
@@ -104,10 +102,14 @@ impl Service {
         range: Range,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
-        let chunk = match blocking(move || store.chunk(copy)).await? {
-            Ok(chunk) => Arc::new(chunk),
-            Err(damage) => return self.deny_read(connection, copy, damage).await,
+        let chunk = match blocking(move || store.open(copy)).await? {
+            Ok(chunk) => chunk,
+            Err(fault) => return self.deny_read(connection, copy, fault).await,
         };
+        if range.to > chunk.bytes() {
+            let denial = Denial::OutOfRange { bytes: chunk.bytes() };
+            return connection.write_frame(Frame::Error(denial)).await;
+        }
         let mut buffer = vec![0; range.bytes().min(READ_BYTES) as usize];
         let mut offset = range.from;
         while offset < range.to {
@@ -131,19 +133,11 @@ impl Service {
         &self,
         connection: &mut Connection,
         copy: ChunkCopy,
-        damage: Damage,
+        fault: CopyFault,
     ) -> Result<(), NetError> {
-        let denial = match damage {
-            Damage::OutOfRange { bytes, .. } => Denial::OutOfRange { bytes },
-            damage => {
-                warn!("{copy} cannot be read: {damage}");
-                let fault = damage.fault();
-                // A closed channel means that the agent is stopping.
-                let _ = self.events.send(DiskEvent::Found { copy, fault });
-                Denial::Fault(fault)
-            }
-        };
-        connection.write_frame(Frame::Error(denial)).await
+        // A closed channel means that the agent is stopping.
+        let _ = self.events.send(DiskEvent::Found { copy, fault });
+        connection.write_frame(Frame::Error(Denial::Fault(fault))).await
     }
 
     async fn write(
@@ -153,9 +147,8 @@ impl Service {
         bytes: u64,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
-        let temp = blocking(move || store.create(bytes)).await?;
-        let temp = temp.map(Arc::new).map_err(|why| denial(copy, why));
-        let mut arriving = Arriving { copy, bytes, received: 0, temp };
+        let chunk = blocking(move || store.begin(bytes)).await?.map_err(|why| denial(copy, why));
+        let mut arriving = Arriving { copy, bytes, received: 0, chunk };
         let mut buffer = Vec::new();
         loop {
             match connection.read_frame_within(WRITE_PATIENCE, "receiving a chunk").await? {
@@ -188,8 +181,8 @@ impl Service {
             return Err(NetError::Unexpected(Frame::WriteData(payload)));
         }
         arriving.received += bytes as u64;
-        let temp = match &arriving.temp {
-            Ok(temp) => temp.clone(),
+        let chunk = match &arriving.chunk {
+            Ok(chunk) => chunk.clone(),
             Err(_) => {
                 connection.skip_payload(payload.bytes, flow).await?;
                 return Ok(buffer);
@@ -201,37 +194,36 @@ impl Service {
             return Err(NetError::Damaged);
         }
         let (result, buffer) =
-            blocking(move || (temp.write(offset, &buffer[..bytes]), buffer)).await?;
+            blocking(move || (chunk.write(offset, &buffer[..bytes]), buffer)).await?;
         if let Err(why) = result {
-            arriving.temp = Err(denial(arriving.copy, why));
+            arriving.chunk = Err(denial(arriving.copy, why));
         }
         Ok(buffer)
     }
 
     async fn publish(&self, arriving: Arriving, crc: u32) -> Result<Result<(), Denial>, NetError> {
-        let Arriving { copy, bytes, received, temp } = arriving;
-        let temp = match temp {
+        let Arriving { copy, bytes, received, chunk } = arriving;
+        let chunk = match chunk {
             Ok(_) if received < bytes => return Ok(Err(Denial::Malformed)),
-            Ok(temp) => temp,
+            Ok(chunk) => chunk,
             Err(denial) => return Ok(Err(denial)),
         };
         let _permit = self.proofs.acquire().await.expect("never closed");
-        let store = self.store.clone();
-        let result = blocking(move || store.publish(&temp, copy, crc)).await?;
-        Ok(match result {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Denial::Exists),
+        let publish = move || chunk.prove(Some(crc)).and_then(|_| chunk.publish(copy));
+        Ok(match blocking(publish).await? {
+            Ok(Published::Named) => Ok(()),
+            Ok(Published::Taken) => Err(Denial::Exists),
             Err(why) => Err(denial(copy, why)),
         })
     }
 }
 
 async fn read_part(
-    chunk: Arc<ChunkFile>,
+    chunk: Arc<dyn ChunkReader>,
     offset: u64,
     mut buffer: Vec<u8>,
     bytes: usize,
-) -> Result<Result<Vec<u8>, Damage>, NetError> {
+) -> Result<Result<Vec<u8>, CopyFault>, NetError> {
     blocking(move || chunk.read(offset, &mut buffer[..bytes]).map(|()| buffer)).await
 }
 

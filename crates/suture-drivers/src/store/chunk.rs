@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use suture_edge::checksum::{Crc32c, crc32c};
+use suture_repair::chunk_store::ChunkReader;
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::CopyFault;
 use suture_repair::wire::CHUNK_BYTES_MAX;
@@ -206,6 +207,16 @@ impl ChunkFile {
     }
 }
 
+impl ChunkReader for ChunkFile {
+    fn bytes(&self) -> u64 {
+        self.footer.bytes
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
+        ChunkFile::read(self, offset, into).map_err(|damage| damage.logged(self.footer.copy))
+    }
+}
+
 impl Footer {
     /// The length of the whole file, unless the data are longer than any chunk can be.
     fn file_bytes_checked(&self) -> Option<u64> {
@@ -243,6 +254,12 @@ impl Damage {
             Damage::Missing => CopyFault::Missing,
             _ => CopyFault::Corrupt,
         }
+    }
+
+    /// The same, with the details in the log.
+    pub(super) fn logged(&self, copy: ChunkCopy) -> CopyFault {
+        tracing::warn!("{copy} is of no use: {self}");
+        self.fault()
     }
 }
 

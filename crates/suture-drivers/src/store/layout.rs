@@ -104,7 +104,7 @@ impl Footer {
 
     /// Where the entry of a block lies.
     pub fn table_at(&self, block: u64) -> u64 {
-        self.bytes + 4 * block
+        table_at(self.bytes, block)
     }
 
     /// How many blocks there are.
@@ -121,6 +121,11 @@ impl Footer {
     pub fn file_bytes(&self) -> u64 {
         self.footer_at() + FOOTER_BYTES
     }
+}
+
+/// Where the entry of a block lies in the file of a chunk of `bytes`.
+pub fn table_at(bytes: u64, block: u64) -> u64 {
+    bytes + 4 * block
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

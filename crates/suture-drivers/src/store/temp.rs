@@ -8,15 +8,17 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use suture_edge::checksum::{Crc32c, crc32c};
+use suture_repair::chunk_store::{ChunkWriter, Published, Spool};
+use suture_repair::id::ChunkCopy;
 use suture_repair::message::Failure;
 
-use super::failure;
-use super::layout::{BLOCK_BYTES, Footer};
+use super::layout::{BLOCK_BYTES, FOOTER_BYTES, Footer, table_at};
+use super::{Chunks, failure, sync_dir};
 
 /// What a proof reads at a time.
 const PROOF_BYTES: usize = 1 << 20;
@@ -26,11 +28,24 @@ const PROOF_BYTES: usize = 1 << 20;
 pub struct TempChunk {
     file: TempFile,
     bytes: u64,
+    stage: Mutex<Stage>,
+    chunks: Arc<Chunks>,
+}
+
+/// How far a chunk in the making has come: `Writing <-> Proven -> Published`.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Something was written since it was last proven.
+    Writing,
+    /// It was read back whole and has this checksum.
+    Proven(u32),
+    /// It has its name: nothing may change any more.
+    Published(Footer),
 }
 
 /// Slices of a lane that wait on disk for the rest of it.
 #[derive(Debug)]
-pub struct Spool {
+pub struct SpoolFile {
     file: TempFile,
     /// Checksums of what was written, by offset: what comes back is checked like any other read.
     written: Mutex<HashMap<u64, u32>>,
@@ -45,47 +60,23 @@ struct TempFile {
 
 impl TempChunk {
     /// Takes the room on disk at once: a full disk is noticed before the first slice moves.
-    pub(super) fn create(path: PathBuf, bytes: u64) -> Result<TempChunk, Failure> {
+    pub(super) fn create(
+        path: PathBuf,
+        bytes: u64,
+        chunks: Arc<Chunks>,
+    ) -> Result<TempChunk, Failure> {
         let file = TempFile::create(path).map_err(|error| failure(&error))?;
-        let whole = bytes + bytes.div_ceil(BLOCK_BYTES) * 4 + super::layout::FOOTER_BYTES;
+        let whole = table_at(bytes, bytes.div_ceil(BLOCK_BYTES)) + FOOTER_BYTES;
         match fallocate(&file.file, FallocateFlags::empty(), 0, whole) {
             // A file system without reservations: full disks show at the writes instead.
             Err(rustix::io::Errno::OPNOTSUPP) => {}
             result => result.map_err(|errno| failure(&errno.into()))?,
         }
-        Ok(TempChunk { file, bytes })
-    }
-
-    /// The length of the chunk.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Writes a part of the chunk, in any order.
-    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.bytes) {
-            let (bytes, len) = (self.bytes, data.len());
-            return Err(Failure::Disk(format!("{len} bytes at {offset} of a chunk of {bytes}")));
-        }
-        self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))
-    }
-
-    /// Reads the chunk back, compares its checksum with the footer's, and puts table and footer
-    /// behind it, all of it durable.
-    pub(super) fn prove(&self, footer: &Footer) -> Result<(), Failure> {
-        let file = &self.file.file;
-        let found = self.read_back(footer).map_err(|error| failure(&error))?;
-        if found != footer.crc {
-            return Err(Failure::ProofFailed { expected: footer.crc, found });
-        }
-        file.write_all_at(&footer.encode(), footer.footer_at())
-            .and_then(|()| file.set_len(footer.file_bytes()))
-            .and_then(|()| file.sync_all())
-            .map_err(|error| failure(&error))
+        Ok(TempChunk { file, bytes, stage: Mutex::new(Stage::Writing), chunks })
     }
 
     /// Writes the table of what is read; gives the checksum of the whole.
-    fn read_back(&self, footer: &Footer) -> io::Result<u32> {
+    fn read_back(&self) -> io::Result<u32> {
         let mut buffer = vec![0; PROOF_BYTES.min(self.bytes as usize)];
         let mut whole = Crc32c::new();
         let mut offset = 0;
@@ -96,37 +87,108 @@ impl TempChunk {
             whole.update(data);
             let blocks = data.chunks(BLOCK_BYTES as usize);
             let table: Vec<u8> = blocks.flat_map(|block| crc32c(block).to_le_bytes()).collect();
-            self.file.file.write_all_at(&table, footer.table_at(offset / BLOCK_BYTES))?;
+            self.file.file.write_all_at(&table, table_at(self.bytes, offset / BLOCK_BYTES))?;
             offset += data.len() as u64;
         }
         Ok(whole.value())
     }
 
-    /// Gives the file its name. A link, because unlike a rename it fails where the name exists.
-    pub(super) fn name(&self, path: &Path) -> io::Result<()> {
-        fs::hard_link(&self.file.path, path)
+    /// Puts the footer behind data and table, all of it durable, then links the file to its name:
+    /// unlike a rename that fails where the name exists.
+    fn name(&self, footer: &Footer) -> io::Result<Published> {
+        let file = &self.file.file;
+        file.write_all_at(&footer.encode(), footer.footer_at())?;
+        file.set_len(footer.file_bytes())?;
+        file.sync_all()?;
+        let path = self.chunks.path(footer.copy);
+        match fs::hard_link(&self.file.path, &path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !self.chunks.open(footer.copy).is_ok_and(|chunk| chunk.footer() == footer) {
+                    return Ok(Published::Taken);
+                }
+            }
+            result => result?,
+        }
+        sync_dir(path.parent().expect("chunks lie in folders"))?;
+        Ok(Published::Named)
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Spool {
-    pub(super) fn create(path: PathBuf) -> Result<Spool, Failure> {
-        let file = TempFile::create(path).map_err(|error| failure(&error))?;
-        Ok(Spool { file, written: Mutex::new(HashMap::new()) })
+impl ChunkWriter for TempChunk {
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    /// Keeps a slice.
-    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.bytes) {
+            let (bytes, len) = (self.bytes, data.len());
+            return Err(Failure::Disk(format!("{len} bytes at {offset} of a chunk of {bytes}")));
+        }
+        match &mut *self.stage() {
+            Stage::Published(_) => return Err(Failure::Disk("a published chunk is final".into())),
+            stage => *stage = Stage::Writing,
+        }
+        self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))
+    }
+
+    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure> {
+        let mut stage = self.stage();
+        if let Stage::Published(footer) = *stage {
+            return Ok(footer.crc);
+        }
+        *stage = Stage::Writing;
+        let found = self.read_back().map_err(|error| failure(&error))?;
+        if let Some(expected) = recorded.filter(|expected| *expected != found) {
+            return Err(Failure::ProofFailed { expected, found });
+        }
+        *stage = Stage::Proven(found);
+        Ok(found)
+    }
+
+    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
+        let mut stage = self.stage();
+        let footer = match *stage {
+            Stage::Published(footer) if footer.copy == copy => return Ok(Published::Named),
+            Stage::Proven(crc) => Footer { copy, bytes: self.bytes, crc },
+            _ => return Err(Failure::Disk(format!("what is to be {copy} is not proven"))),
+        };
+        let published = self.name(&footer).map_err(|error| failure(&error))?;
+        if published == Published::Named {
+            *stage = Stage::Published(footer);
+        }
+        Ok(published)
+    }
+}
+
+impl SpoolFile {
+    pub(super) fn create(path: PathBuf) -> Result<SpoolFile, Failure> {
+        let file = TempFile::create(path).map_err(|error| failure(&error))?;
+        Ok(SpoolFile { file, written: Mutex::new(HashMap::new()) })
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spool for SpoolFile {
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))?;
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        written.insert(offset, crc32c(data));
+        self.written().insert(offset, crc32c(data));
         Ok(())
     }
 
-    /// Gives a slice back; false when it is not what was kept.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<bool> {
-        self.file.file.read_exact_at(into, offset)?;
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(written.get(&offset) == Some(&crc32c(into)))
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let unreadable = |error| Failure::Disk(format!("the spool cannot be read back: {error}"));
+        self.file.file.read_exact_at(into, offset).map_err(unreadable)?;
+        match self.written().get(&offset) == Some(&crc32c(into)) {
+            true => Ok(()),
+            false => Err(Failure::Disk("the spool has other bytes than were written".into())),
+        }
     }
 }
 

@@ -1,0 +1,147 @@
+//! What an agent needs from whoever keeps its chunks: the native store, a DataNode, a test.
+//!
+//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! A rebuilt chunk goes `begin -> write, in any order -> prove -> publish`; dropping the writer at
+//! any point before `publish` aborts it. A helper goes `open -> read, in any order`. Nothing here
+//! names a file, a path or a database, so that storage that is not ours can stand behind it.
+//!
+//! Calls may come from several threads at once and may block on the medium. Each answer is final:
+//! a store does not retry, the coordinator does. `conformance` says what every store must do, as
+//! code, and runs against each of them.
+//!
+//! Deliberately absent: which copies are needed (the coordinator knows), and what a stripe's
+//! bytes past the end of a short chunk are (zeros, and nobody asks a store for them).
+
+pub mod conformance;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::id::ChunkCopy;
+use crate::message::{CopyFault, Failure};
+
+/// The chunks of one node.
+///
+/// After a crash of the process or of the machine a store holds every copy whose `publish`
+/// answered, whole, and none whose `publish` was not called. A crash inside `publish` leaves
+/// either of the two. Writers and spools do not survive it, and what they took is free again when
+/// the store is next opened.
+pub trait ChunkStore: Debug + Send + Sync {
+    /// Every published copy that looks whole without being read, in any order. A copy with
+    /// damaged data may be listed, an unpublished chunk never is.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when the list cannot be had in full. A part of it is not an answer: what
+    /// it lacks would count as lost.
+    fn list(&self) -> Result<Vec<ChunkCopy>, Failure>;
+
+    /// Bytes of chunks that there is room for; a hint, since others may take them.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when the medium does not say.
+    fn free_bytes(&self) -> Result<u64, Failure>;
+
+    /// Opens a copy for reading.
+    ///
+    /// # Errors
+    /// [`CopyFault::Missing`] when there is no copy of that name, [`CopyFault::Corrupt`] when
+    /// there is one of which nothing can be read.
+    fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault>;
+
+    /// Reads a copy in full against every checksum that there is of it.
+    ///
+    /// # Errors
+    /// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when any byte is not as it was published.
+    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault>;
+
+    /// Makes room for a chunk of `bytes`. Durable: nothing, until `publish`.
+    ///
+    /// # Errors
+    /// [`Failure::NoSpace`] when the room is known not to be there; [`Failure::Disk`] otherwise.
+    fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure>;
+
+    /// Removes a copy; one that is not there is removed already. A crash soon after may bring it
+    /// back, and a listing will show it.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when the copy is still there.
+    fn delete(&self, copy: ChunkCopy) -> Result<(), Failure>;
+
+    /// A place for slices that wait for others. It is never durable.
+    ///
+    /// # Errors
+    /// [`Failure::NoSpace`] or [`Failure::Disk`].
+    fn spool(&self) -> Result<Arc<dyn Spool>, Failure>;
+}
+
+/// An open copy.
+pub trait ChunkReader: Debug + Send + Sync {
+    /// The length of the chunk, which may be less than the stripe's.
+    fn bytes(&self) -> u64;
+
+    /// Fills `into` with the chunk's bytes from `offset` on. Any offset and length will do; what
+    /// the checksums need beyond the range is read beside it. Bytes that fail their checksum do
+    /// not come out: on an error `into` holds nothing that may be used.
+    ///
+    /// # Errors
+    /// [`CopyFault::Corrupt`] when a checksum that covers part of the range disagrees, the medium
+    /// fails there, or the range does not lie in the chunk; [`CopyFault::Missing`] when the copy
+    /// has gone and the handle could not keep it.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault>;
+}
+
+/// A chunk in the making, which nobody else sees. Dropping it before it is published aborts it and
+/// gives its room back.
+pub trait ChunkWriter: Debug + Send + Sync {
+    /// The length that it was begun with.
+    fn bytes(&self) -> u64;
+
+    /// Writes a part of the chunk, in any order; parts may be written again. Afterwards the chunk
+    /// has to be proven anew. A copy that was published from it does not change any more.
+    ///
+    /// # Errors
+    /// [`Failure::NoSpace`]; [`Failure::Disk`] when the range does not lie in the chunk, or the
+    /// medium fails.
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure>;
+
+    /// Reads the whole chunk back from the medium and computes its CRC32C. With `recorded` it is
+    /// compared; with `None` the caller has to judge the bytes in another way before it publishes.
+    ///
+    /// # Errors
+    /// [`Failure::ProofFailed`] when the checksums differ, [`Failure::Disk`] when the chunk cannot
+    /// be read back. The chunk is then not proven, and cannot be published.
+    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure>;
+
+    /// Gives the chunk its name, all at once. When this answers `Named`, data and name are durable
+    /// and listings show the copy. Asking again, or publishing the same bytes under the same name
+    /// from another writer, answers `Named` too.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when the chunk was not proven since it was last written, or the medium
+    /// fails; [`Failure::NoSpace`]. Whether the copy exists then shows in the next listing.
+    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure>;
+}
+
+/// What came of a chunk that was to get its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It has it, or an equal chunk had it before.
+    Named,
+    /// A chunk with other bytes has that name. It stays as it is.
+    Taken,
+}
+
+/// Slices that wait on the medium for the rest of their lane. Dropping it frees the room.
+pub trait Spool: Debug + Send + Sync {
+    /// Keeps a slice at `offset`. Slices do not overlap.
+    ///
+    /// # Errors
+    /// [`Failure::NoSpace`] or [`Failure::Disk`].
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure>;
+
+    /// Gives back the slice that was kept at `offset`, of which `into` has the length.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when it is not exactly what was kept, or nothing was.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure>;
+}
