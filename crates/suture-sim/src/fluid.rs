@@ -91,10 +91,16 @@ struct Flow {
     ends_at: f64,
     /// Its position among the live flows; `None`: this slot is free.
     position: Option<u32>,
+}
+
+/// What a filling asks of every flow once for each of its ports, apart from the rest of the flow:
+/// so much fits into a processor's nearest memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// Grows when a flow ends, so that ports notice flows that are gone.
+    life: u32,
     /// The filling that settled its rate.
     settled: u64,
-    /// How often this slot was used, so that ports notice flows that are gone.
-    life: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -138,6 +144,8 @@ pub struct Network {
     /// Ports with flows.
     busy: Vec<PortIndex>,
     flows: Vec<Flow>,
+    /// Of each flow's slot.
+    marks: Vec<Mark>,
     free_slots: Vec<u32>,
     /// Slots of flows that ended in this step, whose names callers still use.
     left_slots: Vec<u32>,
@@ -182,6 +190,7 @@ impl Network {
             rising: vec![Rising::default(); capacities.len()],
             busy: Vec::new(),
             flows: Vec::new(),
+            marks: Vec::new(),
             free_slots: Vec::new(),
             left_slots: Vec::new(),
             live: Vec::new(),
@@ -257,6 +266,7 @@ impl Network {
         assert!(!takes.is_empty(), "a flow goes through at least one port");
         let Transfer { bytes, share } = what;
         let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.marks.push(Mark::default());
             self.flows.push(Flow {
                 share,
                 takes: Box::default(),
@@ -265,8 +275,6 @@ impl Network {
                 since: 0.0,
                 ends_at: f64::INFINITY,
                 position: None,
-                settled: 0,
-                life: 0,
             });
             self.flows.len() as u32 - 1
         });
@@ -276,7 +284,7 @@ impl Network {
         (flow.left, flow.rate) = (bytes / share, 0.0);
         (flow.since, flow.ends_at) = (self.now, f64::INFINITY);
         flow.position = Some(self.live.len() as u32);
-        flow.life += 1;
+        let life = self.marks[slot as usize].life;
         self.live.push(slot);
         self.entries += takes.len();
         for take in takes {
@@ -288,9 +296,9 @@ impl Network {
             port.count += 1;
             port.weight += take.weight * share;
             if port.flows.len() > 2 * port.count as usize + 8 {
-                port.flows.retain(|(slot, life)| is_alive(&self.flows[*slot as usize], *life));
+                port.flows.retain(|(slot, life)| self.marks[*slot as usize].life == *life);
             }
-            port.flows.push((slot, self.flows[slot as usize].life));
+            port.flows.push((slot, life));
         }
         self.change(urgency);
         FlowId(slot)
@@ -303,6 +311,7 @@ impl Network {
         let flow = &mut self.flows[id.0 as usize];
         let rate = std::mem::take(&mut flow.rate);
         let position = flow.position.take().expect("a flow is stopped once") as usize;
+        self.marks[id.0 as usize].life += 1;
         self.live.swap_remove(position);
         if let Some(&moved) = self.live.get(position) {
             self.flows[moved as usize].position = Some(position as u32);
@@ -334,8 +343,7 @@ impl Network {
         if self.fill_at.is_some_and(|at| at <= self.now) {
             self.fill();
         }
-        let is_gone =
-            |&(_, slot, life): &(f64, u32, u32)| !is_alive(&self.flows[slot as usize], life);
+        let is_gone = |&(_, slot, life): &(f64, u32, u32)| self.marks[slot as usize].life != life;
         while self.ending.last().is_some_and(is_gone) {
             self.ending.pop();
         }
@@ -353,7 +361,7 @@ impl Network {
             && at <= self.now + SAME_MOMENT
         {
             self.ending.pop();
-            if is_alive(&self.flows[slot as usize], life) {
+            if self.marks[slot as usize].life == life {
                 ended.push(FlowId(slot));
             }
         }
@@ -405,14 +413,15 @@ impl Network {
     fn settle_port(&mut self, index: PortIndex, level: f64) {
         let mut members = std::mem::take(&mut self.ports[index as usize].flows);
         members.retain(|&(slot, life)| {
-            let flow = &mut self.flows[slot as usize];
-            if !is_alive(flow, life) {
+            let mark = &mut self.marks[slot as usize];
+            if mark.life != life {
                 return false;
             }
-            if flow.settled == self.fillings {
+            if mark.settled == self.fillings {
                 return true;
             }
-            flow.settled = self.fillings;
+            mark.settled = self.fillings;
+            let flow = &mut self.flows[slot as usize];
             for take in &flow.takes {
                 let rising = &mut self.rising[take.port as usize];
                 rising.free -= take.weight * level;
@@ -451,13 +460,9 @@ impl Network {
         for &slot in &self.live {
             let flow = &self.flows[slot as usize];
             if flow.ends_at <= until {
-                self.ending.push((flow.ends_at, slot, flow.life));
+                self.ending.push((flow.ends_at, slot, self.marks[slot as usize].life));
             }
         }
         self.ending.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
     }
-}
-
-fn is_alive(flow: &Flow, life: u32) -> bool {
-    flow.position.is_some() && flow.life == life
 }

@@ -273,9 +273,11 @@ impl Repair {
         if !self.has_moved {
             return;
         }
-        let from = self.task.plan.range.from as f64;
+        let plan = &self.task.plan;
+        let (from, is_only) = (plan.range.from as f64, plan.lost.len() == 1);
         for part in &self.unfinished {
-            let lanes = self.lanes.iter().filter(|lane| lane.lost.contains(&part.chunk));
+            let helps = |lane: &&Lane| is_only || lane.lost.contains(&part.chunk);
+            let lanes = self.lanes.iter().filter(helps);
             let done: f64 = lanes.map(|lane| lane.done(network)).sum();
             tell(part, (from + done) as u64);
         }
