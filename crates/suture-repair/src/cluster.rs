@@ -9,6 +9,10 @@ use crate::id::{NodeId, RackId};
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
+/// What a link without any free capacity counts as: so slow that every other one is better, but
+/// still a number that can be compared.
+pub(crate) const DEAD_LINK: Rate = Rate(1e-9);
+
 /// One node: its links, its disk and its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {

@@ -29,7 +29,7 @@ use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::policy::Policy;
 use crate::queue::Queue;
-use crate::schedule::Sample;
+use crate::schedule::{Release, Sample};
 use crate::stripe::{Stripe, StripeMap};
 use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
@@ -274,7 +274,7 @@ impl Coordinator {
         }
         self.health.free_bytes(node, beat.free_bytes);
         for &(id, lane, child) in &beat.arrived {
-            self.ledger.arrived(now, id, lane, (child, node));
+            self.ledger.arrived(now, Release { repair: id, lane, child, parent: node });
         }
         for &(id, bytes_done) in &beat.running {
             if !self.ledger.heard(now, id, node, bytes_done) {
@@ -454,7 +454,7 @@ impl Coordinator {
             self.plan_ready(now);
             self.admit_planned(now);
         }
-        self.follow_orders(now);
+        self.follow_schedule(now);
         self.schedule_at = self.ask_schedule_at(now);
     }
 

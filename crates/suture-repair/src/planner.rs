@@ -22,6 +22,7 @@ use suture_code::Code;
 
 pub use error::PlanError;
 
+pub(crate) use crate::cluster::DEAD_LINK;
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
@@ -80,10 +81,6 @@ pub struct View<'a> {
     /// What every agent can execute.
     pub abilities: Abilities,
 }
-
-/// What a link without any free capacity counts as: so slow that every other one is better, but
-/// still a number that can be compared.
-pub(crate) const DEAD_LINK: Rate = Rate(1e-9);
 
 impl View<'_> {
     /// What is free of the uplink, in bytes per second; above zero.

@@ -10,8 +10,9 @@
 //! share a full port end together.
 //!
 //! Filling: all levels (rate by share) rise together; when a port is full, its flows stop there and
-//! what they take elsewhere is settled. The next port to fill up is found with a heap whose entries may be out of
-//! date but never too late, since levels only rise. One filling costs each flow's ports once.
+//! what they take elsewhere is settled. The next port to fill up is found with a heap whose entries
+//! may be out of date but never too late, since levels only rise. One filling costs each flow's
+//! ports once.
 //!
 //! A network of more than `exact_entries` (port, flow) pairs is not filled anew at each event, but
 //! once in a `COALESCED`-th part of the time that the average flow has left: what ended flows set

@@ -45,7 +45,7 @@ const OUTSIDERS: [(&str, &[&str]); 7] = [
 ];
 
 /// Modules that still lead to each other. This list may only become shorter.
-const CYCLES: [(&str, &[&str]); 9] = [
+const CYCLES: [(&str, &[&str]); 8] = [
     ("suture-gf", &["bits", "kernel"]),
     (
         "suture-code",
@@ -73,7 +73,6 @@ const CYCLES: [(&str, &[&str]); 9] = [
     ),
     ("suture-repair", &["planner::route::shape", "planner::route::task"]),
     ("suture-sim", &["check", "trouble", "world"]),
-    ("suture-sim", &["fluid_agents", "simulate"]),
     ("suture-files", &["combination", "parity", "stripe"]),
     ("suture-drivers", &["control", "coordinator"]),
     ("suture-drivers", &["control::put", "control::service", "control::session"]),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::event::{Commit, RunningRepair};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
-use crate::schedule::Work;
+use crate::schedule::PlannedRepair;
 use crate::time::Time;
 
 /// One attempt.
@@ -25,7 +25,7 @@ pub(super) enum Attempt {
 /// An attempt that was dispatched to agents.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
-    pub work: Arc<Work>,
+    pub work: Arc<PlannedRepair>,
     /// The chunks that have no new location yet; never none.
     pub goals: Vec<Goal>,
     /// Bytes that each participant has last said to have done.
@@ -167,7 +167,7 @@ impl Attempt {
 
 impl Rebuild {
     /// An attempt that is dispatched now.
-    pub fn new(now: Time, work: Arc<Work>) -> Rebuild {
+    pub fn new(now: Time, work: Arc<PlannedRepair>) -> Rebuild {
         let plan = &work.plan;
         let goals = plan.lost.iter().map(|&chunk| Goal {
             chunk,

@@ -32,7 +32,10 @@ use crate::message::Task;
 use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::policy::Schedule;
-use crate::schedule::{Order, Sample, Scheduler, Waiting, Work, World};
+use crate::schedule::{
+    ActiveRepair, ActiveRepairs, Directive, PlannedRepair, Quota, Release, Sample, Scheduler,
+    Slots, Snapshot, Waiting,
+};
 use crate::stripe::Stripe;
 use crate::time::Time;
 
@@ -91,20 +94,13 @@ pub(super) struct Ledger {
     waiting: Waiting,
     budget: Budget,
     load: Load,
+    /// What flows of those that run: known from the start until no agent moves anything.
+    active: ActiveRepairs,
     schedule: Scheduler,
+    /// Which edges of active repairs flow, where that is said edge by edge.
+    slots: Option<Slots>,
     /// Whether something happened after which a plan might fit, or be wanted, that did not before.
     may_admit: bool,
-}
-
-/// The world as a schedule sees it; of the ledger only what the schedule itself is not in.
-fn world<'a>(
-    scene: Scene,
-    cluster: &'a Cluster,
-    waiting: &'a Waiting,
-    attempts: usize,
-) -> World<'a> {
-    let Scene { now, nodes, ready, sample } = scene;
-    World { now, cluster, nodes, ready, attempts, sample, waiting }
 }
 
 impl Ledger {
@@ -119,7 +115,9 @@ impl Ledger {
             repairing: BTreeMap::new(),
             waiting: Waiting::default(),
             budget: Budget::default(),
+            active: ActiveRepairs::new(),
             schedule: Scheduler::new(schedule),
+            slots: Slots::of(schedule),
             may_admit: true,
         }
     }
@@ -206,7 +204,7 @@ impl Ledger {
         if has_moved {
             self.load = self.charged();
         } else {
-            self.schedule.rates_changed(now, &self.cluster);
+            self.schedule.links_changed(now, &self.cluster);
         }
     }
 
@@ -220,22 +218,15 @@ impl Ledger {
 
 /// What waits.
 impl Ledger {
-    /// How many stripes may be planned now.
-    pub fn quota(&mut self, scene: Scene) -> usize {
-        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
-        self.schedule.quota(world)
-    }
-
-    /// The cluster as the planner is to see it, where that differs from what is told.
-    pub fn believed(&self) -> Option<Cluster> {
-        self.schedule.believed(&self.cluster)
+    /// How many stripes may be planned now, and for which links.
+    pub fn quota(&mut self, scene: Scene) -> Quota {
+        self.consult(scene, |schedule, snapshot| schedule.quota(snapshot))
     }
 
     /// Plans that were just made wait, as the schedule arranges them; it may drop some, which are
     /// to be planned again later. Returns those that wait.
-    pub fn wait(&mut self, scene: Scene, made: Vec<Work>) -> Vec<StripeId> {
-        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
-        let kept = self.schedule.arrange(world, made);
+    pub fn wait(&mut self, scene: Scene, made: Vec<PlannedRepair>) -> Vec<StripeId> {
+        let kept = self.consult(scene, |schedule, snapshot| schedule.arrange(snapshot, made));
         let stripes = kept.iter().map(|work| work.plan.stripe).collect();
         for work in kept {
             self.load.add(&self.cluster, &work.plan, &work.job.facts());
@@ -264,8 +255,7 @@ impl Ledger {
 
     /// The plan to start next, other than those that were `passed` over just now for want of room.
     pub fn next(&mut self, scene: Scene, passed: &[StripeId]) -> Option<StripeId> {
-        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
-        self.schedule.next(world, passed)
+        self.consult(scene, |schedule, snapshot| schedule.next(snapshot, passed))
     }
 }
 
@@ -298,7 +288,7 @@ impl Ledger {
         let stopped = self.close(old);
         self.load.add(&self.cluster, &plan, &job.facts());
         let continues = (plan.range.from > 0).then_some(old);
-        let rebuild = Rebuild::new(scene.now, Arc::new(Work::new(job, plan)));
+        let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)));
         let task = self.enter(scene, Rebuild { since, ..rebuild }, stripe, fit);
         Some((Task { continues, ..task }, stopped))
     }
@@ -308,15 +298,17 @@ impl Ledger {
         let (repair, work) = (self.take_id(), rebuild.work.clone());
         self.repairing.insert(stripe.id, repair);
         self.running.insert(repair, Attempt::Rebuild(rebuild));
-        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
-        self.schedule.started(world, repair, work.clone(), fit.slice_bytes);
+        let active = ActiveRepair::new(scene.now, work.clone(), fit.slice_bytes, &self.cluster);
+        self.active.insert(repair, active);
+        self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
+        self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));
         Task {
             repair,
             stripe: stripe.clone(),
             plan: work.plan.clone(),
             slice_bytes: fit.slice_bytes,
             window: fit.window,
-            gated: self.schedule.is_gated(),
+            gated: self.slots.is_some(),
             continues: None,
         }
     }
@@ -421,8 +413,11 @@ impl Ledger {
     /// No agent moves anything for the repair any more, if any did.
     fn flow_ended(&mut self, repair: RepairId) {
         self.budget.release(repair);
-        self.schedule.ended(repair);
         self.may_admit = true;
+        if let Some(was) = self.active.remove(&repair) {
+            self.schedule.ended(repair, &was);
+            self.slots.iter_mut().for_each(|slots| slots.ended(repair));
+        }
     }
 
     fn take_id(&mut self) -> RepairId {
@@ -441,16 +436,26 @@ impl Ledger {
             && rebuild.hear(node, bytes_done)
         {
             rebuild.progressed_at = now;
-            self.schedule.moved(now, repair, rebuild.bytes_come());
+            if let Some(active) = self.active.get_mut(&repair) {
+                active.progressed(now, rebuild.bytes_come());
+            }
         }
         true
     }
 
     /// All of an edge of a gated repair is kept at its parent.
-    pub fn arrived(&mut self, now: Time, repair: RepairId, lane: u16, edge: (NodeId, NodeId)) {
-        if self.schedule.arrived(now, repair, lane, edge) {
-            self.progressed(now, repair);
+    pub fn arrived(&mut self, now: Time, edge: Release) {
+        if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
+            self.progressed(now, edge.repair);
         }
+    }
+
+    /// A repair is to pause, or to go on. Returns its attempt, if it runs.
+    pub fn hold(&mut self, now: Time, repair: RepairId, held: bool) -> Option<&Rebuild> {
+        if let Some(active) = self.active.get_mut(&repair) {
+            active.is_held = held;
+        }
+        self.progressed(now, repair)
     }
 
     /// Something of a repair moves, or is let move from now on. Returns its attempt, if it runs.
@@ -461,30 +466,57 @@ impl Ledger {
     }
 
     /// What was released to `node` and has not arrived.
-    pub fn released_to(&self, node: NodeId) -> Vec<Order> {
-        self.schedule.released_to(node)
+    pub fn released_to(&self, node: NodeId) -> Vec<Release> {
+        self.slots.as_ref().map(|slots| slots.released_to(node)).unwrap_or_default()
     }
 
-    /// What running repairs are to do otherwise from now on.
-    pub fn orders(&mut self, scene: Scene) -> Vec<Order> {
-        let world = world(scene, &self.cluster, &self.waiting, self.running.len());
-        self.schedule.orders(world)
+    /// Edges of gated repairs that may flow from now on.
+    pub fn release(&mut self, now: Time) -> Vec<Release> {
+        let slots = self.slots.as_mut();
+        slots.map(|slots| slots.release(now, &self.cluster)).unwrap_or_default()
+    }
+
+    /// What is to be done otherwise from now on.
+    pub fn directives(&mut self, scene: Scene) -> Vec<Directive> {
+        self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
     }
 
     /// When the schedule wants to be asked although nothing has happened.
-    pub fn schedule_deadline(&self, ready: usize) -> Option<Time> {
-        self.schedule.next_deadline(&self.waiting, ready)
+    pub fn schedule_deadline(&mut self, scene: Scene) -> Option<Time> {
+        self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
+    }
+
+    /// Tells the schedule something, or asks it.
+    fn consult<T>(
+        &mut self,
+        Scene { now, nodes, ready, sample }: Scene,
+        what: impl FnOnce(&mut Scheduler, Snapshot<'_>) -> T,
+    ) -> T {
+        let snapshot = Snapshot {
+            now,
+            cluster: &self.cluster,
+            nodes,
+            ready,
+            attempts: self.running.len(),
+            sample,
+            waiting: &self.waiting,
+            active: &self.active,
+            slots: self.slots.as_ref(),
+        };
+        what(&mut self.schedule, snapshot)
     }
 
     /// Repairs that stand still, and commits that nobody answered, which count as asked again.
     pub fn overdue(&mut self, now: Time, timers: &Timers) -> Overdue {
         let mut overdue = Overdue::default();
+        let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
+        let waits = |id: &RepairId| self.slots.as_ref().is_some_and(|slots| slots.is_resting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let patience = if rebuild.is_publishing() { PUBLISH_PATIENCE } else { 1 };
                 let limit = timers.stall_after.times(patience);
                 let is_still = now.since(rebuild.progressed_at) > limit;
-                if is_still && rebuild.is_flowing() && !self.schedule.is_resting(*id) {
+                if is_still && rebuild.is_flowing() && !is_held(id) && !waits(id) {
                     overdue.stalled.push(*id);
                 }
             }

@@ -1,15 +1,16 @@
 //! What the schedule wants of repairs that run, and when it wants to be asked.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable -> ...
-//! Orders are passed to agents as they are; nothing here decides.
+//! What it wants is passed to agents as it is; nothing here decides.
 
 use super::Coordinator;
 use super::attempt::State;
+use super::ledger::Scene;
 use crate::event::Report;
 use crate::id::{NodeId, RepairId};
 use crate::message::ToAgent;
 use crate::plan::Plan;
-use crate::schedule::Order;
+use crate::schedule::{Directive, Release};
 use crate::time::{Span, Time};
 
 /// The schedule is not asked again sooner than this when nothing happens.
@@ -17,40 +18,43 @@ const ASK_AGAIN_MIN: Span = Span { ns: 10_000_000 };
 
 impl Coordinator {
     /// When the schedule wants to be asked again; never so soon that nothing else is done.
-    pub(super) fn ask_schedule_at(&self, now: Time) -> Option<Time> {
-        let ready = if self.config.paused { 0 } else { self.queue.ready_count() };
-        let at = self.ledger.schedule_deadline(ready);
+    pub(super) fn ask_schedule_at(&mut self, now: Time) -> Option<Time> {
+        let scene = self.scene(now);
+        let ready = if self.config.paused { 0 } else { scene.ready };
+        let at = self.ledger.schedule_deadline(Scene { ready, ..scene });
         at.map(|at| at.max(now + ASK_AGAIN_MIN))
     }
 
-    /// Does what the schedule wants to be done differently.
-    pub(super) fn follow_orders(&mut self, now: Time) {
-        for order in self.ledger.orders(self.scene(now)) {
-            match order {
-                Order::Hold { repair, held } => self.hold(now, repair, held),
-                Order::Replace { repair, plan } => self.replace(now, repair, plan),
-                Order::PlanAgain => self.unplan_all(),
-                Order::Release { repair, lane, child, parent } => {
-                    if self.ledger.progressed(now, repair).is_some() {
-                        self.send(parent, ToAgent::Release { repair, lane, child });
-                    }
-                }
+    /// Does what the schedule wants to be done differently, and releases what may flow now.
+    pub(super) fn follow_schedule(&mut self, now: Time) {
+        for directive in self.ledger.directives(self.scene(now)) {
+            match directive {
+                Directive::Hold { repair, held } => self.hold(now, repair, held),
+                Directive::Replace { repair, plan } => self.replace(now, repair, plan),
+                Directive::PlanAgain => self.unplan_all(),
+            }
+        }
+        for release in self.ledger.release(now) {
+            if self.ledger.progressed(now, release.repair).is_some() {
+                self.release(release);
             }
         }
     }
 
     /// Repeats what was released to a node and has not arrived: it may have been lost.
     pub(super) fn release_again(&mut self, node: NodeId) {
-        for order in self.ledger.released_to(node) {
-            if let Order::Release { repair, lane, child, parent } = order {
-                self.send(parent, ToAgent::Release { repair, lane, child });
-            }
+        for release in self.ledger.released_to(node) {
+            self.release(release);
         }
+    }
+
+    fn release(&mut self, Release { repair, lane, child, parent }: Release) {
+        self.send(parent, ToAgent::Release { repair, lane, child });
     }
 
     /// Lets a repair rest, or go on.
     fn hold(&mut self, now: Time, repair: RepairId, held: bool) {
-        let Some(rebuild) = self.ledger.progressed(now, repair) else { return };
+        let Some(rebuild) = self.ledger.hold(now, repair, held) else { return };
         let flowing = rebuild.goals.iter().filter(|goal| goal.state == State::Flowing);
         let destinations: Vec<NodeId> = flowing.map(|goal| goal.destination).collect();
         for to in destinations {

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
 use crate::policy::{self, Balance, Policy, Schedule, Shape};
-use crate::schedule::Work;
+use crate::schedule::{PlannedRepair, Quota};
 use crate::stripe::Stripe;
 use crate::time::Time;
 
@@ -62,8 +62,8 @@ impl Coordinator {
             return;
         }
         let scene = self.scene(now);
-        let quota = self.ledger.quota(scene).min(BATCH_MAX);
-        if quota == 0 {
+        let quota = self.ledger.quota(scene);
+        if quota.stripes == 0 {
             return;
         }
         let made = self.make_plans(now, quota);
@@ -79,12 +79,11 @@ impl Coordinator {
         self.report(Report::Planned { chunks: stripes.len(), max_load_seconds });
     }
 
-    /// Plans the next `quota` stripes in one batch, and puts aside those that have no plan.
-    fn make_plans(&mut self, now: Time, quota: usize) -> Vec<Work> {
-        let jobs = self.next_jobs(quota);
+    /// Plans the next stripes in one batch, and puts aside those that have no plan.
+    fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
+        let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX));
         let room = self.room();
-        let believed = self.ledger.believed();
-        let cluster = believed.as_ref().unwrap_or(self.ledger.cluster());
+        let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
         let view = View { cluster, ..self.view(&room, &left) };
         let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
@@ -94,7 +93,7 @@ impl Coordinator {
             let batch = planner::plan(policy, &jobs, &view, self.seed());
             batches.push((jobs, batch));
         }
-        let mut made: Vec<Work> = Vec::new();
+        let mut made: Vec<PlannedRepair> = Vec::new();
         for (jobs, batch) in batches {
             for (index, why) in batch.refused {
                 self.refused(now, &jobs[index], why);
@@ -102,7 +101,7 @@ impl Coordinator {
             let mut jobs = jobs.into_iter();
             made.extend(batch.plans.into_iter().map(|plan| {
                 let job = jobs.find(|job| job.stripe == plan.stripe);
-                Work::new(job.expect("plans follow their jobs"), plan)
+                PlannedRepair::new(job.expect("plans follow their jobs"), plan)
             }));
         }
         made

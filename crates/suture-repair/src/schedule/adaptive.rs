@@ -13,7 +13,7 @@
 //! - Where nothing runs the best is started whatever its r: waiting would not make it better.
 //! - When links change, trees that wait are made anew, at most once a second.
 
-use super::{Order, Repairs, Work, World};
+use super::{Directive, PlannedRepair, Snapshot};
 use crate::id::StripeId;
 use crate::time::{Span, Time};
 
@@ -31,7 +31,7 @@ pub(super) struct Adaptive {
     /// The greatest mean link seen: what the cluster has when nobody else uses it.
     mean_link: f64,
     looked_at: Option<Time>,
-    rates_changed: bool,
+    have_links_changed: bool,
     planned_at: Option<Time>,
 }
 
@@ -43,27 +43,22 @@ struct Competition {
 }
 
 impl Adaptive {
-    pub fn rates_changed(&mut self) {
-        self.rates_changed = true;
+    pub fn links_changed(&mut self) {
+        self.have_links_changed = true;
     }
 
     /// The most recommended plan, if it is recommended at all.
-    pub fn next(
-        &mut self,
-        world: &World<'_>,
-        running: &Repairs,
-        passed: &[StripeId],
-    ) -> Option<StripeId> {
-        self.looked_at = Some(world.now);
-        let nodes = world.cluster.nodes.iter();
+    pub fn next(&mut self, snapshot: &Snapshot<'_>, passed: &[StripeId]) -> Option<StripeId> {
+        self.looked_at = Some(snapshot.now);
+        let nodes = snapshot.cluster.nodes.iter();
         let links = nodes.flat_map(|node| [node.uplink_free().0, node.downlink_free().0]);
-        let mean = links.sum::<f64>() / (2 * world.cluster.nodes.len().max(1)) as f64;
+        let mean = links.sum::<f64>() / (2 * snapshot.cluster.nodes.len().max(1)) as f64;
         self.mean_link = self.mean_link.max(mean);
-        let competition = Competition::new(world, running);
-        let candidates = world.waiting.iter().take(CANDIDATES_MAX);
+        let competition = Competition::new(snapshot);
+        let candidates = snapshot.waiting.iter().take(CANDIDATES_MAX);
         let candidates = candidates.filter(|work| !passed.contains(&work.plan.stripe));
         let rated = candidates.map(|work| {
-            let alone = work.seconds_alone(world.cluster).max(f64::MIN_POSITIVE);
+            let alone = work.seconds_alone(snapshot.cluster).max(f64::MIN_POSITIVE);
             let slowest = work.plan.range.bytes() as f64 / alone;
             let (shared, ports) = competition.of(work);
             let beta = self.mean_link / (ports as f64 * SHARING);
@@ -72,16 +67,16 @@ impl Adaptive {
         // Of equals the first.
         let best = rated.reduce(|best, next| if next.0 > best.0 { next } else { best });
         let (recommendation, stripe) = best?;
-        (recommendation >= 0.0 || running.is_empty()).then_some(stripe)
+        (recommendation >= 0.0 || snapshot.active.is_empty()).then_some(stripe)
     }
 
-    pub fn orders(&mut self, world: &World<'_>) -> Vec<Order> {
-        let is_old = self.planned_at.is_none_or(|at| world.now.since(at) >= LOOK_AGAIN);
-        if !self.rates_changed || !is_old || world.waiting.is_empty() {
+    pub fn directives(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
+        let is_old = self.planned_at.is_none_or(|at| snapshot.now.since(at) >= LOOK_AGAIN);
+        if !self.have_links_changed || !is_old || snapshot.waiting.is_empty() {
             return Vec::new();
         }
-        (self.rates_changed, self.planned_at) = (false, Some(world.now));
-        vec![Order::PlanAgain]
+        (self.have_links_changed, self.planned_at) = (false, Some(snapshot.now));
+        vec![Directive::PlanAgain]
     }
 
     pub fn next_deadline(&self, waits: bool) -> Option<Time> {
@@ -90,13 +85,13 @@ impl Adaptive {
 }
 
 impl Competition {
-    fn new(world: &World<'_>, running: &Repairs) -> Competition {
-        let nodes = world.cluster.nodes.len();
+    fn new(snapshot: &Snapshot<'_>) -> Competition {
+        let nodes = snapshot.cluster.nodes.len();
         let mut competition =
             Competition { uplinks: vec![0.0; nodes], downlinks: vec![0.0; nodes] };
-        for repair in running.values() {
+        for repair in snapshot.active.values() {
             let expected = repair.alone_seconds.max(f64::MIN_POSITIVE);
-            let taken = world.now.since(repair.since).as_secs_f64();
+            let taken = snapshot.now.since(repair.since).as_secs_f64();
             let weight = 1.0 + (taken - expected).max(0.0) / expected;
             for (node, load) in &repair.work.link_loads {
                 if load.up_bytes > 0.0 {
@@ -111,7 +106,7 @@ impl Competition {
     }
 
     /// What speaks against a plan, and how many ports it has.
-    fn of(&self, work: &Work) -> (f64, usize) {
+    fn of(&self, work: &PlannedRepair) -> (f64, usize) {
         let (mut up, mut down, mut ports) = (0.0, 0.0, 0);
         for (node, load) in &work.link_loads {
             if load.up_bytes > 0.0 {

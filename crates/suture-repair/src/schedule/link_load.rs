@@ -6,12 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::Node;
+use crate::cluster::{DEAD_LINK, Node};
 use crate::id::NodeId;
 use crate::plan::Plan;
-
-/// A link that carries nothing counts as this slow, in bytes per second: comparable, and the last.
-pub(super) const DEAD_LINK: f64 = 1e-9;
 
 /// Bytes through a node's links.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,8 +20,8 @@ pub(super) struct LinkLoad {
 impl LinkLoad {
     /// How long the slower of both takes by itself.
     pub fn seconds(self, node: &Node) -> f64 {
-        let up = self.up_bytes / node.uplink_free().0.max(DEAD_LINK);
-        let down = self.down_bytes / node.downlink_free().0.max(DEAD_LINK);
+        let up = self.up_bytes / node.uplink_free().0.max(DEAD_LINK.0);
+        let down = self.down_bytes / node.downlink_free().0.max(DEAD_LINK.0);
         up.max(down)
     }
 

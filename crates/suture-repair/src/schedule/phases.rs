@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::link_load::LinkLoad;
 use super::straggler::{blame, relieve};
-use super::{Order, Repairs, Running, Work, World};
+use super::{ActiveRepair, Directive, PlannedRepair, Snapshot};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
 use crate::time::{Span, Time};
@@ -72,35 +72,39 @@ impl Phases {
     }
 
     /// At the beginning of a phase about as many as it can hold, otherwise none.
-    pub fn quota(&mut self, world: &World<'_>, running: &Repairs) -> usize {
-        let is_idle = world.waiting.is_empty() && running.len() == self.held.len();
-        let is_over = self.ends.is_none_or(|ends| ends <= world.now) || is_idle;
-        if !is_over || world.ready == 0 || !world.waiting.is_empty() {
+    pub fn quota(&mut self, snapshot: &Snapshot<'_>) -> usize {
+        let is_idle = snapshot.waiting.is_empty() && snapshot.active.len() == self.held.len();
+        let is_over = self.ends.is_none_or(|ends| ends <= snapshot.now) || is_idle;
+        if !is_over || snapshot.ready == 0 || !snapshot.waiting.is_empty() {
             return 0;
         }
         // Each plan takes some link for its own time at least, and a node has two.
-        let links = 2 * world.nodes.max(1);
+        let links = 2 * snapshot.nodes.max(1);
         let fastest =
-            world.cluster.nodes.iter().map(|n| n.uplink_free().0.max(n.downlink_free().0));
+            snapshot.cluster.nodes.iter().map(|n| n.uplink_free().0.max(n.downlink_free().0));
         let bytes = fastest.fold(0.0, f64::max) * self.length.as_secs_f64() * links as f64;
-        let chunk = world.sample.map_or(1, |stripe| stripe.chunk_bytes.max(1)) as f64;
+        let chunk = snapshot.sample.map_or(1, |stripe| stripe.chunk_bytes.max(1)) as f64;
         ((bytes / chunk * SLACK) as usize).clamp(links, 8 * links.max(1024))
     }
 
     /// Begins a phase with as many of the plans as it can hold.
-    pub fn arrange(&mut self, world: &World<'_>, running: &Repairs, made: Vec<Work>) -> Vec<Work> {
+    pub fn arrange(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        made: Vec<PlannedRepair>,
+    ) -> Vec<PlannedRepair> {
         let mut made = made;
         if self.order == policy::Order::Time {
             made.sort_by(|a, b| {
-                let seconds = |work: &Work| work.seconds_alone(world.cluster);
+                let seconds = |work: &PlannedRepair| work.seconds_alone(snapshot.cluster);
                 seconds(a).total_cmp(&seconds(b))
             });
         }
         self.number += 1;
-        let length = self.length_for(world, &made);
-        self.ends = Some(world.now + length);
+        let length = self.length_for(snapshot, &made);
+        self.ends = Some(snapshot.now + length);
         self.load.clear();
-        for repair in running.values() {
+        for repair in snapshot.active.values() {
             self.put(&load_left(repair));
         }
         let mut kept = Vec::new();
@@ -108,29 +112,29 @@ impl Phases {
             let after = work.link_loads.iter().map(|&(node, links)| {
                 let mut total = self.load.get(&node).copied().unwrap_or_default();
                 total.add(links);
-                total.seconds(world.cluster.node(node))
+                total.seconds(snapshot.cluster.node(node))
             });
             let fits = after.fold(0.0, f64::max) <= length.as_secs_f64();
-            if fits || kept.is_empty() && running.len() == self.held.len() {
+            if fits || kept.is_empty() && snapshot.active.len() == self.held.len() {
                 self.put(&work.link_loads);
                 kept.push(work);
             }
         }
-        self.expect(world, running);
+        self.expect(snapshot);
         kept
     }
 
     /// As long as was asked for, or as the first chunk takes by itself: where that is longer, phases
     /// would be of one chunk each.
-    fn length_for(&self, world: &World<'_>, made: &[Work]) -> Span {
-        let first = made.first().map_or(0.0, |work| work.seconds_alone(world.cluster));
+    fn length_for(&self, snapshot: &Snapshot<'_>, made: &[PlannedRepair]) -> Span {
+        let first = made.first().map_or(0.0, |work| work.seconds_alone(snapshot.cluster));
         self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })
     }
 
     /// When what runs already is to be done, now that there is more beside it.
-    fn expect(&mut self, world: &World<'_>, running: &Repairs) {
-        for (id, repair) in running {
-            let expected = self.expected_end(world, repair);
+    fn expect(&mut self, snapshot: &Snapshot<'_>) {
+        for (id, repair) in snapshot.active {
+            let expected = self.expected_end(snapshot, repair);
             self.expected.insert(*id, expected);
         }
     }
@@ -142,16 +146,17 @@ impl Phases {
     }
 
     /// All repairs of a phase share the links, so one is done when the fullest of its links is.
-    fn expected_end(&self, world: &World<'_>, repair: &Running) -> Time {
+    fn expected_end(&self, snapshot: &Snapshot<'_>, repair: &ActiveRepair) -> Time {
         let seconds = repair.work.link_loads.iter().map(|(node, _)| {
-            self.load.get(node).map_or(0.0, |links| links.seconds(world.cluster.node(*node)))
+            self.load.get(node).map_or(0.0, |links| links.seconds(snapshot.cluster.node(*node)))
         });
         let seconds = seconds.fold(0.0, f64::max).min(1e9);
-        world.now + Span { ns: (seconds * 1e9) as u64 }
+        snapshot.now + Span { ns: (seconds * 1e9) as u64 }
     }
 
-    pub fn started(&mut self, world: &World<'_>, id: RepairId, repair: &Running) {
-        let expected = self.expected_end(world, repair);
+    pub fn started(&mut self, snapshot: &Snapshot<'_>, id: RepairId) {
+        let repair = &snapshot.active[&id];
+        let expected = self.expected_end(snapshot, repair);
         self.expected.insert(id, expected);
         if self.replaced.remove(&repair.work.plan.stripe) {
             self.treated.insert(id);
@@ -164,33 +169,33 @@ impl Phases {
         self.held.remove(&id);
     }
 
-    pub fn is_held(&self, id: RepairId) -> bool {
+    fn is_held(&self, id: RepairId) -> bool {
         self.held.contains_key(&id)
     }
 
     /// Wakes what rests where its nodes are free, and treats what is late.
-    pub fn orders(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
-        let mut orders = self.wake(world, running);
-        let late: Vec<RepairId> = self.late(world.now).collect();
-        let repair = |id: &RepairId| &running[id];
-        let active = running.keys().filter(|id| !self.is_held(**id));
+    pub fn directives(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
+        let mut directives = self.wake(snapshot);
+        let late: Vec<RepairId> = self.late(snapshot.now).collect();
+        let repair = |id: &RepairId| &snapshot.active[id];
+        let active = snapshot.active.keys().filter(|id| !self.is_held(**id));
         let Some(straggler) = blame(late.iter().map(repair), active.map(repair)) else {
-            return orders;
+            return directives;
         };
         for repair in late {
             self.treated.insert(repair);
-            if !running[&repair].work.plan.participants().contains(&straggler) {
+            if !snapshot.active[&repair].work.plan.participants().contains(&straggler) {
                 continue;
             }
-            if let Some(plan) = relieve(&running[&repair], straggler) {
+            if let Some(plan) = relieve(&snapshot.active[&repair], straggler) {
                 self.replaced.insert(plan.stripe);
-                orders.push(Order::Replace { repair, plan });
+                directives.push(Directive::Replace { repair, plan });
             } else {
                 self.held.insert(repair, self.number);
-                orders.push(Order::Hold { repair, held: true });
+                directives.push(Directive::Hold { repair, held: true });
             }
         }
-        orders
+        directives
     }
 
     fn late(&self, now: Time) -> impl Iterator<Item = RepairId> {
@@ -203,26 +208,26 @@ impl Phases {
     }
 
     /// Lets go on what rests and competes with nothing, or has rested for long enough.
-    fn wake(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
+    fn wake(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
         if self.held.is_empty() {
             return Vec::new();
         }
         let is_active = |id: &RepairId| !self.held.contains_key(id);
-        let active = running.iter().filter(|(id, _)| is_active(id));
+        let active = snapshot.active.iter().filter(|(id, _)| is_active(id));
         // What rests keeps its memory: it must not rest while others wait for that.
-        let is_alone = running.len() == self.held.len();
-        let waiting = world.waiting.iter().map(|work| &work.plan);
+        let is_alone = snapshot.active.len() == self.held.len();
+        let waiting = snapshot.waiting.iter().map(|work| &work.plan);
         let plans = active.map(|(_, repair)| &repair.work.plan).chain(waiting);
         let busy: BTreeSet<NodeId> = plans.flat_map(crate::plan::Plan::participants).collect();
         let may_go = |(id, since): &(&RepairId, &u32)| {
-            let participants = running[*id].work.plan.participants();
+            let participants = snapshot.active[*id].work.plan.participants();
             is_alone
                 || self.number >= **since + REST_PHASES_MAX
                 || participants.iter().all(|node| !busy.contains(node))
         };
         let woken: Vec<RepairId> = self.held.iter().filter(may_go).map(|(id, _)| *id).collect();
         self.held.retain(|id, _| !woken.contains(id));
-        woken.into_iter().map(|repair| Order::Hold { repair, held: false }).collect()
+        woken.into_iter().map(|repair| Directive::Hold { repair, held: false }).collect()
     }
 
     /// The next phase, where something waits for it, or the next moment at which a repair is late.
@@ -235,9 +240,8 @@ impl Phases {
 }
 
 /// What a running repair still has to move.
-fn load_left(repair: &Running) -> Vec<(NodeId, LinkLoad)> {
-    let bytes = repair.work.plan.range.bytes().max(1) as f64;
-    let left = 1.0 - repair.bytes_done as f64 / bytes;
+fn load_left(repair: &ActiveRepair) -> Vec<(NodeId, LinkLoad)> {
+    let left = repair.part_left();
     let scale = |links: LinkLoad| LinkLoad {
         up_bytes: links.up_bytes * left.max(0.0),
         down_bytes: links.down_bytes * left.max(0.0),

@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use super::Running;
+use super::ActiveRepair;
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 
 /// The node to blame among those of `late`: of all repairs (late and not) in which it takes part
 /// the largest share is late; of equals the one with the most, then the lowest.
 pub(super) fn blame<'a>(
-    late: impl Iterator<Item = &'a Running>,
-    all: impl Iterator<Item = &'a Running>,
+    late: impl Iterator<Item = &'a ActiveRepair>,
+    all: impl Iterator<Item = &'a ActiveRepair>,
 ) -> Option<NodeId> {
     let mut parts: BTreeMap<NodeId, (u32, u32)> = BTreeMap::new();
     for (node, _) in late.flat_map(|repair| &repair.work.link_loads) {
@@ -46,14 +46,14 @@ fn only_lane(plan: &Plan) -> Option<&Lane> {
 
 /// What a running repair has left, as a plan like the one that runs; `None` where the rest cannot
 /// be planned by itself: several lanes, sub-chunks, or nothing left.
-fn rest(running: &Running) -> Option<Plan> {
-    let plan = &running.work.plan;
+fn rest(active: &ActiveRepair) -> Option<Plan> {
+    let plan = &active.work.plan;
     let lane = only_lane(plan)?;
-    if running.work.job.code.sub_chunk_count() > 1 {
+    if active.work.job.code.sub_chunk_count() > 1 {
         return None;
     }
-    let slice = u64::from(running.slice_bytes.max(1));
-    let come = running.bytes_done / slice * slice;
+    let slice = u64::from(active.slice_bytes.max(1));
+    let come = active.bytes_done / slice * slice;
     let range = Range { from: plan.range.from + come, to: plan.range.to };
     if range.bytes() == 0 {
         return None;
@@ -65,8 +65,8 @@ fn rest(running: &Running) -> Option<Plan> {
 
 /// ChameleonEC's re-tuning: what the straggler would have received and summed goes to the
 /// destination instead. Only where it receives anything.
-pub(super) fn relieve(running: &Running, straggler: NodeId) -> Option<Plan> {
-    let mut plan = rest(running)?;
+pub(super) fn relieve(active: &ActiveRepair, straggler: NodeId) -> Option<Plan> {
+    let mut plan = rest(active)?;
     let destination = *plan.destinations.values().next()?;
     let edges = &mut plan.lanes[0].edges;
     if straggler == destination || edges.iter().all(|edge| edge.parent != straggler) {
@@ -80,8 +80,8 @@ pub(super) fn relieve(running: &Running, straggler: NodeId) -> Option<Plan> {
 
 /// The rest with `spare`, who holds a chunk that was not needed so far, in the straggler's place;
 /// what the straggler received goes to its own parent, so that the spare one only sends.
-pub(super) fn replace(running: &Running, straggler: NodeId, spare: NodeId) -> Option<Plan> {
-    let mut plan = rest(running)?;
+pub(super) fn replace(active: &ActiveRepair, straggler: NodeId, spare: NodeId) -> Option<Plan> {
+    let mut plan = rest(active)?;
     let edges = &mut plan.lanes[0].edges;
     let parent = edges.iter().find(|edge| edge.child == straggler)?.parent;
     for edge in edges.iter_mut() {
@@ -95,8 +95,8 @@ pub(super) fn replace(running: &Running, straggler: NodeId, spare: NodeId) -> Op
 }
 
 /// Who holds a chunk of the stripe that the plan does without and that can stand in for any other.
-pub(super) fn spares(running: &Running) -> Vec<NodeId> {
-    let Running { work, .. } = running;
+pub(super) fn spares(active: &ActiveRepair) -> Vec<NodeId> {
+    let ActiveRepair { work, .. } = active;
     let participants = work.plan.participants();
     let survivors = work.job.survivors.iter();
     let free = survivors.filter(|(_, node)| !participants.contains(node));
@@ -105,8 +105,8 @@ pub(super) fn spares(running: &Running) -> Vec<NodeId> {
 }
 
 /// Whether the code repairs the plan's chunk without `without` and with `with` instead.
-pub(super) fn can_swap(running: &Running, without: NodeId, with: NodeId) -> bool {
-    let Running { work, .. } = running;
+pub(super) fn can_swap(active: &ActiveRepair, without: NodeId, with: NodeId) -> bool {
+    let ActiveRepair { work, .. } = active;
     let Some(lane) = only_lane(&work.plan) else { return false };
     let job = &work.job;
     let chunk_on = |node: NodeId| job.survivors.iter().find(|(_, n)| *n == node).map(|(c, _)| *c);

@@ -5,33 +5,33 @@
 
 use std::collections::BTreeMap;
 
-use super::Work;
+use super::PlannedRepair;
 use crate::id::StripeId;
 
 /// Plans in order.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    works: BTreeMap<u64, Work>,
+    works: BTreeMap<u64, PlannedRepair>,
     tickets: BTreeMap<StripeId, u64>,
     next_ticket: u64,
 }
 
 impl Waiting {
     /// Adds a plan behind all others.
-    pub fn push(&mut self, work: Work) {
+    pub fn push(&mut self, work: PlannedRepair) {
         self.tickets.insert(work.plan.stripe, self.next_ticket);
         self.works.insert(self.next_ticket, work);
         self.next_ticket += 1;
     }
 
     /// Takes the plan of a stripe out.
-    pub fn remove(&mut self, stripe: StripeId) -> Option<Work> {
+    pub fn remove(&mut self, stripe: StripeId) -> Option<PlannedRepair> {
         let ticket = self.tickets.remove(&stripe)?;
         self.works.remove(&ticket)
     }
 
     /// The plan of a stripe.
-    pub fn get(&self, stripe: StripeId) -> Option<&Work> {
+    pub fn get(&self, stripe: StripeId) -> Option<&PlannedRepair> {
         self.works.get(self.tickets.get(&stripe)?)
     }
 
@@ -41,7 +41,7 @@ impl Waiting {
     }
 
     /// All plans, the first first.
-    pub fn iter(&self) -> impl Iterator<Item = &Work> {
+    pub fn iter(&self) -> impl Iterator<Item = &PlannedRepair> {
         self.works.values()
     }
 

@@ -6,23 +6,23 @@
 //! runs at once; a small window costs 20 to 100 per cent (docs/schedules.md). So everything is
 //! planned and started together while a port has a few hundred flows at most. Beyond that, waves of
 //! some stripes a node are planned on top of what the ones before have left, and admitted without
-//! a barrier as repairs end. Larger waves are better balanced, smaller ones follow links that change
-//! sooner; on recorded links the larger ones won. A wave waits in an order whose every beginning is balanced, so that
-//! the part of it that has room is as good as the whole.
+//! a barrier as repairs end. Larger waves are better balanced, smaller ones follow links that
+//! change sooner; on recorded links the larger ones won. A wave waits in an order whose every
+//! beginning is balanced, so that the part of it that has been started is as good as the whole.
 //! The tail needs nothing of its own: the last wave is planned by what is left on every link, and
 //! the planner cuts chunks into ranges where whole ones would not come out even.
 //!
-//! LinkLoad are believed to have what they had on average of late: what a link has at one moment
-//! says little about the minutes that a repair takes. When that changes, or a repair gets less than half of its fair share, what waits is planned
-//! again, and what runs through the straggler goes on, for the rest of its chunk, with a helper
-//! that was not needed so far.
+//! Plans are made for what links had on average of late: what a link has at one moment says little
+//! about the minutes that a repair takes. When the average changes, what waits is planned again.
+//! Then, and when a repair gets less than half of its fair share, what runs through the straggler
+//! goes on, for the rest of its chunk, with a helper that was not needed so far.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::link_load::LinkLoad;
 use super::straggler::{blame, can_swap, replace, spares};
-use super::{Order, Repairs, Running, Work, World};
-use crate::cluster::{Cluster, Rate};
+use super::{ActiveRepair, Directive, PlannedRepair, Quota, Snapshot};
+use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::time::{Span, Time};
 
@@ -57,14 +57,29 @@ const MEASURE_MIN: Span = Span::from_secs(2);
 /// What has less than this part of its chunk to go is left in peace.
 const REST_MIN: f64 = 0.25;
 
+/// What a node's links have, in bytes per second.
+#[derive(Clone, Copy, Debug)]
+struct NodeLinks {
+    up: f64,
+    down: f64,
+}
+
+impl NodeLinks {
+    /// Whether plans that were made for these links are not for those.
+    fn differs_from(self, other: NodeLinks) -> bool {
+        let has_changed = |was: f64, is: f64| is > was * CHANGED || was > is * CHANGED;
+        has_changed(self.up, other.up) || has_changed(self.down, other.down)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Waves {
     /// The links for which plans were last made.
-    rates: Vec<(f64, f64)>,
+    planned_for: Vec<NodeLinks>,
     /// What links had on average of late, from when they first changed.
-    average: Vec<(f64, f64)>,
+    average: Vec<NodeLinks>,
     averaged_at: Time,
-    rates_changed: bool,
+    have_links_changed: bool,
     /// What running repairs take of each node in all.
     load: BTreeMap<NodeId, LinkLoad>,
     /// How far repairs were when they were last looked at, and when.
@@ -77,37 +92,41 @@ pub(super) struct Waves {
 
 impl Waves {
     /// Everything, or a wave when the last one has mostly been started.
-    pub fn quota(&mut self, world: &World<'_>, running: &Repairs) -> usize {
-        let helpers = world.sample.map_or(1, |stripe| stripe.code.data_chunks().max(1));
-        let unfinished = world.ready + world.waiting.len() + running.len();
-        let wave = STRIPES_A_NODE * world.nodes.max(1);
-        if unfinished * helpers <= FLOWS_MAX * world.nodes {
-            usize::MAX
-        } else if world.waiting.len() < wave.div_ceil(2) {
-            wave
+    pub fn quota(&mut self, snapshot: &Snapshot<'_>) -> Quota {
+        let helpers = snapshot.sample.map_or(1, |stripe| stripe.code.data_chunks().max(1));
+        let unfinished = snapshot.ready + snapshot.waiting.len() + snapshot.active.len();
+        let wave = STRIPES_A_NODE * snapshot.nodes.max(1);
+        if unfinished * helpers <= FLOWS_MAX * snapshot.nodes {
+            Quota { cluster: self.averaged(snapshot.cluster), ..Quota::ALL }
+        } else if snapshot.waiting.len() < wave.div_ceil(2) {
+            Quota { stripes: wave, cluster: self.averaged(snapshot.cluster) }
         } else {
-            0
+            Quota::NONE
         }
     }
 
     /// Orders a wave so that each beginning of it is balanced; what is more at risk stays ahead.
-    pub fn arrange(&mut self, world: &World<'_>, made: Vec<Work>) -> Vec<Work> {
-        self.rates = self.rates_believed(world.cluster);
+    pub fn arrange(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        made: Vec<PlannedRepair>,
+    ) -> Vec<PlannedRepair> {
+        self.planned_for = self.links_of_late(snapshot.cluster);
         let mut arranged = Vec::with_capacity(made.len());
-        let mut made: Vec<Option<Work>> = made.into_iter().map(Some).collect();
-        let risk = |work: &Option<Work>| work.as_ref().map(|work| work.job.lost.len());
+        let mut made: Vec<Option<PlannedRepair>> = made.into_iter().map(Some).collect();
+        let risk = |work: &Option<PlannedRepair>| work.as_ref().map(|work| work.job.lost.len());
         let mut rest = &mut made[..];
         while !rest.is_empty() {
             let alike = rest.iter().take_while(|work| risk(work) == risk(&rest[0])).count();
             let (group, others) = rest.split_at_mut(alike);
-            let order = balanced_order(group, world.cluster);
+            let order = balanced_order(group, snapshot.cluster);
             arranged.extend(order.into_iter().filter_map(|index| group[index].take()));
             rest = others;
         }
         arranged
     }
 
-    pub fn started(&mut self, id: RepairId, repair: &Running) {
+    pub fn started(&mut self, id: RepairId, repair: &ActiveRepair) {
         for &(node, links) in &repair.work.link_loads {
             self.load.entry(node).or_default().add(links);
         }
@@ -117,7 +136,7 @@ impl Waves {
         }
     }
 
-    pub fn ended(&mut self, id: RepairId, repair: &Running) {
+    pub fn ended(&mut self, id: RepairId, repair: &ActiveRepair) {
         for &(node, links) in &repair.work.link_loads {
             if let Some(load) = self.load.get_mut(&node) {
                 load.subtract(links);
@@ -128,92 +147,89 @@ impl Waves {
     }
 
     /// `cluster` has other links than before.
-    pub fn rates_changed(&mut self, now: Time, cluster: &Cluster) {
-        self.rates_changed = true;
-        let rates = rates(cluster);
-        if self.average.len() != rates.len() {
-            (self.average, self.averaged_at) = (rates, now);
+    pub fn links_changed(&mut self, now: Time, cluster: &Cluster) {
+        self.have_links_changed = true;
+        let links = node_links(cluster);
+        if self.average.len() != links.len() {
+            (self.average, self.averaged_at) = (links, now);
             return;
         }
         let seconds = now.since(self.averaged_at).as_secs_f64();
         self.averaged_at = now;
         let weight = seconds / (MEMORY_SECONDS + seconds);
-        for (average, rate) in self.average.iter_mut().zip(rates) {
-            average.0 += (rate.0 - average.0) * weight;
-            average.1 += (rate.1 - average.1) * weight;
+        for (average, now) in self.average.iter_mut().zip(links) {
+            average.up += (now.up - average.up) * weight;
+            average.down += (now.down - average.down) * weight;
         }
     }
 
-    fn rates_believed(&self, cluster: &Cluster) -> Vec<(f64, f64)> {
+    fn links_of_late(&self, cluster: &Cluster) -> Vec<NodeLinks> {
         match self.average.len() == cluster.nodes.len() {
             true => self.average.clone(),
-            false => rates(cluster),
+            false => node_links(cluster),
         }
     }
 
-    /// LinkLoad as they were on average of late, if they have changed at all.
-    pub fn believed(&self, cluster: &Cluster) -> Option<Cluster> {
+    /// The cluster with links as they were on average of late, if they have changed at all.
+    fn averaged(&self, cluster: &Cluster) -> Option<Cluster> {
         if self.average.len() != cluster.nodes.len() {
             return None;
         }
-        let mut believed = cluster.clone();
-        for (node, &(up, down)) in believed.nodes.iter_mut().zip(&self.average) {
+        let mut averaged = cluster.clone();
+        for (node, links) in averaged.nodes.iter_mut().zip(&self.average) {
             // Averages are of what is free.
-            (node.uplink, node.downlink) = (Rate(up), Rate(down));
+            (node.uplink, node.downlink) = (Rate(links.up), Rate(links.down));
             (node.foreground_uplink, node.foreground_downlink) = (Rate(0.0), Rate(0.0));
         }
-        Some(believed)
+        Some(averaged)
     }
 
-    pub fn orders(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
-        let mut orders = Vec::new();
-        if std::mem::take(&mut self.rates_changed) {
-            orders = self.follow_rates(world, running);
+    pub fn directives(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
+        let mut directives = Vec::new();
+        if std::mem::take(&mut self.have_links_changed) {
+            directives = self.follow_links(snapshot);
         }
-        if world.now.since(self.measured_at) >= MEASURE {
-            orders.extend(self.measure(world, running));
+        if snapshot.now.since(self.measured_at) >= MEASURE {
+            directives.extend(self.measure(snapshot));
         }
-        orders
+        directives
     }
 
-    /// LinkLoad are other than when plans were made: what waits is planned again, and repairs leave
+    /// Links are other than when plans were made: what waits is planned again, and repairs leave
     /// helpers that have become slow.
-    fn follow_rates(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
-        let now = self.rates_believed(world.cluster);
-        let has_changed = |(was, is): (f64, f64)| is > was * CHANGED || was > is * CHANGED;
-        let changed = |(was, is): (&(f64, f64), &(f64, f64))| {
-            has_changed((was.0, is.0)) || has_changed((was.1, is.1))
-        };
-        let before = std::mem::take(&mut self.rates);
-        if before.len() == now.len() && !before.iter().zip(&now).any(changed) {
-            self.rates = before;
+    fn follow_links(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
+        let now = self.links_of_late(snapshot.cluster);
+        let before = std::mem::take(&mut self.planned_for);
+        let mut pairs = before.iter().zip(&now);
+        if before.len() == now.len() && !pairs.any(|(was, is)| was.differs_from(*is)) {
+            self.planned_for = before;
             return Vec::new();
         }
         let slower = |node: &NodeId| {
-            before.get(node.index()).is_some_and(|was| was.0 > now[node.index()].0 * FASTER)
+            before.get(node.index()).is_some_and(|was| was.up > now[node.index()].up * FASTER)
         };
-        let stragglers: BTreeSet<NodeId> = world.cluster.ids().filter(slower).collect();
-        self.rates = now;
-        let mut orders = Vec::new();
-        if !world.waiting.is_empty() {
-            orders.push(Order::PlanAgain);
+        let stragglers: BTreeSet<NodeId> = snapshot.cluster.ids().filter(slower).collect();
+        self.planned_for = now;
+        let mut directives = Vec::new();
+        if !snapshot.waiting.is_empty() {
+            directives.push(Directive::PlanAgain);
         }
-        for (id, repair) in running {
+        for (id, repair) in snapshot.active {
             let participants = repair.work.plan.participants();
             if let Some(straggler) = participants.iter().find(|node| stragglers.contains(node)) {
-                let enough = FASTER * world.cluster.node(*straggler).uplink_free().0;
-                orders.extend(self.leave(world, *id, repair, *straggler, enough));
+                let enough = FASTER * snapshot.cluster.node(*straggler).uplink_free().0;
+                directives.extend(self.leave(snapshot, *id, repair, *straggler, enough));
             }
         }
-        orders
+        directives
     }
 
     /// What gets less than half of its share through no fault that links tell of. A repair is
     /// measured from one word about it to a later one: in large clusters those are rare.
-    fn measure(&mut self, world: &World<'_>, running: &Repairs) -> Vec<Order> {
-        self.measured_at = world.now;
+    fn measure(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
+        self.measured_at = snapshot.now;
         let mut late = Vec::new();
-        for (id, repair) in running {
+        for (id, repair) in snapshot.active {
             let (since, before) = self.seen.get(id).copied().unwrap_or((repair.since, 0));
             if repair.moved_at < since + MEASURE_MIN {
                 continue;
@@ -221,32 +237,31 @@ impl Waves {
             self.seen.insert(*id, (repair.moved_at, repair.bytes_done));
             let seconds = repair.moved_at.since(since).as_secs_f64();
             let moved = repair.bytes_done.saturating_sub(before) as f64 / seconds;
-            if moved < LAGGING * self.share(world.cluster, repair) {
+            if moved < LAGGING * self.share(snapshot.cluster, repair) {
                 late.push(*id);
             }
         }
-        let repair = |id: &RepairId| &running[id];
-        let straggler = blame(late.iter().map(repair), running.values());
+        let repair = |id: &RepairId| &snapshot.active[id];
+        let straggler = blame(late.iter().map(repair), snapshot.active.values());
         let Some(straggler) = straggler else { return Vec::new() };
-        let takes_part =
-            |id: &RepairId| running[id].work.link_loads.iter().any(|(node, _)| *node == straggler);
+        let takes_part = |id: &RepairId| snapshot.active[id].work.uses(straggler);
         let (blamed, others): (Vec<RepairId>, Vec<RepairId>) =
             late.into_iter().partition(takes_part);
-        let its = running.keys().filter(|id| takes_part(id)).count();
+        let its = snapshot.active.keys().filter(|id| takes_part(id)).count();
         let part = |late: usize, all: usize| late as f64 / all.max(1) as f64;
-        if part(blamed.len(), its) < 2.0 * part(others.len(), running.len() - its) {
+        if part(blamed.len(), its) < 2.0 * part(others.len(), snapshot.active.len() - its) {
             // The others are late as well: what slows them down is no single node.
             return Vec::new();
         }
         blamed
             .into_iter()
-            .filter_map(|id| self.leave(world, id, &running[&id], straggler, 0.0))
+            .filter_map(|id| self.leave(snapshot, id, &snapshot.active[&id], straggler, 0.0))
             .collect()
     }
 
     /// The bytes of its chunk that a repair gets in a second at least, if every port serves its
     /// lanes by what they have to move.
-    fn share(&self, cluster: &Cluster, repair: &Running) -> f64 {
+    fn share(&self, cluster: &Cluster, repair: &ActiveRepair) -> f64 {
         let seconds = repair.work.link_loads.iter().map(|(node, _)| {
             self.load.get(node).map_or(0.0, |links| links.seconds(cluster.node(*node)))
         });
@@ -258,26 +273,25 @@ impl Waves {
     /// uplink is fast `enough` can stand in.
     fn leave(
         &mut self,
-        world: &World<'_>,
+        snapshot: &Snapshot<'_>,
         repair: RepairId,
-        running: &Running,
+        active: &ActiveRepair,
         straggler: NodeId,
         enough: f64,
-    ) -> Option<Order> {
-        let bytes = running.work.plan.range.bytes().max(1) as f64;
-        let is_worth_it = 1.0 - running.bytes_done as f64 / bytes > REST_MIN;
+    ) -> Option<Directive> {
+        let is_worth_it = active.part_left() > REST_MIN;
         if !is_worth_it || self.treated.contains(&repair) {
             return None;
         }
-        let uplink = |node: NodeId| world.cluster.node(node).uplink_free().0;
-        let mut faster = spares(running);
+        let uplink = |node: NodeId| snapshot.cluster.node(node).uplink_free().0;
+        let mut faster = spares(active);
         faster.retain(|&spare| uplink(spare) >= enough);
         faster.sort_by(|&a, &b| uplink(b).total_cmp(&uplink(a)).then(a.cmp(&b)));
-        let spare = faster.into_iter().find(|&spare| can_swap(running, straggler, spare))?;
-        let plan = replace(running, straggler, spare)?;
+        let spare = faster.into_iter().find(|&spare| can_swap(active, straggler, spare))?;
+        let plan = replace(active, straggler, spare)?;
         self.treated.insert(repair);
         self.replaced.insert(plan.stripe);
-        Some(Order::Replace { repair, plan })
+        Some(Directive::Replace { repair, plan })
     }
 
     pub fn next_deadline(&self, runs: bool) -> Option<Time> {
@@ -286,18 +300,19 @@ impl Waves {
 }
 
 /// How many repairs run at a time.
-pub(super) fn window(world: &World<'_>) -> usize {
-    WINDOW_A_NODE * world.nodes.max(1)
+pub(super) fn window(snapshot: &Snapshot<'_>) -> usize {
+    WINDOW_A_NODE * snapshot.nodes.max(1)
 }
 
-fn rates(cluster: &Cluster) -> Vec<(f64, f64)> {
-    cluster.nodes.iter().map(|node| (node.uplink_free().0, node.downlink_free().0)).collect()
+fn node_links(cluster: &Cluster) -> Vec<NodeLinks> {
+    let links = |node: &Node| NodeLinks { up: node.uplink_free().0, down: node.downlink_free().0 };
+    cluster.nodes.iter().map(links).collect()
 }
 
 /// An order in which the fullest link grows as slowly as it can: each time, of all that are left,
 /// the plan after which the fullest of its own links is least full. That only ever grows, so a
 /// value that is out of date is too small, and a heap finds the least by looking again.
-fn balanced_order(works: &[Option<Work>], cluster: &Cluster) -> Vec<usize> {
+fn balanced_order(works: &[Option<PlannedRepair>], cluster: &Cluster) -> Vec<usize> {
     let loads = |index: usize| works[index].iter().flat_map(|work| &work.link_loads);
     let mut load = vec![LinkLoad::default(); cluster.nodes.len()];
     let fullest = |load: &[LinkLoad], index: usize| {

@@ -5,7 +5,7 @@
 //! that every port has to move first. A link without any capacity stays a number, so that it can
 //! be the last resort.
 
-use crate::cluster::{Node, Rate};
+use crate::cluster::{DEAD_LINK, Node, Rate};
 use crate::id::NodeId;
 use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::Part;
@@ -15,10 +15,6 @@ use crate::planner::exact::intake::{Intake, Order};
 
 /// Units of the longest chunk. A power of two, so that halves of halves are whole.
 pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;
-
-/// What a link without any capacity counts as: so slow that every other one is better, but still a
-/// number that can be compared.
-const DEAD_LINK: Rate = Rate(1e-9);
 
 /// A batch and the cluster that serves it.
 pub(in crate::planner) struct Frame<'a> {

@@ -1,0 +1,99 @@
+//! A plan, and what is known of it while agents carry it out.
+//!
+//! Place: ... plan -> [wait -> admit -> dispatch -> slices flow] -> chunk durable -> ...
+//! The coordinator's ledger keeps these; schedules look at them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::link_load::{LinkLoad, link_loads};
+use crate::cluster::Cluster;
+use crate::id::{NodeId, RepairId};
+use crate::plan::Plan;
+use crate::planner::Job;
+use crate::time::Time;
+
+/// A plan, and the job that it was made for.
+#[derive(Clone, Debug)]
+pub struct PlannedRepair {
+    /// What was asked.
+    pub job: Job,
+    /// What is to be done.
+    pub plan: Plan,
+    /// What it takes of each node's links, ascending by node.
+    pub(super) link_loads: Vec<(NodeId, LinkLoad)>,
+}
+
+/// A repair of which agents move something.
+#[derive(Clone, Debug)]
+pub struct ActiveRepair {
+    /// What was dispatched.
+    pub work: Arc<PlannedRepair>,
+    /// When.
+    pub since: Time,
+    /// Bytes that have come to its slowest destination, as last heard, from the beginning of its
+    /// plan.
+    pub bytes_done: u64,
+    /// When that last grew.
+    pub moved_at: Time,
+    /// The transport unit: bounds of ranges are multiples of it.
+    pub slice_bytes: u32,
+    /// How long it would take with all links to itself, as they were when it began.
+    pub alone_seconds: f64,
+    /// Whether its agents were told to pause.
+    pub is_held: bool,
+}
+
+/// The active repairs.
+pub type ActiveRepairs = BTreeMap<RepairId, ActiveRepair>;
+
+impl PlannedRepair {
+    /// A plan that answers `job`.
+    pub fn new(job: Job, plan: Plan) -> PlannedRepair {
+        PlannedRepair { link_loads: link_loads(&plan), job, plan }
+    }
+
+    /// How long it takes when nothing else runs, in seconds.
+    pub(super) fn seconds_alone(&self, cluster: &Cluster) -> f64 {
+        let loads = self.link_loads.iter();
+        loads.map(|(node, load)| load.seconds(cluster.node(*node))).fold(0.0, f64::max)
+    }
+
+    /// Whether a node sends or receives.
+    pub(super) fn uses(&self, node: NodeId) -> bool {
+        self.link_loads.binary_search_by_key(&node, |(node, _)| *node).is_ok()
+    }
+}
+
+impl ActiveRepair {
+    /// A repair that is dispatched now, to a cluster with these links.
+    pub fn new(
+        now: Time,
+        work: Arc<PlannedRepair>,
+        slice_bytes: u32,
+        cluster: &Cluster,
+    ) -> ActiveRepair {
+        ActiveRepair {
+            alone_seconds: work.seconds_alone(cluster),
+            work,
+            since: now,
+            bytes_done: 0,
+            moved_at: now,
+            slice_bytes,
+            is_held: false,
+        }
+    }
+
+    /// So much has come to its slowest destination.
+    pub fn progressed(&mut self, now: Time, bytes_done: u64) {
+        if self.bytes_done < bytes_done {
+            (self.bytes_done, self.moved_at) = (bytes_done, now);
+        }
+    }
+
+    /// What part of its plan is still to come.
+    pub(super) fn part_left(&self) -> f64 {
+        let bytes = self.work.plan.range.bytes().max(1) as f64;
+        1.0 - self.bytes_done as f64 / bytes
+    }
+}
