@@ -1,28 +1,8 @@
 //! The agent: the life of each task on one node, from dispatch to a proven, durable chunk.
 //!
 //! Place: ... admit -> dispatch -> [slices flow -> chunk proven and durable] -> commit ...
-//! Four kinds of methods, as in a driver's loop: `handle` takes one event, `poll` gives effects
-//! until there are none, `next_deadline` says when to call `handle(now, Tick)` at the latest,
-//! `status` and `wants` only look. `now` never goes backwards. Every effect is answered:
-//!
-//! | output    | answered by                      | output    | answered by |
-//! |-----------|----------------------------------|-----------|-------------|
-//! | `Prepare`, `Continue` | `Prepared`           | `Publish` | `Published` |
-//! | `Read`    | `SliceRead`                      | `Check`   | `Checked`   |
-//! | `Deliver` | `SliceLeft` (or `PeerLost`, `WriteFailed`) for each sink | `List` | `Listed` |
-//! | `Spool`   | `SliceLeft` (or `WriteFailed`)   | the rest  | nothing     |
-//! | `Keep`    | `SliceKept` (or `WriteFailed`)   |           |             |
-//!
-//! A task is `Preparing -> Flowing -> Publishing -> gone`; a helper's is gone when its last slice
-//! has left. Outcomes are repeated with every heartbeat until the coordinator says `Forget`.
-//! A restart loses all tasks and nothing else: copies are listed anew, temporaries discarded.
-//!
-//! The coordinator's schedule has three words for running tasks. A gated one grants a child
-//! nothing before that edge's `Release`, and answers with a heartbeat when all of it is kept. One
-//! that is held grants nothing more, until told otherwise. One that continues another takes over
-//! its temporary file. None of these waits is a stall: a task stalls where something was asked for
-//! and does not come, so whoever is only not asked waits in peace, and ends when the coordinator
-//! says so or, hearing of a repair that it does not know, cancels it.
+//! The contract of the state machine stands on [`Agent`]; what it is asked and what it asks for in
+//! `agent/contract.rs`.
 //!
 //! Invariant: the slices in memory fit `reserved_bytes`, and that fits `pool_bytes`; a task that
 //! does not fit is refused at once, never queued, so agents cannot wait for each other.
@@ -55,7 +35,36 @@ const SLICES_MAX: u64 = 1 << 31;
 /// so everything below the oldest remembered one counts as ended too.
 const ENDED_MAX: usize = 4096;
 
-/// The state machine of one agent.
+/// Does one node's part of repairs, slice by slice; a state machine without clock, IO and threads.
+///
+/// Methods are of four kinds. *Events in*: [`handle`](Agent::handle) takes one. *Effects out*:
+/// after each event [`poll`](Agent::poll) until it gives nothing. *Time*: call `handle(now, Tick)`
+/// at [`next_deadline`](Agent::next_deadline) at the latest; `now` never goes backwards. *Looking*:
+/// [`status`](Agent::status) and [`wants`](Agent::wants). Every effect is answered:
+///
+/// | output | answered by |
+/// |---|---|
+/// | `Prepare`, `Continue` | `Prepared` |
+/// | `Read` | `SliceRead` |
+/// | `Deliver` | `SliceLeft` (or `PeerLost`, `WriteFailed`) for each sink |
+/// | `Spool` | `SliceLeft` (or `WriteFailed`) |
+/// | `Keep` | `SliceKept` (or `WriteFailed`) |
+/// | `Publish` | `Published` |
+/// | `Check` | `Checked` |
+/// | `List` | `Listed` |
+/// | `Send`, `Grant`, `Discard`, `Delete` | nothing |
+///
+/// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay
+/// it is `Passing`, and gone when its last slice has left. Outcomes are repeated with every
+/// heartbeat until the coordinator says `Forget`. A restart loses all tasks and nothing else:
+/// copies are listed anew, temporaries discarded.
+///
+/// The coordinator's schedule has three words for running tasks. A gated one grants a child
+/// nothing before that edge's `Release`, and answers with a heartbeat when all of it is kept. One
+/// that is held grants nothing more, until told otherwise. One that continues another takes over
+/// its temporary file. None of these waits is a stall: a task stalls where something was asked for
+/// and does not come; one that is only not asked waits, and ends when the coordinator says so or,
+/// hearing of a repair that it does not know, cancels it.
 #[derive(Debug)]
 pub struct Agent {
     config: Config,
@@ -70,6 +79,8 @@ pub struct Agent {
     free_bytes: u64,
     next_beat: Time,
     next_inventory: Time,
+    /// When the last event was.
+    now: Time,
     outputs: VecDeque<Output>,
 }
 
@@ -89,12 +100,19 @@ impl Agent {
             free_bytes: 0,
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
+            now: Time::ZERO,
             outputs: VecDeque::new(),
         }
     }
 
     /// One event.
+    ///
+    /// # Panics
+    /// `now` is before that of the last event, or an invariant is broken.
     pub fn handle(&mut self, now: Time, input: Input) {
+        assert!(self.now <= now, "time: from {} back to {now}", self.now);
+        self.now = now;
+        let subject = input.task();
         match input {
             Input::Connected { epoch } => self.connected(now, epoch),
             Input::Disconnected => self.connected = false,
@@ -103,14 +121,16 @@ impl Agent {
                 self.granted(now, from, (repair, lane), upto)
             }
             Input::SliceArrived { from, id } => {
-                self.pump(now, id, |pump| pump.on_arrived(from, id.slice))
+                self.pump(now, id, |pump| pump.on_arrived(from, id.slice));
             }
             Input::SliceRead { id, result: Ok(()) } => {
-                self.pump(now, id, |pump| pump.on_read(id.slice))
+                self.pump(now, id, |pump| pump.on_read(id.slice));
             }
             Input::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
             Input::SliceKept { from, id } => self.kept(now, from, id),
-            Input::SliceLeft(id) => self.pump(now, id, |pump| pump.on_left(id.slice)),
+            Input::SliceLeft(id) => {
+                self.pump(now, id, |pump| pump.on_left(id.slice));
+            }
             Input::WriteFailed { repair, why } => self.fail(repair, why),
             Input::Prepared { repair, result } => self.prepared(now, repair, result),
             Input::Published { repair, result } => self.published(repair, result),
@@ -129,6 +149,7 @@ impl Agent {
             Input::Tick => {}
         }
         self.beat(now);
+        self.assert_invariants(subject);
     }
 
     /// The next effect.
@@ -200,89 +221,88 @@ impl Agent {
             return;
         }
         match self.begin(now, task) {
-            Ok(running) => {
-                self.reserved += running.reserved;
-                let (publishes, continues) = (running.publishes, running.task.continues);
-                let bytes = running.task.stripe.chunk_bytes;
-                self.tasks.insert(repair, running);
-                match (publishes, continues) {
-                    (Some(_), None) => self.outputs.push_back(Output::Prepare { repair, bytes }),
-                    (Some(_), Some(from)) => {
-                        // Its file goes on, so nothing is discarded.
-                        self.remove(from);
-                        self.outputs.push_back(Output::Continue { repair, from });
-                    }
-                    (None, from) => {
-                        from.into_iter().for_each(|from| self.cancel(from));
-                        self.open(now, repair);
-                    }
-                }
-            }
+            Ok(running) => self.enter(now, repair, running),
             Err(why) => self.conclude(repair, FromAgent::Failed { repair, why }),
         }
     }
 
+    fn enter(&mut self, now: Time, repair: RepairId, running: Running) {
+        self.reserved += running.reserved;
+        let (phase, continues) = (running.phase, running.task.continues);
+        let bytes = running.task.stripe.chunk_bytes;
+        self.tasks.insert(repair, running);
+        match (phase, continues) {
+            (Phase::Passing, from) => {
+                from.into_iter().for_each(|from| self.cancel(from));
+                self.open(now, repair);
+            }
+            (_, None) => self.outputs.push_back(Output::Prepare { repair, bytes }),
+            (_, Some(from)) => {
+                // Its file goes on, so nothing is discarded.
+                self.remove(from);
+                self.outputs.push_back(Output::Continue { repair, from });
+            }
+        }
+    }
+
+    /// The task as it begins, if this agent can do its part.
     fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
-        let alignment = task.stripe.code.alignment() as u64;
-        let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
-            && u64::from(task.slice_bytes).is_multiple_of(alignment)
-            && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
-        let is_later = task.continues.is_none_or(|old| old < task.repair);
-        if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
-            return Err(Failure::Refused(Refusal::InvalidPlan));
-        }
-        let survivors = task.survivors();
-        validate(&task.plan, &task.facts(&survivors), usize::MAX)
-            .map_err(|_| Failure::Refused(Refusal::InvalidPlan))?;
-        let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
-        if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
-            // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
-            return Err(Failure::Refused(Refusal::Ability));
-        }
+        check(&task).map_err(Failure::Refused)?;
         let roles = Role::of(&task, self.config.me).map_err(Failure::Refused)?;
         if roles.is_empty() {
             return Err(Failure::Refused(Refusal::NotAParticipant));
         }
-        let needs = memory(&task.plan, task.slice_bytes, alignment as u32).into_iter();
-        let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
-        let needed = mine.sum::<u64>() * u64::from(task.window);
-        let old = task.continues.and_then(|old| self.tasks.get(&old));
-        let free = self.config.pool_bytes - self.reserved + old.map_or(0, |old| old.reserved);
-        if needed > free {
-            return Err(Failure::NoBuffers { needed, free });
-        }
-        let mine = task.plan.destinations.iter().find(|(_, node)| **node == self.config.me);
-        let stamp = Stamp::from(task.repair);
-        let publishes = mine.map(|(&chunk, _)| ChunkCopy { stripe: task.stripe.id, chunk, stamp });
-        if let (Some(copy), Some(_)) = (publishes, task.continues)
-            && !old.is_some_and(|old| old.leaves(copy, task.plan.range.from))
-        {
-            return Err(Failure::Refused(Refusal::CannotContinue));
-        }
+        let reserved = self.find_memory(&task)?;
+        let phase = self.first_phase(&task).map_err(Failure::Refused)?;
         let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, task.window))).collect();
-        let phase = if publishes.is_some() { Phase::Preparing } else { Phase::Flowing };
-        Ok(Running {
-            task,
-            lanes,
-            publishes,
-            phase,
-            held: false,
-            reserved: needed,
-            progress: 0,
-            progressed_at: now,
-        })
+        Ok(Running { task, lanes, phase, reserved, progressed_at: now })
+    }
+
+    /// The slice memory that a task takes, if it is free or the task that it continues leaves it.
+    fn find_memory(&self, task: &Task) -> Result<u64, Failure> {
+        let old = task.continues.and_then(|old| self.tasks.get(&old));
+        let left = old.map_or(0, |old| old.reserved);
+        let (needed, free) = (self.memory(task), self.config.pool_bytes - self.reserved + left);
+        if needed > free { Err(Failure::NoBuffers { needed, free }) } else { Ok(needed) }
+    }
+
+    /// The slice memory that a task takes here.
+    fn memory(&self, task: &Task) -> u64 {
+        let alignment = task.stripe.code.alignment() as u32;
+        let needs = memory(&task.plan, task.slice_bytes, alignment).into_iter();
+        let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
+        mine.sum::<u64>() * u64::from(task.window)
+    }
+
+    /// The phase in which a task begins; refused where it cannot continue what it is to continue.
+    fn first_phase(&self, task: &Task) -> Result<Phase, Refusal> {
+        let mut destinations = task.plan.destinations.iter();
+        let Some((&chunk, _)) = destinations.find(|(_, node)| **node == self.config.me) else {
+            return Ok(Phase::Passing);
+        };
+        let stamp = Stamp::from(task.repair);
+        let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
+        if let Some(old) = task.continues {
+            let old = self.tasks.get(&old);
+            if !old.is_some_and(|old| old.leaves(copy, task.plan.range.from)) {
+                return Err(Refusal::CannotContinue);
+            }
+        }
+        Ok(Phase::Preparing(copy))
     }
 
     fn prepared(&mut self, now: Time, repair: RepairId, result: Result<(), Failure>) {
         match (self.tasks.get_mut(&repair), result) {
-            (Some(task), Ok(())) if task.phase == Phase::Preparing => {
-                task.phase = Phase::Flowing;
-                self.open(now, repair);
+            (Some(task), Ok(())) => {
+                if let Phase::Preparing(copy) = task.phase {
+                    task.phase = Phase::Filling(copy);
+                    self.open(now, repair);
+                }
             }
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the temporary may have come after the discard.
             (None, Ok(())) => self.outputs.push_back(Output::Discard(repair)),
-            _ => {}
+            (None, Err(_)) => {}
         }
     }
 
@@ -303,36 +323,27 @@ impl Agent {
                 }
             }
             pump.open();
+            collect(pump, repair, *lane, &mut self.outputs);
         }
-        self.collect(now, repair);
+        self.go_on(now, repair);
     }
 
     fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), upto: u32) {
-        let may_come = self.may_come(repair);
-        match self.tasks.get_mut(&repair) {
-            Some(task) => {
-                let Some(pump) = task.pump_mut(lane).filter(|pump| pump.feeds(from)) else {
-                    return;
-                };
-                pump.on_granted(from, upto);
-                self.collect(now, repair);
-            }
-            None if may_come => self.early.grant((repair, lane, from), upto),
-            None => {}
+        if self.tasks.contains_key(&repair) {
+            let id = SliceId { repair, lane, slice: upto };
+            self.pump(now, id, |pump| pump.on_granted(from, upto));
+        } else if self.may_come(repair) {
+            self.early.grant((repair, lane, from), upto);
         }
     }
 
     /// The coordinator lets a child send.
     fn released(&mut self, now: Time, (repair, lane, child): (RepairId, u16, NodeId)) {
-        let may_come = self.may_come(repair);
-        match self.tasks.get_mut(&repair) {
-            Some(task) => {
-                let Some(pump) = task.pump_mut(lane) else { return };
-                pump.on_released(child);
-                self.collect(now, repair);
-            }
-            None if may_come => self.early.release((repair, lane, child)),
-            None => {}
+        if self.tasks.contains_key(&repair) {
+            let id = SliceId { repair, lane, slice: 0 };
+            self.pump(now, id, |pump| pump.on_released(child));
+        } else if self.may_come(repair) {
+            self.early.release((repair, lane, child));
         }
     }
 
@@ -344,51 +355,54 @@ impl Agent {
     fn hold(&mut self, now: Time, repair: RepairId, held: bool) {
         let Some(task) = self.tasks.get_mut(&repair) else { return };
         task.hold(held);
-        self.collect(now, repair);
+        for (lane, pump) in &mut task.lanes {
+            collect(pump, repair, *lane, &mut self.outputs);
+        }
+        self.go_on(now, repair);
     }
 
     /// A child's slice is in the spool. The coordinator waits for the last one.
     fn kept(&mut self, now: Time, from: NodeId, id: SliceId) {
-        let Some(task) = self.tasks.get_mut(&id.repair) else { return };
-        let Some(pump) = task.pump_mut(id.lane) else { return };
-        pump.on_kept(from, id.slice);
-        if pump.kept().any(|child| child == from) {
+        let is_last = |pump: &mut Pump| {
+            pump.on_kept(from, id.slice);
+            pump.kept().any(|child| child == from)
+        };
+        if self.pump(now, id, is_last) == Some(true) {
             self.next_beat = now;
         }
-        self.collect(now, id.repair);
     }
 
-    /// Tells a pump what happened, if its task still runs.
-    fn pump(&mut self, now: Time, id: SliceId, event: impl FnOnce(&mut Pump)) {
-        let Some(task) = self.tasks.get_mut(&id.repair) else { return };
-        let Some(pump) = task.pump_mut(id.lane) else { return };
-        event(pump);
-        self.collect(now, id.repair);
+    /// Tells a pump what happened, if its task still runs, and does what it wants.
+    fn pump<T>(&mut self, now: Time, id: SliceId, event: impl FnOnce(&mut Pump) -> T) -> Option<T> {
+        let SliceId { repair, lane, .. } = id;
+        let task = self.tasks.get_mut(&repair)?;
+        let pump = task.pump_mut(lane)?;
+        let before = pump.progress();
+        let said = event(pump);
+        collect(pump, repair, lane, &mut self.outputs);
+        pump.assert_invariants(repair, lane);
+        let (has_moved, is_done) = (pump.progress() != before, pump.is_done());
+        if has_moved {
+            task.progressed_at = now;
+        }
+        if is_done {
+            self.go_on(now, repair);
+        }
+        Some(said)
     }
 
-    /// Turns what the pumps want into effects, and moves the task on when they are done.
-    fn collect(&mut self, now: Time, repair: RepairId) {
-        let task = self.tasks.get_mut(&repair).expect("collected tasks run");
-        for (lane, pump) in &mut task.lanes {
-            while let Some(step) = pump.poll() {
-                let role = pump.role();
-                let id = |slice| SliceId { repair, lane: *lane, slice };
-                self.outputs.push_back(effect(step, id, role, repair, *lane));
-            }
-        }
-        let progress = task.lanes.iter().map(|(_, pump)| pump.progress()).sum();
-        if progress != task.progress {
-            (task.progress, task.progressed_at) = (progress, now);
-        }
-        if task.phase == Phase::Flowing && task.lanes.iter().all(|(_, pump)| pump.is_done()) {
+    /// Moves a task on when all of its slices have left.
+    fn go_on(&mut self, now: Time, repair: RepairId) {
+        if self.tasks.get(&repair).is_some_and(|t| t.phase.is_flowing() && t.is_done()) {
             self.flowed(now, repair);
         }
     }
 
+    /// All slices of a task have left.
     fn flowed(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
-        let Some(copy) = task.publishes else { return self.drop_task(repair) };
-        task.phase = Phase::Publishing;
+        let Some(copy) = task.phase.copy() else { return self.drop_task(repair) };
+        task.phase = Phase::Publishing(copy);
         task.progressed_at = now;
         let stripe = &task.task.stripe;
         let crc = stripe.chunks[usize::from(copy.chunk.0)].crc;
@@ -396,7 +410,7 @@ impl Agent {
     }
 
     fn published(&mut self, repair: RepairId, result: Result<(), Failure>) {
-        let copy = self.tasks.get(&repair).and_then(|task| task.publishes);
+        let copy = self.tasks.get(&repair).and_then(|task| task.phase.copy());
         match (copy, result) {
             (Some(copy), Ok(())) => self.conclude(repair, FromAgent::Stored { repair, copy }),
             (Some(_), Err(why)) => self.fail(repair, why),
@@ -476,8 +490,9 @@ impl Agent {
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.config.stall_after;
-        let is_stalled =
-            |t: &Running| t.phase != Phase::Publishing && now.since(t.progressed_at) > limit;
+        let is_stalled = |t: &Running| {
+            !matches!(t.phase, Phase::Publishing(_)) && now.since(t.progressed_at) > limit
+        };
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
         stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));
@@ -494,16 +509,75 @@ impl Agent {
             self.outputs.push_back(Output::List);
         }
     }
+
+    /// What the last event can have broken: the task that it was about as a whole, if any. What
+    /// moves only slices is checked by the pump that it was about.
+    fn assert_invariants(&self, subject: Option<RepairId>) {
+        let (reserved, pool) = (self.reserved, self.config.pool_bytes);
+        assert!(reserved <= pool, "memory: {reserved} bytes are reserved of {pool}");
+        if let Some(repair) = subject {
+            self.assert_task(repair);
+        }
+    }
+
+    fn assert_task(&self, repair: RepairId) {
+        let Some(task) = self.tasks.get(&repair) else { return };
+        task.assert_invariants(repair);
+        assert!(!self.ended.contains(&repair), "ended: {repair} runs");
+        assert!(!self.outcomes.contains_key(&repair), "outcomes: {repair} runs");
+    }
+
+    /// Looks at everything; for simulations and tests.
+    ///
+    /// # Panics
+    /// An invariant is broken; the message names it.
+    pub fn assert_all_invariants(&self) {
+        self.assert_invariants(None);
+        for (repair, task) in &self.tasks {
+            self.assert_task(*repair);
+            let needed = self.memory(&task.task);
+            assert_eq!(task.reserved, needed, "memory: reserved for {repair}, and needed");
+        }
+        let reserved: u64 = self.tasks.values().map(|task| task.reserved).sum();
+        assert_eq!(self.reserved, reserved, "memory: reserved, and the sum of all tasks");
+        let is_ended = |repair: &RepairId| self.is_ended(*repair);
+        let open = self.outcomes.keys().find(|repair| !is_ended(repair));
+        assert_eq!(open, None, "outcomes: of a repair that has not ended");
+        assert!(self.ended.len() <= ENDED_MAX, "ended: {} are remembered", self.ended.len());
+        assert!(self.next_beat > self.now, "time: the deadline {} has passed", self.next_beat);
+    }
 }
 
-fn effect(
-    step: Step,
-    id: impl Fn(u32) -> SliceId,
-    role: &Arc<Role>,
-    repair: RepairId,
-    lane: u16,
-) -> Output {
-    let role = role.clone();
+/// Whether a task makes sense to whichever agent.
+fn check(task: &Task) -> Result<(), Refusal> {
+    let alignment = task.stripe.code.alignment() as u64;
+    let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
+        && u64::from(task.slice_bytes).is_multiple_of(alignment)
+        && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
+    let is_later = task.continues.is_none_or(|old| old < task.repair);
+    if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
+        return Err(Refusal::InvalidPlan);
+    }
+    let survivors = task.survivors();
+    let valid = validate(&task.plan, &task.facts(&survivors), usize::MAX);
+    valid.map_err(|_| Refusal::InvalidPlan)?;
+    let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
+    if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
+        // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
+        return Err(Refusal::Ability);
+    }
+    Ok(())
+}
+
+/// Turns what a pump wants into effects.
+fn collect(pump: &mut Pump, repair: RepairId, lane: u16, outputs: &mut VecDeque<Output>) {
+    while let Some(step) = pump.poll() {
+        outputs.push_back(effect(step, pump.role(), repair, lane));
+    }
+}
+
+fn effect(step: Step, role: &Arc<Role>, repair: RepairId, lane: u16) -> Output {
+    let (role, id) = (role.clone(), |slice| SliceId { repair, lane, slice });
     match step {
         Step::ReadOwn(slice) => Output::Read { id: id(slice), role, spool: false },
         Step::ReadSpool(slice) => Output::Read { id: id(slice), role, spool: true },

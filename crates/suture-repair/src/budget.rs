@@ -114,6 +114,33 @@ impl Budget {
         }
     }
 
+    /// What a repair holds at each participant, if it holds anything.
+    pub fn held(&self, repair: RepairId) -> Option<&[(NodeId, u64)]> {
+        self.held.get(&repair).map(Vec::as_slice)
+    }
+
+    /// How many repairs hold memory.
+    pub fn held_count(&self) -> usize {
+        self.held.len()
+    }
+
+    /// # Panics
+    /// A pool's reservations are not those of the repairs, or exceed it.
+    pub fn assert_invariants(&self) {
+        let mut sums: BTreeMap<NodeId, Pool> = BTreeMap::new();
+        for (node, bytes) in self.held.values().flatten() {
+            let sum = sums.entry(*node).or_default();
+            (sum.reserved, sum.tasks) = (sum.reserved + bytes, sum.tasks + 1);
+        }
+        for (node, pool) in &self.pools {
+            let sum = Pool { bytes: pool.bytes, ..sums.remove(node).unwrap_or_default() };
+            assert_eq!(*pool, sum, "budget: the pool of {node}, and what repairs hold of it");
+            assert!(pool.reserved <= pool.bytes, "budget: {node} has {pool:?}");
+            assert!(pool.tasks <= TASKS_MAX, "budget: {node} has {pool:?}");
+        }
+        assert!(sums.is_empty(), "budget: no pool for {sums:?}");
+    }
+
     /// A node's pool; an empty one of a node that has not told.
     pub fn pool(&self, node: NodeId) -> Pool {
         self.pools.get(&node).copied().unwrap_or_default()

@@ -14,6 +14,7 @@
 mod attempt;
 mod copies;
 mod dispatch;
+mod invariants;
 mod ledger;
 mod orders;
 mod planning;
@@ -113,6 +114,10 @@ pub struct Coordinator {
     sweep_at: Time,
     repaired_chunks: u64,
     repaired_bytes: u64,
+    /// When the last event was.
+    now: Time,
+    /// Stripes of which something changed since the invariants were last asserted.
+    touched: Vec<StripeId>,
     outputs: VecDeque<Output>,
 }
 
@@ -138,6 +143,8 @@ impl Coordinator {
             sweep_at: now,
             repaired_chunks: 0,
             repaired_bytes: 0,
+            now,
+            touched: Vec::new(),
             outputs: VecDeque::new(),
         };
         stripes.iter().for_each(|stripe| coordinator.learn(stripe.clone()));
@@ -145,7 +152,12 @@ impl Coordinator {
     }
 
     /// One event.
+    ///
+    /// # Panics
+    /// `now` is before that of the last event, or an invariant is broken.
     pub fn handle(&mut self, now: Time, input: Input) {
+        assert!(self.now <= now, "time: from {} back to {now}", self.now);
+        self.now = now;
         match input {
             Input::NodeAdded { id, node, rack } => {
                 let rack = rack.map(|name| self.ledger.rack(&name));
@@ -170,6 +182,7 @@ impl Coordinator {
             Input::Tick => {}
         }
         self.maintain(now);
+        self.assert_invariants();
     }
 
     /// The next effect.
@@ -387,6 +400,7 @@ impl Coordinator {
     /// The pending commit of a repair was answered.
     fn settle(&mut self, id: RepairId) -> Option<Commit> {
         let commit = self.ledger.settle(id)?;
+        self.touched.push(commit.copy.stripe);
         self.send(commit.node, ToAgent::Forget(id));
         Some(commit)
     }

@@ -160,6 +160,17 @@ impl HealthTable {
         self.nodes.iter().filter_map(deadline).min()
     }
 
+    /// # Panics
+    /// A node is not failed though declared so, or up though it has said nothing.
+    pub fn assert_invariants(&self) {
+        for (id, node) in self.iter() {
+            let is_failed = node.health == Health::Failed;
+            assert!(is_failed || !node.declared, "health: {id} was declared failed");
+            let is_up = node.health == Health::Up;
+            assert!(!is_up || node.hello.is_some(), "health: {id} is up and never said Hello");
+        }
+    }
+
     /// What every usable node can execute; nothing when none is up.
     pub fn abilities(&self) -> Abilities {
         let mut up = self.nodes.iter().filter(|n| n.health == Health::Up).filter_map(|n| n.hello);

@@ -26,7 +26,7 @@ mod gate;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::id::NodeId;
+use crate::id::{NodeId, RepairId};
 use crate::role::{Role, Sink, Spools};
 use gate::Gate;
 
@@ -69,6 +69,20 @@ pub struct Pump {
     role: Arc<Role>,
     window: u32,
     stage: Stage,
+    /// Idle while children are kept; from the spool on it is a new one.
+    stream: Stream,
+    /// For each sink: it takes all slices below this.
+    granted: Vec<u32>,
+    /// The children in their order, where each is kept.
+    gates: Vec<Gate>,
+    is_open: bool,
+    is_held: bool,
+    steps: VecDeque<Step>,
+}
+
+/// Slices on their way through memory, in order: asked for, arrived, consumed, left.
+#[derive(Clone, Debug, Default)]
+struct Stream {
     /// For each source (own or spool first, then the children): arrived slices, bit i = `next + i`.
     arrived: Vec<u32>,
     has_local: bool,
@@ -76,44 +90,30 @@ pub struct Pump {
     next: u32,
     /// Reads were issued for all slices below this.
     read: u32,
+    /// The children were granted all slices below this.
+    promised: u32,
     /// Slices below this have left memory; of those from it to `next`, how many results have not.
     done: u32,
     staying: VecDeque<usize>,
-    /// For each sink: it takes all slices below this.
-    granted: Vec<u32>,
-    /// The children were granted all slices below this.
-    promised: u32,
-    /// The children in their order, where each is kept.
-    gates: Vec<Gate>,
-    open: bool,
-    held: bool,
-    steps: VecDeque<Step>,
 }
 
 impl Pump {
     /// A pump for `role`. It does nothing before `open`.
     pub fn new(role: Arc<Role>, window: u32) -> Pump {
         assert!((1..=WINDOW_MAX).contains(&window), "window {window}");
-        let has_local = role.own.is_some();
         let (stage, gate_count) = match role.spools {
             Spools::Nothing => (Stage::Direct, 0),
             Spools::Results => (Stage::Spooling, 0),
             Spools::Sources => (Stage::Keeping, role.children.len()),
         };
         Pump {
-            arrived: vec![0; role.inputs()],
             stage,
             window,
-            has_local,
-            next: 0,
-            read: 0,
-            done: 0,
-            staying: VecDeque::new(),
+            stream: Stream::new(role.own.is_some(), role.children.len()),
             granted: role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect(),
-            promised: 0,
             gates: vec![Gate::default(); gate_count],
-            open: false,
-            held: false,
+            is_open: false,
+            is_held: false,
             steps: VecDeque::new(),
             role,
         }
@@ -121,7 +121,7 @@ impl Pump {
 
     /// The agent is ready to take slices (its temporary file exists, where it needs one).
     pub fn open(&mut self) {
-        self.open = true;
+        self.is_open = true;
         self.advance();
     }
 
@@ -146,7 +146,7 @@ impl Pump {
 
     /// From now on the children are granted nothing more, or are again.
     pub fn hold(&mut self, held: bool) {
-        self.held = held;
+        self.is_held = held;
         self.advance();
     }
 
@@ -156,7 +156,9 @@ impl Pump {
             return self.gates[gate].wants(slice);
         }
         let Some(source) = self.source_of(child) else { return false };
-        slice >= self.next && slice < self.promised && self.arrived[source] & self.bit(slice) == 0
+        slice >= self.stream.next
+            && slice < self.stream.promised
+            && self.stream.arrived[source] & self.stream.bit(slice) == 0
     }
 
     /// A slice from `child` is in memory. Must be wanted.
@@ -168,7 +170,7 @@ impl Pump {
             return;
         }
         let source = self.source_of(child).expect("wanted, so it is a child");
-        self.arrived[source] |= self.bit(slice);
+        self.stream.arrived[source] |= self.stream.bit(slice);
         self.advance();
     }
 
@@ -184,21 +186,27 @@ impl Pump {
 
     /// A read that a step asked for is in memory.
     pub fn on_read(&mut self, slice: u32) {
-        assert!(self.has_local && slice >= self.next && slice < self.read, "read {slice}");
-        self.arrived[0] |= self.bit(slice);
+        assert!(
+            self.stream.has_local && slice >= self.stream.next && slice < self.stream.read,
+            "read {slice}"
+        );
+        self.stream.arrived[0] |= self.stream.bit(slice);
         self.advance();
     }
 
     /// A result of a slice has left memory: sent, stored or spooled.
     pub fn on_left(&mut self, slice: u32) {
-        assert!(slice >= self.done && slice < self.next, "slice {slice} was not on its way out");
-        let staying = &mut self.staying[(slice - self.done) as usize];
+        assert!(
+            slice >= self.stream.done && slice < self.stream.next,
+            "slice {slice} was not on its way out"
+        );
+        let staying = &mut self.stream.staying[(slice - self.stream.done) as usize];
         *staying = staying.checked_sub(1).expect("each result leaves once");
-        while self.staying.front() == Some(&0) {
-            self.staying.pop_front();
-            self.done += 1;
+        while self.stream.staying.front() == Some(&0) {
+            self.stream.staying.pop_front();
+            self.stream.done += 1;
         }
-        if self.stage == Stage::Spooling && self.done == self.count() {
+        if self.stage == Stage::Spooling && self.stream.done == self.count() {
             self.drain();
         }
         self.advance();
@@ -215,12 +223,22 @@ impl Pump {
             return self.gates[gate].awaits(self.count());
         }
         let Some(source) = self.source_of(child) else { return false };
-        self.next + self.arrived[source].trailing_ones() < self.count()
+        self.stream.next + self.stream.arrived[source].trailing_ones() < self.count()
     }
 
     /// Whether `node` is a parent and slices are still to go there.
     pub fn feeds(&self, node: NodeId) -> bool {
         self.role.sinks.contains(&Sink::Forward(node)) && !self.is_done()
+    }
+
+    /// Whether it was opened.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether it is held.
+    pub fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// The role that it serves.
@@ -237,11 +255,7 @@ impl Pump {
     /// Whether something that it asked for has not come: a granted slice, a read, or word that a
     /// result has left. A pump that is owed nothing waits for its parents, or for a release.
     pub fn is_owed(&self) -> bool {
-        let asked = |source| if self.has_local && source == 0 { self.read } else { self.promised };
-        let mut sources = self.arrived.iter().enumerate();
-        !self.staying.is_empty()
-            || self.gates.iter().any(Gate::is_owed)
-            || sources.any(|(at, bits)| asked(at).saturating_sub(self.next) > bits.count_ones())
+        self.stream.is_owed() || self.gates.iter().any(Gate::is_owed)
     }
 
     /// Whether every slice has left.
@@ -252,7 +266,7 @@ impl Pump {
     /// Slices that have left for good.
     pub fn slices_done(&self) -> u32 {
         match self.stage {
-            Stage::Direct | Stage::Draining => self.done,
+            Stage::Direct | Stage::Draining => self.stream.done,
             Stage::Spooling | Stage::Keeping => 0,
         }
     }
@@ -268,7 +282,29 @@ impl Pump {
     /// A number that grows with every slice that moves, in whatever stage.
     pub fn progress(&self) -> u64 {
         let spooled = if self.stage == Stage::Draining { self.count() } else { 0 };
-        u64::from(self.done) + u64::from(spooled) + self.slices_kept()
+        u64::from(self.stream.done) + u64::from(spooled) + self.slices_kept()
+    }
+
+    /// # Panics
+    /// More slices may be in memory than the window allows, or what is known of them disagrees.
+    pub fn assert_invariants(&self, repair: RepairId, lane: u16) {
+        let Stream { next, done, .. } = self.stream;
+        let (horizon, staying) = (self.horizon(), self.stream.staying.len());
+        let is_in_order = done <= next && (next - done) as usize == staying;
+        assert!(
+            is_in_order,
+            "slices: {repair} lane {lane}: {done} left, {next} out, {staying} stay"
+        );
+        for (source, bits) in self.stream.arrived.iter().enumerate() {
+            let asked = self.stream.asked(source);
+            let is_within = (next..=horizon).contains(&asked);
+            assert!(is_within, "window: {repair} lane {lane}: {next} to {horizon}, asked {asked}");
+            let is_asked = u64::from(*bits) >> (asked - next) == 0;
+            assert!(is_asked, "slices: {repair} lane {lane}: {bits:b} of {next} to {asked} came");
+        }
+        for gate in &self.gates {
+            assert!(gate.is_consistent(self.window), "gate: {repair} lane {lane}: {gate:?}");
+        }
     }
 
     fn slices_kept(&self) -> u64 {
@@ -284,33 +320,27 @@ impl Pump {
         self.role.windows.count()
     }
 
-    fn bit(&self, slice: u32) -> u32 {
-        1 << (slice - self.next)
-    }
-
     fn source_of(&self, child: NodeId) -> Option<usize> {
         if matches!(self.stage, Stage::Keeping | Stage::Draining) {
             return None;
         }
         let position = self.role.children.iter().position(|c| c.node == child)?;
-        Some(position + usize::from(self.has_local))
+        Some(position + usize::from(self.stream.has_local))
     }
 
     fn drain(&mut self) {
         self.stage = Stage::Draining;
-        self.has_local = true;
-        self.arrived = vec![0];
-        (self.next, self.read, self.done) = (0, 0, 0);
+        self.stream = Stream::new(true, 0);
     }
 
     /// Slices below this may be taken into memory.
     fn horizon(&self) -> u32 {
-        (self.done + self.window).min(self.count())
+        (self.stream.done + self.window).min(self.count())
     }
 
     /// Whatever became possible: consume, then grant and read ahead into the room that is left.
     fn advance(&mut self) {
-        if !self.open {
+        if !self.is_open {
             return;
         }
         if self.stage == Stage::Keeping {
@@ -329,24 +359,25 @@ impl Pump {
     fn consume(&mut self) {
         let spools = self.stage == Stage::Spooling;
         let limit = if spools { self.count() } else { self.taken() };
-        while self.next < limit && self.arrived.iter().all(|bits| bits & 1 == 1) {
-            let slice = self.next;
+        while self.stream.next < limit && self.stream.arrived.iter().all(|bits| bits & 1 == 1) {
+            let slice = self.stream.next;
             self.steps.push_back(if spools { Step::Spool(slice) } else { Step::Deliver(slice) });
-            self.staying.push_back(if spools { 1 } else { self.role.sinks.len() });
-            self.arrived.iter_mut().for_each(|bits| *bits >>= 1);
-            self.next += 1;
+            self.stream.staying.push_back(if spools { 1 } else { self.role.sinks.len() });
+            self.stream.arrived.iter_mut().for_each(|bits| *bits >>= 1);
+            self.stream.next += 1;
         }
     }
 
     fn grant(&mut self) {
         let horizon = self.horizon();
-        if self.stage == Stage::Draining || self.held || self.promised == horizon {
+        if self.stage == Stage::Draining || self.is_held || self.stream.promised == horizon {
             return;
         }
         // Half a window at a time: a grant for each slice would double the messages.
-        let worth = horizon - self.promised >= self.window.div_ceil(2) || horizon == self.count();
+        let worth =
+            horizon - self.stream.promised >= self.window.div_ceil(2) || horizon == self.count();
         if worth {
-            self.promised = horizon;
+            self.stream.promised = horizon;
             let children = self.role.children.iter();
             self.steps.extend(children.map(|child| Step::Grant(child.node, horizon)));
         }
@@ -354,7 +385,7 @@ impl Pump {
 
     /// As the coordinator released them, each by its own window.
     fn grant_each(&mut self) {
-        if self.held {
+        if self.is_held {
             return;
         }
         let (window, count) = (self.window, self.count());
@@ -365,18 +396,42 @@ impl Pump {
     }
 
     fn read_ahead(&mut self) {
-        if !self.has_local {
+        if !self.stream.has_local {
             return;
         }
         // A leaf has nothing to read for before its parent takes it.
         let leaf = self.role.children.is_empty() || self.stage == Stage::Draining;
         let limit = if leaf { self.horizon().min(self.taken()) } else { self.horizon() };
-        while self.read < limit {
-            let read = self.read;
+        while self.stream.read < limit {
+            let read = self.stream.read;
             let spool = self.stage == Stage::Draining;
             self.steps.push_back(if spool { Step::ReadSpool(read) } else { Step::ReadOwn(read) });
-            self.read += 1;
+            self.stream.read += 1;
         }
+    }
+}
+
+impl Stream {
+    fn new(has_local: bool, children: usize) -> Stream {
+        let arrived = vec![0; children + usize::from(has_local)];
+        Stream { arrived, has_local, ..Stream::default() }
+    }
+
+    /// A slice among those that have arrived.
+    fn bit(&self, slice: u32) -> u32 {
+        1 << (slice - self.next)
+    }
+
+    /// Slices of a source below this were asked for.
+    fn asked(&self, source: usize) -> u32 {
+        if self.has_local && source == 0 { self.read } else { self.promised }
+    }
+
+    /// Whether something that was asked for has not come, or not left.
+    fn is_owed(&self) -> bool {
+        let mut sources = self.arrived.iter().enumerate();
+        let is_owed = |(at, bits): (usize, &u32)| self.asked(at) - self.next > bits.count_ones();
+        !self.staying.is_empty() || sources.any(is_owed)
     }
 }
 

@@ -88,6 +88,16 @@ impl Queue {
         self.ready.iter().map(|(_, stripe)| *stripe)
     }
 
+    /// All stripes, ready or asleep.
+    pub fn iter(&self) -> impl Iterator<Item = StripeId> {
+        self.index.keys().copied()
+    }
+
+    /// By which margin a stripe has its place, if it is here.
+    pub fn margin(&self, stripe: StripeId) -> Option<Margin> {
+        self.index.get(&stripe).map(|(place, _)| place.margin)
+    }
+
     /// How many stripes are ready.
     pub fn ready_count(&self) -> usize {
         self.ready.len()
@@ -106,6 +116,20 @@ impl Queue {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
+    }
+
+    /// # Panics
+    /// A stripe is not either ready or asleep, once.
+    pub fn assert_invariants(&self) {
+        let places = self.ready.len() + self.asleep.len();
+        assert_eq!(places, self.index.len(), "queue: stripes ready and asleep, and all");
+        for (stripe, (place, not_before)) in &self.index {
+            let is_here = match not_before {
+                Some(time) => self.asleep.contains(&(*time, *stripe)),
+                None => self.ready.contains(&(*place, *stripe)),
+            };
+            assert!(is_here, "queue: {stripe} is neither ready nor asleep");
+        }
     }
 }
 

@@ -45,6 +45,7 @@ impl Host {
 
     fn handle(&mut self, input: Input) -> Vec<Output> {
         self.agent.handle(self.now, input);
+        self.agent.assert_all_invariants();
         std::iter::from_fn(|| self.agent.poll()).collect()
     }
 

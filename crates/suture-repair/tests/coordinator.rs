@@ -69,6 +69,7 @@ impl Story {
 
     fn give(&mut self, input: Input) {
         self.core.handle(self.now, input);
+        self.core.assert_all_invariants();
         self.said.extend(std::iter::from_fn(|| self.core.poll()));
     }
 

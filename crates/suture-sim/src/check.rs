@@ -1,7 +1,8 @@
 //! The independent checkers: what must hold at every moment, judged from the bytes and the truth.
 //!
 //! Place: beside the whole life of a repair. They know what the state machines cannot: every
-//! chunk's original bytes. They trust nothing that coordinator or agents say.
+//! chunk's original bytes. They trust nothing that coordinator or agents say, and have both look at
+//! all that they believe after each event.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -69,6 +70,8 @@ pub enum Violation {
         /// Which.
         copy: ChunkCopy,
     },
+    /// Coordinator or agent panicked, most likely because an invariant of theirs is broken.
+    Panic(String),
     /// Nothing runs, and memory is still reserved.
     Leak {
         /// Where.
@@ -111,6 +114,7 @@ impl fmt::Display for Violation {
                 write!(f, "{stripe} is beyond repair and not reported as such")
             }
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
+            Violation::Panic(message) => write!(f, "panic: {message}"),
             Violation::Leak { node, reserved } => {
                 write!(f, "{node} still reserves {reserved} bytes")
             }
@@ -162,6 +166,9 @@ impl World {
     }
 
     pub(crate) fn check_agent(&mut self, node: NodeId) {
+        if let Some(agent) = &self.host(node).agent {
+            agent.assert_all_invariants();
+        }
         let status = self.status(node);
         let (held, pool) = (self.held_bytes(node), self.options.pool_bytes);
         if held > status.reserved_bytes || status.reserved_bytes > pool {
@@ -172,6 +179,7 @@ impl World {
 
     pub(crate) fn check_coordinator(&mut self) {
         let Some(coordinator) = &self.coordinator else { return };
+        coordinator.assert_all_invariants();
         let mut stripes = BTreeSet::new();
         let twice = coordinator.running().find(|stripe| !stripes.insert(*stripe));
         if let Some(stripe) = twice {

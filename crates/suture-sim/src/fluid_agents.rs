@@ -37,6 +37,9 @@ const FOREVER: Span = Span { ns: u64::MAX / 4 };
 /// Memory and room of every agent.
 const PLENTY: u64 = 1 << 50;
 
+/// Tests look at all that the coordinator believes of so many stripes after each conversation.
+const ASSERTED_STRIPES_MAX: usize = 200;
+
 /// Which start of every agent speaks.
 const INCARNATION: u64 = 1;
 
@@ -269,6 +272,9 @@ impl FluidAgents {
                     Output::Report(_) => {}
                 }
             }
+        }
+        if cfg!(debug_assertions) && self.stripes.len() <= ASSERTED_STRIPES_MAX {
+            self.coordinator.assert_all_invariants();
         }
     }
 

@@ -5,6 +5,8 @@
 //! and the faults. While faults strike, the checkers watch for broken rules; then everything that
 //! can be healed is healed, and everything that can be repaired must be whole in bounded time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use suture_code::Code;
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
@@ -91,24 +93,39 @@ pub fn options(seed: u64, nets: Nets) -> Options {
 
 /// Runs one seed. With `traced`, remembers every message and fault.
 pub fn run(seed: u64, nets: Nets, traced: bool) -> Verdict {
-    let mut world = World::new(options(seed, nets));
+    judge(World::new(options(seed, nets)), traced)
+}
+
+/// Lets a cluster live its life. A panic of coordinator or agents is a broken rule like any other.
+fn judge(mut world: World, traced: bool) -> Verdict {
     world.trace = traced.then(Vec::new);
-    populate(&mut world);
-    world.start_coordinator();
-    let mut random = Random::new(seed ^ 0xfa17);
-    let faults = fault::schedule(&mut random, SAFETY);
-    world.brew(Weather::random(&mut random), &faults);
-    let began = world.now;
-    world.run(began + SAFETY);
-    let healed_after = live(&mut world);
+    let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world)));
+    let healed_after = lived.unwrap_or_else(|panic| {
+        let message = panic.downcast_ref::<String>().cloned();
+        let message = message.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        world.fail(Violation::Panic(message.unwrap_or_default()));
+        Span::ZERO
+    });
     Verdict {
-        seed,
+        seed: world.options.seed,
         coverage: world.coverage.clone(),
         repaired: world.published_count(),
         violation: world.violation.take(),
         healed_after,
         trace: world.trace.take().unwrap_or_default(),
     }
+}
+
+/// Faults strike, then stop. Returns how long after that all is well.
+fn live(world: &mut World) -> Span {
+    populate(world);
+    world.start_coordinator();
+    let mut random = Random::new(world.options.seed ^ 0xfa17);
+    let faults = fault::schedule(&mut random, SAFETY);
+    world.brew(Weather::random(&mut random), &faults);
+    let began = world.now;
+    world.run(began + SAFETY);
+    recover(world)
 }
 
 /// Fills the cluster with stripes.
@@ -128,7 +145,7 @@ fn populate(world: &mut World) {
 }
 
 /// Heals everything and waits until all is well.
-fn live(world: &mut World) -> Span {
+fn recover(world: &mut World) -> Span {
     let healed = world.now;
     world.heal();
     let mut step = 0;

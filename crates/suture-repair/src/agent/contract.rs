@@ -1,7 +1,7 @@
 //! What goes into an agent, what comes out of it, and what one may ask it.
 //!
 //! Place: the frame of `agent.rs`: dispatch -> [slices flow -> chunk proven and durable] -> commit.
-//! The table in `agent.rs` says which input answers which output.
+//! The table at `Agent` says which input answers which output.
 
 use std::sync::Arc;
 
@@ -220,4 +220,24 @@ pub struct Status {
     pub running: Vec<(RepairId, u64)>,
     /// Edges of gated tasks that have arrived in full: repair, lane and who sent.
     pub arrived: Vec<(RepairId, u16, NodeId)>,
+}
+
+impl Input {
+    /// The repair whose task it may begin, change or end as a whole. Grants and slices only move
+    /// pumps.
+    pub(super) fn task(&self) -> Option<RepairId> {
+        match self {
+            Input::Message(message) => match message {
+                ToAgent::Dispatch(task) => Some(task.repair),
+                ToAgent::Cancel(repair) | ToAgent::Forget(repair) => Some(*repair),
+                ToAgent::Release { repair, .. } | ToAgent::Hold { repair, .. } => Some(*repair),
+                ToAgent::Check(_) | ToAgent::Delete { .. } | ToAgent::List => None,
+            },
+            Input::WriteFailed { repair, .. }
+            | Input::Prepared { repair, .. }
+            | Input::Published { repair, .. } => Some(*repair),
+            Input::SliceRead { id, result: Err(_) } => Some(id.repair),
+            _ => None,
+        }
+    }
 }

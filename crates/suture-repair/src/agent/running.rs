@@ -2,19 +2,42 @@
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! Plain state; `agent.rs` decides what becomes of it.
+//! Invariants: a task has a copy to publish if and only if some lane of it ends here; its pumps are
+//! open if and only if it is not preparing, and all of them done if and only if it is publishing.
 
-use crate::id::{ChunkCopy, NodeId};
+use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::Task;
 use crate::pump::Pump;
 use crate::role::Sink;
 use crate::time::Time;
 
-/// Where a task stands. A helper's does not prepare and does not publish.
+/// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling -> Publishing
+/// -> gone` at a destination, with the copy that it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    Preparing,
-    Flowing,
-    Publishing,
+    /// Slices pass on to parents. Ends when the last one has left.
+    Passing,
+    /// The temporary file is being made. Ends by `Prepared`.
+    Preparing(ChunkCopy),
+    /// Slices come and are written. Ends when the last one was.
+    Filling(ChunkCopy),
+    /// The chunk is being proven and made durable. Ends by `Published`.
+    Publishing(ChunkCopy),
+}
+
+impl Phase {
+    /// What this agent is to publish, if it is a destination.
+    pub fn copy(self) -> Option<ChunkCopy> {
+        match self {
+            Phase::Passing => None,
+            Phase::Preparing(copy) | Phase::Filling(copy) | Phase::Publishing(copy) => Some(copy),
+        }
+    }
+
+    /// Whether slices move.
+    pub fn is_flowing(self) -> bool {
+        matches!(self, Phase::Passing | Phase::Filling(_))
+    }
 }
 
 #[derive(Debug)]
@@ -22,12 +45,8 @@ pub(super) struct Running {
     pub task: Box<Task>,
     /// Ascending by lane.
     pub lanes: Vec<(u16, Pump)>,
-    /// What this agent is to publish, if it is the destination.
-    pub publishes: Option<ChunkCopy>,
     pub phase: Phase,
-    pub held: bool,
     pub reserved: u64,
-    pub progress: u64,
     pub progressed_at: Time,
 }
 
@@ -43,16 +62,20 @@ impl Running {
     /// Only lanes that end here rest. In others this node is a relay, whose parents would wait for
     /// what they asked it for; those rest when their own destination does.
     pub fn hold(&mut self, held: bool) {
-        self.held = held;
         let pumps = self.lanes.iter_mut().map(|(_, pump)| pump);
         pumps.filter(|pump| stores(pump)).for_each(|pump| pump.hold(held));
+    }
+
+    /// Whether every slice of every lane has left.
+    pub fn is_done(&self) -> bool {
+        self.lanes.iter().all(|(_, pump)| pump.is_done())
     }
 
     /// From the chunk's first byte on, of which an attempt that is gone on with did the first. At a
     /// destination only what brings the chunk counts, so that no other work makes it look complete.
     pub fn bytes_done(&self) -> u64 {
         let pumps = self.lanes.iter().map(|(_, pump)| pump);
-        let counts = |pump: &&Pump| self.publishes.is_none() || stores(pump);
+        let counts = |pump: &&Pump| self.phase == Phase::Passing || stores(pump);
         self.task.plan.range.from + pumps.filter(counts).map(Pump::bytes_done).sum::<u64>()
     }
 
@@ -60,26 +83,40 @@ impl Running {
     /// making here: whether it has every byte before that. Those before the plan's range were there
     /// when the task began.
     pub fn leaves(&self, copy: ChunkCopy, offset: u64) -> bool {
-        let is_same = |made: ChunkCopy| (made.stripe, made.chunk) == (copy.stripe, copy.chunk);
+        let Phase::Filling(made) = self.phase else { return false };
         let reaches = |pump: &Pump| {
             let (windows, done) = (pump.role().windows, pump.slices_done());
             done == windows.count() || windows.get(done).offset >= offset
         };
         let mut pumps = self.lanes.iter().map(|(_, pump)| pump).filter(|pump| stores(pump));
-        let is_making = self.phase == Phase::Flowing && self.publishes.is_some_and(is_same);
-        is_making && pumps.all(reaches)
+        (made.stripe, made.chunk) == (copy.stripe, copy.chunk) && pumps.all(reaches)
     }
 
     /// Whether nothing can move here before the coordinator or a parent says so. Whoever asked for
     /// something and does not get it is not idle: a tree that stands still stalls there.
     pub fn is_idle(&self) -> bool {
-        let is_owed = self.lanes.iter().any(|(_, pump)| pump.is_owed());
-        self.phase == Phase::Flowing && (self.held || !is_owed)
+        let mut pumps = self.lanes.iter().map(|(_, pump)| pump);
+        let is_held = self.lanes.iter().any(|(_, pump)| pump.is_held());
+        self.phase.is_flowing() && (is_held || !pumps.any(Pump::is_owed))
     }
 
     /// Edges that have arrived in full and are kept, by lane and who sent.
     pub fn arrived(&self) -> impl Iterator<Item = (u16, NodeId)> {
         self.lanes.iter().flat_map(|(lane, pump)| pump.kept().map(move |child| (*lane, child)))
+    }
+
+    /// # Panics
+    /// Some invariant of the task does not hold.
+    pub fn assert_invariants(&self, repair: RepairId) {
+        let phase = self.phase;
+        let is_destination = self.lanes.iter().any(|(_, pump)| stores(pump));
+        assert_eq!(phase.copy().is_some(), is_destination, "phase: {repair} is {phase:?}");
+        let is_preparing = matches!(phase, Phase::Preparing(_));
+        let is_open = self.lanes.iter().any(|(_, pump)| pump.is_open());
+        assert_eq!(is_open, !is_preparing, "phase: {repair} is {phase:?}");
+        let is_publishing = matches!(phase, Phase::Publishing(_));
+        assert_eq!(self.is_done(), is_publishing, "phase: {repair} is {phase:?}");
+        self.lanes.iter().for_each(|(lane, pump)| pump.assert_invariants(repair, *lane));
     }
 }
 

@@ -10,9 +10,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::budget::Fit;
 use crate::event::{Commit, RunningRepair};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::schedule::PlannedRepair;
+use crate::slice::memory;
 use crate::time::Time;
 
 /// One attempt.
@@ -28,6 +30,10 @@ pub(super) struct Rebuild {
     pub work: Arc<PlannedRepair>,
     /// The chunks that have no new location yet; never none.
     pub goals: Vec<Goal>,
+    /// Slices of a lane over the whole range have this many bytes.
+    pub slice_bytes: u32,
+    /// So many slices are under way on an edge.
+    pub window: u32,
     /// Bytes that each participant has last said to have done.
     pub heard: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
@@ -167,7 +173,7 @@ impl Attempt {
 
 impl Rebuild {
     /// An attempt that is dispatched now.
-    pub fn new(now: Time, work: Arc<PlannedRepair>) -> Rebuild {
+    pub fn new(now: Time, work: Arc<PlannedRepair>, fit: &Fit) -> Rebuild {
         let plan = &work.plan;
         let goals = plan.lost.iter().map(|&chunk| Goal {
             chunk,
@@ -175,8 +181,15 @@ impl Rebuild {
             bytes_done: plan.range.from,
             state: State::Flowing,
         });
-        let (goals, heard) = (goals.collect(), BTreeMap::new());
-        Rebuild { work, goals, heard, progressed_at: now, since: now }
+        Rebuild {
+            goals: goals.collect(),
+            work,
+            slice_bytes: fit.slice_bytes,
+            window: fit.window,
+            heard: BTreeMap::new(),
+            progressed_at: now,
+            since: now,
+        }
     }
 
     /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
@@ -226,6 +239,27 @@ impl Rebuild {
     /// Whether everything has reached the destinations, who now write and prove it.
     pub fn is_publishing(&self) -> bool {
         self.goals.iter().all(|goal| goal.bytes_done >= self.work.job.chunk_bytes)
+    }
+
+    /// The slice memory that it takes at each participant while slices flow.
+    pub fn memory(&self) -> Vec<(NodeId, u64)> {
+        let PlannedRepair { job, plan, .. } = &*self.work;
+        let slices = memory(plan, self.slice_bytes, job.code.alignment() as u32);
+        slices.into_iter().map(|(node, bytes)| (node, bytes * u64::from(self.window))).collect()
+    }
+
+    /// # Panics
+    /// Its chunks are not in states that fit each other.
+    pub fn assert_invariants(&self, repair: RepairId) {
+        let stored =
+            self.goals.iter().filter(|goal| matches!(goal.state, State::Stored(_))).count();
+        let committing = self.goals.iter().filter(|goal| goal.pending().is_some()).count();
+        assert!(!self.goals.is_empty(), "goals: {repair} has none");
+        assert!(committing <= 1, "commits: {repair} has {committing} at once");
+        assert!(
+            stored == 0 || committing == 1,
+            "commits: {repair} has chunks to commit and none is"
+        );
     }
 
     /// The next durable chunk whose location can be asked for: none while one is being asked for.

@@ -86,6 +86,7 @@ impl Coordinator {
 
     /// What is lost changed: the stripe takes its new place in the queue, or leaves it.
     fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
+        self.touched.push(stripe);
         self.unplan(stripe);
         if lost.is_empty() {
             self.lost.remove(&stripe);
@@ -118,6 +119,7 @@ impl Coordinator {
 
     /// Queues a stripe that needs repair and is not being repaired.
     pub(super) fn enqueue(&mut self, id: StripeId, not_before: Option<Time>) {
+        self.touched.push(id);
         if self.ledger.has(id) {
             return;
         }
@@ -264,6 +266,7 @@ impl Coordinator {
         let stripe = self.stripes.get(copy.stripe).expect("adoptable, so known");
         let (commit, stopped) = self.ledger.adopt(now, stripe, node, copy);
         self.queue.take(copy.stripe);
+        self.touched.push(copy.stripe);
         stopped.iter().for_each(|stopped| self.cancel(stopped));
         self.outputs.push_back(Output::Commit(commit));
     }

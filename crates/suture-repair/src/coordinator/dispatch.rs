@@ -46,6 +46,7 @@ impl Coordinator {
         for to in task.plan.participants() {
             self.send(to, ToAgent::Dispatch(Box::new(task.clone())));
         }
+        self.touched.push(task.plan.stripe);
         if let Some(trouble) = self.trouble.get_mut(&task.plan.stripe) {
             // It runs again: whatever it waited for, it waits no longer.
             trouble.blocked = None;
@@ -55,6 +56,7 @@ impl Coordinator {
 
     /// Tells agents of a repair that was just ended.
     pub(super) fn cancel(&mut self, stopped: &Stopped) {
+        self.touched.push(stopped.stripe);
         for &to in &stopped.workers {
             self.send(to, ToAgent::Cancel(stopped.repair));
         }

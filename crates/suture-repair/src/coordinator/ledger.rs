@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attempt::{Adopt, Attempt, Pending, Rebuild, State};
-use crate::budget::{Budget, Fit, NoRoom};
+use crate::budget::{Budget, NoRoom};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Commit, Timers};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
@@ -101,6 +101,8 @@ pub(super) struct Ledger {
     slots: Option<Slots>,
     /// Whether something happened after which a plan might fit, or be wanted, that did not before.
     may_admit: bool,
+    /// Repairs of which something changed since the invariants were last asserted.
+    touched: Vec<RepairId>,
 }
 
 impl Ledger {
@@ -119,6 +121,7 @@ impl Ledger {
             schedule: Scheduler::new(schedule),
             slots: Slots::of(schedule),
             may_admit: true,
+            touched: Vec::new(),
         }
     }
 
@@ -267,8 +270,8 @@ impl Ledger {
         let alignment = work.job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
         let work = self.waiting.remove(stripe.id).expect("looked up above");
-        let rebuild = Rebuild::new(scene.now, Arc::new(work));
-        Ok(self.enter(scene, rebuild, stripe, fit))
+        let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit);
+        Ok(self.enter(scene, rebuild, stripe))
     }
 
     /// Puts another plan in the place of a repair of which no chunk is durable yet, for what that
@@ -288,17 +291,18 @@ impl Ledger {
         let stopped = self.close(old);
         self.load.add(&self.cluster, &plan, &job.facts());
         let continues = (plan.range.from > 0).then_some(old);
-        let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)));
-        let task = self.enter(scene, Rebuild { since, ..rebuild }, stripe, fit);
+        let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)), &fit);
+        let task = self.enter(scene, Rebuild { since, ..rebuild }, stripe);
         Some((Task { continues, ..task }, stopped))
     }
 
     /// Enters a repair whose memory is reserved and whose load is charged.
-    fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe, fit: Fit) -> Task {
+    fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe) -> Task {
         let (repair, work) = (self.take_id(), rebuild.work.clone());
+        let Rebuild { slice_bytes, window, .. } = rebuild;
         self.repairing.insert(stripe.id, repair);
         self.running.insert(repair, Attempt::Rebuild(rebuild));
-        let active = ActiveRepair::new(scene.now, work.clone(), fit.slice_bytes, &self.cluster);
+        let active = ActiveRepair::new(scene.now, work.clone(), slice_bytes, &self.cluster);
         self.active.insert(repair, active);
         self.slots.iter_mut().for_each(|slots| slots.started(repair, &work.plan));
         self.consult(scene, |schedule, snapshot| schedule.started(snapshot, repair));
@@ -306,8 +310,8 @@ impl Ledger {
             repair,
             stripe: stripe.clone(),
             plan: work.plan.clone(),
-            slice_bytes: fit.slice_bytes,
-            window: fit.window,
+            slice_bytes,
+            window,
             gated: self.slots.is_some(),
             continues: None,
         }
@@ -344,6 +348,7 @@ impl Ledger {
         let goal = goals.find(|goal| (goal.destination, goal.chunk) == (node, copy.chunk));
         let Some(goal) = goal else { return false };
         if goal.state == State::Flowing {
+            self.touched.push(repair);
             goal.state = State::Stored(copy);
             goal.bytes_done = rebuild.work.job.chunk_bytes;
             if !rebuild.is_flowing() {
@@ -361,6 +366,7 @@ impl Ledger {
         generation: Generation,
     ) -> Option<Commit> {
         let goal = self.running.get_mut(&repair)?.rebuild_mut()?.next_stored()?;
+        self.touched.push(repair);
         let State::Stored(copy) = goal.state else { return None };
         let commit = Commit { repair, copy, node: goal.destination, generation };
         goal.state = State::Committing(Pending { commit, asked_at: now });
@@ -371,6 +377,7 @@ impl Ledger {
     pub fn settle(&mut self, repair: RepairId) -> Option<Commit> {
         let attempt = self.running.get_mut(&repair)?;
         let commit = attempt.commit()?;
+        self.touched.push(repair);
         let is_last = match attempt {
             Attempt::Rebuild(rebuild) => {
                 rebuild.goals.retain(|goal| goal.chunk != commit.copy.chunk);
@@ -412,6 +419,7 @@ impl Ledger {
 
     /// No agent moves anything for the repair any more, if any did.
     fn flow_ended(&mut self, repair: RepairId) {
+        self.touched.push(repair);
         self.budget.release(repair);
         self.may_admit = true;
         if let Some(was) = self.active.remove(&repair) {
@@ -423,6 +431,7 @@ impl Ledger {
     fn take_id(&mut self) -> RepairId {
         let id = self.next_id();
         self.next_sequence += 1;
+        self.touched.push(id);
         id
     }
 }
@@ -528,6 +537,53 @@ impl Ledger {
             }
         }
         overdue
+    }
+}
+
+/// What holds after each event.
+impl Ledger {
+    /// Looks at the repairs that changed since it was last called.
+    pub fn assert_touched(&mut self) {
+        for repair in std::mem::take(&mut self.touched) {
+            self.assert_repair(repair);
+        }
+        let (running, repairing) = (self.running.len(), self.repairing.len());
+        assert_eq!(running, repairing, "repairs: that run, and stripes under repair");
+    }
+
+    /// Looks at everything.
+    pub fn assert_invariants(&self) {
+        self.budget.assert_invariants();
+        self.waiting.assert_invariants();
+        self.running.keys().for_each(|repair| self.assert_repair(*repair));
+        assert_eq!(self.running.len(), self.repairing.len(), "repairs: one of a stripe");
+        let flowing = self.running.values().filter(|attempt| attempt.is_flowing()).count();
+        assert_eq!(self.budget.held_count(), flowing, "budget: repairs that hold memory, and flow");
+        assert_eq!(self.active.len(), flowing, "schedule: repairs that are active, and flow");
+        for (id, rebuild) in self.running().filter_map(|(id, a)| Some((id, a.rebuild()?))) {
+            let needed = rebuild.memory();
+            let held = self.budget.held(id).filter(|held| *held != needed);
+            assert_eq!(held, None, "budget: {id} holds other memory than it needs, {needed:?}");
+        }
+        assert_eq!(self.load, self.charged(), "load: charged, and of what waits and runs");
+    }
+
+    /// One repair, whether it runs or has ended.
+    fn assert_repair(&self, repair: RepairId) {
+        let attempt = self.running.get(&repair);
+        let is_flowing = attempt.is_some_and(Attempt::is_flowing);
+        let holds = self.budget.held(repair).is_some();
+        assert_eq!(holds, is_flowing, "budget: {repair} holds memory, and slices flow");
+        let is_active = self.active.contains_key(&repair);
+        assert_eq!(is_active, is_flowing, "schedule: {repair} is active, and slices flow");
+        let Some(attempt) = attempt else { return };
+        let current = self.repairing.get(&attempt.stripe());
+        assert_eq!(current, Some(&repair), "repairs: one of {}", attempt.stripe());
+        let others = attempt.commit().filter(|commit| commit.repair != repair);
+        assert_eq!(others, None, "commits: {repair} has one of another repair");
+        if let Some(rebuild) = attempt.rebuild() {
+            rebuild.assert_invariants(repair);
+        }
     }
 }
 

@@ -75,6 +75,7 @@ impl Coordinator {
         for stripe in &stripes {
             self.queue.take(*stripe);
         }
+        self.touched.extend(&stripes);
         let max_load_seconds = self.ledger.load().max_seconds(self.ledger.cluster());
         self.report(Report::Planned { chunks: stripes.len(), max_load_seconds });
     }

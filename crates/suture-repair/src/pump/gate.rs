@@ -83,6 +83,13 @@ impl Gate {
         self.kept + self.written.count_ones()
     }
 
+    /// Whether the invariant holds, and only what was promised has come and only that is on disk.
+    pub fn is_consistent(&self, window: u32) -> bool {
+        let in_memory = (self.kept..=self.kept + window).contains(&self.promised);
+        let promised = self.promised.saturating_sub(self.kept);
+        in_memory && u64::from(self.arrived) >> promised == 0 && self.written & !self.arrived == 0
+    }
+
     fn bit(&self, slice: u32) -> u32 {
         1 << (slice - self.kept)
     }

@@ -45,6 +45,16 @@ impl Waiting {
         self.works.values()
     }
 
+    /// # Panics
+    /// A plan is without a place or has two.
+    pub fn assert_invariants(&self) {
+        assert_eq!(self.tickets.len(), self.works.len(), "waiting: stripes, and plans");
+        for (stripe, ticket) in &self.tickets {
+            let planned = self.works.get(ticket).map(|work| work.plan.stripe);
+            assert_eq!(planned, Some(*stripe), "waiting: the plan of a stripe");
+        }
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.works.len()
