@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
+use crate::mutant::{Mistake, Mutant};
 use crate::plan::Range;
 use crate::plan::validate::validate;
 use crate::pump::{Pump, Step, WINDOW_MAX};
@@ -81,6 +82,7 @@ pub struct Agent {
     next_inventory: Time,
     /// When the last event was.
     now: Time,
+    mistake: Mistake,
     outputs: VecDeque<Output>,
 }
 
@@ -101,6 +103,7 @@ impl Agent {
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
             now: Time::ZERO,
+            mistake: Mistake::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -150,6 +153,12 @@ impl Agent {
         }
         self.beat(now);
         self.assert_invariants(subject);
+    }
+
+    /// From now on it makes this mistake.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mutant: Mutant) {
+        self.mistake = Mistake::of(mutant);
     }
 
     /// The next effect.
@@ -216,8 +225,8 @@ impl Agent {
 
     fn dispatch(&mut self, now: Time, task: Box<Task>) {
         let repair = task.repair;
-        let known = self.tasks.contains_key(&repair) || self.is_ended(repair);
-        if known || repair.epoch() < self.epoch {
+        let is_over = self.is_ended(repair) && !self.mistake.is(Mutant::BeginAgain);
+        if self.tasks.contains_key(&repair) || is_over || repair.epoch() < self.epoch {
             return;
         }
         match self.begin(now, task) {
@@ -227,7 +236,9 @@ impl Agent {
     }
 
     fn enter(&mut self, now: Time, repair: RepairId, running: Running) {
-        self.reserved += running.reserved;
+        if !self.mistake.is(Mutant::UncountedMemory) {
+            self.reserved += running.reserved;
+        }
         let (phase, continues) = (running.phase, running.task.continues);
         let bytes = running.task.stripe.chunk_bytes;
         self.tasks.insert(repair, running);
@@ -254,7 +265,9 @@ impl Agent {
         }
         let reserved = self.find_memory(&task)?;
         let phase = self.first_phase(&task).map_err(Failure::Refused)?;
-        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, task.window))).collect();
+        let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
+        let window = window.min(WINDOW_MAX);
+        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, window))).collect();
         Ok(Running { task, lanes, phase, reserved, progressed_at: now })
     }
 
@@ -393,7 +406,9 @@ impl Agent {
 
     /// Moves a task on when all of its slices have left.
     fn go_on(&mut self, now: Time, repair: RepairId) {
-        if self.tasks.get(&repair).is_some_and(|t| t.phase.is_flowing() && t.is_done()) {
+        let is_early = self.mistake.is(Mutant::PublishEarly);
+        let is_done = |task: &Running| is_early || task.is_done();
+        if self.tasks.get(&repair).is_some_and(|t| t.phase.is_flowing() && is_done(t)) {
             self.flowed(now, repair);
         }
     }
@@ -464,7 +479,9 @@ impl Agent {
     /// none.
     fn remove(&mut self, repair: RepairId) -> bool {
         let Some(task) = self.tasks.remove(&repair) else { return false };
-        self.reserved -= task.reserved;
+        if !self.mistake.is(Mutant::KeepTaskMemory) {
+            self.reserved -= task.reserved;
+        }
         self.end(repair);
         true
     }

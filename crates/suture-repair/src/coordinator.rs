@@ -28,6 +28,7 @@ use crate::event::{Command, Commit, Health, Input, Output, Report, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
+use crate::mutant::Mutant;
 use crate::policy::Policy;
 use crate::queue::Queue;
 use crate::schedule::{Release, Sample};
@@ -185,6 +186,12 @@ impl Coordinator {
         self.assert_invariants();
     }
 
+    /// From now on it makes this mistake.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mutant: Mutant) {
+        self.ledger.mistake = crate::mutant::Mistake::of(mutant);
+    }
+
     /// The next effect.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -332,7 +339,9 @@ impl Coordinator {
         if let (Failure::Source { copy, fault }, Some(node)) = (why, node) {
             self.bad_copy(node, copy, fault);
         }
-        self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
+        if !self.ledger.mistake.is(Mutant::ForgetFailed) {
+            self.enqueue(stopped.stripe, wait.map(|wait| now + wait));
+        }
     }
 
     fn end_repairs_with(&mut self, now: Time, node: NodeId) {
@@ -436,7 +445,7 @@ impl Coordinator {
     fn health_changed(&mut self, now: Time, node: NodeId) {
         let health = self.health(node);
         let mut chunks = 0;
-        if health == Health::Failed {
+        if health == Health::Failed && !self.ledger.mistake.is(Mutant::TrustFailedNode) {
             let stripes: Vec<StripeId> = self.stripes.on_node(node).map(|s| s.id).collect();
             chunks = stripes.len() as u64;
             for stripe in stripes {

@@ -23,6 +23,7 @@ pub mod health;
 pub mod id;
 mod max_flow;
 pub mod message;
+pub mod mutant;
 mod need;
 pub mod oracle;
 pub mod plan;

@@ -96,6 +96,14 @@ pub fn run(seed: u64, nets: Nets, traced: bool) -> Verdict {
     judge(World::new(options(seed, nets)), traced)
 }
 
+/// Runs one seed with everyone making a mistake.
+#[cfg(feature = "mutants")]
+pub fn run_mutant(seed: u64, mutant: suture_repair::mutant::Mutant) -> Verdict {
+    let mut world = World::new(options(seed, Nets::ALL));
+    world.mutate(mutant);
+    judge(world, false)
+}
+
 /// Lets a cluster live its life. A panic of coordinator or agents is a broken rule like any other.
 fn judge(mut world: World, traced: bool) -> Verdict {
     world.trace = traced.then(Vec::new);

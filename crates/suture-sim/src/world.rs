@@ -20,6 +20,8 @@ use suture_repair::coordinator::{self, Coordinator};
 use suture_repair::event::{self, Commit, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
 use suture_repair::message::{FromAgent, ToAgent};
+#[cfg(feature = "mutants")]
+use suture_repair::mutant::Mutant;
 use suture_repair::planner::Abilities;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
@@ -202,6 +204,9 @@ pub struct World {
     pub(crate) published: BTreeSet<(NodeId, ChunkCopy)>,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
+    /// The mistake that everyone makes.
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<Mutant>,
     dispatched: BTreeSet<StripeId>,
     armed: Option<Time>,
     heap: BinaryHeap<Reverse<Timed>>,
@@ -248,6 +253,8 @@ impl World {
             published: BTreeSet::new(),
             paused: false,
             declared: BTreeSet::new(),
+            #[cfg(feature = "mutants")]
+            mutant: None,
             dispatched: BTreeSet::new(),
             armed: None,
             heap: BinaryHeap::new(),
@@ -256,6 +263,23 @@ impl World {
         };
         (0..world.hosts.len()).for_each(|i| world.start_agent(NodeId(i as u32)));
         world
+    }
+
+    /// From now on everyone makes this mistake.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn mutate(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+        self.make_mistakes();
+    }
+
+    /// Whoever was just started makes the mistake of this world, if it has one.
+    fn make_mistakes(&mut self) {
+        #[cfg(feature = "mutants")]
+        if let Some(mutant) = self.mutant {
+            let agents = self.hosts.iter_mut().filter_map(|host| host.agent.as_mut());
+            agents.for_each(|agent| agent.mutate(mutant));
+            self.coordinator.iter_mut().for_each(|coordinator| coordinator.mutate(mutant));
+        }
     }
 
     /// All node ids.
@@ -404,6 +428,7 @@ impl World {
         host.agent = Some(Agent::new(config));
         host.crash();
         host.armed = None;
+        self.make_mistakes();
         self.connect_soon(node);
     }
 
@@ -442,6 +467,7 @@ impl World {
         // A put that was under way dies with its coordinator.
         self.writing.clear();
         self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
+        self.make_mistakes();
         self.armed = None;
         self.announce_reserved();
         for node in self.nodes() {
@@ -455,8 +481,17 @@ impl World {
         self.coordinator_input(event::Input::StripesReserved { below, writing });
     }
 
+    /// The time that state machines are told.
+    fn clock(&self) -> Time {
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::TimeBack) && self.sequence.is_multiple_of(100) {
+            return Time { ns: self.now.ns.saturating_sub(1_000_000) };
+        }
+        self.now
+    }
+
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
-        let now = self.now;
+        let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
         coordinator.handle(now, input);
         while let Some(output) = self.coordinator.as_mut().and_then(Coordinator::poll) {
@@ -509,7 +544,7 @@ impl World {
     }
 
     pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::Input) {
-        let now = self.now;
+        let now = self.clock();
         let host = &mut self.hosts[node.index()];
         let Some(agent) = &mut host.agent else { return };
         agent.handle(now, input);

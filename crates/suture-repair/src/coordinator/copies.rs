@@ -14,6 +14,7 @@ use super::{Coordinator, margin};
 use crate::event::{Blocked, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
+use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
 use crate::time::Time;
 
@@ -214,7 +215,8 @@ impl Coordinator {
             return;
         }
         self.bad.insert((node, copy));
-        if !self.is_lost(copy.stripe, copy.chunk) {
+        let is_news = !self.is_lost(copy.stripe, copy.chunk);
+        if is_news && !self.ledger.mistake.is(Mutant::TrustBadCopy) {
             self.report(Report::ChunkLost { node, copy, fault });
             self.lose(copy.stripe, copy.chunk);
         }

@@ -29,6 +29,7 @@ use crate::cluster::{Cluster, Node};
 use crate::event::{Commit, Timers};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
 use crate::message::Task;
+use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::policy::Schedule;
@@ -103,6 +104,7 @@ pub(super) struct Ledger {
     may_admit: bool,
     /// Repairs of which something changed since the invariants were last asserted.
     touched: Vec<RepairId>,
+    pub mistake: Mistake,
 }
 
 impl Ledger {
@@ -122,6 +124,7 @@ impl Ledger {
             slots: Slots::of(schedule),
             may_admit: true,
             touched: Vec::new(),
+            mistake: Mistake::default(),
         }
     }
 
@@ -233,6 +236,9 @@ impl Ledger {
         let stripes = kept.iter().map(|work| work.plan.stripe).collect();
         for work in kept {
             self.load.add(&self.cluster, &work.plan, &work.job.facts());
+            if self.mistake.is(Mutant::ChargeTwice) {
+                self.load.add(&self.cluster, &work.plan, &work.job.facts());
+            }
             self.waiting.push(work);
         }
         self.may_admit = true;
@@ -300,7 +306,9 @@ impl Ledger {
     fn enter(&mut self, scene: Scene, rebuild: Rebuild, stripe: &Stripe) -> Task {
         let (repair, work) = (self.take_id(), rebuild.work.clone());
         let Rebuild { slice_bytes, window, .. } = rebuild;
-        self.repairing.insert(stripe.id, repair);
+        if !self.mistake.is(Mutant::ForgetRepairing) {
+            self.repairing.insert(stripe.id, repair);
+        }
         self.running.insert(repair, Attempt::Rebuild(rebuild));
         let active = ActiveRepair::new(scene.now, work.clone(), slice_bytes, &self.cluster);
         self.active.insert(repair, active);
@@ -365,7 +373,11 @@ impl Ledger {
         repair: RepairId,
         generation: Generation,
     ) -> Option<Commit> {
-        let goal = self.running.get_mut(&repair)?.rebuild_mut()?.next_stored()?;
+        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
+        let goal = match self.mistake.is(Mutant::CommitAtOnce) {
+            true => rebuild.goals.iter_mut().find(|goal| matches!(goal.state, State::Stored(_)))?,
+            false => rebuild.next_stored()?,
+        };
         self.touched.push(repair);
         let State::Stored(copy) = goal.state else { return None };
         let commit = Commit { repair, copy, node: goal.destination, generation };
@@ -410,7 +422,9 @@ impl Ledger {
         let attempt = self.running.remove(&repair).expect("only running repairs are closed");
         let stripe = attempt.stripe();
         self.repairing.remove(&stripe);
-        if let Attempt::Rebuild(Rebuild { work, .. }) = &attempt {
+        if let Attempt::Rebuild(Rebuild { work, .. }) = &attempt
+            && !self.mistake.is(Mutant::KeepLoad)
+        {
             self.load.subtract(&self.cluster, &work.plan, &work.job.facts());
         }
         self.flow_ended(repair);
@@ -420,8 +434,13 @@ impl Ledger {
     /// No agent moves anything for the repair any more, if any did.
     fn flow_ended(&mut self, repair: RepairId) {
         self.touched.push(repair);
-        self.budget.release(repair);
+        if !self.mistake.is(Mutant::KeepMemory) {
+            self.budget.release(repair);
+        }
         self.may_admit = true;
+        if self.mistake.is(Mutant::KeepScheduled) {
+            return;
+        }
         if let Some(was) = self.active.remove(&repair) {
             self.schedule.ended(repair, &was);
             self.slots.iter_mut().for_each(|slots| slots.ended(repair));

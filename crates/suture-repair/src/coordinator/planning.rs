@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use super::Coordinator;
 use crate::event::{Blocked, Report};
 use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::mutant::Mutant;
 use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
@@ -72,7 +73,7 @@ impl Coordinator {
         }
         // Refusals have changed the queue.
         let stripes = self.ledger.wait(self.scene(now), made);
-        for stripe in &stripes {
+        for stripe in stripes.iter().filter(|_| !self.ledger.mistake.is(Mutant::KeepQueued)) {
             self.queue.take(*stripe);
         }
         self.touched.extend(&stripes);
