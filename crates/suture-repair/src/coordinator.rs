@@ -399,9 +399,11 @@ impl Coordinator {
         self.settle(id);
         match truth {
             Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
-            Some(_) => {}
-            None => self.remove_stripe(commit.copy.stripe),
+            // Removed, here or there: what is left of its repair has nowhere to go.
+            Some(_) | None => self.remove_stripe(commit.copy.stripe),
         }
+        // It takes its place again, even if the answer was older than what is known.
+        self.enqueue(commit.copy.stripe, None);
         self.consider(commit.node, commit.copy);
         self.commit_next(now, id);
     }

@@ -78,12 +78,13 @@ impl Story {
     }
 
     fn greet(&mut self, node: u32) {
+        self.greet_with(node, Abilities::PARTIAL);
+    }
+
+    fn greet_with(&mut self, node: u32, abilities: Abilities) {
         let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-        let abilities = Abilities::PARTIAL;
-        self.hear(
-            node,
-            FromAgent::Hello(Hello { incarnation: 1, abilities, pool_bytes, free_bytes }),
-        );
+        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
+        self.hear(node, FromAgent::Hello(hello));
         let held = self.core.stripes().on_node(NodeId(node));
         let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1)).collect();
         self.hear(node, FromAgent::Inventory(held));
@@ -332,6 +333,25 @@ fn a_stripe_removed_during_its_repair_leaves_nothing_behind() {
     let delete = ToAgent::Delete { epoch: 1, copy: commit.copy };
     assert!(sent(&story.take(), |to, m| to == commit.node && *m == delete), "the new one too");
     assert_eq!(story.core.running().count(), 0);
+}
+
+#[test]
+fn of_several_chunks_nothing_is_left_when_their_stripe_is_removed_while_one_commits() {
+    let mut story = Story::new(8, [stripe(0, [0, 1, 2, 3])]);
+    (0..8).for_each(|node| story.greet_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::Pause));
+    (0..2).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().remove(0);
+    assert_eq!(task.plan.lost.len(), 2, "both in one go");
+    let commit = story.store(&task);
+    story.give(Input::StripeRemoved(StripeId(0)));
+    // Somebody else had changed the stripe before it was removed.
+    let mut truth = stripe(0, [6, 7, 2, 3]);
+    truth.generation = Generation(3);
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(truth) });
+    assert_eq!(story.core.running().count(), 0);
+    assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
 }
 
 #[test]

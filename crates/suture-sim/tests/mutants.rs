@@ -3,6 +3,8 @@
 //!
 //! `cargo test -p suture-sim --features mutants --test mutants`
 
+#![allow(clippy::disallowed_macros, reason = "a test prints what found each mistake")]
+
 use suture_repair::mutant::Mutant;
 use suture_sim::disk::Nets;
 use suture_sim::swarm;
