@@ -8,29 +8,26 @@
 //! does not fit is refused at once, never queued, so agents cannot wait for each other.
 //! Deliberately absent: bytes, addresses, retries (the coordinator re-plans), clocks.
 
+mod begin;
 mod contract;
 mod early;
+mod invariants;
 mod running;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
-use crate::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
+use crate::id::{NodeId, RepairId};
+use crate::message::{Failure, FromAgent, Heartbeat, Hello, Task, ToAgent};
 use crate::mutant::{Mistake, Mutant};
-use crate::plan::Range;
-use crate::plan::validate::validate;
-use crate::pump::{Pump, Step, WINDOW_MAX};
+use crate::pump::{Pump, Step};
 use crate::role::Role;
-use crate::slice::{PAYLOAD_BYTES_MAX, SliceId, memory};
+use crate::slice::SliceId;
 use crate::time::Time;
 
 pub use contract::{Config, Input, Output, Status};
 use early::Early;
 use running::{Phase, Running};
-
-/// Slices of a chunk: their indices have 32 bits, and a periodic plan cuts some in two.
-const SLICES_MAX: u64 = 1 << 31;
 
 /// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
 /// so everything below the oldest remembered one counts as ended too.
@@ -124,15 +121,15 @@ impl Agent {
                 self.granted(now, from, (repair, lane), upto)
             }
             Input::SliceArrived { from, id } => {
-                self.pump(now, id, |pump| pump.on_arrived(from, id.slice));
+                self.pump(now, id.repair, id.lane, |pump| pump.on_arrived(from, id.slice));
             }
             Input::SliceRead { id, result: Ok(()) } => {
-                self.pump(now, id, |pump| pump.on_read(id.slice));
+                self.pump(now, id.repair, id.lane, |pump| pump.on_read(id.slice));
             }
             Input::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
             Input::SliceKept { from, id } => self.kept(now, from, id),
             Input::SliceLeft(id) => {
-                self.pump(now, id, |pump| pump.on_left(id.slice));
+                self.pump(now, id.repair, id.lane, |pump| pump.on_left(id.slice));
             }
             Input::WriteFailed { repair, why } => self.fail(repair, why),
             Input::Prepared { repair, result } => self.prepared(now, repair, result),
@@ -256,54 +253,6 @@ impl Agent {
         }
     }
 
-    /// The task as it begins, if this agent can do its part.
-    fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
-        check(&task).map_err(Failure::Refused)?;
-        let roles = Role::of(&task, self.config.me).map_err(Failure::Refused)?;
-        if roles.is_empty() {
-            return Err(Failure::Refused(Refusal::NotAParticipant));
-        }
-        let reserved = self.find_memory(&task)?;
-        let phase = self.first_phase(&task).map_err(Failure::Refused)?;
-        let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
-        let window = window.min(WINDOW_MAX);
-        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, window))).collect();
-        Ok(Running { task, lanes, phase, reserved, progressed_at: now })
-    }
-
-    /// The slice memory that a task takes, if it is free or the task that it continues leaves it.
-    fn find_memory(&self, task: &Task) -> Result<u64, Failure> {
-        let old = task.continues.and_then(|old| self.tasks.get(&old));
-        let left = old.map_or(0, |old| old.reserved);
-        let (needed, free) = (self.memory(task), self.config.pool_bytes - self.reserved + left);
-        if needed > free { Err(Failure::NoBuffers { needed, free }) } else { Ok(needed) }
-    }
-
-    /// The slice memory that a task takes here.
-    fn memory(&self, task: &Task) -> u64 {
-        let alignment = task.stripe.code.alignment() as u32;
-        let needs = memory(&task.plan, task.slice_bytes, alignment).into_iter();
-        let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
-        mine.sum::<u64>() * u64::from(task.window)
-    }
-
-    /// The phase in which a task begins; refused where it cannot continue what it is to continue.
-    fn first_phase(&self, task: &Task) -> Result<Phase, Refusal> {
-        let mut destinations = task.plan.destinations.iter();
-        let Some((&chunk, _)) = destinations.find(|(_, node)| **node == self.config.me) else {
-            return Ok(Phase::Passing);
-        };
-        let stamp = Stamp::from(task.repair);
-        let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
-        if let Some(old) = task.continues {
-            let old = self.tasks.get(&old);
-            if !old.is_some_and(|old| old.leaves(copy, task.plan.range.from)) {
-                return Err(Refusal::CannotContinue);
-            }
-        }
-        Ok(Phase::Preparing(copy))
-    }
-
     fn prepared(&mut self, now: Time, repair: RepairId, result: Result<(), Failure>) {
         match (self.tasks.get_mut(&repair), result) {
             (Some(task), Ok(())) => {
@@ -343,8 +292,7 @@ impl Agent {
 
     fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), upto: u32) {
         if self.tasks.contains_key(&repair) {
-            let id = SliceId { repair, lane, slice: upto };
-            self.pump(now, id, |pump| pump.on_granted(from, upto));
+            self.pump(now, repair, lane, |pump| pump.on_granted(from, upto));
         } else if self.may_come(repair) {
             self.early.grant((repair, lane, from), upto);
         }
@@ -353,8 +301,7 @@ impl Agent {
     /// The coordinator lets a child send.
     fn released(&mut self, now: Time, (repair, lane, child): (RepairId, u16, NodeId)) {
         if self.tasks.contains_key(&repair) {
-            let id = SliceId { repair, lane, slice: 0 };
-            self.pump(now, id, |pump| pump.on_released(child));
+            self.pump(now, repair, lane, |pump| pump.on_released(child));
         } else if self.may_come(repair) {
             self.early.release((repair, lane, child));
         }
@@ -380,14 +327,19 @@ impl Agent {
             pump.on_kept(from, id.slice);
             pump.kept().any(|child| child == from)
         };
-        if self.pump(now, id, is_last) == Some(true) {
+        if self.pump(now, id.repair, id.lane, is_last) == Some(true) {
             self.next_beat = now;
         }
     }
 
     /// Tells a pump what happened, if its task still runs, and does what it wants.
-    fn pump<T>(&mut self, now: Time, id: SliceId, event: impl FnOnce(&mut Pump) -> T) -> Option<T> {
-        let SliceId { repair, lane, .. } = id;
+    fn pump<T>(
+        &mut self,
+        now: Time,
+        repair: RepairId,
+        lane: u16,
+        event: impl FnOnce(&mut Pump) -> T,
+    ) -> Option<T> {
         let task = self.tasks.get_mut(&repair)?;
         let pump = task.pump_mut(lane)?;
         let before = pump.progress();
@@ -526,64 +478,6 @@ impl Agent {
             self.outputs.push_back(Output::List);
         }
     }
-
-    /// What the last event can have broken: the task that it was about as a whole, if any. What
-    /// moves only slices is checked by the pump that it was about.
-    fn assert_invariants(&self, subject: Option<RepairId>) {
-        let (reserved, pool) = (self.reserved, self.config.pool_bytes);
-        assert!(reserved <= pool, "memory: {reserved} bytes are reserved of {pool}");
-        if let Some(repair) = subject {
-            self.assert_task(repair);
-        }
-    }
-
-    fn assert_task(&self, repair: RepairId) {
-        let Some(task) = self.tasks.get(&repair) else { return };
-        task.assert_invariants(repair);
-        assert!(!self.ended.contains(&repair), "ended: {repair} runs");
-        assert!(!self.outcomes.contains_key(&repair), "outcomes: {repair} runs");
-    }
-
-    /// Looks at everything; for simulations and tests.
-    ///
-    /// # Panics
-    /// An invariant is broken; the message names it.
-    pub fn assert_all_invariants(&self) {
-        self.assert_invariants(None);
-        for (repair, task) in &self.tasks {
-            self.assert_task(*repair);
-            let needed = self.memory(&task.task);
-            assert_eq!(task.reserved, needed, "memory: reserved for {repair}, and needed");
-        }
-        let reserved: u64 = self.tasks.values().map(|task| task.reserved).sum();
-        assert_eq!(self.reserved, reserved, "memory: reserved, and the sum of all tasks");
-        let is_ended = |repair: &RepairId| self.is_ended(*repair);
-        let open = self.outcomes.keys().find(|repair| !is_ended(repair));
-        assert_eq!(open, None, "outcomes: of a repair that has not ended");
-        assert!(self.ended.len() <= ENDED_MAX, "ended: {} are remembered", self.ended.len());
-        assert!(self.next_beat > self.now, "time: the deadline {} has passed", self.next_beat);
-    }
-}
-
-/// Whether a task makes sense to whichever agent.
-fn check(task: &Task) -> Result<(), Refusal> {
-    let alignment = task.stripe.code.alignment() as u64;
-    let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
-        && u64::from(task.slice_bytes).is_multiple_of(alignment)
-        && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
-    let is_later = task.continues.is_none_or(|old| old < task.repair);
-    if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
-        return Err(Refusal::InvalidPlan);
-    }
-    let survivors = task.survivors();
-    let valid = validate(&task.plan, &task.facts(&survivors), usize::MAX);
-    valid.map_err(|_| Refusal::InvalidPlan)?;
-    let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
-    if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
-        // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
-        return Err(Refusal::Ability);
-    }
-    Ok(())
 }
 
 /// Turns what a pump wants into effects.

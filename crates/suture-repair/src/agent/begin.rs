@@ -1,0 +1,91 @@
+//! Whether an agent can do its part of a task, and the task as it begins.
+//!
+//! Place: ... admit -> [dispatch] -> slices flow -> chunk proven and durable -> commit ...
+//! A task is refused at once or begun; it never waits for memory, or two tasks could wait for each
+//! other at different agents.
+
+use super::Agent;
+use super::running::{Phase, Running};
+use crate::id::{ChunkCopy, Stamp};
+use crate::message::{Failure, Refusal, Task};
+use crate::mutant::Mutant;
+use crate::plan::Range;
+use crate::plan::validate::validate;
+use crate::pump::{Pump, WINDOW_MAX};
+use crate::role::Role;
+use crate::slice::{PAYLOAD_BYTES_MAX, memory};
+use crate::time::Time;
+
+/// Slices of a chunk: their indices have 32 bits, and a periodic plan cuts some in two.
+const SLICES_MAX: u64 = 1 << 31;
+
+impl Agent {
+    /// The task as it begins, if this agent can do its part.
+    pub(super) fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
+        check(&task).map_err(Failure::Refused)?;
+        let roles = Role::of(&task, self.config.me).map_err(Failure::Refused)?;
+        if roles.is_empty() {
+            return Err(Failure::Refused(Refusal::NotAParticipant));
+        }
+        let reserved = self.find_memory(&task)?;
+        let phase = self.first_phase(&task).map_err(Failure::Refused)?;
+        let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
+        let window = window.min(WINDOW_MAX);
+        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, window))).collect();
+        Ok(Running { task, lanes, phase, reserved, progressed_at: now })
+    }
+
+    /// The slice memory that a task takes, if it is free or the task that it continues leaves it.
+    fn find_memory(&self, task: &Task) -> Result<u64, Failure> {
+        let old = task.continues.and_then(|old| self.tasks.get(&old));
+        let left = old.map_or(0, |old| old.reserved);
+        let (needed, free) = (self.memory(task), self.config.pool_bytes - self.reserved + left);
+        if needed > free { Err(Failure::NoBuffers { needed, free }) } else { Ok(needed) }
+    }
+
+    /// The slice memory that a task takes here.
+    pub(super) fn memory(&self, task: &Task) -> u64 {
+        let alignment = task.stripe.code.alignment() as u32;
+        let needs = memory(&task.plan, task.slice_bytes, alignment).into_iter();
+        let mine = needs.filter(|(node, _)| *node == self.config.me).map(|(_, bytes)| bytes);
+        mine.sum::<u64>() * u64::from(task.window)
+    }
+
+    /// The phase in which a task begins; refused where it cannot continue what it is to continue.
+    fn first_phase(&self, task: &Task) -> Result<Phase, Refusal> {
+        let mut destinations = task.plan.destinations.iter();
+        let Some((&chunk, _)) = destinations.find(|(_, node)| **node == self.config.me) else {
+            return Ok(Phase::Passing);
+        };
+        let stamp = Stamp::from(task.repair);
+        let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
+        if let Some(old) = task.continues {
+            let old = self.tasks.get(&old);
+            if !old.is_some_and(|old| old.leaves(copy, task.plan.range.from)) {
+                return Err(Refusal::CannotContinue);
+            }
+        }
+        Ok(Phase::Preparing(copy))
+    }
+}
+
+/// Whether a task makes sense to whichever agent.
+fn check(task: &Task) -> Result<(), Refusal> {
+    let alignment = task.stripe.code.alignment() as u64;
+    let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
+        && u64::from(task.slice_bytes).is_multiple_of(alignment)
+        && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
+    let is_later = task.continues.is_none_or(|old| old < task.repair);
+    if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
+        return Err(Refusal::InvalidPlan);
+    }
+    let survivors = task.survivors();
+    let valid = validate(&task.plan, &task.facts(&survivors), usize::MAX);
+    valid.map_err(|_| Refusal::InvalidPlan)?;
+    let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
+    if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
+        // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
+        return Err(Refusal::Ability);
+    }
+    Ok(())
+}

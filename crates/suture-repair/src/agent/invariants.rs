@@ -1,0 +1,46 @@
+//! What holds after every event, asserted: cheaply for what the event touched, and for everything.
+//!
+//! Place: beside the whole life of a task; it only looks.
+//! A broken invariant is a mistake in this crate, so it panics, with the ids.
+
+use super::{Agent, ENDED_MAX};
+use crate::id::RepairId;
+
+impl Agent {
+    /// What the last event can have broken: the task that it was about as a whole, if any. What
+    /// moves only slices is checked by the pump that it was about.
+    pub(super) fn assert_invariants(&self, subject: Option<RepairId>) {
+        let (reserved, pool) = (self.reserved, self.config.pool_bytes);
+        assert!(reserved <= pool, "memory: {reserved} bytes are reserved of {pool}");
+        if let Some(repair) = subject {
+            self.assert_task(repair);
+        }
+    }
+
+    fn assert_task(&self, repair: RepairId) {
+        let Some(task) = self.tasks.get(&repair) else { return };
+        task.assert_invariants(repair);
+        assert!(!self.ended.contains(&repair), "ended: {repair} runs");
+        assert!(!self.outcomes.contains_key(&repair), "outcomes: {repair} runs");
+    }
+
+    /// Looks at everything; for simulations and tests.
+    ///
+    /// # Panics
+    /// An invariant is broken; the message names it.
+    pub fn assert_all_invariants(&self) {
+        self.assert_invariants(None);
+        for (repair, task) in &self.tasks {
+            self.assert_task(*repair);
+            let needed = self.memory(&task.task);
+            assert_eq!(task.reserved, needed, "memory: reserved for {repair}, and needed");
+        }
+        let reserved: u64 = self.tasks.values().map(|task| task.reserved).sum();
+        assert_eq!(self.reserved, reserved, "memory: reserved, and the sum of all tasks");
+        let is_ended = |repair: &RepairId| self.is_ended(*repair);
+        let open = self.outcomes.keys().find(|repair| !is_ended(repair));
+        assert_eq!(open, None, "outcomes: of a repair that has not ended");
+        assert!(self.ended.len() <= ENDED_MAX, "ended: {} are remembered", self.ended.len());
+        assert!(self.next_beat > self.now, "time: the deadline {} has passed", self.next_beat);
+    }
+}
