@@ -90,10 +90,7 @@ impl Demand<'_> {
 
     /// Whether `node` may keep a rebuilt chunk.
     fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
-        let job = self.job;
-        view.has_room(node, job.chunk_bytes)
-            && !job.excluded.contains(&node)
-            && !job.survivors.iter().any(|(_, holder)| *holder == node)
+        self.job.may_be_kept_by(node, view)
     }
 }
 

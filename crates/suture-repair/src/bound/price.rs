@@ -20,10 +20,11 @@ use std::rc::Rc;
 use suture_code::Scheme;
 
 use crate::bound::{Demand, disk, down, up, with_demands};
+use crate::cluster::DEAD_LINK;
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
 use crate::plan::load::{Load, NodeLoad};
-use crate::planner::{DEAD_LINK, Job, View};
+use crate::planner::{Job, View};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,13 @@
 use crate::id::{NodeId, RackId};
 use crate::planner::{Job, View};
 
-/// Whether `node` may become a destination of the job's chunks at all.
-pub(super) fn may_keep(job: &Job, node: NodeId, view: &View<'_>) -> bool {
-    view.has_room(node, job.chunk_bytes)
-        && !job.excluded.contains(&node)
-        && !job.survivors.iter().any(|(_, holder)| *holder == node)
+impl Job {
+    /// Whether `node` may become a destination of the job's chunks at all.
+    pub(crate) fn may_be_kept_by(&self, node: NodeId, view: &View<'_>) -> bool {
+        view.has_room(node, self.chunk_bytes)
+            && !self.excluded.contains(&node)
+            && !self.survivors.iter().any(|(_, holder)| *holder == node)
+    }
 }
 
 /// Which nodes should keep the chunks of a job.
@@ -62,7 +64,7 @@ impl Rule {
             rack.is_none_or(|rack| !self.full.contains(&rack))
                 && self.among.as_ref().is_none_or(|among| among.contains(&node))
         };
-        may_keep(job, node, view)
+        job.may_be_kept_by(node, view)
             && !(self.trusted && job.avoid.contains(&node))
             && (self.full.is_empty() && self.among.is_none() || has_place())
     }
@@ -104,7 +106,7 @@ impl Places {
         let nodes = view
             .cluster
             .ids()
-            .filter(|node| may_keep(job, *node, view) && !job.avoid.contains(node));
+            .filter(|node| job.may_be_kept_by(*node, view) && !job.avoid.contains(node));
         let mut nodes: Vec<(Option<RackId>, NodeId)> =
             nodes.map(|node| (view.cluster.node(node).rack, node)).collect();
         nodes.sort_unstable();

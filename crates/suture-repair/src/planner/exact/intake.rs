@@ -10,7 +10,6 @@ use suture_code::{Code, CodeError};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::{Need, Needs, Part};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
-use crate::planner::keep::may_keep;
 use crate::planner::{Job, PlanError, View};
 
 /// A job that can be planned.
@@ -131,7 +130,7 @@ fn order<'a>(job: &'a Job, view: &View<'_>, needs: &mut Needs) -> Result<Order<'
     let abilities = view.abilities;
     let all_at_once = abilities.combined && abilities.finished;
     let wanted_max = if all_at_once { job.lost.len() } else { job.lost.len().min(1) };
-    let free = view.cluster.ids().filter(|node| may_keep(job, *node, view));
+    let free = view.cluster.ids().filter(|node| job.may_be_kept_by(*node, view));
     // Rather some of the chunks now than none of them.
     let lost = &job.lost[..free.take(wanted_max).count()];
     if lost.is_empty() {

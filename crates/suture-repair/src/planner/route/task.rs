@@ -15,7 +15,6 @@ use suture_code::{Code, CodeError};
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Lane, Plan, Range, Start};
-use crate::planner::keep::may_keep;
 use crate::planner::route::shape::ppt;
 use crate::planner::{Job, PlanError, View};
 use crate::policy::Shape;
@@ -57,7 +56,7 @@ impl<'a> Task<'a> {
         let abilities = view.abilities;
         let all_at_once = abilities.combined && abilities.finished;
         let wanted_max = if all_at_once { job.lost.len() } else { job.lost.len().min(1) };
-        let free = view.cluster.ids().filter(|node| may_keep(job, *node, view));
+        let free = view.cluster.ids().filter(|node| job.may_be_kept_by(*node, view));
         // Rather some of the chunks now than none of them.
         let lost = &job.lost[..free.take(wanted_max).count()];
         if lost.is_empty() {

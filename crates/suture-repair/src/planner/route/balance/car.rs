@@ -27,7 +27,6 @@ use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
-use crate::planner::keep::may_keep;
 use crate::planner::route::shape::rack;
 use crate::planner::route::task::{Flow, Helper, Task};
 use crate::planner::route::{Choice, Joiner, Route};
@@ -115,7 +114,8 @@ impl Homes<'_> {
                 }
                 let mut nodes = self.nodes[rack].clone();
                 nodes.retain(|&node| {
-                    may_keep(task.job, node, self.view) && task.job.avoid.contains(&node) == avoided
+                    task.job.may_be_kept_by(node, self.view)
+                        && task.job.avoid.contains(&node) == avoided
                 });
                 random.shuffle(&mut nodes);
                 nodes.sort_by_key(|node| self.chosen_counts[node.index()]);

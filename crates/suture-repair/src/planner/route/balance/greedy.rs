@@ -13,13 +13,13 @@
 //!
 //! It knows nothing of racks: a batch that is bound by the core needs another balance.
 
-use crate::cluster::Rate;
+use crate::cluster::{DEAD_LINK, Rate};
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
+use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::task::{Flow, Helper, Task};
 use crate::planner::route::{Choice, Joiner, Route};
-use crate::planner::{DEAD_LINK, View};
 use crate::random::Random;
 
 /// The most times that every choice is made again. On equal nodes three sweeps are usual; very

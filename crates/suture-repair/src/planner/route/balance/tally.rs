@@ -3,9 +3,10 @@
 //! Place: inside of a balance. It begins with what running repairs put on the cluster and grows
 //! with each task. Bytes are counted whole, so that equal loads compare as equal.
 
+use crate::cluster::DEAD_LINK;
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
-use crate::planner::{DEAD_LINK, View};
+use crate::planner::View;
 
 /// A port: what it has to move, and how fast it is.
 #[derive(Clone, Copy, Debug)]
