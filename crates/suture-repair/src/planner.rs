@@ -11,6 +11,7 @@
 //! `tunable`) that becomes a `Route`, and a route is a plan of one lane. A balance that thinks in
 //! several lanes hands its lanes to `Task::plan` itself.
 
+mod checked;
 mod error;
 mod exact;
 mod keep;
@@ -20,10 +21,10 @@ pub mod route;
 
 use suture_code::Code;
 
+pub use checked::{plan_checked, validated};
 pub use error::PlanError;
 
-pub(crate) use crate::cluster::DEAD_LINK;
-use crate::cluster::{Cluster, Node, Rate};
+use crate::cluster::{Cluster, DEAD_LINK, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
@@ -150,7 +151,7 @@ pub struct Batch {
     pub refused: Vec<(usize, PlanError)>,
 }
 
-/// Plans a batch. The order of jobs matters to nobody but ties; plans come in their order.
+/// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. The order of jobs matters to nobody but ties; plans come in their order.
 ///
 /// # Panics
 /// When the view is not of its own cluster, or a job excludes or avoids nodes that there are not.
@@ -285,9 +286,13 @@ impl Batch {
 
     /// Each plan beside its job.
     pub fn planned<'a>(&'a self, jobs: &'a [Job]) -> impl Iterator<Item = (&'a Job, &'a Plan)> {
+        self.planned_at(jobs).map(|(index, plan)| (&jobs[index], plan))
+    }
+
+    /// Each plan beside the index of its job.
+    fn planned_at(&self, jobs: &[Job]) -> impl Iterator<Item = (usize, &Plan)> {
         let mut refused = self.refused.iter().map(|(index, _)| *index).peekable();
-        let jobs = jobs.iter().enumerate();
-        let planned = jobs.filter(move |(index, _)| refused.next_if_eq(index).is_none());
-        planned.map(|(_, job)| job).zip(&self.plans)
+        let planned = (0..jobs.len()).filter(move |index| refused.next_if_eq(index).is_none());
+        planned.zip(&self.plans)
     }
 }

@@ -44,7 +44,7 @@ impl Coordinator {
         let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
         let (room, load, cluster) = (self.room(), self.ledger.load(), self.ledger.cluster());
         let view = self.view(&room, load);
-        let batch = planner::plan(self.config.policy, &jobs, &view, self.seed());
+        let batch = planner::plan_checked(self.config.policy, &jobs, &view, self.seed());
         let mut total = load.clone();
         for plan in &batch.plans {
             let job = jobs.iter().find(|job| job.stripe == plan.stripe).expect("planned a job");
@@ -92,7 +92,7 @@ impl Coordinator {
         let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
         let mut batches = Vec::new();
         for (jobs, policy) in [(frugal, FRUGAL), (jobs, self.config.policy)] {
-            let batch = planner::plan(policy, &jobs, &view, self.seed());
+            let batch = planner::plan_checked(policy, &jobs, &view, self.seed());
             batches.push((jobs, batch));
         }
         let mut made: Vec<PlannedRepair> = Vec::new();

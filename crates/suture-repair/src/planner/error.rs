@@ -8,7 +8,7 @@ use std::fmt;
 use suture_code::{Code, CodeError};
 
 use crate::id::{ChunkIndex, NodeId};
-use crate::plan::Carries;
+use crate::plan::{Carries, PlanFault};
 use crate::planner::route::shape::ppt::TRIALS_MAX;
 use crate::policy::{PolicyFault, Shape};
 
@@ -93,6 +93,13 @@ pub enum PlanError {
     },
     /// No plans can be made with this policy.
     Policy(PolicyFault),
+    /// The planner made a plan that is none: a defect of this program.
+    Invalid(PlanFault),
+    /// The planner panicked: a defect of this program.
+    Panicked {
+        /// What it said.
+        message: String,
+    },
 }
 
 impl PlanError {
@@ -111,14 +118,16 @@ impl fmt::Display for PlanError {
             PlanError::NotEnoughChunks { needed, available } => {
                 write!(f, "{available} chunks are left, {needed} are needed")
             }
-            PlanError::NoDestination => {
-                write!(
-                    f,
-                    "no node can take the chunk: each holds one of the stripe, is full, drained or \
-                     excluded, or is down"
-                )
-            }
+            PlanError::NoDestination => write!(
+                f,
+                "no node can take the chunk: each holds one of the stripe, is full, drained or \
+                 excluded, or is down"
+            ),
             PlanError::Code(error) => error.fmt(f),
+            PlanError::Inability { needed } => write!(
+                f,
+                "the repair needs edges that carry '{needed}', which some agent cannot execute"
+            ),
             PlanError::NoSums { shape, code } => write!(
                 f,
                 "the shape '{shape}' joins partial sums, which {code} does not have; use star or mix"
@@ -127,22 +136,29 @@ impl fmt::Display for PlanError {
                 f,
                 "the shape 'trace' sends traces, and no scheme is known for {code}; use split or mix"
             ),
-            PlanError::Inability { needed } => {
-                write!(
-                    f,
-                    "the repair needs edges that carry '{needed}', which some agent cannot execute"
-                )
-            }
             PlanError::TooManyTrees { candidate_count, helper_count, trials } => {
-                let trials: &dyn fmt::Display =
-                    if *trials == u64::MAX { &"countless" } else { trials };
-                write!(
-                    f,
-                    "the shape 'ppt' tries all trees: {trials} of them with {helper_count} of \
-                     {candidate_count} survivors, and no more than {TRIALS_MAX} are tried; pivot \
-                     finds an equally fast one at once"
-                )
+                too_many_trees(f, *candidate_count, *helper_count, *trials)
             }
+            PlanError::Policy(fault) => fault.fmt(f),
+            PlanError::Invalid(fault) => {
+                write!(f, "the planner made an invalid plan, which is a defect of suture: {fault}")
+            }
+            PlanError::Panicked { message } => {
+                write!(f, "the planner panicked, which is a defect of suture: {message}")
+            }
+            PlanError::NoRacks { .. }
+            | PlanError::NoDisks { .. }
+            | PlanError::NoRate { .. }
+            | PlanError::NoSuchNode { .. }
+            | PlanError::SharedNode { .. } => self.fmt_input(f),
+        }
+    }
+}
+
+impl PlanError {
+    /// What is wrong with the cluster or the placement.
+    fn fmt_input(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             PlanError::NoRacks { name, node: None } => {
                 write!(f, "'{name}' needs racks, and the cluster has none; give its nodes racks")
             }
@@ -169,9 +185,24 @@ impl fmt::Display for PlanError {
                 "chunks {first} and {second} are both on node number {}; a stripe uses each node once",
                 node.0
             ),
-            PlanError::Policy(fault) => fault.fmt(f),
+            _ => unreachable!("the others say what is wrong with the stripe or the policy"),
         }
     }
+}
+
+fn too_many_trees(
+    f: &mut fmt::Formatter<'_>,
+    candidate_count: usize,
+    helper_count: usize,
+    trials: u64,
+) -> fmt::Result {
+    let trials: &dyn fmt::Display = if trials == u64::MAX { &"countless" } else { &trials };
+    write!(
+        f,
+        "the shape 'ppt' tries all trees: {trials} of them with {helper_count} of \
+         {candidate_count} survivors, and no more than {TRIALS_MAX} are tried; pivot finds an \
+         equally fast one at once"
+    )
 }
 
 impl std::error::Error for PlanError {}

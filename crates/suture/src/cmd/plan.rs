@@ -13,7 +13,7 @@ use suture_repair::id::StripeId;
 use suture_repair::plan::Plan;
 use suture_repair::plan::json::{Document, FORMAT, load_rows, plan_json};
 use suture_repair::plan::load::Load;
-use suture_repair::planner::{Abilities, Batch, Job, View, plan};
+use suture_repair::planner::{Abilities, Batch, Job, View, plan, validated};
 use suture_repair::policy::Policy;
 
 use super::evaluate::{
@@ -109,6 +109,7 @@ fn evaluate(
     let started_ns = cpu_ns();
     let batch = plan(policy, &damage.jobs, &view, input.seed);
     let planning_seconds = (damage_ns + cpu_ns() - started_ns) as f64 / 1e9;
+    let batch = validated(batch, &damage.jobs, &view);
 
     let mut unrepairable: Vec<(StripeId, String)> = Vec::new();
     for (index, error) in &batch.refused {
