@@ -439,6 +439,28 @@ fn chameleon_for_storage_minds_disks_where_they_are_the_bottleneck() {
     assert!(for_disks < 0.5 * for_links, "{for_disks} against {for_links}");
 }
 
+/// PivotRepair, section IV-E: the requestor is the node with the most downlink bandwidth, so that
+/// the requestors of many stripes are spread over the nodes.
+#[test]
+fn pivots_requestor_is_the_node_with_the_most_downlink() {
+    for seed in 0..40 {
+        let world = World::failed_node("rs(6,3)", 20, 1, seed).with_links(Links::Independent, seed);
+        let batch = plan("pivot".parse().unwrap(), &world.jobs, &world.view(), seed);
+        let (job, keeper) = (&world.jobs[0], batch.plans[0].destinations.values().next());
+        let free = world.cluster.ids().filter(|node| !job.excluded.contains(node));
+        let down = |node: &NodeId| world.cluster.node(*node).downlink.0;
+        let best = free.max_by(|a, b| down(a).total_cmp(&down(b)));
+        assert_eq!(keeper.copied(), best, "seed {seed}");
+    }
+    let world = World::failed_node("rs(6,3)", 20, 190, 1);
+    let batch = plan("pivot/random/all".parse().unwrap(), &world.jobs, &world.view(), 1);
+    let mut kept = [0; 20];
+    let keepers = batch.plans.iter().flat_map(|plan| plan.destinations.values());
+    keepers.for_each(|node| kept[node.index()] += 1);
+    let (least, most) = (kept[1..].iter().min().unwrap(), kept.iter().max().unwrap());
+    assert!(*least >= 8 && *most <= 12, "{kept:?}");
+}
+
 /// How many chunks each rack sends to the others.
 fn sent_by_racks(world: &World, batch: &Batch) -> Vec<u64> {
     let plans = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));

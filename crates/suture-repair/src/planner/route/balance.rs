@@ -2,7 +2,7 @@
 //!
 //! Place: `failure -> stripes -> queue -> [plan: balance] -> admit -> dispatch -> slices -> commit`.
 //! Each file is one published balance; `tally` is what a balance counts as it goes, `destination`
-//! the order in which destinations are taken.
+//! the order in which destinations are taken, `requestor` PivotRepair's order.
 
 pub mod car;
 pub(in crate::planner) mod chameleon;
@@ -12,4 +12,5 @@ pub(in crate::planner) mod greedy;
 pub(in crate::planner) mod lru;
 pub(in crate::planner) mod random;
 pub(in crate::planner) mod repairboost;
+mod requestor;
 mod tally;

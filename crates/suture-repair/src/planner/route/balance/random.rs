@@ -3,12 +3,16 @@
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! What CR, PPR and RP do in their papers, and the yardstick of all balancing: over a batch some
 //! ports get far more than their share by mere chance. It knows no loads and no capacities.
+//!
+//! The exception is where a shape has a destination of its own: PivotRepair's (`Requestors`).
 
 use crate::id::NodeId;
 use crate::planner::View;
 use crate::planner::keep::Rule;
+use crate::planner::route::balance::requestor::Requestors;
 use crate::planner::route::task::Task;
 use crate::planner::route::{Choice, Joiner, Route};
+use crate::policy::Shape;
 use crate::random::Random;
 
 /// How often to draw a destination before listing all that qualify: with a stripe on a small part
@@ -23,11 +27,15 @@ pub(in crate::planner) fn place(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut random = Random::new(seed);
+    let mut requestors = Requestors::new(view);
     let accepting: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
     let route = |task: &Task<'_>| {
         let mut candidates = task.candidates.clone();
         random.shuffle(&mut candidates);
-        let destinations = destinations(&mut random, task, &accepting, view);
+        let destinations = match task.shape {
+            Shape::Pivot => requestors.choose(task),
+            _ => destinations(&mut random, task, &accepting, view),
+        };
         joiner.join(task, Choice::Offered(candidates), destinations)
     };
     tasks.iter().map(route).collect()
