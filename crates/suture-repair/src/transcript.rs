@@ -118,6 +118,8 @@ pub struct Replay {
     line: usize,
     /// The line of the last input.
     input_line: usize,
+    /// The last input.
+    input: String,
     inputs: u64,
     now: Time,
     /// What the last input gave and was not yet compared.
@@ -173,6 +175,7 @@ impl Replay {
             progress: Progress::Empty,
             line: 0,
             input_line: 0,
+            input: String::new(),
             inputs: 0,
             now: Time::ZERO,
             outputs: VecDeque::new(),
@@ -194,6 +197,11 @@ impl Replay {
         self.now
     }
 
+    /// The last input and its line, from 1.
+    pub fn input(&self) -> (usize, &str) {
+        (self.input_line, &self.input)
+    }
+
     /// Takes the next line: a part of the header, an input, which the machine is given, or an
     /// output, which is compared with what it gave.
     ///
@@ -213,8 +221,10 @@ impl Replay {
         }
         self.settle()?;
         self.input_line = self.line;
+        self.input.clear();
+        self.input.push_str(text);
         match self.progress {
-            Progress::Running(_) => self.input(text),
+            Progress::Running(_) => self.give(text),
             _ => self.header(text).map_err(|error| self.malformed(error)),
         }
     }
@@ -279,7 +289,7 @@ impl Replay {
         Ok(())
     }
 
-    fn input(&mut self, text: &str) -> Result<(), ReplayError> {
+    fn give(&mut self, text: &str) -> Result<(), ReplayError> {
         let mut line = LineReader::new(text);
         let at = line.value().map_err(|error| self.malformed(error))?;
         if at < self.now {
@@ -358,14 +368,16 @@ pub fn bless(text: &str) -> Result<String, ReplayError> {
     replay.end(false).map(|()| blessed)
 }
 
-/// Replays a whole transcript.
+/// Replays a whole transcript. A last line without an end is left out: the file was cut off there.
 ///
 /// # Errors
 /// The first difference, or what is no transcript in it.
 pub fn replay(text: &str) -> Result<Replay, ReplayError> {
     let mut replay = Replay::new();
-    text.lines().try_for_each(|line| replay.feed(line))?;
-    replay.end(!text.ends_with('\n'))?;
+    let is_cut = !text.is_empty() && !text.ends_with('\n');
+    let whole = if is_cut { text.rsplit_once('\n').map_or("", |(whole, _)| whole) } else { text };
+    whole.lines().try_for_each(|line| replay.feed(line))?;
+    replay.end(is_cut)?;
     Ok(replay)
 }
 

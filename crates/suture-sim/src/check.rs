@@ -81,6 +81,17 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// Whether the other one breaks the same rule, whatever the nodes, stripes and numbers.
+    pub fn is_same_rule(&self, other: &Violation) -> bool {
+        let words = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
+        match (self, other) {
+            (Violation::Panic(one), Violation::Panic(two)) => words(one) == words(two),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -14,7 +14,8 @@ use suture_repair::role::{Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
 
-use crate::world::{Event, Party, Read, Sources, World};
+use crate::party::Party;
+use crate::world::{Event, Read, Sources, World};
 
 impl World {
     pub(crate) fn slice(&mut self, from: NodeId, to: NodeId, id: SliceId, bytes: Vec<u8>) {

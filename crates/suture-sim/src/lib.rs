@@ -2,7 +2,8 @@
 //!
 //! *Is it right?* A cluster of the same state machines with real bytes and trouble: read `world`
 //! (the cluster and its clock), `effect` (what agents ask for), `disk` and `truth` (what survives),
-//! `fault` and `trouble` (what goes wrong), `check` (what must hold), `swarm` (many seeds).
+//! `fault` and `trouble` (what goes wrong), `check` (what must hold), `trial` and `swarm`
+//! (many seeds), `shrink` and `record` (what a failure is shown by).
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
@@ -23,12 +24,16 @@ mod effect;
 pub mod fault;
 pub mod fluid;
 pub mod fluid_agents;
+pub mod party;
 pub mod ports;
+pub mod record;
 pub mod scenario;
+pub mod shrink;
 pub mod simulate;
 pub mod swarm;
 pub mod timeline;
 pub mod trace;
+pub mod trial;
 pub mod trouble;
 pub mod truth;
 pub mod workload;

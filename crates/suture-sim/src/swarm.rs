@@ -2,60 +2,37 @@
 //!
 //! Place: beside the whole life of a repair.
 //! A seed decides the topology, the code, the policy, the size of the slice memory, the weather
-//! and the faults. While faults strike, the checkers watch for broken rules; then everything that
-//! can be healed is healed, and everything that can be repaired must be whole in bounded time.
+//! and the faults (`trial.rs`). While faults strike, the checkers watch for broken rules; then
+//! everything that can be healed is healed, and everything that can be repaired must be whole in
+//! bounded time. An assertion that fails in a state machine is a broken rule as well.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use suture_code::Code;
-use suture_repair::id::NodeId;
-use suture_repair::policy::Policy;
-use suture_repair::random::Random;
-use suture_repair::time::Span;
+use suture_repair::time::{Span, Time};
 
 use crate::check::Violation;
 use crate::disk::Nets;
-use crate::fault::{self, Coverage, Weather};
+use crate::fault::Coverage;
+use crate::party::Party;
+use crate::record::Records;
+use crate::trial::Trial;
 use crate::world::{Options, World};
-
-/// How long faults strike, in simulated time.
-const SAFETY: Span = Span::from_secs(8);
 
 /// How long the cluster may take to be well after the last fault. It allows for a few rounds of the
 /// longest retry and inventory intervals and for one repair after the other in the smallest pools.
 const LIVENESS: Span = Span::from_secs(90);
 
-/// Sizes that are quick to run and still have several slices.
-const CODES: [&str; 9] = [
-    "rs(2,1)",
-    "rs(2,2)",
-    "rs(3,2)",
-    "rs(4,2)",
-    "rs(6,3)",
-    "rs(1,2)",
-    "lrc(4,2,2)",
-    "butterfly(3)",
-    "clay(3,2,4)",
-];
-
-/// Those that serve every code first.
-const POLICIES: [&str; 12] = [
-    "suture",
-    "cr",
-    "mix/flow/slots",
-    "star/random/slots:2",
-    "star/random/adaptive",
-    "mix/flow/phases:1:by-time",
-    "ppr",
-    "rp",
-    "chain/greedy/window:2",
-    "ppr/greedy/slots:by-node",
-    "chain/greedy/waves",
-    "tunable/chameleon/phases:1",
-];
-
-/// How many of the policies serve codes whose repair is not a sum of whole chunks.
-const POLICIES_FOR_SUB_CHUNKS: usize = 6;
+/// What to keep of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// The first broken rule.
+    Rules,
+    /// Every message and fault, too.
+    Trace,
+    /// The transcript of every machine, too.
+    Machines,
+}
 
 /// The outcome of one seed.
 #[derive(Clone, Debug)]
@@ -72,84 +49,86 @@ pub struct Verdict {
     pub healed_after: Span,
     /// What happened, line by line, when asked for.
     pub trace: Vec<String>,
+    /// The transcripts of all machines, when asked for.
+    pub records: Option<Records>,
+}
+
+impl Verdict {
+    /// The machine whose doing the broken rule is, with its transcript: the one in which an assertion
+    /// failed, the agent that the rule names as the culprit, otherwise the coordinator.
+    pub fn concerned(&self) -> Option<(Party, &str)> {
+        let records = self.records.as_ref()?;
+        let party = match self.violation.as_ref()? {
+            Violation::Panic(_) => records.busy()?,
+            Violation::WrongBytes { node, .. }
+            | Violation::Memory { node, .. }
+            | Violation::Leak { node, .. } => Party::Agent(*node),
+            _ => Party::Coordinator,
+        };
+        records.all().find(|(of, _)| *of == party)
+    }
 }
 
 /// The cluster that a seed stands for.
 pub fn options(seed: u64, nets: Nets) -> Options {
-    let random = &mut Random::new(seed ^ 0x5077_a413);
-    let code: Code = random.choose(&CODES).parse().expect("a known code");
-    let serving = if code.sub_chunk_count() > 1 { POLICIES_FOR_SUB_CHUNKS } else { POLICIES.len() };
-    let policy: Policy = random.choose(&POLICIES[..serving]).parse().expect("a known policy");
-    let nodes = code.chunk_count() + random.between(0, 4) as usize;
-    let smallest = World::smallest_pool(code);
-    let pool_bytes = match random.below(3) {
-        0 => smallest,
-        1 => smallest * random.between(2, 5),
-        _ => 4 << 20,
-    };
-    let losses = random.per_mille(100);
-    Options { seed, nodes, code, policy, pool_bytes, disk_bytes: 8 << 20, losses, nets }
+    crate::trial::options(seed, nets)
 }
 
 /// Runs one seed. With `traced`, remembers every message and fault.
 pub fn run(seed: u64, nets: Nets, traced: bool) -> Verdict {
-    judge(World::new(options(seed, nets)), traced)
+    let watch = if traced { Watch::Trace } else { Watch::Rules };
+    run_trial(&Trial::of(seed, nets), watch)
+}
+
+/// Runs one trial.
+pub fn run_trial(trial: &Trial, watch: Watch) -> Verdict {
+    let records = (watch == Watch::Machines).then(Records::default);
+    let mut world = World::recorded(trial.options.clone(), records);
+    world.trace = (watch == Watch::Trace).then(Vec::new);
+    judge(world, trial)
 }
 
 /// Runs one seed with everyone making a mistake.
 #[cfg(feature = "mutants")]
 pub fn run_mutant(seed: u64, mutant: suture_repair::mutant::Mutant) -> Verdict {
-    let mut world = World::new(options(seed, Nets::ALL));
+    let trial = Trial::of(seed, Nets::ALL);
+    let mut world = World::new(trial.options.clone());
     world.mutate(mutant);
-    judge(world, false)
+    judge(world, &trial)
 }
 
 /// Lets a cluster live its life. A panic of coordinator or agents is a broken rule like any other.
-fn judge(mut world: World, traced: bool) -> Verdict {
-    world.trace = traced.then(Vec::new);
-    let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world)));
+fn judge(mut world: World, trial: &Trial) -> Verdict {
+    let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world, trial)));
     let healed_after = lived.unwrap_or_else(|panic| {
-        let message = panic.downcast_ref::<String>().cloned();
-        let message = message.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-        world.fail(Violation::Panic(message.unwrap_or_default()));
+        world.fail(Violation::Panic(panic_message(&*panic)));
         Span::ZERO
     });
     Verdict {
-        seed: world.options.seed,
+        seed: trial.options.seed,
         coverage: world.coverage.clone(),
         repaired: world.published_count(),
         violation: world.violation.take(),
         healed_after,
         trace: world.trace.take().unwrap_or_default(),
+        records: world.records.take(),
     }
 }
 
 /// Faults strike, then stop. Returns how long after that all is well.
-fn live(world: &mut World) -> Span {
-    populate(world);
+fn live(world: &mut World, trial: &Trial) -> Span {
+    trial.populate(world);
     world.start_coordinator();
-    let mut random = Random::new(world.options.seed ^ 0xfa17);
-    let faults = fault::schedule(&mut random, SAFETY);
-    world.brew(Weather::random(&mut random), &faults);
-    let began = world.now;
-    world.run(began + SAFETY);
+    world.brew(trial.weather, &trial.faults);
+    world.run(Time::ZERO + trial.lasts);
     recover(world)
 }
 
-/// Fills the cluster with stripes.
-fn populate(world: &mut World) {
-    let code = world.options.code;
-    let mut random = Random::new(world.options.seed ^ 0xda7a);
-    for _ in 0..random.between(2, 10) {
-        let mut on: Vec<NodeId> = world.nodes().collect();
-        random.shuffle(&mut on);
-        on.truncate(code.chunk_count());
-        let bytes = 64 * random.between(1, 400);
-        let bytes = bytes.next_multiple_of(code.alignment() as u64);
-        let stripe = world.truth.write(&mut random, code, bytes, &on);
-        world.store(&stripe);
-        world.truth.stripes.insert(stripe.id, stripe);
-    }
+/// What a panic that was caught says.
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+    text.unwrap_or_else(|| "a panic without a message".to_string())
 }
 
 /// Heals everything and waits until all is well.

@@ -14,7 +14,8 @@ use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
 use crate::fault::{Fault, Kind, Weather};
-use crate::world::{Event, Party, World};
+use crate::party::Party;
+use crate::world::{Event, World};
 
 /// The end of a trouble that lasts a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,20 +28,14 @@ use suture_repair::random::Random;
 use suture_repair::slice::{SLICE_BYTES_MIN, SliceId};
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
+use suture_repair::transcript;
 
 use crate::check::Violation;
 use crate::disk::{Disk, Nets};
 use crate::fault::{Coverage, Fault, Kind, Weather};
+use crate::party::Party;
+use crate::record::Records;
 use crate::truth::Truth;
-
-/// One party of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Party {
-    /// The coordinator.
-    Coordinator,
-    /// An agent.
-    Agent(NodeId),
-}
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -193,6 +187,8 @@ pub struct World {
     pub violation: Option<Violation>,
     /// A line for each thing that happened, when asked for.
     pub trace: Option<Vec<String>>,
+    /// The transcript of every machine, when asked for.
+    pub records: Option<Records>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) coordinator: Option<Coordinator>,
     pub(crate) random: Random,
@@ -227,6 +223,11 @@ pub(crate) const TIMERS: Timers = Timers {
 impl World {
     /// A cluster whose nodes and coordinator have just been started.
     pub fn new(options: Options) -> World {
+        World::recorded(options, None)
+    }
+
+    /// Likewise, with every machine recorded if there are records.
+    pub(crate) fn recorded(options: Options, records: Option<Records>) -> World {
         let host = |_| Host {
             agent: None,
             incarnation: 0,
@@ -243,6 +244,7 @@ impl World {
             coverage: Coverage::default(),
             violation: None,
             trace: None,
+            records,
             hosts: (0..options.nodes).map(host).collect(),
             coordinator: None,
             random: Random::new(options.seed),
@@ -423,6 +425,9 @@ impl World {
             stall_after: Span::from_millis(4000),
             inventory_every: Span::from_millis(2500),
         };
+        if let Some(records) = &mut self.records {
+            records.start(Party::Agent(node), transcript::agent::header(&config));
+        }
         let host = &mut self.hosts[node.index()];
         host.incarnation = incarnation;
         host.agent = Some(Agent::new(config));
@@ -464,6 +469,10 @@ impl World {
         };
         let cluster = Cluster::uniform(self.hosts.len(), Rate(1e8));
         let stripes = StripeMap::new(self.truth.stripes.values().cloned());
+        if let Some(records) = &mut self.records {
+            let header = transcript::coordinator::header(self.now, &config, &cluster, &stripes);
+            records.start(Party::Coordinator, header);
+        }
         // A put that was under way dies with its coordinator.
         self.writing.clear();
         self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
@@ -493,10 +502,15 @@ impl World {
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
-        coordinator.handle(now, input);
-        while let Some(output) = self.coordinator.as_mut().and_then(Coordinator::poll) {
-            self.coordinator_output(output);
+        if let Some(records) = &mut self.records {
+            records.input(now, Party::Coordinator, &input);
         }
+        coordinator.handle(now, input);
+        let outputs: Vec<event::Output> = std::iter::from_fn(|| coordinator.poll()).collect();
+        if let Some(records) = &mut self.records {
+            records.coordinator_outputs(&outputs);
+        }
+        outputs.into_iter().for_each(|output| self.coordinator_output(output));
         self.check_coordinator();
         let deadline = self.coordinator.as_ref().and_then(Coordinator::next_deadline);
         if let Some(deadline) = deadline
@@ -547,10 +561,15 @@ impl World {
         let now = self.clock();
         let host = &mut self.hosts[node.index()];
         let Some(agent) = &mut host.agent else { return };
-        agent.handle(now, input);
-        while let Some(output) = self.hosts[node.index()].agent.as_mut().and_then(Agent::poll) {
-            self.agent_output(node, output);
+        if let Some(records) = &mut self.records {
+            records.input(now, Party::Agent(node), &input);
         }
+        agent.handle(now, input);
+        let outputs: Vec<agent::Output> = std::iter::from_fn(|| agent.poll()).collect();
+        if let Some(records) = &mut self.records {
+            records.agent_outputs(&outputs);
+        }
+        outputs.into_iter().for_each(|output| self.agent_output(node, output));
         self.check_agent(node);
         let host = &mut self.hosts[node.index()];
         let deadline = host.agent.as_ref().and_then(Agent::next_deadline);

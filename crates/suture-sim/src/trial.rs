@@ -1,0 +1,358 @@
+//! A trial: everything that one simulated cluster and its fate are made from, as a value.
+//!
+//! Place: beside the whole life of a repair; `swarm.rs` makes one of each seed and runs it, `shrink.rs`
+//! makes a failing one smaller. Its text is a transcript of the kind `cluster`: the cluster in the
+//! header, faults as inputs, the end of all trouble as the last one, and the broken rule as output.
+//! Whom a fault hits is drawn from the seed when it strikes, so a trial says what happens and its
+//! seed to whom.
+
+use std::fmt;
+
+use suture_code::Code;
+use suture_repair::id::NodeId;
+use suture_repair::policy::Policy;
+use suture_repair::random::Random;
+use suture_repair::time::{Span, Time};
+use suture_repair::transcript::line::{LineReader, LineWriter, TextError, Textual};
+use suture_repair::transcript::value::YesNo;
+use suture_repair::transcript::{Kind, first_line};
+
+use crate::check::Violation;
+use crate::disk::Nets;
+use crate::fault::{self, Fault, Weather};
+use crate::world::{Options, World};
+
+/// How long faults strike in a trial of the swarm, in simulated time.
+const SAFETY: Span = Span::from_secs(8);
+
+/// Sizes that are quick to run and still have several slices.
+const CODES: [&str; 9] = [
+    "rs(2,1)",
+    "rs(2,2)",
+    "rs(3,2)",
+    "rs(4,2)",
+    "rs(6,3)",
+    "rs(1,2)",
+    "lrc(4,2,2)",
+    "butterfly(3)",
+    "clay(3,2,4)",
+];
+
+/// Those that serve every code first.
+const POLICIES: [&str; 12] = [
+    "suture",
+    "cr",
+    "mix/flow/slots",
+    "star/random/slots:2",
+    "star/random/adaptive",
+    "mix/flow/phases:1:by-time",
+    "ppr",
+    "rp",
+    "chain/greedy/window:2",
+    "ppr/greedy/slots:by-node",
+    "chain/greedy/waves",
+    "tunable/chameleon/phases:1",
+];
+
+/// How many of the policies serve codes whose repair is not a sum of whole chunks.
+const POLICIES_FOR_SUB_CHUNKS: usize = 6;
+
+/// One cluster and what happens to it.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The cluster.
+    pub options: Options,
+    /// Stripes that it begins with.
+    pub stripes: u64,
+    /// How unreliable messages are.
+    pub weather: Weather,
+    /// What goes wrong, in order of time.
+    pub faults: Vec<(Time, Fault)>,
+    /// When all trouble ends.
+    pub lasts: Span,
+}
+
+/// A trial that was written down, with the rule that it broke.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The trial.
+    pub trial: Trial,
+    /// The rule's words, if one was broken.
+    pub broken: Option<String>,
+}
+
+/// Why a text is no trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrialError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub error: TextError,
+}
+
+impl Trial {
+    /// The trial that a seed stands for.
+    pub fn of(seed: u64, nets: Nets) -> Trial {
+        let mut random = Random::new(seed ^ 0xfa17);
+        let faults = fault::schedule(&mut random, SAFETY);
+        Trial {
+            options: options(seed, nets),
+            stripes: stripe_source(seed).0,
+            weather: Weather::random(&mut random),
+            faults,
+            lasts: SAFETY,
+        }
+    }
+
+    /// Fills the cluster with stripes.
+    pub(crate) fn populate(&self, world: &mut World) {
+        let code = world.options.code;
+        let mut random = stripe_source(self.options.seed).1;
+        for _ in 0..self.stripes {
+            let mut on: Vec<NodeId> = world.nodes().collect();
+            random.shuffle(&mut on);
+            on.truncate(code.chunk_count());
+            let bytes = 64 * random.between(1, 400);
+            let bytes = bytes.next_multiple_of(code.alignment() as u64);
+            let stripe = world.truth.write(&mut random, code, bytes, &on);
+            world.store(&stripe);
+            world.truth.stripes.insert(stripe.id, stripe);
+        }
+    }
+
+    /// What there is in it: nodes, stripes, faults and kinds of unreliability.
+    pub fn size(&self) -> u64 {
+        let Weather { drop, duplicate, delay, delay_max: _ } = self.weather;
+        let kinds = [drop, duplicate, delay].iter().filter(|per_mille| **per_mille > 0).count();
+        self.options.nodes as u64 + self.stripes + (self.faults.len() + kinds) as u64
+    }
+
+    /// The trial as a transcript, with the rule that it breaks. Each line of `story` becomes a
+    /// comment.
+    pub fn text(&self, broken: Option<&Violation>, story: &[String]) -> String {
+        let mut text = first_line(Kind::Cluster) + "\n";
+        let comments = story.iter().flat_map(|lines| lines.lines());
+        comments.for_each(|line| text += &format!("# {line}\n"));
+        let mut add = |line: &mut LineWriter| {
+            text += &std::mem::take(line).finish();
+            text.push('\n');
+        };
+        let (line, options) = (&mut LineWriter::default(), &self.options);
+        line.word("cluster").field("seed", &options.seed).field("nodes", &options.nodes);
+        line.field("code", &options.code).field("policy", &options.policy);
+        line.field("pool", &options.pool_bytes).field("disk", &options.disk_bytes);
+        line.field("losses", &YesNo(options.losses)).field("stripes", &self.stripes);
+        add(line.value(&options.nets));
+        add(line.value(&self.weather));
+        add(line.field("start", &Time::ZERO));
+        for (at, fault) in &self.faults {
+            add(line.value(at).value(fault));
+        }
+        add(line.value(&(Time::ZERO + self.lasts)).word("all trouble ends"));
+        broken.into_iter().for_each(|broken| text += &format!("  broken: {}\n", one_line(broken)));
+        text
+    }
+}
+
+/// A broken rule in words that stand in one line.
+pub fn one_line(broken: &Violation) -> String {
+    broken.to_string().replace('\n', " ")
+}
+
+impl Recorded {
+    /// Reads what [`Trial::text`] wrote.
+    ///
+    /// # Errors
+    /// When the text is no transcript of a cluster.
+    pub fn read(text: &str) -> Result<Recorded, TrialError> {
+        let is_content = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
+        let mut lines = text.lines().enumerate().filter(|(_, line)| is_content(line));
+        let mut last = 0;
+        let mut next = || {
+            let (index, line) = lines.next()?;
+            last = index + 1;
+            Some((index + 1, line))
+        };
+        let mut reader = Reading::default();
+        let mut is_done = false;
+        while let Some((line, text)) = next() {
+            let taken = reader.take(text);
+            is_done = taken.map_err(|error| TrialError { line, error })?;
+        }
+        let short = || LineReader::new("").error("'all trouble ends'");
+        match reader.recorded.filter(|_| is_done) {
+            Some(recorded) => Ok(recorded),
+            None => Err(TrialError { line: last, error: short() }),
+        }
+    }
+}
+
+/// A trial that is being read.
+#[derive(Default)]
+struct Reading {
+    is_named: bool,
+    recorded: Option<Recorded>,
+    has_begun: bool,
+    has_ended: bool,
+}
+
+impl Reading {
+    /// Takes a line; whether the trial is complete.
+    fn take(&mut self, text: &str) -> Result<bool, TextError> {
+        let mut line = LineReader::new(text);
+        let Some(Recorded { trial, broken }) = &mut self.recorded else {
+            match self.is_named {
+                false if Kind::of(text)? == Kind::Cluster => self.is_named = true,
+                false => return Err(line.error("the transcript of a cluster")),
+                true => self.recorded = Some(cluster(&mut line)?),
+            }
+            return Ok(false);
+        };
+        if text.starts_with(' ') {
+            line.expect("broken:")?;
+            *broken = Some(text.trim().trim_start_matches("broken:").trim().to_string());
+            return Ok(self.has_ended);
+        }
+        if !self.has_begun {
+            if line.take("start") {
+                line.value::<Time>()?;
+                self.has_begun = true;
+            } else {
+                trial.weather = line.value()?;
+            }
+        } else {
+            let at: Time = line.value()?;
+            if line.take("all") {
+                line.expect("trouble").and_then(|()| line.expect("ends"))?;
+                trial.lasts = at.since(Time::ZERO);
+                self.has_ended = true;
+            } else {
+                trial.faults.push((at, line.value()?));
+            }
+        }
+        line.end()?;
+        Ok(self.has_ended)
+    }
+}
+
+/// The cluster, with nothing that happens to it.
+fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
+    line.expect("cluster")?;
+    let (seed, nodes) = (line.field("seed")?, line.field("nodes")?);
+    let (code, policy) = (line.field("code")?, line.field("policy")?);
+    let (pool_bytes, disk_bytes) = (line.field("pool")?, line.field("disk")?);
+    let YesNo(losses) = line.field("losses")?;
+    let (stripes, nets) = (line.field("stripes")?, line.value()?);
+    line.end()?;
+    let options = Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, nets };
+    let (weather, faults, lasts) = (Weather::CALM, Vec::new(), Span::ZERO);
+    let trial = Trial { options, stripes, weather, faults, lasts };
+    Ok(Recorded { trial, broken: None })
+}
+
+/// How many stripes a seed begins with, and where their sizes and places come from.
+fn stripe_source(seed: u64) -> (u64, Random) {
+    let mut random = Random::new(seed ^ 0xda7a);
+    (random.between(2, 10), random)
+}
+
+/// The cluster that a seed stands for.
+pub(crate) fn options(seed: u64, nets: Nets) -> Options {
+    let random = &mut Random::new(seed ^ 0x5077_a413);
+    let code: Code = random.choose(&CODES).parse().expect("a known code");
+    let serving = if code.sub_chunk_count() > 1 { POLICIES_FOR_SUB_CHUNKS } else { POLICIES.len() };
+    let policy: Policy = random.choose(&POLICIES[..serving]).parse().expect("a known policy");
+    let nodes = code.chunk_count() + random.between(0, 4) as usize;
+    let smallest = World::smallest_pool(code);
+    let pool_bytes = match random.below(3) {
+        0 => smallest,
+        1 => smallest * random.between(2, 5),
+        _ => 4 << 20,
+    };
+    let losses = random.per_mille(100);
+    Options { seed, nodes, code, policy, pool_bytes, disk_bytes: 8 << 20, losses, nets }
+}
+
+impl Textual for Nets {
+    fn write(&self, line: &mut LineWriter) {
+        let Nets { checksums, compare_and_set, requeue } = *self;
+        line.flag("without-checksums", !checksums);
+        line.flag("without-compare-and-set", !compare_and_set).flag("without-requeue", !requeue);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Nets, TextError> {
+        Ok(Nets {
+            checksums: !line.take("without-checksums"),
+            compare_and_set: !line.take("without-compare-and-set"),
+            requeue: !line.take("without-requeue"),
+        })
+    }
+}
+
+impl Textual for Weather {
+    fn write(&self, line: &mut LineWriter) {
+        line.word("messages-per-mille").field("dropped", &self.drop);
+        line.field("doubled", &self.duplicate).field("delayed", &self.delay);
+        line.field("by", &self.delay_max);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Weather, TextError> {
+        line.expect("messages-per-mille")?;
+        Ok(Weather {
+            drop: line.field("dropped")?,
+            duplicate: line.field("doubled")?,
+            delay: line.field("delayed")?,
+            delay_max: line.field("by")?,
+        })
+    }
+}
+
+impl Textual for Fault {
+    fn write(&self, line: &mut LineWriter) {
+        match self {
+            Fault::Crash { back_after, wipe } => {
+                line.word("agent-crashes").field("for", back_after).flag("wiped", *wipe)
+            }
+            Fault::Gone => line.word("agent-gone"),
+            Fault::CoordinatorCrash(span) => line.word("coordinator-crashes").field("for", span),
+            Fault::Partition(span) => line.word("partition").field("for", span),
+            Fault::SessionBreak => line.word("session-breaks"),
+            Fault::Flip => line.word("bit-flips"),
+            Fault::Tear => line.word("chunk-torn"),
+            Fault::Full(span) => line.word("disk-full").field("for", span),
+            Fault::OperatorFail(span) => line.word("operator-fails-node").field("for", span),
+            Fault::OperatorPause(span) => line.word("operator-pauses").field("for", span),
+            Fault::Put => line.word("put"),
+            Fault::Remove => line.word("remove"),
+        };
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Fault, TextError> {
+        let error = line.error("a fault");
+        Ok(match line.word()? {
+            "agent-crashes" => {
+                Fault::Crash { back_after: line.field("for")?, wipe: line.take("wiped") }
+            }
+            "agent-gone" => Fault::Gone,
+            "coordinator-crashes" => Fault::CoordinatorCrash(line.field("for")?),
+            "partition" => Fault::Partition(line.field("for")?),
+            "session-breaks" => Fault::SessionBreak,
+            "bit-flips" => Fault::Flip,
+            "chunk-torn" => Fault::Tear,
+            "disk-full" => Fault::Full(line.field("for")?),
+            "operator-fails-node" => Fault::OperatorFail(line.field("for")?),
+            "operator-pauses" => Fault::OperatorPause(line.field("for")?),
+            "put" => Fault::Put,
+            "remove" => Fault::Remove,
+            _ => return Err(error),
+        })
+    }
+}
+
+impl fmt::Display for TrialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.error)
+    }
+}
+
+impl std::error::Error for TrialError {}
