@@ -37,6 +37,7 @@ use suture_repair::planner::Abilities;
 use suture_repair::role::{Role, Sink};
 use suture_repair::slice::SliceId;
 use suture_repair::time::{Span, Time};
+use suture_repair::transcript;
 use suture_repair::wire::ClusterId;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -52,6 +53,7 @@ use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::incoming::{self, Door};
 use crate::net::outgoing::ToPeer;
+use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
 use flow::Flow;
 use peers::Peers;
@@ -89,10 +91,12 @@ pub struct Config {
     pub inventory_every: Span,
     /// How fast it may send and receive.
     pub rates: Rates,
+    /// Where its transcript goes, if it is to be recorded.
+    pub record: Option<RecordTo>,
 }
 
 struct Driver {
-    core: Agent,
+    core: RecordedAgent,
     origin: Instant,
     flows: HashMap<RepairId, Flow>,
     /// What became known while an output was performed.
@@ -130,7 +134,9 @@ pub async fn run(
     let ports = (uplink.clone(), downlink.clone());
     let service = Arc::new(Service::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
     let grants = Arc::new(Grants::default());
-    let mut core = Agent::new(core_config(&config));
+    let header = || transcript::agent::header(&core_config(&config));
+    let recording = config.record.as_ref().map(|to| to.begin(&header())).transpose()?;
+    let mut core = RecordedAgent::new(Agent::new(core_config(&config)), recording);
     // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
     // listed when somebody listens.
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;

@@ -31,6 +31,7 @@ use tracing::{error, info, warn};
 
 use crate::control::{convert, proto};
 use crate::metadata::{Metadata, NodeRecord};
+use crate::record::RecordedCoordinator;
 use meter::Meter;
 use place::Placer;
 
@@ -73,7 +74,7 @@ pub struct Handle {
 
 /// What the driver owns.
 pub struct Driver {
-    core: Coordinator,
+    core: RecordedCoordinator,
     metadata: Metadata,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
@@ -107,7 +108,7 @@ pub fn inbox(changes: mpsc::Receiver<Input>) -> (Handle, Inbox) {
 
 impl Driver {
     /// A driver of `core`, whose time counts from now on, over the nodes that are known.
-    pub fn new(core: Coordinator, metadata: Metadata, nodes: Vec<NodeRecord>) -> Driver {
+    pub fn new(core: RecordedCoordinator, metadata: Metadata, nodes: Vec<NodeRecord>) -> Driver {
         let contact = |record: NodeRecord| {
             (record.id, Contact { address: record.node.address, session: None })
         };

@@ -10,7 +10,7 @@
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
-//! and gets. [`config`] reads the configuration of daemons.
+//! and gets. [`config`] reads the configuration of daemons, [`record`] writes down what they did.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
@@ -26,4 +26,5 @@ pub mod limit;
 pub mod metadata;
 pub mod net;
 pub mod object;
+pub mod record;
 pub mod store;

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod put;
 pub mod rebuild;
 pub mod repair;
+pub mod replay;
 pub mod rm;
 pub mod simulate;
 pub mod stat;

@@ -7,14 +7,36 @@
 use std::future::Future;
 use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use suture_drivers::net::{self, BindError};
+use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
+use suture_edge::units::parse_nonzero_size;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+
+/// What every daemon can be asked to write down.
+#[derive(clap::Args)]
+pub struct RecordArgs {
+    /// Write down all that is decided and why, for `suture replay`; no user data is in it
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// End the recording before it is larger than this
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_nonzero_size)]
+    record_limit: u64,
+}
+
+impl RecordArgs {
+    /// Where to, if anything is to be recorded.
+    pub fn target(self) -> Option<RecordTo> {
+        let limit_bytes = self.record_limit;
+        self.record.map(|path| RecordTo { path, limit_bytes })
+    }
+}
 
 /// Runs `work` to its end, on as many threads as there are processors.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -17,6 +17,7 @@ mod moment;
 mod outcome;
 mod output;
 mod progress;
+mod quiet;
 mod status;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
@@ -46,6 +47,7 @@ enum Command {
     Node(cmd::node::Args),
     Repair(cmd::repair::Args),
     Swarm(cmd::swarm::Args),
+    Replay(cmd::replay::Args),
     Plan(cmd::plan::Args),
     Simulate(cmd::simulate::Args),
     Calibrate(cmd::calibrate::Args),
@@ -89,6 +91,7 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Node(args) => cmd::node::run(args),
         Command::Repair(args) => cmd::repair::run(args),
         Command::Swarm(args) => cmd::swarm::run(args),
+        Command::Replay(args) => cmd::replay::run(args),
         Command::Plan(args) => cmd::plan::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Calibrate(args) => cmd::calibrate::run(args),

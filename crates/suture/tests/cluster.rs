@@ -1,7 +1,8 @@
 //! Real processes on loopback: a coordinator, agents, and the commands that people type.
 //!
 //! Each test is a cluster of its own on ports that the system chooses. Timers are short; whatever
-//! has to happen is waited for, up to a minute, and no test sleeps in the hope that it has.
+//! has to happen is waited for, up to a minute, and no test sleeps in the hope that it has. Every
+//! daemon is recorded.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -26,6 +27,8 @@ impl Process {
         let mut child = suture()
             .args([role, "--config"])
             .arg(config)
+            .arg("--record")
+            .arg(config.with_extension("transcript"))
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
@@ -44,6 +47,15 @@ impl Process {
     fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+}
+
+impl Process {
+    /// SIGTERM, and waits until it has cleaned up.
+    fn stop(&mut self) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(self.0.wait().unwrap().success());
     }
 }
 
@@ -251,6 +263,31 @@ fn a_killed_agent_costs_no_byte_and_its_chunks_come_back_on_the_others() {
     cluster.agents[3] = start_agent(&folder, &address, 3, "");
     cluster.wait("all is repaired", |status| status["state"] == "healthy");
     cluster.assert_reads("big", &content);
+}
+
+#[test]
+fn what_daemons_recorded_of_a_repair_comes_out_the_same_when_it_is_replayed() {
+    let mut cluster = Cluster::of(7);
+    let how = ["--code", "rs(4,2)", "--chunk-size", "64KiB"];
+    let content = cluster.put("x", 2_000_000, &how);
+    cluster.agents[1].kill();
+    cluster.wait("the node is given up", |status| count(status, "failed") == 1);
+    let status = cluster.wait_healthy();
+    cluster.assert_reads("x", &content);
+    let others = cluster.agents.iter_mut().enumerate().filter(|(index, _)| *index != 1);
+    others.for_each(|(_, agent)| agent.stop());
+    cluster.coordinator.stop();
+
+    let agents = (0..7).map(|index| format!("n{index}.transcript"));
+    for name in agents.chain(["coordinator.transcript".to_string()]) {
+        let path = cluster.path(&name);
+        let replayed = cluster.run(&["replay", path.to_str().unwrap()]);
+        assert_eq!(replayed.status, 0, "{name}: {}{}", replayed.stdout, replayed.stderr);
+    }
+    let transcript = fs::read_to_string(cluster.path("coordinator.transcript")).unwrap();
+    let repaired = transcript.matches("  report committed repair").count() as u64;
+    assert!(repaired > 0);
+    assert_eq!(status["repaired_chunks"], repaired);
 }
 
 #[test]

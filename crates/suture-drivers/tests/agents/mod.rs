@@ -44,6 +44,7 @@ pub fn config(me: NodeId, rates: Rates) -> Config {
         stall_after: Span::from_secs(20),
         inventory_every: Span::from_secs(3600),
         rates,
+        record: None,
     }
 }
 

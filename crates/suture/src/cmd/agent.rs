@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Welcome};
+use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, Identity, Store};
 use suture_edge::error::bad_input;
 use tokio::sync::oneshot;
@@ -29,6 +30,8 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive whoever holds its other end
     #[arg(long)]
     until_stdin_closes: bool,
+    #[command(flatten)]
+    record: daemon::RecordArgs,
 }
 
 /// Runs the command.
@@ -41,10 +44,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         daemon::end_with_stdin();
     }
     daemon::log_to_stderr();
-    daemon::block_on_runtime(agent::runtime(), serve(config))
+    daemon::block_on_runtime(agent::runtime(), serve(config, args.record.target()))
 }
 
-async fn serve(config: AgentConfig) -> Result<Outcome> {
+async fn serve(config: AgentConfig, record: Option<RecordTo>) -> Result<Outcome> {
     // Before anybody hears of the node: what it has may belong elsewhere.
     let known = known_identity(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
@@ -69,7 +72,8 @@ async fn serve(config: AgentConfig) -> Result<Outcome> {
             warn!("{why:#}");
         }
     };
-    agent::run(agent_config(&config, joined), Arc::new(store), session, listener, stop)
+    let config = agent::Config { record, ..agent_config(&config, joined) };
+    agent::run(config, Arc::new(store), session, listener, stop)
         .await
         .context("the agent cannot go on")?;
     if membership.is_finished() {
@@ -128,5 +132,6 @@ fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
         stall_after: span(config.timers.stall),
         inventory_every: span(config.timers.inventory),
         rates: config.rates(),
+        record: None,
     }
 }

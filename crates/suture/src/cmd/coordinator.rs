@@ -8,10 +8,12 @@ use suture_drivers::control::service::{self, Service};
 use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
 use suture_drivers::coordinator::{Driver, Handle, inbox};
 use suture_drivers::metadata::{Metadata, NodeRecord, Store};
+use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
+use suture_repair::transcript;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tonic::transport::Server;
@@ -35,6 +37,8 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive whoever holds its other end
     #[arg(long)]
     until_stdin_closes: bool,
+    #[command(flatten)]
+    record: daemon::RecordArgs,
 }
 
 /// Runs the command.
@@ -47,16 +51,16 @@ pub fn run(args: Args) -> Result<Outcome> {
         daemon::end_with_stdin();
     }
     daemon::log_to_stderr();
-    daemon::block_on(serve(config))
+    daemon::block_on(serve(config, args.record.target()))
 }
 
-async fn serve(config: CoordinatorConfig) -> Result<Outcome> {
+async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Outcome> {
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot tell the own address")?;
     let mut store = Store::open(&config.data_dir)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
-    let (core, nodes) = load(&config, &mut store)?;
+    let (core, nodes) = load(&config, &mut store, record)?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, heard) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
@@ -74,7 +78,11 @@ async fn serve(config: CoordinatorConfig) -> Result<Outcome> {
 }
 
 /// The core as the truth makes it.
-fn load(config: &CoordinatorConfig, store: &mut Store) -> Result<(Coordinator, Vec<NodeRecord>)> {
+fn load(
+    config: &CoordinatorConfig,
+    store: &mut Store,
+    record: Option<RecordTo>,
+) -> Result<(RecordedCoordinator, Vec<NodeRecord>)> {
     let (nodes, intent) = (store.nodes()?, store.intent()?);
     let stripes = StripeMap::new(store.stripes()?);
     let mut cluster = Cluster::default();
@@ -90,7 +98,10 @@ fn load(config: &CoordinatorConfig, store: &mut Store) -> Result<(Coordinator, V
         paused: intent.paused,
         failed: intent.failed,
     };
-    let mut core = Coordinator::new(Time::ZERO, core_config, cluster, stripes);
+    let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
+    let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;
+    let core = Coordinator::new(Time::ZERO, core_config, cluster, stripes);
+    let mut core = RecordedCoordinator::new(core, recording);
     store.announce_reserved()?;
     store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
     Ok((core, nodes))

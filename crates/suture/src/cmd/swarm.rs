@@ -1,20 +1,26 @@
 //! `suture swarm`: many simulated clusters under faults; prints what was exercised and what broke.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_sim::disk::Nets;
 use suture_sim::fault::{Coverage, Kind};
-use suture_sim::swarm::{self, Verdict};
+use suture_sim::party::Party;
+use suture_sim::shrink::{Shrunk, shrink};
+use suture_sim::swarm::{self, Verdict, Watch};
+use suture_sim::trial::{Trial, one_line};
 
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json, print_table, table};
 use crate::progress::Progress;
+use crate::quiet::without_panic_messages;
 
 /// Seeds tried when neither `--seeds` nor `--minutes` says how many.
 const SEEDS_DEFAULT: u64 = 1000;
@@ -26,7 +32,9 @@ const FAILURES_SHOWN: usize = 10;
 ///
 /// Each seed is a cluster with its own code, policy, memory and fate. While faults strike,
 /// independent checkers watch every published byte, deletion and commit; then all trouble ends and
-/// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails.
+/// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails. The
+/// first failing seed is made smaller while it breaks the same rule, and written down for `suture
+/// replay`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seeds to run, from A up to but not including B
@@ -41,6 +49,12 @@ pub struct Args {
     /// Cut a safety net to see that the checkers notice: seeds must then fail
     #[arg(long, value_enum, value_name = "NET")]
     without: Option<Net>,
+    /// Where the transcript of the first failing seed is written, made as small as it can be
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    transcript: PathBuf,
+    /// Show a failing seed as it is, and write no transcript
+    #[arg(long)]
+    no_shrink: bool,
     /// What to print: a table for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -71,6 +85,19 @@ struct Failed {
     seed: u64,
     violation: String,
     replay: String,
+    shrunk: Option<Written>,
+}
+
+/// A failure as files: made smaller, and the doing of the machine concerned.
+#[derive(Serialize)]
+struct Written {
+    trial: PathBuf,
+    machine: Option<PathBuf>,
+    /// What is in it, before and after: nodes, stripes, faults.
+    size_before: u64,
+    size: u64,
+    runs: usize,
+    violation: String,
 }
 
 #[derive(Serialize)]
@@ -102,7 +129,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         total.failed.iter().flat_map(|verdict| &verdict.trace).for_each(|line| eprintln!("{line}"));
     }
     let failed = !total.failed.is_empty();
-    let report = report(&args, total);
+    let mut report = report(&args, total);
+    if let Some(first) = report.failed.first_mut().filter(|_| !args.no_shrink) {
+        first.shrunk = Some(write_shrunk(&args, first.seed)?);
+    }
     match args.format {
         Format::Json => print_json(&report)?,
         Format::Text => print_text(&report),
@@ -179,6 +209,7 @@ fn report(args: &Args, mut total: Total) -> Report {
             verdict.seed,
             verdict.seed + 1
         ),
+        shrunk: None,
     });
     let coverage = Kind::ALL.map(|kind| Row {
         fault: kind.to_string(),
@@ -209,9 +240,63 @@ fn print_text(report: &Report) {
     for failed in &report.failed {
         println!("seed {} FAILED: {}", failed.seed, failed.violation);
         println!("  replay: {}", failed.replay);
+        failed.shrunk.iter().for_each(print_shrunk);
     }
     if report.failed.is_empty() {
         println!("no rule was broken");
+    }
+}
+
+/// Makes a failing seed smaller and writes it down.
+fn write_shrunk(args: &Args, seed: u64) -> Result<Written> {
+    let trial = Trial::of(seed, nets(args.without));
+    let before = trial.clone();
+    let small = without_panic_messages(|| {
+        let broken = swarm::run_trial(&trial, Watch::Rules).violation;
+        broken.map(|broken| shrink(trial, broken))
+    });
+    let small = small.context("a seed that failed does not fail again")?;
+    let again = without_panic_messages(|| swarm::run_trial(&small.trial, Watch::Machines));
+    fs::create_dir_all(&args.transcript)
+        .with_context(|| format!("cannot make '{}'", args.transcript.display()))?;
+    let file = |suffix: &str| args.transcript.join(format!("swarm-{seed}{suffix}.txt"));
+    let Shrunk { trial, broken, runs } = small;
+    let (size_before, size) = (before.size(), trial.size());
+    let story = [
+        format!("Seed {seed} of the swarm broke a rule: {}", one_line(&broken)),
+        format!("Made smaller in {runs} runs: from {} to {}.", inside(&before), inside(&trial)),
+    ];
+    let path = file("");
+    write(&path, &trial.text(Some(&broken), &story))?;
+    let machine = again.concerned().map(|(party, text)| {
+        let path = match party {
+            Party::Coordinator => file("-coordinator"),
+            Party::Agent(node) => file(&format!("-n{}", node.0)),
+        };
+        write(&path, text).map(|()| path)
+    });
+    let (machine, violation) = (machine.transpose()?, one_line(&broken));
+    Ok(Written { trial: path, machine, size_before, size, runs, violation })
+}
+
+/// What there is in a trial.
+fn inside(trial: &Trial) -> String {
+    let (nodes, stripes) = (trial.options.nodes, trial.stripes);
+    format!("{nodes} nodes, {stripes} stripes and {} faults", trial.faults.len())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))
+}
+
+fn print_shrunk(shrunk: &Written) {
+    println!(
+        "  made smaller ({} parts, then {}): {}",
+        shrunk.size_before, shrunk.size, shrunk.violation
+    );
+    println!("  suture replay {}", shrunk.trial.display());
+    if let Some(machine) = &shrunk.machine {
+        println!("  what the machine concerned did: {}", machine.display());
     }
 }
 
