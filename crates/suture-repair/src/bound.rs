@@ -8,29 +8,31 @@
 //! Four counts, of which the greatest is the bound:
 //! * *helpers*: for any set of nodes, what the others cannot send of a stripe, at most a chunk
 //!   each, leaves the set, and is read there. The worst set is exact, a parametric flow
-//!   (`transport.rs`);
+//!   (`max_flow.rs`);
 //! * *all links*: everything sent is received, forwards included;
 //! * *destinations*: each rebuilt chunk is received and written by one node that may keep it;
 //! * *racks* (`bound/rack.rs`): what must cross between racks even if each sends only sums.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
-//! long as these take as few helpers as the code allows and use only nodes that hold a survivor of
-//! some job or accept chunks. Foreground traffic is taken off capacities; running repairs are not
+//! long as these take as few helpers as the code allows, use only nodes that hold a survivor of
+//! some job or accept chunks, and let no rack keep more chunks of a stripe than the code can lose
+//! where other racks have room (`keep.rs`). Foreground traffic is taken off capacities; running repairs are not
 //! considered. Two things may go below it: traces, which send parts of symbols, and repairs that
 //! read more than they need to, around a slow node.
 
 mod own;
 mod price;
 mod rack;
+mod search;
 
 use suture_code::ChunkIndex;
 
 pub use own::own_bound_seconds;
 
-use crate::id::NodeId;
+use crate::id::{NodeId, RackId};
 use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
 use crate::need::{Need, Needs, Part};
-use crate::planner::{Job, View};
+use crate::planner::{Job, View, full_racks};
 
 /// Units of the longest chunk: what the flows count in.
 const CHUNK_UNITS: u64 = 1 << 20;
@@ -41,7 +43,7 @@ const PAIRS_MAX: usize = 1 << 18;
 
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
-    with_demands(jobs, |demands| {
+    with_demands(jobs, view, |demands| {
         helper_seconds(demands, view)
             .max(total_seconds(demands, view))
             .max(destination_seconds(demands, view))
@@ -50,14 +52,15 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
 }
 
 /// What `ask` says of the jobs that can be repaired.
-fn with_demands<T>(jobs: &[Job], ask: impl FnOnce(&[Demand<'_>]) -> T) -> T {
+fn with_demands<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(&[Demand<'_>]) -> T) -> T {
     let mut needs = Needs::default();
     let named = jobs.iter().filter_map(|job| {
         let available = job.survivors.iter().map(|(chunk, _)| *chunk);
         Some((job, needs.find(job.code, &job.lost, available)?))
     });
     let named: Vec<(&Job, usize)> = named.collect();
-    let demand = |(job, name)| Demand { job, name, need: needs.get(name) };
+    let demand =
+        |(job, name)| Demand { job, name, need: needs.get(name), full: full_racks(job, view) };
     ask(&named.into_iter().map(demand).collect::<Vec<Demand<'_>>>())
 }
 
@@ -67,6 +70,8 @@ struct Demand<'a> {
     /// Jobs of one name need the same of the same chunks.
     name: usize,
     need: &'a Need,
+    /// Racks that keep none of the lost chunks.
+    full: Vec<RackId>,
 }
 
 impl Demand<'_> {
@@ -90,7 +95,9 @@ impl Demand<'_> {
 
     /// Whether `node` may keep a rebuilt chunk.
     fn may_keep(&self, node: NodeId, view: &View<'_>) -> bool {
+        let is_full = |rack: RackId| self.full.contains(&rack);
         self.job.may_be_kept_by(node, view)
+            && (self.full.is_empty() || !view.cluster.node(node).rack.is_some_and(is_full))
     }
 }
 
@@ -178,12 +185,18 @@ fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
     demand.bytes(demand.need.parts.iter().map(of_part).sum())
 }
 
-/// Everything that is sent, over all links that can send or receive it.
-fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+/// For each node, whether it holds a survivor of some job or accepts chunks.
+fn takes_part(demands: &[Demand<'_>], view: &View<'_>) -> Vec<bool> {
     let mut takes_part: Vec<bool> = view.room.iter().map(|room| *room > 0).collect();
     for (_, node) in demands.iter().flat_map(|demand| &demand.job.survivors) {
         takes_part[node.index()] = true;
     }
+    takes_part
+}
+
+/// Everything that is sent, over all links that can send or receive it.
+fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+    let takes_part = takes_part(demands, view);
     let rates = |rate: fn(&View<'_>, NodeId) -> f64| -> f64 {
         let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
         nodes.map(|node| rate(view, node)).sum()

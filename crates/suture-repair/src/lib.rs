@@ -29,6 +29,7 @@ pub mod oracle;
 pub mod plan;
 pub mod planner;
 pub mod policy;
+mod ports;
 pub mod pump;
 pub mod queue;
 pub mod random;

@@ -23,6 +23,7 @@ use suture_code::Code;
 
 pub use checked::{plan_checked, validated};
 pub use error::PlanError;
+pub(crate) use keep::full_racks;
 
 use crate::cluster::{Cluster, DEAD_LINK, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};

@@ -68,12 +68,29 @@ fn arbitrary_batch(world: &World, random: &mut Random) -> Vec<Plan> {
             let plan = arbitrary_plan(random, &job.facts(), node_count);
             // Traces may be better than any k chunks.
             let is_plain = plan.lanes.iter().all(|lane| lane.scheme.is_none());
-            if plan.range == whole && plan.lost == job.lost && is_plain {
+            let is_whole = plan.range == whole && plan.lost == job.lost;
+            if is_whole && is_plain && racks_may_be_lost(world, job, &plan) {
                 return plan;
             }
         }
     };
     world.jobs.iter().map(|job| draw(job, random)).collect()
+}
+
+/// Whether no chunk goes to a rack that holds as many as may be lost, as far as others have nodes.
+fn racks_may_be_lost(world: &World, job: &Job, plan: &Plan) -> bool {
+    let rack = |node: NodeId| world.cluster.node(node).rack;
+    let left = |rack_of: Option<RackId>| {
+        let held = job.survivors.iter().filter(|(_, node)| rack(*node) == rack_of).count();
+        job.code.loss_tolerance().saturating_sub(held)
+    };
+    let holds = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
+    let free = || world.cluster.ids().filter(|node| !holds(node));
+    let racks = (0..world.cluster.racks.len() as u32).map(|index| Some(RackId(index)));
+    let places = racks.map(|r| left(r).min(free().filter(|node| rack(*node) == r).count()));
+    world.cluster.racks.len() < 2
+        || places.sum::<usize>() < job.lost.len()
+        || plan.destinations.values().all(|node| left(rack(*node)) > 0)
 }
 
 proptest! {

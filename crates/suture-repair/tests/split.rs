@@ -1,7 +1,6 @@
 //! One chunk over many trees: as fast as any trees, by three oracles.
 
 mod common;
-#[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "common/lp.rs"]
 mod lp;
 

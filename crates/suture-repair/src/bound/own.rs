@@ -7,7 +7,7 @@
 //! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
 //! * flow is held to the k-chunk bound itself;
 //! * traces, alone or mixed with whole chunks, go below it, to the bound by prices
-//!   (`bound/price.rs`).
+//!   (`bound/price.rs`); where no code has any, a mix is whole chunks.
 //!
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
@@ -32,13 +32,16 @@ pub fn own_bound_seconds(
     let k_chunk = || bound_seconds(jobs, view);
     match (policy.shape, policy.balance) {
         (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
-            let crossing = with_demands(jobs, |demands| car_seconds(demands, view));
+            let crossing = with_demands(jobs, view, |demands| car_seconds(demands, view));
             Some(k_chunk().max(crossing?))
         }
         (Shape::Star, _) => {
-            Some(k_chunk().max(with_demands(jobs, |demands| star_seconds(demands, view))))
+            Some(k_chunk().max(with_demands(jobs, view, |demands| star_seconds(demands, view))))
         }
         (Shape::Split, _) => Some(k_chunk()),
+        (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
+            Some(k_chunk())
+        }
         (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, Ways::All),
         (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, Ways::TracesFirst),
         _ => None,

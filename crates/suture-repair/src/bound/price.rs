@@ -1,30 +1,24 @@
-//! A lower bound from prices: what every stripe must cost, even if each takes its cheapest way.
+//! The lower bound of plans that mix traces with whole chunks, of which no count of chunks says
+//! anything: from prices (`bound/search.rs`), what every stripe must cost even if each takes its
+//! cheapest way.
 //!
-//! Place: beside `[plan]`, a part of the bound for plans that mix traces with whole chunks, for which
-//! no count of chunks says anything. Let y be prices of ports, none below zero, that together are 1,
-//! each for a second of its port. If T is what the busiest port needs, no port needs more, so
-//! sum(y * seconds) <= T; and a stripe pays at least for its cheapest way, whatever the others do.
-//! The sum of the cheapest ways is therefore below T for any plans and any such prices (Lagrangian
-//! duality). Good prices are those of ports that are full in good plans: exponential in the load.
-//! So the prices begin with the load of given plans, in several steepnesses; then everything that is
-//! cheapest at these prices is mixed into the load, a little each time. Prices swing around the best
-//! ones then, so their mean is better than any of them. The best of all these bounds counts.
-//!
-//! Ways are counted as cheap as they can be: a tree's sums may meet at any survivor or at the
-//! destination, several losses decode where that is cheapest, and ranges of a chunk take each their
-//! own. Links between racks are not counted, so there is no such bound where they have a rate.
+//! Place: beside `[plan]`. Ways are counted as cheap as they can be: a tree's sums may meet at any
+//! survivor or at the destination, several losses decode where that is cheapest, and ranges of a
+//! chunk take each their own. Links between racks are not counted, so there is no such bound where
+//! they have a rate.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use suture_code::Scheme;
 
-use crate::bound::{Demand, disk, down, up, with_demands};
-use crate::cluster::DEAD_LINK;
+use crate::bound::search::{self, Amounts};
+use crate::bound::{Demand, with_demands};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
-use crate::plan::load::{Load, NodeLoad};
+use crate::plan::load::Load;
 use crate::planner::{Job, View};
+use crate::ports::{Port, Ports};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,123 +29,26 @@ pub(super) enum Ways {
     TracesFirst,
 }
 
-/// How many e-folds a price falls from the busiest port to an idle one, for the load of the plans.
-const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];
-
-/// The same while loads are mixed: at first, and how it grows with each step. Where links are equal
-/// prices have to move gently or they swing too far; unequal ones need steep prices.
-const SEARCHES: [(f64, f64); 3] = [(120.0, 2.4), (20.0, 0.25), (10.0, 0.02)];
-
-/// The most times that loads are mixed, and how often a part of a job is looked at for that in all.
-const STEPS_MAX: usize = 160;
-const LOOKS_MAX: usize = 100_000;
-
-/// After so many steps the bound of the mean of all prices so far is taken.
-const STEPS_PER_MEAN: usize = 20;
-
 /// The bound, in seconds; `None` where links between racks are modelled, which it cannot price.
 pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, ways: Ways) -> Option<f64> {
-    if view.cluster.core.is_some() {
+    let ports = Ports::new(view);
+    if ports.have_racks() {
         return None;
     }
-    with_demands(jobs, |demands| {
+    Some(with_demands(jobs, view, |demands| {
         let items = items(demands, view, ways);
         let lengths = lengths(&items);
-        let given = Loads::of(load);
-        let bound = |prices: &Loads, cheapest: &mut Loads| -> f64 {
-            let keepers = Keepers::new(view, prices, &lengths);
-            items.iter().map(|item| item.take_cheapest(prices, &keepers, cheapest)).sum()
-        };
-        let mut best: f64 = 0.0;
-        for steepness in STEEPNESSES {
-            let prices = given.prices(view, steepness);
-            best = best.max(bound(&prices, &mut Loads::none(view)));
-        }
-        let steps = STEPS_MAX.min(LOOKS_MAX / items.len().max(1));
-        for (first, growth) in SEARCHES {
-            let mut loads = given.clone();
-            let mut mean = loads.prices(view, first);
-            for step in 1..=steps {
-                let steepness = first + growth * step as f64;
-                let (prices, mut cheapest) = (loads.prices(view, steepness), Loads::none(view));
-                best = best.max(bound(&prices, &mut cheapest));
-                mean.mix(&prices, 2.0 / (step as f64 + 1.0));
-                loads.mix(&cheapest, 1.0 / (step as f64 + first / growth));
-                if step % STEPS_PER_MEAN == 0 {
-                    best = best.max(bound(&mean, &mut Loads::none(view)));
-                }
-            }
-        }
-        Some(best)
-    })
-}
-
-/// A port of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Port {
-    Up,
-    Down,
-    Read,
-    Write,
-}
-
-/// Something for each port of each node: bytes, or what a byte costs.
-#[derive(Clone, Debug)]
-struct Loads {
-    nodes: Vec<[f64; 4]>,
-}
-
-impl Loads {
-    fn none(view: &View<'_>) -> Loads {
-        Loads { nodes: vec![[0.0; 4]; view.cluster.nodes.len()] }
-    }
-
-    fn of(load: &Load) -> Loads {
-        let bytes = |load: &NodeLoad| {
-            [load.up_bytes, load.down_bytes, load.disk_read_bytes, load.disk_write_bytes]
-                .map(|bytes| bytes as f64)
-        };
-        Loads { nodes: load.nodes().iter().map(bytes).collect() }
-    }
-
-    fn at(&self, port: Port, node: NodeId) -> f64 {
-        self.nodes[node.index()][port as usize]
-    }
-
-    /// Becomes so much more like `other`.
-    fn mix(&mut self, other: &Loads, part: f64) {
-        let pairs = self.nodes.iter_mut().flatten().zip(other.nodes.iter().flatten());
-        pairs.for_each(|(own, other)| *own += part * (other - *own));
-    }
-
-    /// What a byte costs at each port, so that a second at every port costs 1 together.
-    fn prices(&self, view: &View<'_>, steepness: f64) -> Loads {
-        let paces: Vec<[f64; 4]> = view.cluster.ids().map(|node| paces(view, node)).collect();
-        let ports = || self.nodes.iter().flatten().zip(paces.iter().flatten());
-        let peak = ports().map(|(bytes, pace)| bytes * pace).fold(f64::MIN_POSITIVE, f64::max);
-        // Ports that nobody uses would only take a part of the sum.
-        let weight = |(bytes, pace): (&f64, &f64)| match *bytes > 0.0 && *pace > 0.0 {
-            true => (steepness * (bytes * pace / peak - 1.0)).exp(),
-            false => 0.0,
-        };
-        let sum = ports().map(weight).sum::<f64>().max(f64::MIN_POSITIVE);
-        let price = |(bytes, pace): (&f64, &f64)| weight((bytes, pace)) * pace / sum;
-        let node = |(bytes, paces): (&[f64; 4], &[f64; 4])| {
-            std::array::from_fn(|port| price((&bytes[port], &paces[port])))
-        };
-        Loads { nodes: self.nodes.iter().zip(&paces).map(node).collect() }
-    }
-}
-
-/// Seconds for a byte at each port; nothing for a disk that is not modelled.
-fn paces(view: &View<'_>, node: NodeId) -> [f64; 4] {
-    let at = view.cluster.node(node);
-    let rates = [up(view, node), down(view, node), disk(at.disk_read), disk(at.disk_write)];
-    rates.map(|rate| 1.0 / rate.max(DEAD_LINK.0))
+        let looks = items.iter().map(|item| item.holders.len()).sum();
+        let given = Amounts::of(load, &ports);
+        search::best_seconds(&ports, &given, looks, |prices, loads| {
+            let offers = Offers::new(view, &ports, prices, &lengths);
+            items.iter().map(|item| item.take_cheapest(&offers, loads)).sum()
+        })
+    }))
 }
 
 /// The bits of each byte that the helpers of a scheme send, by their places.
-struct Dish {
+struct Candidate {
     bits: Vec<(usize, f64)>,
     total: f64,
 }
@@ -162,7 +59,7 @@ struct Item<'a> {
     part: &'a Part,
     /// Who holds what the need lists: forced, then free.
     holders: Vec<NodeId>,
-    schemes: Rc<Vec<Dish>>,
+    schemes: Rc<Vec<Candidate>>,
     /// Whether it may be rebuilt from whole chunks.
     may_be_whole: bool,
 }
@@ -187,80 +84,75 @@ enum Meeting {
 
 fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, ways: Ways) -> Vec<Item<'a>> {
     let may_trace = view.abilities.traces && view.abilities.finished;
-    let mut menus: BTreeMap<(usize, usize), Rc<Vec<Dish>>> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, usize), Rc<Vec<Candidate>>> = BTreeMap::new();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
         for (index, part) in demand.need.parts.iter().enumerate() {
             let forced = part.forced.iter().map(|sender| sender.chunk);
             let places: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
-            let menu = menus.entry((demand.name, index)).or_insert_with(|| {
-                Rc::new(if may_trace { dishes(demand, part, &places) } else { Vec::new() })
+            let schemes = known.entry((demand.name, index)).or_insert_with(|| {
+                Rc::new(if may_trace { candidates(demand, part, &places) } else { Vec::new() })
             });
             let holders = places.iter().map(|chunk| demand.holder(*chunk)).collect();
-            let may_be_whole = ways == Ways::All || menu.is_empty();
-            items.push(Item { demand, part, holders, schemes: menu.clone(), may_be_whole });
+            let may_be_whole = ways == Ways::All || schemes.is_empty();
+            items.push(Item { demand, part, holders, schemes: schemes.clone(), may_be_whole });
         }
     }
     items
 }
 
 /// The schemes that serve a part.
-fn dishes(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Dish> {
+fn candidates(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Candidate> {
     let code = demand.job.code;
     let (&[lost], true) = (&part.lost[..], part.is_sum) else { return Vec::new() };
     let schemes = code.schemes().iter().filter(|scheme| scheme.lost() == lost);
-    let dish = |scheme: &Scheme| {
+    let candidate = |scheme: &Scheme| {
         let ranks = scheme.ranks(code.chunk_count()).into_iter().filter(|(_, rank)| *rank > 0);
         let bits = ranks.map(|(chunk, rank)| {
             let place = places.iter().position(|place| *place == chunk)?;
             Some((place, rank as f64))
         });
         let bits: Vec<(usize, f64)> = bits.collect::<Option<_>>()?;
-        Some(Dish { total: bits.iter().map(|(_, bits)| bits).sum(), bits })
+        Some(Candidate { total: bits.iter().map(|(_, bits)| bits).sum(), bits })
     };
-    schemes.filter_map(dish).collect()
+    schemes.filter_map(candidate).collect()
 }
 
 impl Item<'_> {
     /// Puts the cheapest way on `loads`, and returns what it costs.
-    fn take_cheapest(&self, prices: &Loads, keepers: &Keepers<'_>, loads: &mut Loads) -> f64 {
+    fn take_cheapest(&self, offers: &Offers<'_>, loads: &mut Amounts) -> f64 {
         let cost = |way: Way| {
             let mut cost = 0.0;
-            self.each_charge(way, prices, keepers, |port, node, bytes| {
-                cost += bytes * prices.at(port, node);
-            });
+            self.each_charge(way, offers, |port, bytes| cost += bytes * offers.prices.at(port));
             (cost, way)
         };
-        let ways = self.ways(prices, keepers).into_iter().map(cost);
+        let ways = self.ways(offers).into_iter().map(cost);
         let Some((cost, way)) = ways.min_by(|a, b| a.0.total_cmp(&b.0)) else { return 0.0 };
-        self.each_charge(way, prices, keepers, |port, node, bytes| {
-            loads.nodes[node.index()][port as usize] += bytes;
-        });
+        self.each_charge(way, offers, |port, bytes| loads.add(port, bytes));
         cost
     }
 
     /// Ways of which one is the cheapest: prices are linear, so it is no use to share anything out.
-    fn ways(&self, prices: &Loads, keepers: &Keepers<'_>) -> Vec<Way> {
+    fn ways(&self, offers: &Offers<'_>) -> Vec<Way> {
         let mut ways = Vec::with_capacity(2 + 2 * self.schemes.len());
         if self.may_be_whole {
             ways.push(Way::Whole(Meeting::Root(match self.part.is_sum {
-                true => keepers.first(self.sums(), self.demand),
-                false => keepers.cheapest_of_all(|node| self.decoding(None, node, prices)),
+                true => offers.first(self.sums(), self.demand),
+                false => offers.cheapest_of_all(|node| self.decoding(None, node, offers)),
             })));
-            let cost = |place: usize| self.decoding(Some(place), self.holders[place], prices);
+            let cost = |place: usize| self.decoding(Some(place), self.holders[place], offers);
             let helpers = 0..self.holders.len();
             let cheapest = helpers.min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
             ways.extend(cheapest.map(|place| Way::Whole(Meeting::Helper(place))));
         }
-        for (index, dish) in self.schemes.iter().enumerate() {
-            let root = keepers.first(dish.total / 8.0, self.demand);
+        for (index, candidate) in self.schemes.iter().enumerate() {
+            let root = offers.first(candidate.total / 8.0, self.demand);
             ways.push(Way::Traces(index, Meeting::Root(root)));
             let cost = |&(place, bits): &(usize, f64)| {
                 let node = self.holders[place];
-                (8.0 - bits) * prices.at(Port::Up, node)
-                    + (dish.total - bits) * prices.at(Port::Down, node)
+                (8.0 - bits) * offers.up(node) + (candidate.total - bits) * offers.down(node)
             };
-            let cheapest = dish.bits.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            let cheapest = candidate.bits.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
             ways.extend(cheapest.map(|(place, _)| Way::Traces(index, Meeting::Helper(*place))));
         }
         ways
@@ -276,9 +168,9 @@ impl Item<'_> {
     }
 
     /// What it costs to let whole chunks meet at a node, beside sending and keeping.
-    fn decoding(&self, helper: Option<usize>, node: NodeId, prices: &Loads) -> f64 {
+    fn decoding(&self, helper: Option<usize>, node: NodeId, offers: &Offers<'_>) -> f64 {
         let [received, sent] = self.decoded(helper);
-        received * prices.at(Port::Down, node) + sent * prices.at(Port::Up, node)
+        received * offers.down(node) + sent * offers.up(node)
     }
 
     /// The bytes that a node receives and sends because it decodes, beside those that it sends as a
@@ -296,99 +188,127 @@ impl Item<'_> {
     }
 
     /// Calls `charge` for every port that a way uses, with the bytes there.
-    fn each_charge(
-        &self,
-        way: Way,
-        prices: &Loads,
-        keepers: &Keepers<'_>,
-        mut charge: impl FnMut(Port, NodeId, f64),
-    ) {
-        let bytes = self.chunk_bytes();
-        let meeting = match way {
-            Way::Whole(meeting) => {
-                self.each_helper(prices, &mut charge);
-                let (node, helper) = match meeting {
-                    Meeting::Root(node) => (node, None),
-                    Meeting::Helper(place) => (Some(self.holders[place]), Some(place)),
-                };
-                let [received, sent] = self.decoded(helper);
-                if let Some(node) = node {
-                    charge(Port::Down, node, received);
-                    charge(Port::Up, node, sent);
-                }
-                meeting
-            }
-            Way::Traces(dish, meeting) => {
-                let dish = &self.schemes[dish];
-                for &(place, bits) in &dish.bits {
-                    charge(Port::Up, self.holders[place], bits / 8.0 * bytes);
-                    charge(Port::Read, self.holders[place], bytes);
-                }
-                match meeting {
-                    Meeting::Helper(place) => {
-                        let own = dish.bits.iter().find(|(helper, _)| *helper == place);
-                        let own = own.map_or(0.0, |(_, bits)| *bits);
-                        let node = self.holders[place];
-                        charge(Port::Up, node, (8.0 - own) / 8.0 * bytes);
-                        charge(Port::Down, node, (dish.total - own) / 8.0 * bytes);
-                    }
-                    Meeting::Root(Some(node)) => {
-                        charge(Port::Down, node, (dish.total - 8.0).max(0.0) / 8.0 * bytes);
-                    }
-                    Meeting::Root(None) => {}
-                }
-                meeting
-            }
-        };
+    fn each_charge(&self, way: Way, offers: &Offers<'_>, mut charge: impl FnMut(Port, f64)) {
+        let (bytes, ports) = (self.chunk_bytes(), offers.ports);
+        let (Way::Whole(meeting) | Way::Traces(_, meeting)) = way;
+        match way {
+            Way::Whole(_) => self.each_whole(meeting, offers, &mut charge),
+            Way::Traces(at, _) => self.each_trace(&self.schemes[at], meeting, ports, &mut charge),
+        }
         let mut keep = |node: NodeId| {
-            charge(Port::Down, node, bytes);
-            charge(Port::Write, node, bytes);
+            charge(ports.down(node.0), bytes);
+            charge(ports.write(node.0), bytes);
         };
         match meeting {
             Meeting::Root(Some(node)) if self.part.is_sum => keep(node),
-            _ => keepers.each_first(self.part.lost.len(), self.demand, keep),
+            _ => offers.each_first(self.part.lost.len(), self.demand, keep),
+        }
+    }
+
+    /// What whole chunks bring to ports, but for the destinations' own.
+    fn each_whole(
+        &self,
+        meeting: Meeting,
+        offers: &Offers<'_>,
+        charge: &mut impl FnMut(Port, f64),
+    ) {
+        self.each_helper(offers, charge);
+        let (node, helper) = match meeting {
+            Meeting::Root(node) => (node, None),
+            Meeting::Helper(place) => (Some(self.holders[place]), Some(place)),
+        };
+        let [received, sent] = self.decoded(helper);
+        if let Some(node) = node {
+            charge(offers.ports.down(node.0), received);
+            charge(offers.ports.up(node.0), sent);
+        }
+    }
+
+    /// What the traces of a scheme bring to ports, but for the destination's own.
+    fn each_trace(
+        &self,
+        candidate: &Candidate,
+        meeting: Meeting,
+        ports: &Ports,
+        charge: &mut impl FnMut(Port, f64),
+    ) {
+        let bytes = self.chunk_bytes();
+        for &(place, bits) in &candidate.bits {
+            charge(ports.up(self.holders[place].0), bits / 8.0 * bytes);
+            charge(ports.read(self.holders[place].0), bytes);
+        }
+        match meeting {
+            Meeting::Helper(place) => {
+                let own = candidate.bits.iter().find(|(helper, _)| *helper == place);
+                let own = own.map_or(0.0, |(_, bits)| *bits);
+                let node = self.holders[place].0;
+                charge(ports.up(node), (8.0 - own) / 8.0 * bytes);
+                charge(ports.down(node), (candidate.total - own) / 8.0 * bytes);
+            }
+            Meeting::Root(Some(node)) => {
+                charge(ports.down(node.0), (candidate.total - 8.0).max(0.0) / 8.0 * bytes);
+            }
+            Meeting::Root(None) => {}
         }
     }
 
     /// The cheapest helpers of a tree or a gather.
-    fn each_helper(&self, prices: &Loads, charge: &mut impl FnMut(Port, NodeId, f64)) {
-        let (part, demand) = (self.part, self.demand);
+    fn each_helper(&self, offers: &Offers<'_>, charge: &mut impl FnMut(Port, f64)) {
+        let (part, demand, ports) = (self.part, self.demand, offers.ports);
         let (sent, read) = (u64::from(part.free_sent), u64::from(part.free_read));
         let cost = |node: &NodeId| {
-            sent as f64 * prices.at(Port::Up, *node) + read as f64 * prices.at(Port::Read, *node)
+            sent as f64 * offers.up(*node) + read as f64 * offers.prices.at(ports.read(node.0))
         };
         let (forced, free) = self.holders.split_at(part.forced.len());
         for (node, sender) in forced.iter().zip(&part.forced) {
-            charge(Port::Up, *node, demand.bytes(u64::from(sender.sent)));
-            charge(Port::Read, *node, demand.bytes(u64::from(sender.read)));
+            charge(ports.up(node.0), demand.bytes(u64::from(sender.sent)));
+            charge(ports.read(node.0), demand.bytes(u64::from(sender.read)));
         }
         let mut free = free.to_vec();
-        free.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+        if (1..free.len()).contains(&part.count) {
+            free.select_nth_unstable_by(part.count - 1, |a, b| cost(a).total_cmp(&cost(b)));
+        }
         for node in &free[..part.count] {
-            charge(Port::Up, *node, demand.bytes(sent));
-            charge(Port::Read, *node, demand.bytes(read));
+            charge(ports.up(node.0), demand.bytes(sent));
+            charge(ports.read(node.0), demand.bytes(read));
         }
     }
 }
 
-/// The nodes that accept chunks, by what it costs to receive so many lengths of one and keep it.
-struct Keepers<'a> {
+/// The ports' prices, and the nodes that accept chunks by what it costs to receive so many lengths of
+/// one and keep it.
+struct Offers<'a> {
     view: &'a View<'a>,
+    ports: &'a Ports,
+    prices: &'a Amounts,
     ranked: Vec<(f64, Vec<NodeId>)>,
 }
 
-impl<'a> Keepers<'a> {
-    fn new(view: &'a View<'a>, prices: &Loads, lengths: &[f64]) -> Keepers<'a> {
+impl<'a> Offers<'a> {
+    fn new(
+        view: &'a View<'a>,
+        ports: &'a Ports,
+        prices: &'a Amounts,
+        lengths: &[f64],
+    ) -> Offers<'a> {
         let nodes: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
         let ranked = |&lengths: &f64| {
             let cost = |node: &NodeId| {
-                lengths * prices.at(Port::Down, *node) + prices.at(Port::Write, *node)
+                lengths * prices.at(ports.down(node.0)) + prices.at(ports.write(node.0))
             };
             let mut nodes = nodes.clone();
             nodes.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
             (lengths, nodes)
         };
-        Keepers { view, ranked: lengths.iter().map(ranked).collect() }
+        Offers { view, ports, prices, ranked: lengths.iter().map(ranked).collect() }
+    }
+
+    fn up(&self, node: NodeId) -> f64 {
+        self.prices.at(self.ports.up(node.0))
+    }
+
+    fn down(&self, node: NodeId) -> f64 {
+        self.prices.at(self.ports.down(node.0))
     }
 
     fn ranked(&self, lengths: f64) -> &[NodeId] {
@@ -417,7 +337,7 @@ impl<'a> Keepers<'a> {
 /// Lengths of a chunk that may come to a node that keeps one: each once.
 fn lengths(items: &[Item<'_>]) -> Vec<f64> {
     let of_item = |item: &Item<'_>| {
-        let traces = item.schemes.iter().map(|dish| dish.total / 8.0).collect::<Vec<_>>();
+        let traces = item.schemes.iter().map(|candidate| candidate.total / 8.0).collect::<Vec<_>>();
         traces.into_iter().chain([item.sums()])
     };
     let mut lengths: Vec<f64> = items.iter().flat_map(of_item).chain([1.0]).collect();

@@ -20,6 +20,21 @@ impl Job {
     }
 }
 
+/// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost, and
+/// there are other nodes. None where room is scarce, since then batches are planned in rounds.
+pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
+    let places = Places::new(job, view);
+    let mut held: Vec<RackId> = places.with_less_than(1).collect();
+    let is_scarce = || view.room.iter().any(|room| (1..u64::MAX).contains(room));
+    // Not all count what silent nodes hold.
+    if !held.is_empty()
+        && (!job.idle.is_empty() || places.shared(job, view).len() < job.lost.len() || is_scarce())
+    {
+        held.clear();
+    }
+    held
+}
+
 /// Which nodes should keep the chunks of a job.
 #[derive(Debug, Default)]
 pub(super) struct Rule {

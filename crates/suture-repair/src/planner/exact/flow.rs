@@ -3,7 +3,7 @@
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! In a tree every helper sends the chunk's length once, whatever the tree; what is received may lie
 //! anywhere among the helpers and the destination, as any in-degrees that add up make a tree. So
-//! the batch falls apart into three transport problems (`transport.rs`), solved one after the
+//! the batch falls apart into three transport problems (`max_flow.rs`), solved one after the
 //! other, each with a certificate that no less time is possible:
 //!
 //! 1. destinations (`flow/destination.rs`): who keeps each chunk, fair to downlinks and disks;
@@ -88,20 +88,25 @@ fn is_more_than_flow(frame: &Frame<'_>) -> bool {
     frame.view.cluster.core.is_some() || frame.intake.orders.iter().any(decodes)
 }
 
-/// Plans by three flows, and whether nobody receives later than the last must have sent.
+/// Plans by three flows, and whether they are done about when everything must have been sent,
+/// received and written at the earliest.
 fn exact_plans(frame: &Frame<'_>, random: &mut Random) -> (Vec<Plan>, bool) {
     let destinations = destination::choose(frame, random);
-    if let [order] = &frame.intake.orders[..]
-        && let Some(lanes) = split::lanes(frame, order, destinations.of(0))
-    {
-        return (vec![order.plan(destinations.of(0), lanes)], true);
+    if let [order] = &frame.intake.orders[..] {
+        let others = destination::candidates(frame, order);
+        if let Some(split) = split::plan(frame, order, destinations.of(0), &others) {
+            return (vec![split], true);
+        }
     }
     let mut order: Vec<usize> = (0..strands(frame, &destinations).len()).collect();
     random.shuffle(&mut order);
     let attempt = Attempt::new(frame, &destinations, &order, None);
-    let least_seconds = attempt.sent_seconds;
+    let least_seconds = attempt.sent_seconds.max(destinations.least_seconds);
     let attempt = attempt.improved(frame, &destinations, &order);
-    let is_tight = attempt.seconds() <= least_seconds * (1.0 + GAP_MAX);
+    let seconds = attempt.seconds().max(destinations.seconds);
+    // What the code is asked for is chosen in turn, which may be far from the best.
+    let is_exact = attempt.strands.iter().all(|strand| strand.part.any);
+    let is_tight = is_exact && seconds <= least_seconds * (1.0 + GAP_MAX);
     (lanes::plans(frame, &destinations, &attempt.strands), is_tight)
 }
 
@@ -185,7 +190,7 @@ fn strands<'a>(frame: &Frame<'a>, destinations: &destination::Chosen) -> Vec<Str
 }
 
 /// Chooses who sends, and cuts strands into lanes with one helper set each. Returns when the busiest
-/// has sent.
+/// has sent, in seconds.
 fn choose_helpers(
     frame: &Frame<'_>,
     strands: &mut [Strand<'_>],
@@ -202,26 +207,59 @@ fn choose_helpers(
     }
     ask_the_codes(&mut supplies, strands);
     let mut transport = Transport::new(supplies);
-    let is_open = |strand: &Strand<'_>| strand.part.any && strand.part.count > 0;
-    let mut demands = vec![usize::MAX; strands.len()];
     let mut lengths = Lengths::default();
-    for (index, strand) in strands.iter().enumerate().filter(|(_, strand)| is_open(strand)) {
-        let holders = strand.part.free.iter().map(|chunk| strand.order.holder(*chunk).0);
-        let share = strand.shares(strand.part.free_sent);
-        demands[index] = transport.add(share, holders);
-        lengths.add(share);
+    let demands: Vec<SentDemands> = strands
+        .iter()
+        .map(|strand| SentDemands::new(strand, &mut transport, &mut lengths))
+        .collect();
+    for &index in order {
+        demands[index].ship_forwards(&strands[index], &mut transport);
     }
-    // What decoders send on may come from whoever sends best.
-    let mut forwards = vec![usize::MAX; strands.len()];
-    for (index, strand) in strands.iter().enumerate().filter(|(_, s)| s.part.forwards() > 0) {
-        forwards[index] = transport.add(strand.forwarded(), strand.decoders().map(|node| node.0));
-        lengths.differ = true;
+    for &index in order {
+        demands[index].ship_shares(&strands[index], &mut transport, spare);
     }
-    for &index in order.iter().filter(|index| forwards[**index] != usize::MAX) {
-        transport.ship_greedily(forwards[index], 1, strands[index].forwarded());
+    transport.set_floor(spare.map_or(0.0, |spare| spare.seconds));
+    balance(&mut transport, &lengths, frame);
+    for (strand, demands) in strands.iter_mut().zip(&demands) {
+        if let Some(demand) = demands.shares {
+            strand.cut_by_helpers(transport.shipped(demand));
+        }
+        if let Some(demand) = demands.forwards {
+            strand.cut_by_decoders(transport.shipped(demand));
+        }
     }
-    for &index in order.iter().filter(|index| demands[**index] != usize::MAX) {
-        let (demand, strand) = (demands[index], &strands[index]);
+    transport.peak_seconds()
+}
+
+/// What a strand asks of senders, as demands of the transport: shares of helpers that are not forced,
+/// and finished chunks that a decoder sends on, who may be whoever sends best.
+struct SentDemands {
+    shares: Option<usize>,
+    forwards: Option<usize>,
+}
+
+impl SentDemands {
+    fn new(strand: &Strand<'_>, transport: &mut Transport, lengths: &mut Lengths) -> SentDemands {
+        let (part, share) = (strand.part, strand.shares(strand.part.free_sent));
+        let shares = (part.any && part.count > 0).then(|| {
+            lengths.add(share);
+            transport.add(share, part.free.iter().map(|chunk| strand.order.holder(*chunk).0))
+        });
+        let forwards = (part.forwards() > 0).then(|| {
+            lengths.differ = true;
+            transport.add(strand.forwarded(), strand.decoders().map(|node| node.0))
+        });
+        SentDemands { shares, forwards }
+    }
+
+    fn ship_forwards(&self, strand: &Strand<'_>, transport: &mut Transport) {
+        if let Some(demand) = self.forwards {
+            transport.ship_greedily(demand, 1, strand.forwarded());
+        }
+    }
+
+    fn ship_shares(&self, strand: &Strand<'_>, transport: &mut Transport, spare: Option<&Spare>) {
+        let Some(demand) = self.shares else { return };
         let (count, share) = (strand.part.count, strand.shares(strand.part.free_sent));
         match spare {
             None => transport.ship_greedily(demand, count, share),
@@ -234,15 +272,6 @@ fn choose_helpers(
             }),
         }
     }
-    transport.set_floor(spare.map_or(0.0, |spare| spare.seconds));
-    balance(&mut transport, &lengths, frame);
-    for (strand, &demand) in strands.iter_mut().zip(&demands).filter(|(_, d)| **d != usize::MAX) {
-        strand.cut_by_helpers(transport.shipped(demand));
-    }
-    for (strand, &demand) in strands.iter_mut().zip(&forwards).filter(|(_, d)| **d != usize::MAX) {
-        strand.cut_by_decoders(transport.shipped(demand));
-    }
-    transport.peak_seconds()
 }
 
 /// How often the helpers of strands that the code must be asked for are chosen again.

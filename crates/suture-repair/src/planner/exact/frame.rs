@@ -5,13 +5,13 @@
 //! that every port has to move first. A link without any capacity stays a number, so that it can
 //! be the last resort.
 
-use crate::cluster::{DEAD_LINK, Node, Rate};
 use crate::id::NodeId;
 use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::Part;
 use crate::plan::Plan;
 use crate::planner::View;
 use crate::planner::exact::intake::{Intake, Order};
+use crate::ports::{Port, Ports};
 
 /// Units of the longest chunk. A power of two, so that halves of halves are whole.
 pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;
@@ -20,6 +20,7 @@ pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;
 pub(in crate::planner) struct Frame<'a> {
     pub intake: &'a Intake<'a>,
     pub view: &'a View<'a>,
+    pub ports: Ports,
     /// Bytes of a unit.
     pub unit_bytes: f64,
 }
@@ -28,7 +29,7 @@ impl<'a> Frame<'a> {
     pub fn new(intake: &'a Intake<'a>, view: &'a View<'a>) -> Frame<'a> {
         let longest = intake.orders.iter().map(|order| order.job.chunk_bytes).max();
         let unit_bytes = longest.unwrap_or(1).max(1) as f64 / f64::from(CHUNK_UNITS);
-        Frame { intake, view, unit_bytes }
+        Frame { intake, view, ports: Ports::new(view), unit_bytes }
     }
 
     pub fn parts(&self, order: &'a Order<'a>) -> &'a [Part] {
@@ -41,37 +42,38 @@ impl<'a> Frame<'a> {
         units.max(order.job.code.sub_chunk_count())
     }
 
-    /// Units per second.
-    pub fn rate(&self, rate: Rate) -> f64 {
-        rate.0.max(DEAD_LINK.0) / self.unit_bytes
+    /// Seconds for a unit; nothing at a port that is not modelled.
+    pub fn seconds_per_unit(&self, port: Port) -> f64 {
+        1.0 / self.units_per_second(port)
     }
 
-    fn disk(&self, rate: Option<Rate>) -> f64 {
-        rate.map_or(f64::INFINITY, |rate| self.rate(rate))
+    fn units_per_second(&self, port: Port) -> f64 {
+        self.ports.rate(port) / self.unit_bytes
+    }
+
+    fn supply(&self, ports: [Port; 2]) -> Supply {
+        Supply {
+            rates: ports.map(|port| self.units_per_second(port)),
+            bases: ports.map(|port| self.ports.running_bytes(port) / self.unit_bytes),
+        }
     }
 
     /// The uplink and what the disk reads, with what already runs.
     pub fn sending(&self, node: NodeId) -> Supply {
-        let (at, load) = (self.view.cluster.node(node), self.view.load.node(node));
-        Supply {
-            rates: [self.rate(at.uplink_free()), self.disk(at.disk_read)],
-            bases: [load.up_bytes, load.disk_read_bytes].map(|b| b as f64 / self.unit_bytes),
-        }
+        self.supply([self.ports.up(node.0), self.ports.read(node.0)])
     }
 
     /// The downlink, and what the disk writes, with what already runs.
     pub fn receiving(&self, node: NodeId) -> Supply {
-        let (at, load) = (self.view.cluster.node(node), self.view.load.node(node));
-        Supply {
-            rates: [self.rate(at.downlink_free()), self.disk(at.disk_write)],
-            bases: [load.down_bytes, load.disk_write_bytes].map(|b| b as f64 / self.unit_bytes),
-        }
+        self.supply([self.ports.down(node.0), self.ports.write(node.0)])
     }
+
     /// The downlink alone, with what already runs.
     pub fn link_down(&self, node: NodeId) -> Supply {
         let Supply { rates, bases } = self.receiving(node);
         Supply { rates: [rates[0], f64::INFINITY], bases: [bases[0], 0.0] }
     }
+
     /// Units that whole chunks, or what codes ask for of them, bring to links at least.
     pub fn moved_units(&self) -> f64 {
         let of = |order: &Order<'_>| {
@@ -96,27 +98,19 @@ impl<'a> Frame<'a> {
     /// only links of nodes are modelled, edges say it all.
     pub fn peak_seconds(&self, plans: &[Plan]) -> f64 {
         let cluster = self.view.cluster;
-        let has_disk = |node: &Node| node.disk_read.is_some() || node.disk_write.is_some();
-        if cluster.core.is_some() || cluster.nodes.iter().any(has_disk) {
+        if self.ports.have_racks() || self.ports.have_disks() {
             let mut load = self.view.load.clone();
             for (order, plan) in self.intake.orders.iter().zip(plans) {
                 load.add(cluster, plan, &order.job.facts());
             }
             return load.max_seconds(cluster);
         }
-        let running = self.view.load.nodes().iter();
-        let mut bytes: Vec<[u64; 2]> = running.map(|l| [l.up_bytes, l.down_bytes]).collect();
+        let mut bytes = self.ports.running().to_vec();
         for edge in plans.iter().flat_map(|plan| &plan.lanes).flat_map(|lane| &lane.edges) {
-            bytes[edge.child.index()][0] += edge.bytes;
-            bytes[edge.parent.index()][1] += edge.bytes;
+            bytes[self.ports.up(edge.child.0)] += edge.bytes;
+            bytes[self.ports.down(edge.parent.0)] += edge.bytes;
         }
-        let seconds = |bytes: u64, rate: Rate| match bytes {
-            0 => 0.0,
-            bytes => bytes as f64 / rate.0.max(0.0),
-        };
-        let nodes = cluster.nodes.iter().zip(&bytes).map(|(node, [up, down])| {
-            seconds(*up, node.uplink_free()).max(seconds(*down, node.downlink_free()))
-        });
-        nodes.fold(0.0, f64::max)
+        let seconds = |(port, bytes): (Port, &u64)| *bytes as f64 / self.ports.rate(port);
+        bytes.iter().enumerate().map(seconds).fold(0.0, f64::max)
     }
 }

@@ -21,7 +21,7 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Rounding, Supply, Transport};
 use crate::need::Part;
-use crate::plan::{Lane, Mode, Range};
+use crate::plan::{Lane, Mode, Plan, Range};
 use crate::planner::exact::frame::Frame;
 use crate::planner::exact::intake::Order;
 use crate::planner::exact::join::{tree, wrap_around};
@@ -39,23 +39,36 @@ const TREE_GAP_MAX: f64 = 0.002;
 /// of all numbers in fewer.
 const TRIALS_MAX: usize = 1100;
 
-/// The lanes of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
-/// of any k others.
-pub(in crate::planner) fn lanes(
+/// The plan of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
+/// of any k others. Its destination is `kept`, or one of the `others` that is faster.
+pub(in crate::planner) fn plan(
     frame: &Frame<'_>,
     order: &Order<'_>,
     kept: &[NodeId],
-) -> Option<Vec<Lane>> {
-    let ([part], [root]) = (frame.parts(order), kept) else { return None };
+    others: &[NodeId],
+) -> Option<Plan> {
+    let ([part], [first]) = (frame.parts(order), kept) else { return None };
     if !part.is_sum || !part.any {
         return None;
     }
-    let star = Star::new(frame, order, part, *root);
-    let (one, many) = (star.least_seconds(Star::tree_fits), star.least_seconds(Star::split_fits));
-    Some(match one <= many * (1.0 + TREE_GAP_MAX) {
+    let mut star = Star::new(frame, order, part, *first);
+    let mut many = star.least_seconds(Star::split_fits);
+    let roots: Vec<Root> = others.iter().map(|node| star.root(frame, *node)).collect();
+    loop {
+        let seconds = many / (1.0 + TREE_GAP_MAX);
+        let offer = star.offer(seconds);
+        let Some(faster) = roots.iter().find(|root| star.root_fits(root, offer, seconds)) else {
+            break;
+        };
+        star.root = *faster;
+        many = star.least_seconds(Star::split_fits);
+    }
+    let one = star.least_seconds(Star::tree_fits);
+    let lanes = match one <= many * (1.0 + TREE_GAP_MAX) {
         true => star.tree_lane(one),
         false => star.split_lanes(many),
-    })
+    };
+    Some(order.plan(&[star.root.node], lanes))
 }
 
 /// The stripe and its ports.
@@ -64,10 +77,18 @@ struct Star<'a> {
     helpers: Vec<Helper>,
     /// How many of the helpers send each byte.
     wanted: u32,
-    root: NodeId,
-    /// The destination's downlink and disk, in grains.
-    receives: Supply,
+    root: Root,
     grains: u32,
+    /// Grains of a unit.
+    scale: f64,
+}
+
+/// A destination: its downlink, and its downlink and disk together, in grains.
+#[derive(Clone, Copy)]
+struct Root {
+    node: NodeId,
+    receives: Supply,
+    keeps: Supply,
 }
 
 struct Helper {
@@ -78,6 +99,9 @@ struct Helper {
     receives: Supply,
 }
 
+/// What helpers do within some time, in grains; `None` where a forced one cannot send its chunk.
+type Offer = Option<(u32, u32)>;
+
 /// What a helper does within some time, in grains.
 #[derive(Clone, Copy)]
 struct Share {
@@ -87,14 +111,23 @@ struct Share {
     relayed_max: u32,
 }
 
+impl Root {
+    fn new(frame: &Frame<'_>, node: NodeId, scale: f64) -> Root {
+        let receives = scaled(frame.link_down(node), scale);
+        Root { node, receives, keeps: scaled(frame.receiving(node), scale) }
+    }
+}
+
+fn scaled(supply: Supply, scale: f64) -> Supply {
+    let Supply { rates, bases } = supply;
+    Supply { rates: rates.map(|rate| rate * scale), bases: bases.map(|base| base * scale) }
+}
+
 impl<'a> Star<'a> {
     fn new(frame: &Frame<'_>, order: &'a Order<'a>, part: &Part, root: NodeId) -> Star<'a> {
         let grains = (order.job.chunk_bytes / GRAIN_BYTES_MIN).clamp(1, GRAINS_MAX.into()) as u32;
         let scale = f64::from(grains) / f64::from(frame.units(order));
-        let scaled = |supply: Supply| Supply {
-            rates: supply.rates.map(|rate| rate * scale),
-            bases: supply.bases.map(|base| base * scale),
-        };
+        let scaled = |supply: Supply| scaled(supply, scale);
         let helper = |chunk: ChunkIndex, is_forced: bool| {
             let node = order.holder(chunk);
             let (sends, receives) = (scaled(frame.sending(node)), scaled(frame.link_down(node)));
@@ -106,10 +139,14 @@ impl<'a> Star<'a> {
             order,
             helpers: forced.chain(free).collect(),
             wanted: (part.forced.len() + part.count) as u32,
-            root,
-            receives: scaled(frame.receiving(root)),
+            root: Root::new(frame, root, scale),
             grains,
+            scale,
         }
+    }
+
+    fn root(&self, frame: &Frame<'_>, node: NodeId) -> Root {
+        Root::new(frame, node, self.scale)
     }
 
     /// The least time that fits, to a billionth.
@@ -145,24 +182,37 @@ impl<'a> Star<'a> {
     }
 
     /// How much of the chunk can come together at the destination itself.
-    fn direct_max(&self, seconds: f64) -> u32 {
-        let besides = self.received(&self.receives, seconds).saturating_sub(self.grains);
+    fn direct_max(&self, root: &Root, seconds: f64) -> u32 {
+        let besides = self.received(&root.receives, seconds).saturating_sub(self.grains);
         besides.checked_div(self.wanted - 1).unwrap_or(self.grains).min(self.grains)
     }
 
     /// Whether many trees do it in that time: the conditions of the file head.
     fn split_fits(&self, seconds: f64) -> bool {
-        let (mut sent, mut joined) = (0, self.direct_max(seconds));
+        self.root_fits(&self.root, self.offer(seconds), seconds)
+    }
+
+    /// What all helpers can send, and what can come together at them, in that time.
+    fn offer(&self, seconds: f64) -> Offer {
+        let (mut sent, mut joined) = (0, 0);
         for helper in &self.helpers {
             let share = self.share(helper, seconds);
             if helper.is_forced && share.sent_max < self.grains {
-                return false;
+                return None;
             }
             sent += share.sent_max;
             joined += share.relayed_max;
         }
-        let received = self.received(&self.receives, seconds);
-        sent >= self.wanted * self.grains && received >= self.grains && joined >= self.grains
+        Some((sent, joined))
+    }
+
+    /// Whether that is enough for this destination.
+    fn root_fits(&self, root: &Root, offer: Offer, seconds: f64) -> bool {
+        offer.is_some_and(|(sent, joined)| {
+            sent >= self.wanted * self.grains
+                && self.received(&root.keeps, seconds) >= self.grains
+                && joined + self.direct_max(root, seconds) >= self.grains
+        })
     }
 
     /// How many whole chunks a node can receive in that time.
@@ -184,19 +234,19 @@ impl<'a> Star<'a> {
     /// Whether one tree does it in that time.
     fn tree_fits(&self, seconds: f64) -> bool {
         let helpers = self.tree_helpers(seconds);
-        let at_root = self.children_max(&self.receives, seconds);
+        let at_root = self.children_max(&self.root.receives, seconds);
         let joined = at_root + helpers.iter().map(|(sums, _)| sums).sum::<u32>();
         let forced = self.helpers.iter().filter(|helper| helper.is_forced).count();
         helpers.len() == self.wanted as usize
             && helpers.iter().filter(|(_, helper)| helper.is_forced).count() == forced
-            && at_root >= 1
+            && self.received(&self.root.keeps, seconds) >= self.grains
             && joined >= self.wanted
     }
 
     fn tree_lane(&self, seconds: f64) -> Vec<Lane> {
         let helpers = self.tree_helpers(seconds);
         // The destination takes what it can: the flatter the tree, the sooner the first slice.
-        let mut left = self.wanted.saturating_sub(self.children_max(&self.receives, seconds));
+        let mut left = self.wanted.saturating_sub(self.children_max(&self.root.receives, seconds));
         let sums = helpers.iter().map(|(most, _)| {
             let sums = left.min(*most);
             left -= sums;
@@ -209,7 +259,7 @@ impl<'a> Star<'a> {
 
     fn split_lanes(&self, seconds: f64) -> Vec<Lane> {
         let shares: Vec<Share> = self.helpers.iter().map(|h| self.share(h, seconds)).collect();
-        let (direct, relayed) = self.ranges(&shares, self.direct_max(seconds));
+        let (direct, relayed) = self.ranges(&shares, self.direct_max(&self.root, seconds));
         let sent = self.amounts(&shares, &relayed);
         let mut lanes = Vec::new();
         let mut from = 0;
@@ -300,7 +350,7 @@ impl<'a> Star<'a> {
             mode: Mode::Streamed,
             decoder: None,
             scheme: None,
-            edges: tree(helpers, sums, self.root, range.bytes()),
+            edges: tree(helpers, sums, self.root.node, range.bytes()),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Who keeps each rebuilt chunk.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the
-//! first step of the flow planner. A destination receives at least its chunk, and may receive all
-//! of a star; so nodes get chunks in proportion to their downlinks, as if each brought its share
-//! of everything that is received, and no faster than their disks write. Greedily, least loaded
-//! first; on clusters so small that some stripes have few nodes to choose from, then exactly.
+//! first step of the flow planner. A destination must receive and write its chunk, and may receive
+//! all of a star. So nodes get chunks in proportion to their downlinks, as if each brought its share
+//! of everything that is received. Where disks are modelled, none gets more than it can receive and
+//! write within the least time that the batch takes in any case: by what all links move together,
+//! and by what the destinations must receive and write, whoever may keep which chunk. Greedily,
+//! least loaded first; on clusters so small that some stripes have few nodes to choose from, then
+//! exactly.
 //!
 //! Who may keep a chunk at all, racks included, is said by `keep.rs`.
 
@@ -25,6 +28,10 @@ const PAIRS_MAX: usize = 1 << 17;
 pub(super) struct Chosen {
     first: Vec<u32>,
     nodes: Vec<NodeId>,
+    /// No destinations have received and written all chunks earlier, in seconds; 0 if not known.
+    pub least_seconds: f64,
+    /// When the last of these has, if it does nothing else, in seconds.
+    pub seconds: f64,
 }
 
 impl Chosen {
@@ -40,10 +47,11 @@ pub(super) fn choose(frame: &Frame<'_>, random: &mut Random) -> Chosen {
     let orders = &frame.intake.orders;
     let mut sequence: Vec<usize> = (0..orders.len()).collect();
     random.shuffle(&mut sequence);
-    let mut chosen = match orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX {
-        true => exactly(frame, &keeping, &sequence),
-        false => Greedy::new(frame, keeping).choose(&sequence),
-    };
+    let (mut chosen, least_seconds) =
+        match orders.len() * frame.view.cluster.nodes.len() <= PAIRS_MAX {
+            true => exactly(frame, &keeping, &sequence),
+            false => (Greedy::new(frame, &keeping).choose(&sequence), 0.0),
+        };
     for (order, nodes) in orders.iter().zip(&mut chosen) {
         // The first destination decodes several losses: let it be the one that sends best.
         let sending =
@@ -54,15 +62,18 @@ pub(super) fn choose(frame: &Frame<'_>, random: &mut Random) -> Chosen {
     for nodes in &chosen {
         first.push(first[first.len() - 1] + nodes.len() as u32);
     }
-    Chosen { first, nodes: chosen.concat() }
+    let seconds = keeping.seconds(frame, &chosen);
+    Chosen { first, nodes: chosen.concat(), least_seconds, seconds }
 }
 
 /// What nodes can keep.
 struct Keeping {
-    /// When each chunk brings its share of all that is received.
+    /// What each can receive when a chunk brings its share of all that is received.
     fair: Vec<Supply>,
-    /// The same, but no more than disks write while everything is sent and received.
-    capped: Vec<Supply>,
+    /// What each can receive and write of chunks alone. Empty where no disks are modelled.
+    alone: Vec<Supply>,
+    /// No plans are done earlier, as far as the sums over all nodes say, in seconds.
+    least_seconds: f64,
 }
 
 impl Keeping {
@@ -72,82 +83,114 @@ impl Keeping {
         let kept: f64 = frame.intake.orders.iter().map(chunks).sum();
         let share = if kept > 0.0 { sent / kept } else { 1.0 };
         let nodes = || frame.view.cluster.ids();
-        let port = |at: usize, supply: Supply, scale: f64| Supply {
-            rates: [supply.rates[at] / scale, f64::INFINITY],
-            bases: [supply.bases[at] / scale, 0.0],
+        let fair = |node: NodeId| {
+            let Supply { rates, bases } = frame.link_down(node);
+            let (rate, base) = (rates[0] / share, bases[0] / share);
+            Supply { rates: [rate, f64::INFINITY], bases: [base, 0.0] }
         };
-        let fair: Vec<Supply> = nodes().map(|node| port(0, frame.receiving(node), share)).collect();
-        let disks: Vec<Supply> = nodes().map(|node| port(1, frame.receiving(node), 1.0)).collect();
+        let fair: Vec<Supply> = nodes().map(fair).collect();
+        let alone: Vec<Supply> = nodes().map(|node| frame.receiving(node)).collect();
+        if alone.iter().all(|supply| supply.rates[1].is_infinite()) {
+            return Keeping { fair, alone: Vec::new(), least_seconds: 0.0 };
+        }
         let accepting = |supplies: &[Supply]| -> Vec<Supply> {
             let accepting = nodes().filter(|node| frame.view.accepts(*node));
             accepting.map(|node| supplies[node.index()]).collect()
         };
         let links: Vec<Supply> = nodes().map(|node| frame.sending(node)).collect();
-        let written = seconds_in_grains(&accepting(&disks), kept as u64, CHUNK_UNITS);
-        let seconds = written
+        let least_seconds = seconds_in_grains(&accepting(&alone), kept as u64, CHUNK_UNITS)
             .max(seconds_to_ship(&accepting(&fair), kept))
             .max(seconds_to_ship(&links, sent));
-        let chunk = f64::from(CHUNK_UNITS);
-        let cap = |(fair, disk): (&Supply, &Supply)| match disk.rates[0].is_finite() {
-            true => {
-                // A port that never ships more than that.
-                let chunks = (disk.units_in(seconds) / chunk + 1e-9).floor();
-                let (rates, bases) = ([fair.rates[0], 0.0], [fair.bases[0], -chunks * chunk]);
-                Supply { rates, bases }
-            }
-            false => *fair,
+        Keeping { fair, alone, least_seconds }
+    }
+
+    /// What each may keep, so that it has received and written all of it within that time.
+    fn capped(&self, seconds: f64) -> Vec<Supply> {
+        let cap = |(fair, alone): (&Supply, &Supply)| {
+            let chunk = f64::from(CHUNK_UNITS);
+            let chunks = (alone.units_in(seconds) / chunk + 1e-9).floor();
+            // A port that never ships more than that.
+            Supply { rates: [fair.rates[0], 0.0], bases: [fair.bases[0], -chunks * chunk] }
         };
-        let capped = fair.iter().zip(&disks).map(cap).collect();
-        Keeping { fair, capped }
+        self.fair.iter().zip(&self.alone).map(cap).collect()
+    }
+
+    /// When the last destination has received and written its chunks.
+    fn seconds(&self, frame: &Frame<'_>, chosen: &[Vec<NodeId>]) -> f64 {
+        let mut units = vec![0.0; self.alone.len()];
+        if units.is_empty() {
+            return 0.0;
+        }
+        for (order, nodes) in frame.intake.orders.iter().zip(chosen) {
+            nodes.iter().for_each(|node| units[node.index()] += f64::from(frame.units(order)));
+        }
+        let nodes = self.alone.iter().zip(&units).filter(|(_, units)| **units > 0.0);
+        nodes.map(|(supply, units)| supply.seconds_for(*units)).fold(0.0, f64::max)
     }
 }
 
 /// The nodes that should keep a chunk of the order.
-fn candidates(frame: &Frame<'_>, order: &Order<'_>) -> Vec<NodeId> {
+pub(super) fn candidates(frame: &Frame<'_>, order: &Order<'_>) -> Vec<NodeId> {
     let rule = Rule::new(order.job, order.lost.len(), frame.view);
     let nodes = frame.view.cluster.ids();
     nodes.filter(|node| rule.allows(*node, order.job, frame.view)).collect()
 }
 
-fn exactly(frame: &Frame<'_>, keeping: &Keeping, sequence: &[usize]) -> Vec<Vec<NodeId>> {
+/// The best destinations of all orders, and the least time that any need.
+fn exactly(frame: &Frame<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<Vec<NodeId>>, f64) {
     let orders = &frame.intake.orders;
     let are_equal = orders.iter().all(|order| frame.units(order) == CHUNK_UNITS);
-    let balanced = |supplies: &[Supply]| {
-        let mut transport = Transport::new(supplies.to_vec());
-        for order in orders {
-            transport.add(frame.units(order), candidates(frame, order).iter().map(|node| node.0));
+    let open: Vec<Vec<NodeId>> = orders.iter().map(|order| candidates(frame, order)).collect();
+    let balanced = |supplies: Vec<Supply>, levels: usize| {
+        let mut transport = Transport::new(supplies);
+        for (order, open) in orders.iter().zip(&open) {
+            transport.add(frame.units(order), open.iter().map(|node| node.0));
         }
         for &index in sequence {
             transport.ship_greedily(index, orders[index].lost.len(), frame.units(&orders[index]));
         }
-        let worst = are_equal.then(|| transport.balance(Rounding::Down(CHUNK_UNITS), LEVELS_MAX));
-        (worst.is_none_or(|worst| worst.seconds.is_finite()), transport)
+        let seconds = match are_equal {
+            true => transport.balance(Rounding::Down(CHUNK_UNITS), levels).seconds,
+            false => transport.peak_seconds(),
+        };
+        (transport, seconds)
     };
-    // Disks may be too slow where only few nodes may keep a chunk.
-    let (fits, mut transport) = balanced(&keeping.capped);
-    if !fits {
-        (_, transport) = balanced(&keeping.fair);
-    }
-    let keepers = |demand: usize| {
+    let keepers = |transport: &Transport, demand: usize| {
         let links = transport.shipped(demand).iter().filter(|link| link.units > 0);
         links.map(|link| NodeId(link.node)).collect()
     };
-    (0..orders.len()).map(keepers).collect()
+    let chosen =
+        |transport: Transport| (0..orders.len()).map(|at| keepers(&transport, at)).collect();
+    if keeping.alone.is_empty() {
+        return (chosen(balanced(keeping.fair.clone(), LEVELS_MAX).0), 0.0);
+    }
+    let (alone, needed) = balanced(keeping.alone.clone(), 1);
+    let capped = keeping.capped(keeping.least_seconds.max(needed));
+    let (fair, seconds) = balanced(capped, LEVELS_MAX);
+    // Chunks of many lengths are chosen greedily, and may fit no more.
+    let best = if seconds.is_finite() { fair } else { alone };
+    (chosen(best), if are_equal { needed } else { 0.0 })
 }
 
 /// Least loaded first.
 struct Greedy<'a, 'b> {
     frame: &'b Frame<'a>,
-    keeping: Keeping,
+    /// What nodes should keep, and what they do where that is not enough.
+    wanted: Vec<Supply>,
+    most: &'b [Supply],
     loads: Vec<f64>,
     ranking: Least,
 }
 
 impl<'a, 'b> Greedy<'a, 'b> {
-    fn new(frame: &'b Frame<'a>, keeping: Keeping) -> Greedy<'a, 'b> {
+    fn new(frame: &'b Frame<'a>, keeping: &'b Keeping) -> Greedy<'a, 'b> {
         let node_count = keeping.fair.len();
+        let (wanted, most) = match keeping.alone.is_empty() {
+            true => (keeping.fair.clone(), &keeping.fair),
+            false => (keeping.capped(keeping.least_seconds), &keeping.alone),
+        };
         let ranking = Least::new(Vec::new());
-        let mut greedy = Greedy { frame, keeping, loads: vec![0.0; node_count], ranking };
+        let mut greedy = Greedy { frame, wanted, most, loads: vec![0.0; node_count], ranking };
         let keys = (0..node_count as u32).map(|node| greedy.key(NodeId(node)));
         greedy.ranking = Least::new(keys.collect());
         greedy
@@ -155,7 +198,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
 
     fn key(&self, node: NodeId) -> f64 {
         match self.frame.view.accepts(node) {
-            true => self.seconds(&self.keeping.capped, node),
+            true => self.seconds(&self.wanted, node),
             false => f64::INFINITY,
         }
     }
@@ -184,12 +227,10 @@ impl<'a, 'b> Greedy<'a, 'b> {
             if is_good(node) { chosen.push(node) } else { passed_over.push(node) }
         }
         if chosen.len() < order.lost.len() {
-            // Disks are too slow, or only few nodes may keep it.
+            // Nobody is left who could keep it in time.
             let nodes = candidates(self.frame, order);
-            let mut ranked: Vec<(f64, NodeId)> = nodes
-                .into_iter()
-                .map(|node| (self.seconds(&self.keeping.fair, node), node))
-                .collect();
+            let mut ranked: Vec<(f64, NodeId)> =
+                nodes.into_iter().map(|node| (self.seconds(self.most, node), node)).collect();
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
             chosen = ranked.iter().take(order.lost.len()).map(|(_, node)| *node).collect();
         }

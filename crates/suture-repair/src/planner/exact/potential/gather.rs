@@ -5,7 +5,7 @@
 //! decode, and any helper, which then sends finished chunks in place of its own.
 
 use crate::planner::exact::potential::option::{Decoder, Item, Way, free_helpers};
-use crate::planner::exact::potential::ports::{Port, Ports};
+use crate::planner::exact::potential::ports::{Port, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
 pub(super) fn each_charge(
@@ -13,7 +13,7 @@ pub(super) fn each_charge(
     helpers: &[u8],
     decoder: Decoder,
     kept: &[u32],
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     mut charge: impl FnMut(Port, f64),
 ) {
     let at = match decoder {
@@ -50,59 +50,111 @@ pub(super) fn cheapest(
     item: &Item<'_>,
     kept: &[u32],
     may_forward: bool,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
 ) -> (f64, Way) {
-    let share_cost = |place: usize| {
-        let (node, (sent, read)) = (item.holders[place], item.share(place));
-        ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
-    };
-    let mut free: Vec<(f64, usize)> =
-        (item.forced()..item.holders.len()).map(|place| (share_cost(place), place)).collect();
-    free.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut helpers: Vec<usize> = (0..item.forced()).collect();
-    helpers.extend(free_helpers(item, free.into_iter().map(|(_, place)| place).collect()));
-    let sent: f64 = helpers.iter().map(|place| item.share(*place).0).sum();
-    let helping: f64 = helpers.iter().map(|place| share_cost(*place)).sum();
-    let length = item.length;
-    let receiving = |node: u32| ports.cost(ports.down(node), length);
-    let writing: f64 = kept.iter().map(|node| ports.cost(ports.write(*node), length)).sum();
-    let all_receiving: f64 = kept.iter().map(|node| receiving(*node)).sum();
-    let crossing = |from: u32, to: u32, amount: f64| -> f64 {
-        let links = ports.crossing(from, to).into_iter().flatten();
-        links.map(|link| ports.cost(link, amount)).sum()
-    };
-    let crossing_in = |at: u32| -> f64 {
-        let from = helpers.iter().map(|place| (item.holders[*place], item.share(*place).0));
-        from.map(|(node, sent)| crossing(node, at, sent)).sum()
-    };
-    let crossing_out =
-        |at: u32| -> f64 { kept.iter().map(|node| crossing(at, *node, length)).sum() };
-
+    let helpers = cheapest_helpers(item, ports);
+    let gather = Gather::new(item, kept, &helpers, ports);
+    let decoders = (0..kept.len()).map(|place| Decoder::Destination(place as u8));
+    let able = helpers.iter().filter(|_| may_forward);
+    let decoders = decoders.chain(able.map(|place| Decoder::Helper(*place as u8)));
     let mut best = (f64::INFINITY, Decoder::Destination(0));
-    let others = kept.len() as f64 - 1.0;
-    for (place, &node) in kept.iter().enumerate() {
-        let cost = all_receiving - receiving(node)
-            + ports.cost(ports.down(node), sent)
-            + ports.cost(ports.up(node), others * length)
-            + crossing_in(node)
-            + crossing_out(node);
+    for decoder in decoders {
+        let cost = gather.decoding(decoder);
         if cost < best.0 {
-            best = (cost, Decoder::Destination(place as u8));
+            best = (cost, decoder);
         }
     }
-    for &place in helpers.iter().filter(|_| may_forward) {
-        let (node, (own, _)) = (item.holders[place], item.share(place));
-        let finished = kept.len() as f64 * length;
-        let cost = all_receiving
-            + ports.cost(ports.down(node), sent - own)
-            + ports.cost(ports.up(node), finished)
-            - ports.cost(ports.up(node), own)
-            + crossing_in(node)
-            + crossing_out(node);
-        if cost < best.0 {
-            best = (cost, Decoder::Helper(place as u8));
-        }
-    }
+    let cost = best.0 + gather.helping_and_writing();
     let helpers = helpers.into_iter().map(|place| place as u8).collect();
-    (best.0 + helping + writing, Way::Gather { helpers, decoder: best.1 })
+    (cost, Way::Gather { helpers, decoder: best.1 })
+}
+
+/// All forced helpers, and the cheapest others that the code takes.
+fn cheapest_helpers(item: &Item<'_>, ports: &PricedPorts<'_>) -> Vec<usize> {
+    let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
+        .map(|place| (share_cost(item, place, ports), place))
+        .collect();
+    free.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let free = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
+    (0..item.forced()).chain(free).collect()
+}
+
+/// What it costs a helper to read and send its share.
+fn share_cost(item: &Item<'_>, place: usize, ports: &PricedPorts<'_>) -> f64 {
+    let (node, (sent, read)) = (item.holders[place], item.share(place));
+    ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
+}
+
+/// Helpers and destinations that want a decoder.
+struct Gather<'a> {
+    item: &'a Item<'a>,
+    kept: &'a [u32],
+    helpers: &'a [usize],
+    ports: &'a PricedPorts<'a>,
+    /// What all helpers send, in lengths of the longest chunk.
+    sent: f64,
+    /// What it costs all destinations to receive their chunks.
+    receiving: f64,
+}
+
+impl<'a> Gather<'a> {
+    fn new(
+        item: &'a Item<'a>,
+        kept: &'a [u32],
+        helpers: &'a [usize],
+        ports: &'a PricedPorts<'a>,
+    ) -> Gather<'a> {
+        let sent = helpers.iter().map(|place| item.share(*place).0).sum();
+        let receiving = kept.iter().map(|node| ports.cost(ports.down(*node), item.length)).sum();
+        Gather { item, kept, helpers, ports, sent, receiving }
+    }
+
+    /// What is the same for all decoders.
+    fn helping_and_writing(&self) -> f64 {
+        let helping = self.helpers.iter().map(|place| share_cost(self.item, *place, self.ports));
+        let writing = self.kept.iter().map(|node| self.cost(self.ports.write(*node), 1.0));
+        helping.sum::<f64>() + writing.sum::<f64>()
+    }
+
+    /// What it costs to receive everything at a decoder and to send finished chunks from there.
+    fn decoding(&self, decoder: Decoder) -> f64 {
+        let (item, ports) = (self.item, self.ports);
+        let (sent, receiving) = (self.sent, self.receiving);
+        let chunks = self.kept.len() as f64;
+        let (node, cost) = match decoder {
+            Decoder::Destination(place) => {
+                let node = self.kept[usize::from(place)];
+                let others = receiving - self.cost(ports.down(node), 1.0);
+                let decoding = ports.cost(ports.down(node), sent);
+                (node, others + decoding + self.cost(ports.up(node), chunks - 1.0))
+            }
+            Decoder::Helper(place) => {
+                let node = item.holders[usize::from(place)];
+                let own = item.share(usize::from(place)).0;
+                // Finished chunks are sent in place of its own.
+                let sending = self.cost(ports.up(node), chunks) - ports.cost(ports.up(node), own);
+                (node, receiving + ports.cost(ports.down(node), sent - own) + sending)
+            }
+        };
+        cost + self.crossing(node)
+    }
+
+    /// What it costs to cross between racks, into a decoder and from there.
+    fn crossing(&self, decoder: u32) -> f64 {
+        let link = |from: u32, to: u32, amount: f64| -> f64 {
+            let links = self.ports.crossing(from, to).into_iter().flatten();
+            links.map(|link| self.ports.cost(link, amount)).sum()
+        };
+        let shares = self
+            .helpers
+            .iter()
+            .map(|place| link(self.item.holders[*place], decoder, self.item.share(*place).0));
+        let finished = self.kept.iter().map(|node| link(decoder, *node, self.item.length));
+        shares.sum::<f64>() + finished.sum::<f64>()
+    }
+
+    /// What so many chunks cost at a port.
+    fn cost(&self, port: Port, chunks: f64) -> f64 {
+        self.ports.cost(port, chunks * self.item.length)
+    }
 }

@@ -6,7 +6,7 @@
 use crate::id::NodeId;
 use crate::planner::exact::frame::Frame;
 use crate::planner::exact::potential::option::Item;
-use crate::planner::exact::potential::ports::Ports;
+use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::least::Least;
 
 /// On clusters up to this size all nodes are looked at; a ranking would not be faster.
@@ -25,7 +25,7 @@ pub(super) struct Keepers {
 }
 
 impl Keepers {
-    pub fn new(frame: &Frame<'_>, ports: &Ports) -> Keepers {
+    pub fn new(frame: &Frame<'_>, ports: &PricedPorts<'_>) -> Keepers {
         let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts(*node));
         let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
         let mut by_rack: Vec<Vec<u32>> = Vec::new();
@@ -40,7 +40,7 @@ impl Keepers {
     }
 
     /// Ranks all nodes by the prices of now.
-    pub fn rank(&mut self, ports: &Ports, node_count: usize) {
+    pub fn rank(&mut self, ports: &PricedPorts<'_>, node_count: usize) {
         if self.accepting.len() > SCAN_MAX {
             let mut keys = vec![f64::INFINITY; node_count];
             self.accepting.iter().for_each(|node| keys[*node as usize] = price(ports, *node));
@@ -49,7 +49,7 @@ impl Keepers {
     }
 
     /// Says that a node's price may have fallen.
-    pub fn refresh(&mut self, ports: &Ports, node: u32) {
+    pub fn refresh(&mut self, ports: &PricedPorts<'_>, node: u32) {
         if let Some(ranking) = &mut self.ranking {
             ranking.set(node as usize, price(ports, node));
         }
@@ -61,7 +61,7 @@ impl Keepers {
         frame: &Frame<'_>,
         item: &Item<'_>,
         taken: &[u32],
-        ports: &Ports,
+        ports: &PricedPorts<'_>,
     ) -> Vec<u32> {
         let wanted = item.part.lost.len();
         let allows = |node: u32| {
@@ -94,6 +94,33 @@ impl Keepers {
         chosen
     }
 
+    /// The cheapest nodes that may keep the item's chunk and are not taken: so many of all, and of
+    /// each rack, where racks have links.
+    pub fn cheapest_few(
+        &self,
+        frame: &Frame<'_>,
+        item: &Item<'_>,
+        taken: &[u32],
+        ports: &PricedPorts<'_>,
+        (of_all, of_rack): (usize, usize),
+    ) -> Vec<u32> {
+        let allows = |node: &u32| {
+            !taken.contains(node) && item.rule.allows(NodeId(*node), item.order.job, frame.view)
+        };
+        let few = |nodes: &[u32], count: usize| {
+            let allowed = nodes.iter().copied().filter(allows);
+            let mut ranked: Vec<(f64, u32)> =
+                allowed.map(|node| (price(ports, node), node)).collect();
+            ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+            ranked.into_iter().take(count).map(|(_, node)| node).collect::<Vec<u32>>()
+        };
+        let mut nodes = few(&self.accepting, of_all);
+        nodes.extend(self.by_rack.iter().flat_map(|rack| few(rack, of_rack)));
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
     /// A cheap node in each of these racks that may keep the item's chunk and is not taken: the
     /// cheapest of the first so many that are looked at, beginning somewhere.
     pub fn cheapest_in_racks(
@@ -101,7 +128,7 @@ impl Keepers {
         frame: &Frame<'_>,
         item: &Item<'_>,
         (taken, racks): (&[u32], &[u32]),
-        ports: &Ports,
+        ports: &PricedPorts<'_>,
         begin: usize,
     ) -> Vec<u32> {
         let allows = |node: &u32| {
@@ -119,7 +146,7 @@ impl Keepers {
 }
 
 /// What receiving and writing a chunk would cost. Never infinite: that would be no node at all.
-fn price(ports: &Ports, node: u32) -> f64 {
+fn price(ports: &PricedPorts<'_>, node: u32) -> f64 {
     let written = if ports.have_disks() { ports.cost(ports.write(node), 1.0) } else { 0.0 };
     (ports.cost(ports.down(node), 1.0) + written).min(f64::MAX)
 }

@@ -7,7 +7,7 @@ use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge, Lane, Mode, Range};
 use crate::planner::exact::join::tree;
 use crate::planner::exact::potential::option::{Decoder, Item, Menu, SHARES, Way};
-use crate::planner::exact::potential::ports::Ports;
+use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::rack;
 
 /// The lanes of an item whose equal ranges are rebuilt by `ways`.
@@ -16,7 +16,7 @@ pub(super) fn lanes(
     ways: &[&Way],
     kept: &[u32],
     menus: &[Menu],
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
 ) -> Vec<Lane> {
     // Alike means next to each other: the order of ranges does not matter.
     let mut groups: Vec<(Joined<'_>, u32)> = Vec::new();
@@ -62,7 +62,7 @@ struct Build<'a> {
     item: &'a Item<'a>,
     kept: &'a [u32],
     menus: &'a [Menu],
-    ports: &'a Ports,
+    ports: &'a PricedPorts<'a>,
     range: Range,
 }
 

@@ -11,7 +11,7 @@ use suture_code::{ChunkIndex, Code, Scheme};
 use crate::need::Part;
 use crate::plan::SchemeId;
 use crate::planner::exact::intake::{self, Order};
-use crate::planner::exact::potential::ports::{PRICE_MAX, Port, Ports};
+use crate::planner::exact::potential::ports::{PRICE_MAX, Port, PricedPorts};
 use crate::planner::keep::Rule;
 
 /// Something to be rebuilt: a part of an order, or a range of it.
@@ -132,7 +132,7 @@ pub(super) fn each_charge(
     way: &Way,
     kept: &[u32],
     menus: &[Menu],
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     mut charge: impl FnMut(Port, f64),
 ) {
     let length = item.length;
@@ -187,7 +187,7 @@ pub(super) struct Prices {
 
 impl Prices {
     /// Looks up the prices of an item's helpers.
-    pub fn look_up(&mut self, item: &Item<'_>, ports: &Ports) {
+    pub fn look_up(&mut self, item: &Item<'_>, ports: &PricedPorts<'_>) {
         self.eighths.clear();
         self.reads.clear();
         for &node in &item.holders {
@@ -253,7 +253,7 @@ impl Prices {
         &mut self,
         item: &Item<'_>,
         root: u32,
-        ports: &Ports,
+        ports: &PricedPorts<'_>,
         limit: f64,
     ) -> Option<(f64, Way)> {
         self.cheapest_helpers(item);

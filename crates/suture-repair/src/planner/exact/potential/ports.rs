@@ -5,10 +5,11 @@
 //! the cheapest way around the sum of all ports is nearly the way around the busiest; the sharper
 //! the exponent, the nearer.
 
-use crate::cluster::Rate;
-use crate::id::NodeId;
-use crate::max_flow::Supply;
+use std::ops::Deref;
+
 use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
+pub(super) use crate::ports::Port;
+use crate::ports::Ports;
 
 /// Exponents are cut off here: ports this far behind are all equally bad, those this far ahead all
 /// equally good, and no product of two prices overflows.
@@ -22,15 +23,9 @@ pub(super) const PRICE_MAX: f64 = 1e300;
 /// that something needs, and all others are balanced without it.
 const SCALE_MAX: f64 = 16.0;
 
-/// A port, as an index.
-pub(super) type Port = usize;
-
-/// All ports: four of each node, two of each rack. Amounts are in lengths of the longest chunk.
-pub(super) struct Ports {
-    node_count: usize,
-    /// The rack of each node; `u32::MAX` for none. Empty where racks have no links.
-    racks: Vec<u32>,
-    rack_count: usize,
+/// All ports with their loads and prices. Amounts are in lengths of the longest chunk.
+pub(super) struct PricedPorts<'a> {
+    ports: &'a Ports,
     states: Vec<State>,
     /// Seconds for what already runs.
     bases: Vec<f64>,
@@ -45,105 +40,38 @@ pub(super) struct Ports {
 /// One port. What is looked up together lies together.
 #[derive(Clone, Copy)]
 struct State {
-    /// Seconds for a chunk; 0 for a port that is not modelled.
-    pace: f64,
+    /// Seconds for the longest chunk; 0 for a port that is not modelled.
+    chunk_seconds: f64,
     /// Seconds for what is there.
     seconds: f64,
     weight: f64,
 }
 
-impl Ports {
-    pub fn new(frame: &Frame<'_>) -> Ports {
-        let (cluster, nodes) = (frame.view.cluster, || frame.view.cluster.ids());
-        let rack_count = if cluster.core.is_some() { cluster.racks.len() } else { 0 };
-        let rack = |node| cluster.node(node).rack.map_or(u32::MAX, |rack| rack.0);
-        let mut ports = Ports {
-            node_count: cluster.nodes.len(),
-            racks: if rack_count > 0 { nodes().map(rack).collect() } else { Vec::new() },
-            rack_count,
-            states: Vec::new(),
-            bases: Vec::new(),
-            have_disks: false,
+/// Ports are numbered as they are without prices.
+impl Deref for PricedPorts<'_> {
+    type Target = Ports;
+
+    fn deref(&self) -> &Ports {
+        self.ports
+    }
+}
+
+impl<'a> PricedPorts<'a> {
+    pub fn new(frame: &'a Frame<'_>) -> PricedPorts<'a> {
+        let ports = &frame.ports;
+        let state = |port: Port| {
+            let second = frame.seconds_per_unit(port);
+            let seconds = ports.running_bytes(port) / frame.unit_bytes * second;
+            State { chunk_seconds: f64::from(CHUNK_UNITS) * second, seconds, weight: 1.0 }
+        };
+        let states: Vec<State> = (0..ports.count()).map(state).collect();
+        PricedPorts {
+            ports,
+            bases: states.iter().map(|state| state.seconds).collect(),
+            states,
+            have_disks: ports.have_disks(),
             sharpness: 0.0,
             shift: 0.0,
-        };
-        let sides: [&dyn Fn(usize) -> (f64, f64); 4] = [
-            &|node| port_of(&frame.sending(NodeId(node as u32)), 0),
-            &|node| port_of(&frame.receiving(NodeId(node as u32)), 0),
-            &|node| port_of(&frame.sending(NodeId(node as u32)), 1),
-            &|node| port_of(&frame.receiving(NodeId(node as u32)), 1),
-        ];
-        for side in sides {
-            (0..ports.node_count).map(side).for_each(|(pace, base)| ports.add(pace, base));
-        }
-        ports.have_disks =
-            ports.states[2 * ports.node_count..].iter().any(|state| state.pace > 0.0);
-        if let Some(core) = cluster.core.filter(|_| rack_count > 0) {
-            let up = frame.view.load.racks().iter().map(|load| (core.rack_uplink, load.up_bytes));
-            let down =
-                frame.view.load.racks().iter().map(|load| (core.rack_downlink, load.down_bytes));
-            for (rate, bytes) in up.chain(down) {
-                let pace = frame.pace(rate);
-                let chunk = frame.unit_bytes * f64::from(CHUNK_UNITS);
-                ports.add(pace, pace * bytes as f64 / chunk);
-            }
-        }
-        ports
-    }
-
-    fn add(&mut self, pace: f64, base: f64) {
-        self.states.push(State { pace, seconds: base, weight: 1.0 });
-        self.bases.push(base);
-    }
-
-    pub fn up(&self, node: u32) -> Port {
-        node as usize
-    }
-
-    pub fn down(&self, node: u32) -> Port {
-        self.node_count + node as usize
-    }
-
-    pub fn read(&self, node: u32) -> Port {
-        2 * self.node_count + node as usize
-    }
-
-    pub fn write(&self, node: u32) -> Port {
-        3 * self.node_count + node as usize
-    }
-
-    /// The two rack links that a transfer crosses, if it does.
-    pub fn crossing(&self, from: u32, to: u32) -> Option<[Port; 2]> {
-        if self.rack_count == 0 {
-            return None;
-        }
-        let (from, to) = (self.rack(from), self.rack(to));
-        if from == to {
-            return None;
-        }
-        Some([self.rack_up(from)?, self.rack_down(to)?])
-    }
-
-    /// The uplink of a rack; none for a node that is a rack of its own.
-    pub fn rack_up(&self, rack: u32) -> Option<Port> {
-        ((rack as usize) < self.rack_count).then_some(4 * self.node_count + rack as usize)
-    }
-
-    /// The downlink of a rack.
-    pub fn rack_down(&self, rack: u32) -> Option<Port> {
-        self.rack_up(rack).map(|up| up + self.rack_count)
-    }
-
-    /// Whether racks have links of their own.
-    pub fn have_racks(&self) -> bool {
-        self.rack_count > 0
-    }
-
-    /// The rack of a node; a rack of its own for a node without one.
-    pub fn rack(&self, node: u32) -> u32 {
-        match self.racks[node as usize] {
-            u32::MAX => self.rack_count as u32 + node,
-            rack => rack,
         }
     }
 
@@ -154,27 +82,33 @@ impl Ports {
 
     /// What `amount` more would cost.
     pub fn cost(&self, port: Port, amount: f64) -> f64 {
-        let State { pace, weight, .. } = self.states[port];
-        weight * (self.power(pace, amount) - 1.0)
+        let State { chunk_seconds, weight, .. } = self.states[port];
+        weight * (self.power(chunk_seconds, amount) - 1.0)
     }
 
     /// The weight of a port now, and by what it grows with `amount` more.
     pub fn growth(&self, port: Port, amount: f64) -> (f64, f64) {
-        let State { pace, weight, .. } = self.states[port];
-        (weight, self.power(pace, amount))
+        let State { chunk_seconds, weight, .. } = self.states[port];
+        (weight, self.power(chunk_seconds, amount))
     }
 
-    fn power(&self, pace: f64, amount: f64) -> f64 {
-        exp((self.sharpness * pace * amount).min(EXPONENT_MAX))
+    fn power(&self, chunk_seconds: f64, amount: f64) -> f64 {
+        exp((self.sharpness * chunk_seconds * amount).min(EXPONENT_MAX))
     }
 
     /// Puts `amount` on a port; less than nothing takes it off.
     pub fn charge(&mut self, port: Port, amount: f64) {
         let (sharpness, shift) = (self.sharpness, self.shift);
         let state = &mut self.states[port];
-        state.seconds += state.pace * amount;
+        state.seconds += state.chunk_seconds * amount;
         let exponent = sharpness * state.seconds - shift;
         state.weight = exp(exponent.clamp(EXPONENT_MIN, EXPONENT_MAX));
+    }
+
+    /// The sum of all prices: what every choice tries to keep small.
+    pub fn potential(&self) -> f64 {
+        let modelled = self.states.iter().filter(|state| state.chunk_seconds > 0.0);
+        modelled.map(|state| state.weight).sum::<f64>().min(PRICE_MAX)
     }
 
     /// The time of the busiest port, of those that do anything new.
@@ -207,24 +141,6 @@ fn exp(x: f64) -> f64 {
     let series = 1.0 / 6.0 + rest * (1.0 / 24.0 + rest * series);
     let series = 1.0 + rest * (1.0 + rest * (0.5 + rest * series));
     f64::from_bits(((whole as i64 + 1023) as u64) << 52) * series
-}
-
-/// Seconds for a chunk, and for what already runs, at one side of a supply.
-fn port_of(supply: &Supply, at: usize) -> (f64, f64) {
-    match supply.rates[at].is_finite() {
-        true => {
-            let second = 1.0 / supply.rates[at];
-            (f64::from(CHUNK_UNITS) * second, supply.bases[at] * second)
-        }
-        false => (0.0, 0.0),
-    }
-}
-
-impl Frame<'_> {
-    /// Seconds for the longest chunk.
-    fn pace(&self, rate: Rate) -> f64 {
-        f64::from(CHUNK_UNITS) / self.rate(rate)
-    }
 }
 
 #[cfg(test)]

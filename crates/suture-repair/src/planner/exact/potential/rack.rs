@@ -12,10 +12,14 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
 use crate::planner::exact::potential::option::{Item, Prices, Way, free_helpers};
-use crate::planner::exact::potential::ports::{Port, Ports};
+use crate::planner::exact::potential::ports::{Port, PricedPorts};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
-fn by_rack(item: &Item<'_>, ports: &Ports, prices: &mut Prices) -> Vec<(u32, Vec<usize>)> {
+fn by_rack(
+    item: &Item<'_>,
+    ports: &PricedPorts<'_>,
+    prices: &mut Prices,
+) -> Vec<(u32, Vec<usize>)> {
     let mut places: Vec<usize> = match item.part.any {
         true => (0..item.holders.len()).collect(),
         // The code chose already: all of these.
@@ -36,7 +40,12 @@ fn by_rack(item: &Item<'_>, ports: &Ports, prices: &mut Prices) -> Vec<(u32, Vec
 
 /// The racks in which a destination would leave least to cross, at most so many: those of helpers,
 /// and that of a node which is cheap anyway.
-pub(super) fn homes(item: &Item<'_>, other: u32, count: usize, ports: &Ports) -> Vec<u32> {
+pub(super) fn homes(
+    item: &Item<'_>,
+    other: u32,
+    count: usize,
+    ports: &PricedPorts<'_>,
+) -> Vec<u32> {
     let mut held: Vec<(u32, usize)> = vec![(ports.rack(other), 0)];
     for rack in item.holders.iter().map(|node| ports.rack(*node)) {
         match held.iter_mut().find(|(known, _)| *known == rack) {
@@ -70,7 +79,7 @@ pub(super) fn homes(item: &Item<'_>, other: u32, count: usize, ports: &Ports) ->
 pub(super) fn cheapest(
     item: &Item<'_>,
     root: u32,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     prices: &mut Prices,
 ) -> (f64, Way) {
     let home = ports.rack(root);
@@ -108,7 +117,7 @@ fn choose_helpers(
     item: &Item<'_>,
     home: u32,
     racks: &[(u32, Vec<usize>)],
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     prices: &Prices,
 ) -> Vec<usize> {
     let wanted = item.wanted();
@@ -157,7 +166,7 @@ fn choose_helpers(
 /// Where the sums of a tree meet.
 struct Joints<'a> {
     item: &'a Item<'a>,
-    ports: &'a Ports,
+    ports: &'a PricedPorts<'a>,
     chosen: &'a [usize],
     root: u32,
     /// Of each helper.
@@ -168,7 +177,12 @@ struct Joints<'a> {
 }
 
 impl<'a> Joints<'a> {
-    fn new(item: &'a Item<'a>, root: u32, chosen: &'a [usize], ports: &'a Ports) -> Joints<'a> {
+    fn new(
+        item: &'a Item<'a>,
+        root: u32,
+        chosen: &'a [usize],
+        ports: &'a PricedPorts<'a>,
+    ) -> Joints<'a> {
         let sums = vec![0; chosen.len()];
         Joints { item, ports, chosen, root, sums, at_root: 0, arrivals: Vec::new() }
     }
@@ -280,7 +294,7 @@ pub(super) fn each_crossing(
     helpers: &[u8],
     arrivals: &[(u32, u8)],
     root: u32,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     mut charge: impl FnMut(Port, f64),
 ) {
     let home = ports.rack(root);

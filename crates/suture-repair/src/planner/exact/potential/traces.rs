@@ -7,7 +7,7 @@
 //! shared out finely: each share goes where it costs least after those before it.
 
 use crate::planner::exact::potential::option::{Decoder, Dish, Item, Menu, Prices, SHARES, Way};
-use crate::planner::exact::potential::ports::{PRICE_MAX, Port, Ports};
+use crate::planner::exact::potential::ports::{PRICE_MAX, Port, PricedPorts};
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
@@ -15,7 +15,7 @@ pub(super) fn each_charge(
     dish: &Dish,
     decoders: &[(Decoder, u8)],
     root: u32,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     mut charge: impl FnMut(Port, f64),
 ) {
     let eighth = item.length / 8.0;
@@ -55,7 +55,7 @@ fn each_crossing(
     at: u32,
     root: u32,
     eighth: f64,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     charge: &mut impl FnMut(Port, f64),
 ) {
     let sent = dish.bits.iter().zip(&item.holders).map(|(bits, node)| (*node, at, *bits));
@@ -71,7 +71,7 @@ pub(super) fn cheapest(
     item: &Item<'_>,
     menu: &Menu,
     root: u32,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     prices: &mut Prices,
     limit: f64,
 ) -> Option<(f64, Way)> {
@@ -100,7 +100,7 @@ fn share_out(
     item: &Item<'_>,
     dish: &Dish,
     root: u32,
-    ports: &Ports,
+    ports: &PricedPorts<'_>,
     prices: &mut Prices,
 ) -> (f64, Vec<(Decoder, u8)>) {
     let share = item.length / f64::from(SHARES) / 8.0;

@@ -1,0 +1,146 @@
+//! The ports of a cluster, numbered once: what everything that plans or bounds a batch counts with.
+//!
+//! Place: beside `[plan]`. Four ports for each node, then two for each rack whose links are modelled.
+//! Each has a rate, and bytes that running repairs still bring to it. Readers scale these as they
+//! count: supplies of flows and prices of the planners, prices of the bounds. `plan::load::Load` is
+//! the same in whole bytes, for plans that are made.
+
+use crate::cluster::{DEAD_LINK, Rate};
+use crate::id::NodeId;
+use crate::planner::View;
+
+/// A port's number.
+pub(crate) type Port = usize;
+
+/// All ports of a cluster.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    node_count: usize,
+    /// Racks with links; none where these are not modelled.
+    rack_count: usize,
+    /// The rack of each node; for a node without one, a number of its own beyond those of racks.
+    racks: Vec<u32>,
+    /// Bytes per second; infinite for what is not modelled, above zero for a dead link.
+    rates: Vec<f64>,
+    /// Bytes that running repairs still have to move.
+    running: Vec<u64>,
+}
+
+impl Ports {
+    /// The ports of the view's cluster, with what is free of each.
+    pub fn new(view: &View<'_>) -> Ports {
+        let (cluster, load) = (view.cluster, view.load);
+        let rack_count = if cluster.core.is_some() { cluster.racks.len() } else { 0 };
+        let rack = |id: NodeId| match cluster.node(id).rack {
+            Some(rack) if rack_count > 0 => rack.0,
+            _ => (rack_count + id.index()) as u32,
+        };
+        let mut ports = Ports {
+            node_count: cluster.nodes.len(),
+            rack_count,
+            racks: cluster.ids().map(rack).collect(),
+            rates: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
+            running: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
+        };
+        let nodes = || cluster.nodes.iter().zip(load.nodes());
+        nodes().for_each(|(node, load)| ports.add(Some(node.uplink_free()), load.up_bytes));
+        nodes().for_each(|(node, load)| ports.add(Some(node.downlink_free()), load.down_bytes));
+        nodes().for_each(|(node, load)| ports.add(node.disk_read, load.disk_read_bytes));
+        nodes().for_each(|(node, load)| ports.add(node.disk_write, load.disk_write_bytes));
+        if let Some(core) = cluster.core {
+            // A load may be older than the racks.
+            let racks = || (0..rack_count).map(|rack| load.racks().get(rack).copied());
+            let racks = || racks().map(Option::unwrap_or_default);
+            racks().for_each(|load| ports.add(Some(core.rack_uplink), load.up_bytes));
+            racks().for_each(|load| ports.add(Some(core.rack_downlink), load.down_bytes));
+        }
+        ports
+    }
+
+    fn add(&mut self, rate: Option<Rate>, running: u64) {
+        self.rates.push(rate.map_or(f64::INFINITY, |rate| rate.0.max(DEAD_LINK.0)));
+        self.running.push(running);
+    }
+
+    /// How many ports there are.
+    pub fn count(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// Bytes per second, above zero; infinite for a port that is not modelled.
+    pub fn rate(&self, port: Port) -> f64 {
+        self.rates[port]
+    }
+
+    /// Seconds for a byte; nothing at a port that is not modelled.
+    pub fn seconds_per_byte(&self, port: Port) -> f64 {
+        1.0 / self.rates[port]
+    }
+
+    /// Bytes that running repairs still bring to the port.
+    pub fn running_bytes(&self, port: Port) -> f64 {
+        self.running[port] as f64
+    }
+
+    /// The same of all ports.
+    pub fn running(&self) -> &[u64] {
+        &self.running
+    }
+
+    /// What a node sends.
+    pub fn up(&self, node: u32) -> Port {
+        node as usize
+    }
+
+    /// What a node receives.
+    pub fn down(&self, node: u32) -> Port {
+        self.node_count + node as usize
+    }
+
+    /// What a node's disk reads.
+    pub fn read(&self, node: u32) -> Port {
+        2 * self.node_count + node as usize
+    }
+
+    /// What a node's disk writes.
+    pub fn write(&self, node: u32) -> Port {
+        3 * self.node_count + node as usize
+    }
+
+    /// Whether any disk is modelled.
+    pub fn have_disks(&self) -> bool {
+        self.rates[2 * self.node_count..4 * self.node_count].iter().any(|rate| rate.is_finite())
+    }
+
+    /// Whether racks have links of their own.
+    pub fn have_racks(&self) -> bool {
+        self.rack_count > 0
+    }
+
+    /// The rack of a node; one of its own for a node without.
+    pub fn rack(&self, node: u32) -> u32 {
+        self.racks[node as usize]
+    }
+
+    /// The uplink of a rack, where it has one.
+    pub fn rack_up(&self, rack: u32) -> Option<Port> {
+        ((rack as usize) < self.rack_count).then_some(4 * self.node_count + rack as usize)
+    }
+
+    /// The downlink of a rack, where it has one.
+    pub fn rack_down(&self, rack: u32) -> Option<Port> {
+        self.rack_up(rack).map(|up| up + self.rack_count)
+    }
+
+    /// The two links between racks that a transfer crosses, if it does.
+    pub fn crossing(&self, from: u32, to: u32) -> Option<[Port; 2]> {
+        if self.rack_count == 0 {
+            return None;
+        }
+        let (from, to) = (self.rack(from), self.rack(to));
+        if from == to {
+            return None;
+        }
+        Some([self.rack_up(from)?, self.rack_down(to)?])
+    }
+}

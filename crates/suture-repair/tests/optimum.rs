@@ -1,0 +1,139 @@
+//! Small batches against their optimum, whatever links, disks and racks there are.
+
+mod common;
+#[path = "common/lp.rs"]
+mod lp;
+#[path = "common/optimum.rs"]
+mod optimum;
+
+use common::{Links, World};
+use optimum::{Answer, Kinds, is_faster_possible};
+use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::{Core, Rate};
+use suture_repair::plan::load::Load;
+use suture_repair::plan::validate::validate;
+use suture_repair::planner::plan;
+use suture_repair::random::Random;
+
+const MEGABYTE: f64 = 1e6;
+
+/// The busiest port of a policy's plans, in seconds; all of them valid.
+fn peak_seconds(world: &World, policy: &str) -> f64 {
+    let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert_eq!(batch.refused, []);
+    for (job, plan) in batch.planned(&world.jobs) {
+        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
+    }
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
+}
+
+/// Whether no plans are faster than a policy's by more than 5 %.
+fn check_optimum(world: &World, what: &str) {
+    for (policy, kinds) in [("flow", Kinds::Chunks), ("suture", Kinds::Traces)] {
+        let peak = peak_seconds(world, policy);
+        let answer = is_faster_possible(world, kinds, peak / 1.05);
+        let job = &world.jobs[0];
+        assert_eq!(answer, Answer::No, "{what}, {policy} {}: {peak}", job.code);
+    }
+}
+
+/// A failed node in a small cluster with disks; links of 1 Gbit/s, or uniform from a tenth of it up.
+fn world_with_disks(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let code = *random.choose(&["rs(1,2)", "rs(3,2)", "rs(6,3)", "lrc(4,2,2)", "lrc(6,2,2)"]);
+    let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
+    let nodes = chunks + random.between(1, 6) as usize;
+    let stripes = *random.choose(&[1, 1, 2, 4, 8, 16]);
+    let mut world = World::failed_node(code, nodes, stripes, random.next_u64());
+    let disks = *random.choose(&[(20.0, 200.0), (20.0, 200.0), (100.0, 500.0)]);
+    let links = *random.choose(&[Links::Same, Links::Independent, Links::Equal]);
+    let mut rate = |(from, to): (f64, f64)| Rate(MEGABYTE * (from + (to - from) * random.unit()));
+    for node in &mut world.cluster.nodes {
+        let (up, down) = (rate((12.5, 125.0)), rate((12.5, 125.0)));
+        (node.uplink, node.downlink) = match links {
+            Links::Same => (up, up),
+            Links::Independent => (up, down),
+            Links::Equal => (Rate(125.0 * MEGABYTE), Rate(125.0 * MEGABYTE)),
+        };
+        (node.disk_read, node.disk_write) = (Some(rate(disks)), Some(rate(disks)));
+    }
+    world
+}
+
+#[test]
+fn links_and_disks_together_are_near_the_optimum() {
+    for seed in 0..60 {
+        check_optimum(&world_with_disks(seed), &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn the_fastest_disk_that_is_free_keeps_the_chunk() {
+    // Those of the survivors are faster still, and keep nothing.
+    let mut world = World::failed_node("rs(3,2)", 12, 1, 3);
+    let holders = world.jobs[0].excluded.clone();
+    let mut is_first = true;
+    for (index, node) in world.cluster.nodes.iter_mut().enumerate() {
+        let holds = holders.iter().any(|holder| holder.index() == index);
+        let slow = if holds {
+            200.0
+        } else if is_first {
+            20.0
+        } else {
+            70.0
+        };
+        is_first &= holds;
+        (node.uplink, node.downlink) = (Rate(125.0 * MEGABYTE), Rate(125.0 * MEGABYTE));
+        (node.disk_read, node.disk_write) =
+            (Some(Rate(200.0 * MEGABYTE)), Some(Rate(slow * MEGABYTE)));
+    }
+    check_optimum(&world, "slow disks");
+}
+
+#[test]
+fn fast_disks_behind_slow_downlinks_keep_little() {
+    let mut world = World::failed_node("rs(1,2)", 10, 8, 5);
+    for (index, node) in world.cluster.nodes.iter_mut().enumerate() {
+        let (down, disk) = if index % 3 == 1 { (2.0, 500.0) } else { (125.0, 60.0) };
+        (node.uplink, node.downlink) = (Rate(125.0 * MEGABYTE), Rate(down * MEGABYTE));
+        (node.disk_read, node.disk_write) =
+            (Some(Rate(500.0 * MEGABYTE)), Some(Rate(disk * MEGABYTE)));
+    }
+    check_optimum(&world, "slow downlinks");
+}
+
+/// A failed node in a cluster of racks whose links are scarce.
+fn world_with_core(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let code = *random.choose(&["rs(3,2)", "rs(4,2)", "rs(6,3)", "rs(10,4)"]);
+    let racks = random.between(3, 5) as usize;
+    let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
+    let nodes = (chunks + random.between(1, 6) as usize).next_multiple_of(racks);
+    let stripes = *random.choose(&[1, 1, 2, 3, 5, 8, 15]);
+    let links = *random.choose(&[Links::Equal, Links::Independent, Links::Same]);
+    let world = World::failed_node(code, nodes, stripes, random.next_u64());
+    let mut world = world.with_links(links, random.next_u64()).with_racks(racks);
+    if random.per_mille(300) {
+        world = world.with_disks(random.next_u64());
+    }
+    let sent: f64 = world.cluster.nodes.iter().map(|node| node.uplink.0).sum();
+    let mut rate = || Rate(sent / racks as f64 / (1.0 + 9.0 * random.unit()));
+    let (rack_uplink, other) = (rate(), rate());
+    let rack_downlink = if random.per_mille(500) { rack_uplink } else { other };
+    world.cluster.core = Some(Core { rack_uplink, rack_downlink });
+    world
+}
+
+#[test]
+fn racks_are_near_the_optimum() {
+    for seed in 0..40 {
+        let world = world_with_core(seed);
+        let (peak, mixed) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
+        let what = format!("seed {seed} {} x {}", world.jobs.len(), world.jobs[0].code);
+        let answer = is_faster_possible(&world, Kinds::Chunks, peak.max(mixed) / 1.10);
+        assert_eq!(answer, Answer::No, "{what}: {peak} {mixed}");
+        let bound = bound_seconds(&world.jobs, &world.view());
+        assert!(bound <= peak * (1.0 + 1e-6), "{what}: {bound} {peak}");
+    }
+}
