@@ -3,6 +3,8 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let descriptors = protox::compile(["suture.proto"], ["proto"])?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    // Encoded once, shared by many: not copied for each.
+    let shared = ".suture.v1.CoordinatorMessage.dispatch";
+    tonic_prost_build::configure().bytes(shared).compile_fds(descriptors)?;
     Ok(())
 }

@@ -201,7 +201,7 @@ async fn perform(role: u32, dir: &Path) {
     let line = next_line();
     let (addresses, crcs): (Vec<&str>, Vec<&str>) = line.split(' ').partition(|w| w.contains(':'));
     let address = |(index, addr): (usize, &&str)| {
-        (NodeId(index as u32 + 1), addr.parse::<SocketAddr>().unwrap())
+        (NodeId(index as u32 + 1), Some(addr.parse::<SocketAddr>().unwrap()))
     };
     let peers = addresses.iter().enumerate().map(address).collect();
     feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();
@@ -230,7 +230,7 @@ async fn measure(feed: &mut SessionFeed, task: Task) -> String {
     while feed.outbox.try_recv().is_ok() {}
     let cpu = cpu_time();
     let start = Instant::now();
-    feed.events.send(SessionEvent::Message(ToAgent::Dispatch(Box::new(task)))).await.unwrap();
+    feed.events.send(SessionEvent::Message(ToAgent::Dispatch(Arc::new(task)))).await.unwrap();
     let (mut flowed, mut seen) = (None, false);
     loop {
         match feed.outbox.recv().await.unwrap() {

@@ -327,7 +327,7 @@ impl Driver {
 
     fn send(&mut self, to: NodeId, item: ToPeer) {
         if !self.peers.send(to, item) {
-            debug!("no address is known for {to}");
+            debug!("{to} is out of reach");
             self.later.push(Input::PeerLost(to));
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Place: [failure noticed] -> ... -> [dispatch] -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`service`] answers clients and operators, [`session`] talks to one agent, [`put`] follows
-//!   one put: the coordinator's side;
+//! * [`rpc`] takes the calls; [`service`] answers clients and operators, [`session`] talks to one
+//!   agent, [`put`] follows one put: the coordinator's side;
 //! * [`join`] is the agent's side of its session, [`client`] everybody else's.
 //!
 //! Invariant: a message that says something impossible ends the stream or the call that it came
@@ -13,6 +13,7 @@ pub mod client;
 pub mod convert;
 pub mod join;
 pub mod put;
+pub mod rpc;
 pub mod service;
 pub mod session;
 
@@ -22,10 +23,11 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 2: a lane's slices are as long as it is itself,
+/// Raised when an old peer would misread a new one. 3: plans name nodes by number.
+/// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// The longest message: an inventory of ten million copies has some 200 MB. gRPC's own limit of
 /// 4 MiB would cut off an agent with a few hundred thousand.

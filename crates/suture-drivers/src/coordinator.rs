@@ -13,10 +13,12 @@
 //! in the next status.
 
 pub mod meter;
+pub mod outbox;
 pub mod place;
 pub mod report;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use suture_edge::units::format_size;
@@ -29,24 +31,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
 
-use crate::control::{convert, proto};
 use crate::metadata::{Metadata, NodeRecord};
 use crate::record::RecordedCoordinator;
 use meter::Meter;
+use outbox::{Dispatch, Outbox, Outgoing, Peer};
 use place::Placer;
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
 
-/// Messages that may wait for one agent. A dispatch is the most frequent one, and a repair takes
-/// seconds: an agent this far behind does not read.
-pub const OUTBOX_MAX: usize = 4096;
-
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
-
-/// Where messages for one agent go.
-pub type Outbox = mpsc::Sender<Result<proto::CoordinatorMessage, tonic::Status>>;
 
 /// A look at the driver from its own task.
 type Look = Box<dyn FnOnce(&Driver) + Send>;
@@ -80,6 +75,8 @@ pub struct Driver {
     nodes: BTreeMap<NodeId, Contact>,
     /// Agents have not yet been told how the nodes are now.
     peers_changed: bool,
+    /// The task that was sent last: its other participants come next.
+    dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
     meter: Meter,
     /// Stripes that lacked a chunk when last looked at.
@@ -118,6 +115,7 @@ impl Driver {
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
             peers_changed: false,
+            dispatch: None,
             placer: Placer::default(),
             meter: Meter::default(),
             at_risk: 0,
@@ -157,15 +155,12 @@ impl Driver {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }
 
-    /// Every node with its address; one that cannot be reached has an empty one.
-    pub fn peers(&self) -> Vec<proto::Peer> {
-        let peer = |(id, contact): (&NodeId, &Contact)| {
-            let reachable = self.core.health(*id) != Health::Failed;
-            proto::Peer {
-                node: id.0,
-                name: self.core.cluster().node(*id).name.clone(),
-                address: if reachable { contact.address.clone() } else { String::new() },
-            }
+    /// Every node, in the order of their numbers, with its address unless it cannot be reached.
+    pub fn peers(&self) -> Vec<Peer> {
+        let peer = |(&node, contact): (&NodeId, &Contact)| {
+            let is_reachable = self.core.health(node) != Health::Failed;
+            let name = self.core.cluster().node(node).name.clone();
+            Peer { node, name, address: is_reachable.then(|| contact.address.clone()) }
         };
         self.nodes.iter().map(peer).collect()
     }
@@ -279,31 +274,30 @@ impl Driver {
     }
 
     fn send(&mut self, to: NodeId, message: ToAgent) {
-        if matches!(message, ToAgent::Dispatch(_)) {
-            // Nobody is to be given a task with a peer that it has not heard of.
-            self.tell_peers();
-        }
-        let message = convert::encode_to_agent(message, self.core.cluster());
-        self.post(to, message);
+        let outgoing = match message {
+            ToAgent::Dispatch(task) => {
+                let known = self.dispatch.take().filter(|dispatch| dispatch.is_of(&task));
+                let dispatch = known.unwrap_or_else(|| Arc::new(Dispatch::new(task)));
+                Outgoing::Dispatch(self.dispatch.insert(dispatch).clone())
+            }
+            message => Outgoing::Message(message),
+        };
+        self.post(to, outgoing);
     }
 
     fn tell_peers(&mut self) {
-        if !std::mem::take(&mut self.peers_changed) {
-            return;
-        }
-        let peers = proto::Peers { peers: self.peers() };
-        let word = proto::coordinator_message::Message::Peers(peers);
-        let message = proto::CoordinatorMessage { message: Some(word) };
+        self.peers_changed = false;
+        let peers: Arc<[Peer]> = self.peers().into();
         let everyone: Vec<NodeId> = self.nodes.keys().copied().collect();
-        everyone.into_iter().for_each(|node| self.post(node, message.clone()));
+        everyone.into_iter().for_each(|node| self.post(node, Outgoing::Peers(peers.clone())));
     }
 
     /// Queues a message for an agent. Whoever is away misses it, as `message.rs` allows.
-    fn post(&mut self, to: NodeId, message: proto::CoordinatorMessage) {
+    fn post(&mut self, to: NodeId, message: Outgoing) {
         let Some((_, outbox)) = self.nodes.get(&to).and_then(|c| c.session.as_ref()) else {
             return;
         };
-        if outbox.try_send(Ok(message)).is_err() {
+        if outbox.try_send(message).is_err() {
             self.lost(to);
         }
     }

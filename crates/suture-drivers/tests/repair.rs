@@ -115,13 +115,14 @@ async fn a_peer_that_cannot_be_reached_is_reported_lost() {
     let trees = [chain(&[1, 2], 3)];
     for sequence in [1, 2] {
         let repair = RepairId::new(1, sequence);
-        let task = Box::new(task(repair, &stripe, (&trees, Mode::Streamed), 3));
+        let task = Arc::new(task(repair, &stripe, (&trees, Mode::Streamed), 3));
         let message = SessionEvent::Message(ToAgent::Dispatch(task));
         cluster.node(NodeId(3)).tell(message).await;
         let failed = cluster.outcome(repair).await;
         assert_eq!(failed, Err((NodeId(3), Failure::PeerLost(NodeId(2)))));
-        // The second time nobody even knows where it is.
-        cluster.node(NodeId(3)).tell(SessionEvent::Peers(vec![])).await;
+        // The second time it is known to be out of reach.
+        let everyone = (0..4).map(|node| (NodeId(node), None)).collect();
+        cluster.node(NodeId(3)).tell(SessionEvent::Peers(everyone)).await;
     }
     cluster.node(NodeId(3)).swept().await;
 }

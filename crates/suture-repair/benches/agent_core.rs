@@ -5,6 +5,7 @@
 //! away, as a driver would hand them on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use suture_repair::agent::{Agent, Config, Input, Output};
@@ -35,7 +36,7 @@ fn relay() -> Agent {
         inventory_every: Span::from_secs(60),
     });
     agent.handle(Time::ZERO, Input::Connected { epoch: 1 });
-    agent.handle(Time::ZERO, Input::Message(ToAgent::Dispatch(Box::new(task()))));
+    agent.handle(Time::ZERO, Input::Message(ToAgent::Dispatch(Arc::new(task()))));
     agent
 }
 

@@ -220,7 +220,7 @@ impl Agent {
         }
     }
 
-    fn dispatch(&mut self, now: Time, task: Box<Task>) {
+    fn dispatch(&mut self, now: Time, task: Arc<Task>) {
         let repair = task.repair;
         let is_over = self.is_ended(repair) && !self.mistake.is(Mutant::BeginAgain);
         if self.tasks.contains_key(&repair) || is_over || repair.epoch() < self.epoch {

@@ -6,6 +6,7 @@
 //! The encoding is the drivers' affair; `wire.rs` frames what agents send each other.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
 use crate::plan::{Plan, StripeFacts};
@@ -56,8 +57,8 @@ impl Task {
 /// Coordinator to agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
-    /// Take part in this repair. Answered by `Stored` (destination) or `Failed` (anyone).
-    Dispatch(Box<Task>),
+    /// Take part in this repair: the same task for all who do. Answered by `Stored` (destination) or `Failed` (anyone).
+    Dispatch(Arc<Task>),
     /// Drop the repair and everything of it.
     Cancel(RepairId),
     /// In a gated repair: the edge from `child` to this agent may flow. Said again where it may

@@ -1,6 +1,7 @@
 //! What an agent says and does when a schedule gates, holds or continues its tasks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use suture_repair::agent::{Agent, Config, Input, Output};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -65,7 +66,7 @@ impl Host {
     /// Begins a task at this node, its destination.
     fn begin(&mut self, task: Task) -> Vec<Output> {
         let repair = task.repair;
-        let mut outputs = self.tell(ToAgent::Dispatch(Box::new(task)));
+        let mut outputs = self.tell(ToAgent::Dispatch(Arc::new(task)));
         outputs.extend(self.handle(Input::Prepared { repair, result: Ok(()) }));
         outputs
     }
@@ -235,12 +236,12 @@ fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
     let half = 4 * u64::from(SLICE);
     assert_eq!(host.agent.status().running, [(OLD, half)]);
     let next = Task { continues: Some(OLD), ..star(NEW, half, CHUNK) };
-    let outputs = host.tell(ToAgent::Dispatch(Box::new(next.clone())));
+    let outputs = host.tell(ToAgent::Dispatch(Arc::new(next.clone())));
     let [Output::Continue { repair: NEW, from: OLD }] = outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(host.agent.status().running, [(NEW, half)]);
     let outputs = host.handle(Input::Prepared { repair: NEW, result: Ok(()) });
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
-    assert!(host.tell(ToAgent::Dispatch(Box::new(next))).is_empty());
+    assert!(host.tell(ToAgent::Dispatch(Arc::new(next))).is_empty());
     let outputs = host.flow(outputs, 6);
     let publishes = |output: &Output| {
         matches!(output, Output::Publish { repair: NEW, bytes: CHUNK, copy, .. }
@@ -254,7 +255,7 @@ fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
 fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     let half = 4 * u64::from(SLICE);
     let refusal = |host: &mut Host, task: Task| {
-        let outputs = host.tell(ToAgent::Dispatch(Box::new(task)));
+        let outputs = host.tell(ToAgent::Dispatch(Arc::new(task)));
         match &failures(&outputs)[..] {
             [(_, Failure::Refused(refusal))] => *refusal,
             other => panic!("{other:?}"),
@@ -266,7 +267,7 @@ fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     };
     let mut host = Host::new();
     assert_eq!(refusal(&mut host, go_on(10, half)), Refusal::CannotContinue, "not here");
-    host.tell(ToAgent::Dispatch(Box::new(star(OLD, 0, CHUNK))));
+    host.tell(ToAgent::Dispatch(Arc::new(star(OLD, 0, CHUNK))));
     assert_eq!(refusal(&mut host, go_on(11, 0)), Refusal::CannotContinue, "no file yet");
     let outputs = host.handle(Input::Prepared { repair: OLD, result: Ok(()) });
     host.flow(outputs, 3);
@@ -302,9 +303,9 @@ fn helpers_end_the_attempt_that_is_gone_on_with_and_need_no_room_for_both() {
         task.plan.destinations = BTreeMap::from([(ChunkIndex(0), NodeId(4))]);
         task
     };
-    host.tell(ToAgent::Dispatch(Box::new(relayed(OLD, 0))));
+    host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD, 0))));
     let next = Task { continues: Some(OLD), ..relayed(NEW, u64::from(SLICE)) };
-    let outputs = host.tell(ToAgent::Dispatch(Box::new(next)));
+    let outputs = host.tell(ToAgent::Dispatch(Arc::new(next)));
     assert!(matches!(outputs[0], Output::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
     assert_eq!(host.agent.status().running.len(), 1);

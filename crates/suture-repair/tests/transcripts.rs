@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
@@ -271,7 +272,7 @@ fn agent_input(random: &mut Random) -> agent::Input {
 fn to_agent(random: &mut Random) -> ToAgent {
     let repair = repair(random);
     match random.below(8) {
-        0 => ToAgent::Dispatch(Box::new(task(random))),
+        0 => ToAgent::Dispatch(Arc::new(task(random))),
         1 => ToAgent::Cancel(repair),
         2 => ToAgent::Release { repair, lane: lane_number(random), child: node(random) },
         3 => ToAgent::Hold { repair, held: random.per_mille(500) },

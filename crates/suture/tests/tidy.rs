@@ -74,8 +74,6 @@ const CYCLES: [(&str, &[&str]); 8] = [
     ("suture-repair", &["planner::route::shape", "planner::route::task"]),
     ("suture-sim", &["check", "trouble", "world"]),
     ("suture-files", &["combination", "parity", "stripe"]),
-    ("suture-drivers", &["control", "coordinator"]),
-    ("suture-drivers", &["control::put", "control::service", "control::session"]),
 ];
 
 /// What must not appear in the crates that decide, beside what clippy.toml forbids there.

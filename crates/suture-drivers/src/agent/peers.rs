@@ -1,6 +1,8 @@
 //! Whom this agent sends to: addresses, and a connection for each peer that is being sent to.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Tasks and addresses come in any order: frames for a node of which nothing is known yet wait.
+//! They are few, because slices are sent when they were asked for and are counted in the pool.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,7 +25,10 @@ pub struct Peers {
     me: NodeId,
     uplink: Arc<Port>,
     events: mpsc::Sender<NetEvent>,
-    known: HashMap<NodeId, Peer>,
+    /// None: out of reach.
+    known: HashMap<NodeId, Option<Peer>>,
+    /// Frames for nodes of which nothing is known.
+    waiting: HashMap<NodeId, Vec<ToPeer>>,
 }
 
 #[derive(Debug)]
@@ -47,24 +52,39 @@ impl Peers {
         uplink: Arc<Port>,
         events: mpsc::Sender<NetEvent>,
     ) -> Peers {
-        Peers { cluster, me, uplink, events, known: HashMap::new() }
+        Peers { cluster, me, uplink, events, known: HashMap::new(), waiting: HashMap::new() }
     }
 
-    /// Where everyone is now. Gives the peers that were being sent to elsewhere.
-    pub fn update(&mut self, addresses: Vec<(NodeId, SocketAddr)>) -> Vec<NodeId> {
-        let addresses: HashMap<NodeId, SocketAddr> = addresses.into_iter().collect();
-        let moved = |id: &NodeId, peer: &mut Peer| addresses.get(id) != Some(&peer.addr);
-        let gone: Vec<(NodeId, Peer)> = self.known.extract_if(moved).collect();
+    /// Where everyone is now; none: out of reach. Gives the peers that were being sent to elsewhere
+    /// or are waited for in vain.
+    pub fn update(&mut self, addresses: Vec<(NodeId, Option<SocketAddr>)>) -> Vec<NodeId> {
+        let mut former = std::mem::take(&mut self.known);
         for (id, addr) in addresses {
-            let new = || Peer { addr, failures: Arc::default(), connection: None };
-            self.known.entry(id).or_insert_with(new);
+            let same = former.get(&id).is_some_and(|peer| peer.as_ref().map(|p| p.addr) == addr);
+            let new = || addr.map(|addr| Peer { addr, failures: Arc::default(), connection: None });
+            let peer = if same { former.remove(&id).flatten() } else { new() };
+            self.known.insert(id, peer);
         }
-        gone.into_iter().filter(|(_, peer)| peer.connection.is_some()).map(|(id, _)| id).collect()
+        let is_sent_to = |peer: &Option<Peer>| peer.as_ref().is_some_and(|p| p.connection.is_some());
+        let moved = former.into_iter().filter(|(_, peer)| is_sent_to(peer));
+        let mut lost: Vec<NodeId> = moved.map(|(id, _)| id).collect();
+        let known = &self.known;
+        let answered = self.waiting.extract_if(|id, _| known.contains_key(id));
+        for (id, items) in answered.collect::<Vec<_>>() {
+            if !items.into_iter().all(|item| self.send(id, item)) {
+                lost.push(id);
+            }
+        }
+        lost
     }
 
-    /// Queues a frame, and connects if need be. False when nobody knows where the peer is.
+    /// Queues a frame, and connects if need be. False when the peer is out of reach.
     pub fn send(&mut self, to: NodeId, item: ToPeer) -> bool {
-        let Some(peer) = self.known.get_mut(&to) else { return false };
+        let Some(peer) = self.known.get_mut(&to) else {
+            self.waiting.entry(to).or_default().push(item);
+            return true;
+        };
+        let Some(peer) = peer else { return false };
         let (cluster, me, uplink) = (self.cluster, self.me, &self.uplink);
         let connection = peer.connection.get_or_insert_with(|| {
             let (inbox, queued) = mpsc::unbounded_channel();
@@ -79,8 +99,12 @@ impl Peers {
     }
 
     /// Nothing of this repair is to be sent any more.
-    pub fn discard(&self, repair: RepairId) {
-        let open = self.known.values().filter_map(|peer| peer.connection.as_ref());
+    pub fn discard(&mut self, repair: RepairId) {
+        self.waiting.retain(|_, items| {
+            items.retain(|item| item.repair() != repair);
+            !items.is_empty()
+        });
+        let open = self.known.values().flatten().filter_map(|peer| peer.connection.as_ref());
         open.for_each(|connection| {
             let _ = connection.inbox.send(ToPeer::Discard(repair));
         });
@@ -88,7 +112,7 @@ impl Peers {
 
     /// The connection is of no more use; the next frame opens another.
     pub fn hang_up(&mut self, peer: NodeId) {
-        if let Some(peer) = self.known.get_mut(&peer) {
+        if let Some(Some(peer)) = self.known.get_mut(&peer) {
             peer.connection = None;
         }
     }

@@ -27,9 +27,9 @@ pub enum SessionEvent {
     Disconnected,
     /// The coordinator said something.
     Message(ToAgent),
-    /// Where each node takes slices; replaces what was known before. A node that is left out is
-    /// out of reach.
-    Peers(Vec<(NodeId, SocketAddr)>),
+    /// Where each node takes slices, or that it is out of reach; replaces what was known before.
+    /// Frames for a node that is left out wait until something is known of it.
+    Peers(Vec<(NodeId, Option<SocketAddr>)>),
 }
 
 /// The agent's end of the seam.

@@ -2,26 +2,33 @@
 //!
 //! Place: ... admit -> [dispatch] -> ... chunk durable -> [commit location] ...
 //! Encoding cannot fail. Decoding trusts nothing: a field that is missing, an enum that is
-//! unknown, a code or a plan that does not parse is a [`Malformed`] that names message and field.
-//! Plans travel as `suture-plan-1`, the one format of plans, with the names that peers have.
+//! unknown, a code that does not parse is a [`Malformed`] that names message and field. Sizes are
+//! bounded before anything is allocated for them.
+
+mod plan;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use prost::Message;
 use suture_code::Code;
-use suture_repair::cluster::Cluster;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{
     Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
-use suture_repair::plan::json;
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
+use crate::coordinator::outbox::{Outgoing, Peer};
 use crate::metadata::{Object, ObjectStripe};
+
+/// The longest encoded task. A plan of 255 chunks in hundreds of lanes has some 2 MB.
+const TASK_BYTES_MAX: usize = 16 << 20;
 
 /// A message that says something impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,18 +95,23 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
     })
 }
 
-/// What the coordinator says to an agent, as a message.
-pub fn encode_to_agent(message: ToAgent, cluster: &Cluster) -> proto::CoordinatorMessage {
-    let word = match message {
-        ToAgent::Dispatch(task) => CoordinatorWord::Dispatch(proto::Task {
-            repair: task.repair.0,
-            stripe: Some(encode_stripe(&task.stripe)),
-            plan: json::write_plan(&task.plan, cluster),
-            slice_bytes: task.slice_bytes,
-            window: task.window,
-            gated: task.gated,
-            continues: task.continues.map(|repair| repair.0),
-        }),
+/// What goes to an agent, as a message.
+pub fn encode_outgoing(outgoing: Outgoing) -> proto::CoordinatorMessage {
+    let word = match outgoing {
+        Outgoing::Message(message) => encode_to_agent(message),
+        Outgoing::Dispatch(dispatch) => CoordinatorWord::Dispatch(dispatch.encoded(encode_task)),
+        Outgoing::Peers(peers) => {
+            let peers = peers.iter().map(encode_peer).collect();
+            CoordinatorWord::Peers(proto::Peers { peers })
+        }
+    };
+    proto::CoordinatorMessage { message: Some(word) }
+}
+
+/// What the coordinator core sends, as a message.
+pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
+    match message {
+        ToAgent::Dispatch(task) => CoordinatorWord::Dispatch(encode_task(&task)),
         ToAgent::Cancel(repair) => CoordinatorWord::Cancel(repair.0),
         ToAgent::Release { repair, lane, child } => CoordinatorWord::Release(proto::Edge {
             repair: repair.0,
@@ -115,12 +127,14 @@ pub fn encode_to_agent(message: ToAgent, cluster: &Cluster) -> proto::Coordinato
             CoordinatorWord::Delete(proto::Delete { epoch, copy: Some(encode_copy(copy)) })
         }
         ToAgent::List => CoordinatorWord::List(proto::Done {}),
-    };
-    proto::CoordinatorMessage { message: Some(word) }
+    }
 }
 
 /// What the coordinator says to an agent that it has welcomed.
-pub fn decode_to_agent(word: CoordinatorWord, cluster: &Cluster) -> Result<ToAgent, Malformed> {
+///
+/// # Errors
+/// Names the field that is missing or says something impossible.
+pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
     Ok(match word {
         CoordinatorWord::Welcome(_) => {
             return Err(malformed("CoordinatorMessage.welcome", "said twice"));
@@ -128,7 +142,7 @@ pub fn decode_to_agent(word: CoordinatorWord, cluster: &Cluster) -> Result<ToAge
         CoordinatorWord::Peers(_) => {
             return Err(malformed("CoordinatorMessage.peers", "not for the core"));
         }
-        CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Box::new(decode_task(task, cluster)?)),
+        CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),
         CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),
         CoordinatorWord::Release(edge) => {
             let (repair, lane, child) = decode_edge(edge)?;
@@ -247,10 +261,20 @@ pub fn decode_code(field: &'static str, name: &str) -> Result<Code, Malformed> {
     name.parse().map_err(|error| malformed(field, error))
 }
 
-/// A node and the address of its agent.
-pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, SocketAddr), Malformed> {
+/// A node and where its agent listens, as a message.
+pub fn encode_peer(peer: &Peer) -> proto::Peer {
+    let address = peer.address.clone().unwrap_or_default();
+    proto::Peer { node: peer.node.0, name: peer.name.clone(), address }
+}
+
+/// A node and the address of its agent; none when it is out of reach.
+///
+/// # Errors
+/// When the address is none.
+pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<SocketAddr>), Malformed> {
     let wrong = |error| malformed("Peer.address", format!("'{}': {error}", peer.address));
-    Ok((NodeId(peer.node), peer.address.parse().map_err(wrong)?))
+    let address = (!peer.address.is_empty()).then(|| peer.address.parse().map_err(wrong));
+    Ok((NodeId(peer.node), address.transpose()?))
 }
 
 fn encode_hello(hello: Hello) -> proto::Hello {
@@ -394,11 +418,30 @@ fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
     Ok(Check { copy: decode_copy(check.copy)?, excess })
 }
 
-fn decode_task(task: proto::Task, cluster: &Cluster) -> Result<Task, Malformed> {
+fn encode_task(task: &Task) -> Bytes {
+    let message = proto::Task {
+        repair: task.repair.0,
+        stripe: Some(encode_stripe(&task.stripe)),
+        plan: Some(plan::encode_plan(&task.plan)),
+        slice_bytes: task.slice_bytes,
+        window: task.window,
+        gated: task.gated,
+        continues: task.continues.map(|repair| repair.0),
+    };
+    message.encode_to_vec().into()
+}
+
+fn decode_task(task: Bytes) -> Result<Task, Malformed> {
+    if task.len() > TASK_BYTES_MAX {
+        let fault = format!("{} bytes, at most {TASK_BYTES_MAX}", task.len());
+        return Err(malformed("CoordinatorMessage.dispatch", fault));
+    }
+    let task = proto::Task::decode(task);
+    let task = task.map_err(|error| malformed("CoordinatorMessage.dispatch", error))?;
     Ok(Task {
         repair: RepairId(task.repair),
         stripe: decode_stripe(task.stripe)?,
-        plan: json::read_plan(&task.plan, cluster).map_err(|e| malformed("Task.plan", e))?,
+        plan: plan::decode_plan(task.plan.ok_or(missing("Task.plan"))?)?,
         slice_bytes: task.slice_bytes,
         window: task.window,
         gated: task.gated,

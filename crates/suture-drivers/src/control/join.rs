@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
-use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::id::NodeId;
 use suture_repair::wire::ClusterId;
 use tokio::sync::{mpsc, oneshot};
@@ -176,12 +175,11 @@ async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
     if feed.events.send(connected).await.is_err() {
         return End::Finished;
     }
-    let mut cluster = Cluster::default();
     let why = loop {
         tokio::select! {
             heard = session.hears.message() => {
                 let event = match heard {
-                    Ok(Some(message)) => event_of(message, &mut cluster),
+                    Ok(Some(message)) => event_of(message),
                     Ok(None) => break anyhow!("the coordinator ended the session"),
                     Err(status) => break anyhow!("session: {}", status.message()),
                 };
@@ -204,16 +202,12 @@ async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
     }
 }
 
-/// Peers are kept here too: plans name nodes as peers are named.
-fn event_of(message: proto::CoordinatorMessage, cluster: &mut Cluster) -> Result<SessionEvent> {
-    match message.message.context("the coordinator said nothing")? {
+fn event_of(message: proto::CoordinatorMessage) -> Result<SessionEvent> {
+    match message.message.context("the coordinator sent an empty message")? {
         CoordinatorWord::Peers(proto::Peers { peers }) => {
-            let node = |peer: &proto::Peer| Node::new(&peer.name, Rate(0.0));
-            cluster.nodes = peers.iter().map(node).collect();
-            let reachable = peers.iter().filter(|peer| !peer.address.is_empty());
-            let addresses = reachable.map(convert::decode_peer).collect::<Result<_, _>>()?;
+            let addresses = peers.iter().map(convert::decode_peer).collect::<Result<_, _>>()?;
             Ok(SessionEvent::Peers(addresses))
         }
-        word => Ok(SessionEvent::Message(convert::decode_to_agent(word, cluster)?)),
+        word => Ok(SessionEvent::Message(convert::decode_to_agent(word)?)),
     }
 }

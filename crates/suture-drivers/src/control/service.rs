@@ -2,7 +2,7 @@
 //!
 //! Place: around all of failure -> ... -> stripe healthy: what goes in and what is shown.
 //! Facts about the stored come from the metadata, facts about now from the driver; a change goes
-//! to the metadata first, because a wish that is forgotten at the next restart was not heard.
+//! to the metadata first, because a command that is forgotten at the next restart was not carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,23 +13,18 @@ use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::Status;
 
-use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
-use super::{MESSAGE_BYTES_MAX, STRIPES_PER_MESSAGE, convert, proto, put, session};
+use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::{Driver, Handle};
 use crate::metadata::{Metadata, ObjectStripe, StoreError};
 
 /// Objects to a message of a listing.
 const OBJECTS_PER_MESSAGE: u32 = 1000;
 
-/// Messages that may wait for a client; then it is waited for.
-const REPLIES_MAX: usize = 4;
-
 /// What the answers are made of.
 pub struct Service {
-    /// The truth.
+    /// The authoritative map.
     pub metadata: Metadata,
     /// The present.
     pub coordinator: Handle,
@@ -39,98 +34,8 @@ pub struct Service {
     pub epoch: u32,
 }
 
-/// The service as the server takes it.
-pub fn server(service: Service) -> CoordinatorServer<Front> {
-    CoordinatorServer::new(Front(Arc::new(service)))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX)
-}
-
-/// The service, shared with what goes on after a call has been answered.
-pub struct Front(Arc<Service>);
-
-type Answer<T> = Result<Response<T>, Status>;
-
-#[tonic::async_trait]
-impl Coordinator for Front {
-    type SessionStream = ReceiverStream<Result<proto::CoordinatorMessage, Status>>;
-    type PutStream = ReceiverStream<Result<proto::PutReply, Status>>;
-    type LookupStream = ReceiverStream<Result<proto::LookupReply, Status>>;
-    type ListStream = ReceiverStream<Result<proto::ListReply, Status>>;
-
-    async fn session(
-        &self,
-        request: Request<Streaming<proto::AgentMessage>>,
-    ) -> Answer<Self::SessionStream> {
-        let words = session::begin(self.0.clone(), request.into_inner()).await?;
-        Ok(Response::new(ReceiverStream::new(words)))
-    }
-
-    async fn put(&self, request: Request<Streaming<proto::PutRequest>>) -> Answer<Self::PutStream> {
-        let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(put::follow(self.0.clone(), request.into_inner(), replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
-    }
-
-    async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
-        let name = request.into_inner().name;
-        let head = self.0.lookup_head(&name).await?;
-        let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(self.0.clone().lookup_stripes(name, head, replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
-    }
-
-    async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
-        let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(self.0.clone().list_objects(request.into_inner().prefix, replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
-    }
-
-    async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
-        Ok(Response::new(self.0.stat(request.into_inner().name).await?))
-    }
-
-    async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
-        let name = request.into_inner().name;
-        let removed = self.0.metadata.ask(move |store| store.remove(&name)).await?;
-        Ok(Response::new(proto::RemoveReply { stripes: removed.stripes, bytes: removed.bytes }))
-    }
-
-    async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
-        let proto::BadCopy { node, copy } = request.into_inner();
-        let copy = convert::decode_copy(copy)?;
-        let known = self.0.look(|driver| driver.core().cluster().nodes.len()).await?;
-        if node as usize >= known {
-            return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
-        }
-        self.0.coordinator.suspect(NodeId(node), copy).await;
-        Ok(Response::new(proto::Done {}))
-    }
-
-    async fn status(&self, _: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
-        Ok(Response::new(self.0.status().await?))
-    }
-
-    async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
-        self.0.command_node(request.into_inner()).await?;
-        Ok(Response::new(proto::Done {}))
-    }
-
-    async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
-        self.0.command_repair(request.into_inner().action()).await?;
-        Ok(Response::new(proto::Done {}))
-    }
-
-    async fn preview_repair(
-        &self,
-        _: Request<proto::PreviewRequest>,
-    ) -> Answer<proto::PreviewReply> {
-        Ok(Response::new(self.0.preview().await?))
-    }
-}
-
 impl Service {
-    async fn look<T: Send + 'static>(
+    pub(super) async fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Driver) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -138,16 +43,17 @@ impl Service {
         seen.ok_or_else(|| Status::unavailable("the coordinator is shutting down"))
     }
 
-    async fn lookup_head(&self, name: &str) -> Result<proto::LookupHead, Status> {
+    pub(super) async fn lookup_head(&self, name: &str) -> Result<proto::LookupHead, Status> {
         let name = name.to_string();
         let object = self.metadata.ask(move |store| store.object(&name)).await?;
-        let mut nodes = self.look(Driver::peers).await?;
-        nodes.retain(|peer| !peer.address.is_empty());
+        let peers = self.look(Driver::peers).await?;
+        let reachable = peers.iter().filter(|peer| peer.address.is_some());
+        let nodes = reachable.map(convert::encode_peer).collect();
         let object = Some(convert::encode_object(&object));
         Ok(proto::LookupHead { cluster: self.cluster.0, object, nodes })
     }
 
-    async fn lookup_stripes(
+    pub(super) async fn lookup_stripes(
         self: Arc<Self>,
         name: String,
         head: proto::LookupHead,
@@ -181,7 +87,7 @@ impl Service {
         ask.await
     }
 
-    async fn list_objects(
+    pub(super) async fn list_objects(
         self: Arc<Self>,
         prefix: String,
         replies: mpsc::Sender<Result<proto::ListReply, Status>>,
@@ -209,7 +115,7 @@ impl Service {
         }
     }
 
-    async fn stat(&self, name: String) -> Result<proto::StatReply, Status> {
+    pub(super) async fn stat(&self, name: String) -> Result<proto::StatReply, Status> {
         let wanted = name.clone();
         let object = self.metadata.ask(move |store| store.object(&wanted)).await?;
         let mut reply = proto::StatReply {
@@ -230,7 +136,7 @@ impl Service {
         }
     }
 
-    async fn status(&self) -> Result<proto::StatusReply, Status> {
+    pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
         let intent = self.metadata.ask(|store| store.intent()).await?;
         let (mut reply, blocked) = self.look(describe).await?;
         reply.cluster = self.cluster.to_string();
@@ -256,7 +162,7 @@ impl Service {
         Ok(blocked)
     }
 
-    async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
+    pub(super) async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
         let name = command.name.clone();
         let find = move |driver: &Driver| driver.core().cluster().find(&name);
         let Some(node) = self.look(find).await? else {
@@ -275,7 +181,7 @@ impl Service {
         Ok(())
     }
 
-    async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
+    pub(super) async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
         use proto::RepairAction::{Cancel, Pause, Resume, Start, Unspecified};
         let (paused, obey) = match action {
             Start | Resume => (false, Command::Resume),
@@ -288,7 +194,7 @@ impl Service {
         Ok(())
     }
 
-    async fn preview(&self) -> Result<proto::PreviewReply, Status> {
+    pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
         let mut reply = self.look(|driver| preview_of(driver.core())).await?;
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
@@ -314,7 +220,7 @@ fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) 
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
     let (peers, racks) = (driver.peers(), &core.cluster().racks);
-    let address = |id: NodeId| peers.get(id.index()).map(|peer| peer.address.clone());
+    let address = |id: NodeId| peers.get(id.index()).and_then(|peer| peer.address.clone());
     let rack = |id: NodeId| core.cluster().node(id).rack;
     let node = |status: &NodeStatus| proto::NodeStatus {
         node: status.node.0,

@@ -5,12 +5,15 @@
 //! name joining again replaces the session before, as a restarted agent does; joining from
 //! another address while the first still speaks is refused, as that is two agents of one name.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 use tracing::debug;
 
@@ -18,7 +21,7 @@ use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::service::Service;
 use super::{PROTOCOL_VERSION, convert, proto};
-use crate::coordinator::OUTBOX_MAX;
+use crate::coordinator::outbox::OUTBOX_MAX;
 use crate::metadata::{NewNode, NodeRecord};
 
 /// Names are for tables and plans: long enough for a host name.
@@ -30,14 +33,18 @@ const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 /// Tells sessions of one node apart.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
 
-/// What the agent hears.
-pub type Words = mpsc::Receiver<Result<proto::CoordinatorMessage, Status>>;
+/// What the agent receives.
+pub type Messages =
+    Pin<Box<dyn Stream<Item = Result<proto::CoordinatorMessage, Status>> + Send + 'static>>;
 
-/// Begins a session: gives what the agent hears, and goes on listening to it meanwhile.
+/// Begins a session: gives what the agent receives, and goes on listening to it meanwhile.
+///
+/// # Errors
+/// Why the agent may not join.
 pub async fn begin(
     service: Arc<Service>,
     mut said: Streaming<proto::AgentMessage>,
-) -> Result<Words, Status> {
+) -> Result<Messages, Status> {
     let record = join(&service, &mut said).await?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
@@ -46,9 +53,9 @@ pub async fn begin(
         epoch: service.epoch,
         cluster: service.cluster.0,
     };
-    let (outbox, words) = mpsc::channel(OUTBOX_MAX);
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
-    outbox.try_send(Ok(welcome)).expect("the queue is new");
+    let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);
+    let outgoing = ReceiverStream::new(outgoing).map(|message| Ok(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
     service.coordinator.joined(record, session, outbox).await;
     tokio::spawn(async move {
@@ -67,7 +74,7 @@ pub async fn begin(
         }
         service.coordinator.left(node, session).await;
     });
-    Ok(words)
+    Ok(Box::pin(tokio_stream::once(Ok(welcome)).chain(outgoing)))
 }
 
 async fn join(

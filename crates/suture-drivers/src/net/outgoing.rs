@@ -52,6 +52,16 @@ pub enum ToPeer {
     Discard(RepairId),
 }
 
+impl ToPeer {
+    /// The repair that it belongs to.
+    pub fn repair(&self) -> RepairId {
+        match self {
+            ToPeer::Grant { repair, .. } | ToPeer::Discard(repair) => *repair,
+            ToPeer::Slice(id, _) => id.repair,
+        }
+    }
+}
+
 /// Whom to connect to, as whom, within which limits.
 #[derive(Clone, Debug)]
 pub struct Destination {

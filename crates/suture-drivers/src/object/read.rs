@@ -80,8 +80,14 @@ impl Lookup {
         let request = proto::ObjectName { name: name.to_string() };
         let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
         let first = parts.message().await.map_err(refusal)?.and_then(|reply| reply.part);
-        let Some(Part::Head(head)) = first else { bail!("the coordinator is confused") };
-        let nodes = head.nodes.iter().map(convert::decode_peer).collect::<Result<_, _>>()?;
+        let head = match first {
+            Some(Part::Head(head)) => head,
+            Some(Part::Stripes(_)) => bail!("unexpected reply Stripes to request Lookup"),
+            None => bail!("no reply to request Lookup"),
+        };
+        let nodes = head.nodes.iter().map(convert::decode_peer);
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?.into_iter();
+        let nodes = nodes.filter_map(|(node, address)| Some((node, address?))).collect();
         let object = convert::decode_object(head.object)?;
         Ok(Lookup { object, cluster: ClusterId(head.cluster), nodes, parts })
     }
@@ -102,7 +108,11 @@ impl Lookup {
         let Some(reply) = self.parts.message().await.map_err(refusal)? else {
             return Ok(Vec::new());
         };
-        let Some(Part::Stripes(page)) = reply.part else { bail!("the coordinator is confused") };
+        let page = match reply.part {
+            Some(Part::Stripes(page)) => page,
+            Some(Part::Head(_)) => bail!("unexpected second reply Head to request Lookup"),
+            None => bail!("empty reply to request Lookup"),
+        };
         let stripes = page.stripes.into_iter().map(convert::decode_object_stripe);
         Ok(stripes.collect::<Result<_, _>>()?)
     }

@@ -109,11 +109,11 @@ pub async fn put(
     source: Source,
     progress: &Arc<Progress<'static>>,
 ) -> Result<Stored> {
-    let mut conversation = Conversation::begin(client, wish).await?;
+    let mut session = PutSession::begin(client, wish).await?;
     let writer = Arc::new(Writer {
         code: wish.code,
         encode: Program::compile(&wish.code.encode_dag())?,
-        pool: Pool::new(conversation.cluster),
+        pool: Pool::new(session.cluster),
         progress: progress.clone(),
     });
     let mut cutter = Cutter::new(source, wish);
@@ -129,19 +129,19 @@ pub async fn put(
             .await?;
             cutter = back;
             let Some(cut) = cut? else { break };
-            let place = conversation.place(cutter.stripes_left() + 1).await?;
+            let place = session.place(cutter.stripes_left() + 1).await?;
             under_way.spawn(writer.clone().write_stripe(ordinal, cut, place));
             ordinal += 1;
         }
         let Some(stripe) = under_way.join_next().await else { break };
         for (stripe, checksum) in written.accept(stripe??) {
             written.count(&stripe, checksum);
-            conversation.say(Step::Stripe(stripe)).await?;
+            session.say(Step::Stripe(stripe)).await?;
         }
     }
     cutter.source.ensure_unchanged()?;
     let (bytes, checksum) = written.checksum.so_far();
-    conversation.commit(bytes, checksum).await?;
+    session.commit(bytes, checksum).await?;
     Ok(written.stored)
 }
 
@@ -176,16 +176,26 @@ impl Written {
     }
 }
 
+/// What the coordinator should not have said.
+fn unexpected(reply: &Reply, request: &str) -> String {
+    let reply = match reply {
+        Reply::Begun(_) => "Begun",
+        Reply::Placed(_) => "Placed",
+        Reply::Committed(_) => "Committed",
+    };
+    format!("unexpected reply {reply} to request {request} of a put")
+}
+
 /// The put's stream to the coordinator.
-struct Conversation {
+struct PutSession {
     cluster: ClusterId,
     says: mpsc::Sender<proto::PutRequest>,
     hears: Streaming<proto::PutReply>,
     places: std::vec::IntoIter<proto::Place>,
 }
 
-impl Conversation {
-    async fn begin(client: &mut Client, wish: &Wish) -> Result<Conversation> {
+impl PutSession {
+    async fn begin(client: &mut Client, wish: &Wish) -> Result<PutSession> {
         let (says, words) = mpsc::channel(STRIPES_AT_ONCE);
         let begin = Step::Begin(proto::PutBegin {
             name: wish.name.clone(),
@@ -195,9 +205,10 @@ impl Conversation {
         says.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
         let hears = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
         let places = Vec::new().into_iter();
-        let mut begun = Conversation { cluster: ClusterId(0), says, hears, places };
-        let Reply::Begun(answer) = begun.hear().await? else {
-            bail!("the coordinator is confused")
+        let mut begun = PutSession { cluster: ClusterId(0), says, hears, places };
+        let answer = match begun.hear().await? {
+            Reply::Begun(answer) => answer,
+            other => bail!(unexpected(&other, "Begin")),
         };
         begun.cluster = ClusterId(answer.cluster);
         Ok(begun)
@@ -210,8 +221,9 @@ impl Conversation {
         }
         let stripes = stripes.min(PLACES_AHEAD) as u32;
         self.say(Step::Place(proto::PutPlace { stripes })).await?;
-        let Reply::Placed(placed) = self.hear().await? else {
-            bail!("the coordinator is confused")
+        let placed = match self.hear().await? {
+            Reply::Placed(placed) => placed,
+            other => bail!(unexpected(&other, "Place")),
         };
         self.places = placed.places.into_iter();
         self.places.next().context("the coordinator gave no places")
@@ -221,7 +233,7 @@ impl Conversation {
         self.say(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
         match self.hear().await? {
             Reply::Committed(proto::Done {}) => Ok(()),
-            _ => bail!("the coordinator is confused"),
+            other => bail!(unexpected(&other, "Commit")),
         }
     }
 
@@ -335,7 +347,7 @@ impl Writer {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
             feeds.push(feed);
             let copy = ChunkCopy { stripe: StripeId(place.stripe), chunk, stamp: Stamp(0) };
-            let agent = convert::decode_peer(peer).ok().map(|(_, address)| address);
+            let agent = convert::decode_peer(peer).ok().and_then(|(_, address)| address);
             let writer = self.clone();
             chunks.push(tokio::spawn(writer.write_chunk(agent, copy, chunk_bytes, windows)));
         }

@@ -71,7 +71,7 @@ impl Cluster {
         for id in (0..count).map(NodeId) {
             nodes.push(Node::start(id, rates, heard.clone()).await);
         }
-        let peers: Vec<_> = nodes.iter().map(|node| (node.id, node.addr)).collect();
+        let peers: Vec<_> = nodes.iter().map(|node| (node.id, Some(node.addr))).collect();
         for node in &nodes {
             node.tell(SessionEvent::Connected { epoch: 1 }).await;
             node.tell(SessionEvent::Peers(peers.clone())).await;
@@ -95,7 +95,7 @@ impl Cluster {
 
     pub async fn dispatch(&self, task: &Task) {
         for node in task.plan.participants() {
-            let message = ToAgent::Dispatch(Box::new(task.clone()));
+            let message = ToAgent::Dispatch(Arc::new(task.clone()));
             self.node(node).tell(SessionEvent::Message(message)).await;
         }
     }

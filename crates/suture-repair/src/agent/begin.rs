@@ -4,6 +4,8 @@
 //! A task is refused at once or begun; it never waits for memory, or two tasks could wait for each
 //! other at different agents.
 
+use std::sync::Arc;
+
 use super::Agent;
 use super::running::{Phase, Running};
 use crate::id::{ChunkCopy, Stamp};
@@ -21,7 +23,7 @@ const SLICES_MAX: u64 = 1 << 31;
 
 impl Agent {
     /// The task as it begins, if this agent can do its part.
-    pub(super) fn begin(&self, now: Time, task: Box<Task>) -> Result<Running, Failure> {
+    pub(super) fn begin(&self, now: Time, task: Arc<Task>) -> Result<Running, Failure> {
         check(&task).map_err(Failure::Refused)?;
         let roles = Role::of(&task, self.config.me).map_err(Failure::Refused)?;
         if roles.is_empty() {

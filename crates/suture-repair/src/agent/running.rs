@@ -42,7 +42,7 @@ impl Phase {
 
 #[derive(Debug)]
 pub(super) struct Running {
-    pub task: Box<Task>,
+    pub task: Arc<Task>,
     /// Ascending by lane.
     pub lanes: Vec<(u16, Pump)>,
     pub phase: Phase,

@@ -4,6 +4,8 @@
 //! Plans are admitted one by one as memory and the schedule allow; one that does not fit now never
 //! stands in the way of one that does.
 
+use std::sync::Arc;
+
 use super::Coordinator;
 use super::ledger::{Stop, Stopped};
 use crate::budget::NoRoom;
@@ -43,15 +45,16 @@ impl Coordinator {
 
     /// Tells agents of a repair that was just started.
     pub(super) fn dispatch(&mut self, task: Task) {
+        let task = Arc::new(task);
         for to in task.plan.participants() {
-            self.send(to, ToAgent::Dispatch(Box::new(task.clone())));
+            self.send(to, ToAgent::Dispatch(task.clone()));
         }
         self.touched.push(task.plan.stripe);
         if let Some(trouble) = self.trouble.get_mut(&task.plan.stripe) {
             // It runs again: whatever it waited for, it waits no longer.
             trouble.blocked = None;
         }
-        self.report(Report::Started { repair: task.repair, plan: task.plan });
+        self.report(Report::Started { repair: task.repair, plan: task.plan.clone() });
     }
 
     /// Tells agents of a repair that was just ended.

@@ -3,6 +3,8 @@
 //! Place: failure -> stripes -> queue -> plan -> admit -> [dispatch -> slices flow] -> commit.
 //! A message is a verb and its fields. A new variant needs its words here, or nothing compiles.
 
+use std::sync::Arc;
+
 use crate::id::{NodeId, RepairId};
 use crate::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, ToAgent};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
@@ -33,7 +35,7 @@ impl Textual for ToAgent {
     fn read(line: &mut LineReader<'_>) -> Result<ToAgent, TextError> {
         let error = line.error("a message to an agent");
         Ok(match line.word()? {
-            "dispatch" => ToAgent::Dispatch(Box::new(line.value()?)),
+            "dispatch" => ToAgent::Dispatch(Arc::new(line.value()?)),
             "cancel" => ToAgent::Cancel(line.field("repair")?),
             "release" => ToAgent::Release {
                 repair: line.field("repair")?,

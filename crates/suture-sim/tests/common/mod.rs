@@ -1,6 +1,8 @@
 //! Stripes with random losses on simulated clusters without a coordinator: the tests say its words.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::sync::Arc;
+
 use suture_code::Code;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
 use suture_repair::message::{Task, ToAgent};
@@ -113,7 +115,7 @@ impl Case {
     }
 
     pub fn dispatch(&mut self, task: &Task) {
-        self.tell_all(&task.plan, &ToAgent::Dispatch(Box::new(task.clone())));
+        self.tell_all(&task.plan, &ToAgent::Dispatch(Arc::new(task.clone())));
     }
 
     pub fn run(&mut self, span: Span) {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
-use suture_drivers::control::service::{self, Service};
+use suture_drivers::control::rpc;
+use suture_drivers::control::service::Service;
 use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
 use suture_drivers::coordinator::{Driver, Handle, inbox};
 use suture_drivers::metadata::{Metadata, NodeRecord, Store};
@@ -111,7 +112,7 @@ async fn listen(listener: TcpListener, service: Service) -> Result<()> {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
         .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
-        .add_service(service::server(service))
+        .add_service(rpc::server(service))
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
         .await
         .context("the control plane's listener failed")

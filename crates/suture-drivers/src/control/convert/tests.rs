@@ -1,8 +1,6 @@
 //! Every word of a session survives its journey, and none that is damaged gets through.
 
-use prost::Message;
-use suture_repair::cluster::Rate;
-use suture_repair::plan::StripeFacts;
+use suture_repair::plan::{Plan, Start, StripeFacts};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::random::Random;
 
@@ -101,7 +99,6 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
 
 #[test]
 fn whatever_the_coordinator_says_arrives_as_it_was_said() {
-    let cluster = Cluster::uniform(NODES, Rate(1e6));
     let mut words = vec![
         ToAgent::Cancel(RepairId(0)),
         ToAgent::Forget(RepairId(u64::MAX)),
@@ -111,20 +108,55 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
         ToAgent::Release { repair: RepairId(3), lane: u16::MAX, child: NodeId(2) },
         ToAgent::Hold { repair: RepairId(3), held: true },
     ];
-    words.extend((0..200).map(|seed| ToAgent::Dispatch(Box::new(task(seed)))));
+    words.extend((0..200).map(|seed| ToAgent::Dispatch(Arc::new(task(seed)))));
     for word in words {
-        let message = carry(encode_to_agent(word.clone(), &cluster)).message.unwrap();
-        assert_eq!(decode_to_agent(message, &cluster), Ok(word));
+        let message = proto::CoordinatorMessage { message: Some(encode_to_agent(word.clone())) };
+        assert_eq!(decode_to_agent(carry(message).message.unwrap()), Ok(word));
     }
 }
 
 #[test]
-fn a_plan_with_nodes_that_nobody_knows_is_refused() {
-    let cluster = Cluster::uniform(NODES, Rate(1e6));
-    let word = ToAgent::Dispatch(Box::new(task(1)));
-    let message = encode_to_agent(word, &cluster).message.unwrap();
-    let error = decode_to_agent(message, &Cluster::uniform(1, Rate(1e6))).unwrap_err();
-    assert_eq!(error.field, "Task.plan");
+fn whatever_is_a_plan_arrives_as_it_was_made() {
+    for seed in 0..2000 {
+        let plan = Plan { start: start(seed), ..task(seed).plan };
+        assert_eq!(plan::decode_plan(carry(plan::encode_plan(&plan))), Ok(plan), "seed {seed}");
+    }
+}
+
+fn start(seed: u64) -> Start {
+    match seed % 4 {
+        0 => Start::Now,
+        1 => Start::After(vec![0, seed as usize]),
+        2 => Start::Slot(seed as u32),
+        _ => Start::Wave(u32::MAX - seed as u32),
+    }
+}
+
+#[test]
+fn a_plan_of_a_kind_that_does_not_exist_is_refused_by_field() {
+    let plan = || plan::encode_plan(&task(1).plan);
+    let mut mode = plan();
+    mode.lanes[0].mode = 0;
+    let mut carries = plan();
+    carries.lanes[0].transfers[0].carries = 9;
+    let mut chunk = plan();
+    chunk.destinations[0].chunk = 256;
+    for (plan, field) in
+        [(mode, "Lane.mode"), (carries, "Transfer.carries"), (chunk, "Destination.chunk")]
+    {
+        assert_eq!(plan::decode_plan(plan).unwrap_err().field, field);
+    }
+}
+
+#[test]
+fn a_task_that_is_too_long_or_none_is_refused_before_it_is_read() {
+    let refused = |bytes: Vec<u8>| {
+        let error = decode_to_agent(CoordinatorWord::Dispatch(bytes.into())).unwrap_err();
+        assert_eq!(error.field, "CoordinatorMessage.dispatch");
+        error.fault
+    };
+    assert!(refused(vec![0; TASK_BYTES_MAX + 1]).contains("at most"));
+    refused(vec![0xff; 100]);
 }
 
 #[test]

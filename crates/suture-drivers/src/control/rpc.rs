@@ -1,0 +1,106 @@
+//! The calls of clients, operators and agents, each handed to whoever answers it.
+//!
+//! Place: around all of failure -> ... -> stripe healthy: where gRPC ends.
+
+use std::sync::Arc;
+
+use suture_repair::id::NodeId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
+use super::service::Service;
+use super::{MESSAGE_BYTES_MAX, convert, proto, put, session};
+
+/// Messages that may wait for a client; then it is waited for.
+const REPLIES_MAX: usize = 4;
+
+/// The service as the server takes it.
+pub fn server(service: Service) -> CoordinatorServer<RpcAdapter> {
+    CoordinatorServer::new(RpcAdapter(Arc::new(service)))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The service, shared with what goes on after a call has been answered.
+pub struct RpcAdapter(Arc<Service>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl Coordinator for RpcAdapter {
+    type SessionStream = session::Messages;
+    type PutStream = ReceiverStream<Result<proto::PutReply, Status>>;
+    type LookupStream = ReceiverStream<Result<proto::LookupReply, Status>>;
+    type ListStream = ReceiverStream<Result<proto::ListReply, Status>>;
+
+    async fn session(
+        &self,
+        request: Request<Streaming<proto::AgentMessage>>,
+    ) -> Answer<Self::SessionStream> {
+        Ok(Response::new(session::begin(self.0.clone(), request.into_inner()).await?))
+    }
+
+    async fn put(&self, request: Request<Streaming<proto::PutRequest>>) -> Answer<Self::PutStream> {
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(put::follow(self.0.clone(), request.into_inner(), replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
+        let name = request.into_inner().name;
+        let head = self.0.lookup_head(&name).await?;
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(self.0.clone().lookup_stripes(name, head, replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(self.0.clone().list_objects(request.into_inner().prefix, replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
+        Ok(Response::new(self.0.stat(request.into_inner().name).await?))
+    }
+
+    async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
+        let name = request.into_inner().name;
+        let removed = self.0.metadata.ask(move |store| store.remove(&name)).await?;
+        Ok(Response::new(proto::RemoveReply { stripes: removed.stripes, bytes: removed.bytes }))
+    }
+
+    async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
+        let proto::BadCopy { node, copy } = request.into_inner();
+        let copy = convert::decode_copy(copy)?;
+        let known = self.0.look(|driver| driver.core().cluster().nodes.len()).await?;
+        if node as usize >= known {
+            return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
+        }
+        self.0.coordinator.suspect(NodeId(node), copy).await;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn status(&self, _: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
+        Ok(Response::new(self.0.status().await?))
+    }
+
+    async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
+        self.0.command_node(request.into_inner()).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
+        self.0.command_repair(request.into_inner().action()).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn preview_repair(
+        &self,
+        _: Request<proto::PreviewRequest>,
+    ) -> Answer<proto::PreviewReply> {
+        Ok(Response::new(self.0.preview().await?))
+    }
+}
