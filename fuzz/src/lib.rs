@@ -6,5 +6,7 @@
 
 pub mod abi;
 pub mod code_name;
+pub mod control;
+pub mod frame;
 pub mod manifest;
 pub mod mutation;

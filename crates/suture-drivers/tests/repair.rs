@@ -2,6 +2,7 @@
 
 mod agents;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use agents::{Cluster, Tree, any_tree, chain, client, star, stripe, task};

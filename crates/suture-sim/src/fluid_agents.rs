@@ -14,6 +14,7 @@
 mod repair;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator};
@@ -294,7 +295,7 @@ impl FluidAgents {
         }
     }
 
-    fn dispatch(&mut self, task: Box<Task>, network: &mut Network, ports: &PortMap) {
+    fn dispatch(&mut self, task: Arc<Task>, network: &mut Network, ports: &PortMap) {
         let before = task.continues.and_then(|before| self.repairs.get(&before));
         let began = before.map_or(network.now(), |before| before.began);
         let (id, repair) = (task.repair, Repair::new(task, ports, began));

@@ -65,7 +65,8 @@ impl Peers {
             let peer = if same { former.remove(&id).flatten() } else { new() };
             self.known.insert(id, peer);
         }
-        let is_sent_to = |peer: &Option<Peer>| peer.as_ref().is_some_and(|p| p.connection.is_some());
+        let is_sent_to =
+            |peer: &Option<Peer>| peer.as_ref().is_some_and(|p| p.connection.is_some());
         let moved = former.into_iter().filter(|(_, peer)| is_sent_to(peer));
         let mut lost: Vec<NodeId> = moved.map(|(id, _)| id).collect();
         let known = &self.known;

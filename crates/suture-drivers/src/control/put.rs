@@ -136,7 +136,10 @@ impl Put {
         }
         let peers = service.coordinator.look(|driver| driver.peers()).await.unwrap_or_default();
         let peer = |chunk: Option<&NodeId>| {
-            chunk.and_then(|node| peers.get(node.index())).map(convert::encode_peer).unwrap_or_default()
+            chunk
+                .and_then(|node| peers.get(node.index()))
+                .map(convert::encode_peer)
+                .unwrap_or_default()
         };
         let places = stripes.iter().zip(&placed).map(|(stripe, nodes)| proto::Place {
             stripe: stripe.0,

@@ -55,7 +55,8 @@ pub async fn begin(
     };
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);
-    let outgoing = ReceiverStream::new(outgoing).map(|message| Ok(convert::encode_outgoing(message)));
+    let outgoing = ReceiverStream::new(outgoing)
+        .map(|message| Ok::<_, Status>(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
     service.coordinator.joined(record, session, outbox).await;
     tokio::spawn(async move {
@@ -74,7 +75,7 @@ pub async fn begin(
         }
         service.coordinator.left(node, session).await;
     });
-    Ok(Box::pin(tokio_stream::once(Ok(welcome)).chain(outgoing)))
+    Ok(Box::pin(tokio_stream::once(Ok::<_, Status>(welcome)).chain(outgoing)))
 }
 
 async fn join(

@@ -5,6 +5,8 @@
 //! Invariants: a task has a copy to publish if and only if some lane of it ends here; its pumps are
 //! open if and only if it is not preparing, and all of them done if and only if it is publishing.
 
+use std::sync::Arc;
+
 use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::Task;
 use crate::pump::Pump;

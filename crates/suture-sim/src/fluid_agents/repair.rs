@@ -5,6 +5,8 @@
 //! what its sender sums and for its release. `ports` says which flows a plan is; this file starts
 //! and stops them, and says how far the chunks have come. Knows neither coordinator nor agents.
 
+use std::sync::Arc;
+
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
 use suture_repair::message::Task;
 use suture_repair::plan::{Edge, Plan};
@@ -16,7 +18,7 @@ use crate::ports::{LaneWork, PortMap, Step};
 /// One dispatched repair.
 #[derive(Debug)]
 pub(super) struct Repair {
-    pub task: Box<Task>,
+    pub task: Arc<Task>,
     lanes: Vec<Lane>,
     unfinished: Vec<Unfinished>,
     /// When it was dispatched, in seconds.
@@ -132,7 +134,7 @@ impl Flows {
 
 impl Repair {
     /// A repair of which nothing flows yet.
-    pub fn new(task: Box<Task>, ports: &PortMap, began: f64) -> Repair {
+    pub fn new(task: Arc<Task>, ports: &PortMap, began: f64) -> Repair {
         let survivors = task.survivors();
         let facts = task.facts(&survivors);
         let work = match task.gated {

@@ -49,9 +49,8 @@ pub fn decode_plan(plan: proto::Plan) -> Result<Plan, Malformed> {
 
 fn decode_destination(entry: &proto::Destination) -> Result<(ChunkIndex, NodeId), Malformed> {
     let chunk = u8::try_from(entry.chunk);
-    let chunk = chunk.map_err(|_| {
-        malformed("Destination.chunk", format!("{} is above 255", entry.chunk))
-    })?;
+    let chunk = chunk
+        .map_err(|_| malformed("Destination.chunk", format!("{} is above 255", entry.chunk)))?;
     Ok((ChunkIndex(chunk), NodeId(entry.node)))
 }
 
@@ -73,7 +72,7 @@ fn decode_start(start: Option<proto::plan::Start>) -> Result<Start, Malformed> {
     Ok(match start {
         None => Start::Now,
         Some(Word::After(proto::Plans { plans })) => {
-            let place = |plan| usize::try_from(plan).map_err(|e| malformed("Plan.after", e));
+            let place = |plan: u64| usize::try_from(plan).map_err(|e| malformed("Plan.after", e));
             Start::After(plans.into_iter().map(place).collect::<Result<_, _>>()?)
         }
         Some(Word::Slot(slot)) => Start::Slot(slot),
@@ -100,21 +99,22 @@ fn encode_lane(lane: &Lane) -> proto::Lane {
 }
 
 fn decode_lane(lane: proto::Lane) -> Result<Lane, Malformed> {
-    let edge = |transfer: proto::Transfer| {
-        Ok(Edge {
-            child: NodeId(transfer.child),
-            parent: NodeId(transfer.parent),
-            bytes: transfer.bytes,
-            carries: decode_carries(transfer.carries)?,
-        })
-    };
     Ok(Lane {
         range: Range { from: lane.from, to: lane.to },
         lost: decode_chunks(&lane.lost),
         mode: decode_mode(lane.mode)?,
         decoder: lane.decoder.map(NodeId),
         scheme: lane.scheme.map(SchemeId),
-        edges: lane.transfers.into_iter().map(edge).collect::<Result<_, _>>()?,
+        edges: lane.transfers.into_iter().map(decode_transfer).collect::<Result<_, _>>()?,
+    })
+}
+
+fn decode_transfer(transfer: proto::Transfer) -> Result<Edge, Malformed> {
+    Ok(Edge {
+        child: NodeId(transfer.child),
+        parent: NodeId(transfer.parent),
+        bytes: transfer.bytes,
+        carries: decode_carries(transfer.carries)?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Every word of a session survives its journey, and none that is damaged gets through.
 
-use suture_repair::plan::{Plan, Start, StripeFacts};
 use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::plan::{Plan, Start, StripeFacts};
 use suture_repair::random::Random;
 
 use super::*;

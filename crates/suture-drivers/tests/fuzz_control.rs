@@ -1,0 +1,15 @@
+//! Control messages under random and mutated bytes.
+//!
+//! Place: the body of the fuzz target `control`, run without a fuzzer over seeded inputs.
+
+#[path = "../../../fuzz/src/control.rs"]
+mod control;
+#[path = "../../../fuzz/src/mutation.rs"]
+mod mutation;
+
+#[test]
+fn whatever_is_read_is_written_and_read_back() {
+    let inputs = mutation::cases(&control::valid(), 20_000, 1);
+    let accepted = inputs.filter(|input| control::check(input)).count();
+    assert!(accepted > 500, "only {accepted} inputs went deep");
+}

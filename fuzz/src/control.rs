@@ -1,0 +1,95 @@
+//! Control messages: whatever is read can be written, and is then read again as the same.
+//!
+//! Place: the session between coordinator and agents, which reads what came over a socket.
+
+use prost::Message;
+use suture_drivers::control::{convert, proto};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::plan::StripeFacts;
+use suture_repair::plan::arbitrary::arbitrary_plan;
+use suture_repair::random::Random;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+
+/// Nodes that arbitrary plans may use.
+const NODES: usize = 14;
+
+/// Inputs to begin with: tasks with strange plans, and one of most other messages.
+pub fn valid() -> Vec<Vec<u8>> {
+    let repair = RepairId::new(3, 4);
+    let copy = ChunkCopy { stripe: StripeId(1 << 40), chunk: ChunkIndex(8), stamp: Stamp(7) };
+    let mut inputs: Vec<Vec<u8>> = (0..8).map(|seed| to_agent(task(seed))).collect();
+    inputs.extend(
+        [
+            ToAgent::Cancel(repair),
+            ToAgent::Delete { epoch: 3, copy },
+            ToAgent::Release { repair, lane: 7, child: NodeId(2) },
+            ToAgent::List,
+        ]
+        .map(to_agent),
+    );
+    let running = vec![(repair, 1 << 20)];
+    let arrived = vec![(repair, 3, NodeId(4))];
+    inputs.extend(
+        [
+            FromAgent::Inventory(vec![copy, copy]),
+            FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running, arrived }),
+            FromAgent::Stored { repair, copy },
+            FromAgent::Failed { repair, why: Failure::Source { copy, fault: CopyFault::Corrupt } },
+        ]
+        .map(|message| convert::encode_from_agent(message).encode_to_vec()),
+    );
+    inputs
+}
+
+fn to_agent(message: ToAgent) -> Vec<u8> {
+    let message = Some(convert::encode_to_agent(message));
+    proto::CoordinatorMessage { message }.encode_to_vec()
+}
+
+fn task(seed: u64) -> ToAgent {
+    let chunk = |index: u32| ChunkRecord {
+        node: (index != 4).then_some(NodeId(index)),
+        stamp: Stamp(0),
+        crc: index,
+    };
+    let stripe = Stripe {
+        id: StripeId(5),
+        code: "rs(6,3)".parse().expect("it is a code"),
+        chunk_bytes: 4096,
+        generation: Generation(3),
+        chunks: (0..9).map(chunk).collect(),
+    };
+    let survivors: Vec<(ChunkIndex, NodeId)> =
+        stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
+    let facts = StripeFacts {
+        stripe: stripe.id,
+        code: stripe.code,
+        chunk_bytes: stripe.chunk_bytes,
+        survivors: &survivors,
+    };
+    let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
+    let (repair, slice_bytes, window, gated) = (RepairId::new(7, seed as u32), 1024, 4, false);
+    let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues: None };
+    ToAgent::Dispatch(task.into())
+}
+
+/// Gives whether either side accepts the input.
+///
+/// # Panics
+/// When a message that was read is not written and read back as the same.
+pub fn check(bytes: &[u8]) -> bool {
+    let word = proto::CoordinatorMessage::decode(bytes).ok().and_then(|message| message.message);
+    let to_agent = word.and_then(|word| convert::decode_to_agent(word).ok());
+    if let Some(message) = &to_agent {
+        let again = convert::decode_to_agent(convert::encode_to_agent(message.clone()));
+        assert_eq!(again.as_ref(), Ok(message));
+    }
+    let word = proto::AgentMessage::decode(bytes).ok();
+    let from_agent = word.and_then(|word| convert::decode_from_agent(word).ok());
+    if let Some(message) = &from_agent {
+        let again = convert::decode_from_agent(convert::encode_from_agent(message.clone()));
+        assert_eq!(again.as_ref(), Ok(message));
+    }
+    to_agent.is_some() || from_agent.is_some()
+}
