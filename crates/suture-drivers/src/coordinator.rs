@@ -14,7 +14,6 @@
 
 pub mod meter;
 pub mod outbox;
-pub mod place;
 pub mod report;
 
 use std::collections::BTreeMap;
@@ -26,6 +25,7 @@ use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, NodeId, StripeId};
 use suture_repair::message::{FromAgent, ToAgent};
+use suture_repair::placement::{Placer, Wanted};
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -35,7 +35,6 @@ use crate::metadata::{Metadata, NodeRecord};
 use crate::record::RecordedCoordinator;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, Peer};
-use place::Placer;
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
@@ -212,8 +211,9 @@ impl Driver {
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Obey(command) => self.handle(Input::Operator(command)),
             Request::Place { stripes, width, chunk_bytes, reply } => {
-                let now = (self.core.cluster(), &self.core.status());
-                let placed = self.placer.place(now, &stripes, width, chunk_bytes);
+                let wanted = Wanted { stripes: &stripes, width, chunk_bytes };
+                let nodes = self.core.status().nodes;
+                let placed = self.placer.place(self.core.cluster(), &nodes, &wanted);
                 // A put that went away gives its places back by itself.
                 let _ = reply.send(placed);
             }

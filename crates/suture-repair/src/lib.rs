@@ -6,6 +6,7 @@
 //! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator
 //! commits its location. Behind two interfaces stands whoever keeps the chunks (`chunk_store`).
 //!
+//! Where a new stripe goes is decided in `placement`.
 //! What went in and came out can be written down and replayed (`transcript`).
 //!
 //! No clock, no IO, no threads, no log, no ambient randomness: time and seeds are parameters,
@@ -26,6 +27,7 @@ pub mod message;
 pub mod mutant;
 mod need;
 pub mod oracle;
+pub mod placement;
 pub mod plan;
 pub mod planner;
 pub mod policy;

@@ -11,13 +11,16 @@
 //! mixed, everybody shares a little with everybody, and a repair draws on all.
 //!
 //! Fill is counted in chunks: what is stored, and what puts have been promised but not committed.
+//!
+//! Who may keep a rebuilt chunk is asked of a stripe that has most of its homes already, and of one
+//! rack at a time; that rule is `planner/keep.rs`.
 
 use std::collections::BTreeMap;
 
-use suture_repair::cluster::Cluster;
-use suture_repair::event::{Health, NodeStatus, Status};
-use suture_repair::id::{NodeId, RackId, StripeId};
-use suture_repair::random::Random;
+use crate::cluster::Cluster;
+use crate::event::{Health, NodeStatus};
+use crate::id::{NodeId, RackId, StripeId};
+use crate::random::Random;
 
 /// Remembers what is promised.
 #[derive(Clone, Debug, Default)]
@@ -25,26 +28,36 @@ pub struct Placer {
     promised: BTreeMap<NodeId, u64>,
 }
 
+/// New stripes that need nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Their ids.
+    pub stripes: &'a [StripeId],
+    /// How many nodes each needs.
+    pub width: usize,
+    /// The longest that a chunk may be.
+    pub chunk_bytes: u64,
+}
+
 impl Placer {
-    /// Chooses up to `width` nodes for each stripe: up, and with room for one more chunk beside
-    /// those that they are promised. The status is that of the cluster.
+    /// Chooses up to `width` nodes for each stripe, of those that are up and have room for one more
+    /// chunk beside those that they are promised. Fewer when there are no more.
     pub fn place(
         &mut self,
-        (cluster, status): (&Cluster, &Status),
-        stripes: &[StripeId],
-        width: usize,
-        chunk_bytes: u64,
+        cluster: &Cluster,
+        nodes: &[NodeStatus],
+        wanted: &Wanted<'_>,
     ) -> Vec<Vec<NodeId>> {
         let place = |id: &StripeId| {
             let mut order = Random::new(id.0);
-            let candidates = self.candidates((cluster, status), chunk_bytes, &mut order);
-            let mut nodes = choose(candidates, width);
+            let candidates = self.candidates(cluster, nodes, wanted.chunk_bytes, &mut order);
+            let mut nodes = choose(candidates, wanted.width);
             // Which of them holds parity must not depend on how filled they are.
             order.shuffle(&mut nodes);
             nodes.iter().for_each(|node| *self.promised.entry(*node).or_default() += 1);
             nodes
         };
-        stripes.iter().map(place).collect()
+        wanted.stripes.iter().map(place).collect()
     }
 
     /// Forgets promises: they are kept, and so counted as stored, or will not be.
@@ -58,12 +71,13 @@ impl Placer {
 
     fn candidates(
         &self,
-        (cluster, status): (&Cluster, &Status),
+        cluster: &Cluster,
+        nodes: &[NodeStatus],
         chunk_bytes: u64,
         order: &mut Random,
     ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        for &NodeStatus { node, health, free_bytes, chunks } in &status.nodes {
+        for &NodeStatus { node, health, free_bytes, chunks } in nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
             if health == Health::Up && free_bytes > chunk_bytes.saturating_mul(promised + 1) {
                 let (fill, order) = (chunks + promised, order.next_u64());
@@ -114,31 +128,30 @@ fn most_per_rack(candidates: &[Candidate], width: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use suture_repair::cluster::Rate;
+    use crate::cluster::Rate;
 
     use super::*;
 
     const CHUNK: u64 = 1000;
 
-    fn cluster(nodes: u32) -> (Cluster, Status) {
+    fn cluster(nodes: u32) -> (Cluster, Vec<NodeStatus>) {
         let node = |id| NodeStatus {
             node: NodeId(id),
             health: Health::Up,
             free_bytes: 1_000_000,
             chunks: 0,
         };
-        let status = Status { nodes: (0..nodes).map(node).collect(), ..Status::default() };
-        (Cluster::uniform(nodes as usize, Rate(1e6)), status)
+        (Cluster::uniform(nodes as usize, Rate(1e6)), (0..nodes).map(node).collect())
     }
 
     /// Nodes in racks of these sizes.
-    fn racks(sizes: &[u32]) -> (Cluster, Status) {
-        let (mut cluster, status) = cluster(sizes.iter().sum());
+    fn racks(sizes: &[u32]) -> (Cluster, Vec<NodeStatus>) {
+        let (mut cluster, nodes) = cluster(sizes.iter().sum());
         let racks = (0..).zip(sizes).flat_map(|(rack, size)| vec![RackId(rack); *size as usize]);
         for (node, rack) in cluster.nodes.iter_mut().zip(racks) {
             node.rack = Some(rack);
         }
-        (cluster, status)
+        (cluster, nodes)
     }
 
     /// How many of the nodes are in each rack, most first.
@@ -150,8 +163,16 @@ mod tests {
         counts
     }
 
-    fn place(placer: &mut Placer, world: &(Cluster, Status), count: u64) -> Vec<Vec<NodeId>> {
-        placer.place((&world.0, &world.1), &ids(count), 9, CHUNK)
+    fn place(
+        placer: &mut Placer,
+        world: &(Cluster, Vec<NodeStatus>),
+        count: u64,
+    ) -> Vec<Vec<NodeId>> {
+        placer.place(
+            &world.0,
+            &world.1,
+            &Wanted { stripes: &ids(count), width: 9, chunk_bytes: CHUNK },
+        )
     }
 
     fn ids(count: u64) -> Vec<StripeId> {
@@ -177,8 +198,8 @@ mod tests {
     #[test]
     fn a_stripe_uses_each_node_once_and_only_nodes_that_can_take_it() {
         let mut world = cluster(12);
-        world.1.nodes[3].health = Health::Suspect;
-        world.1.nodes[4].free_bytes = CHUNK;
+        world.1[3].health = Health::Suspect;
+        world.1[4].free_bytes = CHUNK;
         for nodes in place(&mut Placer::default(), &world, 50) {
             let mut distinct = nodes.clone();
             distinct.sort_unstable();
@@ -190,12 +211,20 @@ mod tests {
 
     #[test]
     fn an_emptier_node_is_preferred_and_promises_count() {
-        let (cluster, mut status) = cluster(4);
-        status.nodes[0].chunks = 5;
+        let (cluster, mut nodes) = cluster(4);
+        nodes[0].chunks = 5;
         let mut placer = Placer::default();
-        let first = placer.place((&cluster, &status), &ids(1), 3, CHUNK);
+        let place = |placer: &mut Placer, count| {
+            let stripes = ids(count);
+            placer.place(
+                &cluster,
+                &nodes,
+                &Wanted { stripes: &stripes, width: 3, chunk_bytes: CHUNK },
+            )
+        };
+        let first = place(&mut placer, 1);
         assert!(!first[0].contains(&NodeId(0)));
-        placer.place((&cluster, &status), &ids(5), 3, CHUNK);
+        place(&mut placer, 5);
         placer.unplace(&first[0]);
         assert_eq!(placer.promised.values().sum::<u64>(), 15);
     }
