@@ -111,12 +111,18 @@ struct Driver {
 /// The runtime of an agent's process. One thread does the network and the core, because handing
 /// slices from thread to thread costs a relay a tenth of its processor time; the disk has threads
 /// of its own.
+///
+/// # Errors
+/// When the system gives no event queue.
 pub fn runtime() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 /// Runs the agent until `shutdown` resolves or the control plane hangs up. It stops at once:
 /// a restart loses running tasks and nothing else.
+///
+/// # Errors
+/// When the disk cannot be asked for its room, or threads cannot be started.
 pub async fn run(
     config: Config,
     store: Arc<dyn ChunkStore>,

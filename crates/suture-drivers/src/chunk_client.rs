@@ -96,6 +96,9 @@ pub enum ChunkError {
 
 impl ChunkClient {
     /// Connects and shakes hands.
+    ///
+    /// # Errors
+    /// When the agent cannot be reached, is of another cluster or speaks another version.
     pub async fn connect(&self, addr: SocketAddr) -> Result<ChunkConnection, ChunkError> {
         let me = (self.cluster, Who::Client);
         let unlimited = Port::unlimited();
@@ -107,6 +110,9 @@ impl ChunkClient {
     }
 
     /// Connects and writes one chunk: durable when it returns.
+    ///
+    /// # Errors
+    /// When the agent cannot be reached, refuses the chunk or cannot keep it.
     pub async fn write_chunk(
         &self,
         addr: SocketAddr,
@@ -121,6 +127,9 @@ impl ChunkClient {
     }
 
     /// Connects and reads one range of a chunk, which must fit in memory.
+    ///
+    /// # Errors
+    /// When the agent cannot be reached, or the copy is missing or corrupt.
     pub async fn read_chunk(
         &self,
         addr: SocketAddr,
@@ -135,6 +144,9 @@ impl ChunkClient {
 
 impl ChunkConnection {
     /// Fills `into` with the bytes of the copy from `offset` on.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the copy is missing, corrupt or shorter.
     pub async fn read(
         &mut self,
         copy: ChunkCopy,
@@ -149,6 +161,9 @@ impl ChunkConnection {
 
     /// Begins to write a copy of `bytes` bytes. Dropping the writer before `finish` abandons it:
     /// nothing of it stays, and the connection is of no more use.
+    ///
+    /// # Errors
+    /// When the connection breaks or the agent refuses the copy.
     pub async fn write(
         &mut self,
         copy: ChunkCopy,
@@ -214,6 +229,9 @@ impl ChunkConnection {
 
 impl ChunkWriter<'_> {
     /// The next bytes of the chunk.
+    ///
+    /// # Errors
+    /// When the connection breaks or the agent has given up.
     pub async fn push(&mut self, data: &[u8]) -> Result<(), ChunkError> {
         let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
         let flow = Flow { port: unlimited, purpose: Purpose::Client };
@@ -226,6 +244,9 @@ impl ChunkWriter<'_> {
     }
 
     /// All bytes are pushed and sum to `crc`: durable when it returns.
+    ///
+    /// # Errors
+    /// When the connection breaks, the sum differs, or the agent cannot keep the chunk.
     pub async fn finish(self, crc: u32) -> Result<(), ChunkError> {
         let ChunkWriter { connection, copy } = self;
         let sent = connection.connection.write_frame(Frame::WriteEnd { crc }).await;

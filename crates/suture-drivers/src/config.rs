@@ -131,6 +131,9 @@ pub struct AgentTimers {
 
 impl CoordinatorConfig {
     /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Bad input: the file cannot be read, has an unknown key or a value that makes no sense.
     pub fn read(path: &Path) -> Result<CoordinatorConfig> {
         let config: CoordinatorConfig = read(path)?;
         let CoordinatorTimers { suspect, dead, retry_first, retry_max, .. } = config.timers;
@@ -160,6 +163,9 @@ impl CoordinatorConfig {
 
 impl AgentConfig {
     /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Bad input: the file cannot be read, has an unknown key or a value that makes no sense.
     pub fn read(path: &Path) -> Result<AgentConfig> {
         let config: AgentConfig = read(path)?;
         let advertised = config.advertise.unwrap_or(config.listen).ip();
@@ -265,6 +271,9 @@ pub fn span(duration: Duration) -> Span {
 }
 
 /// Reads a duration such as `500ms`, `30s`, `10min`, `2h`.
+///
+/// # Errors
+/// When the text is no duration above zero, or has no unit.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let help = || format!("'{text}' is not a duration: write it like 500ms, 30s, 10min or 2h");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;

@@ -71,6 +71,9 @@ pub enum BindError {
 
 /// Listens on `addr`. One that is not loopback is refused unless `insecure` is set: frames are
 /// neither encrypted nor authenticated.
+///
+/// # Errors
+/// When the address is exposed, in use or not of this machine.
 pub async fn bind(addr: SocketAddr, insecure: bool) -> Result<TcpListener, BindError> {
     if !insecure && !addr.ip().is_loopback() {
         return Err(BindError::Exposed(addr));

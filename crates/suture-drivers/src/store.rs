@@ -103,6 +103,9 @@ pub enum OpenError {
 impl Store {
     /// Opens the directory (creating it where it does not exist), locks it and removes what a
     /// crash left in the making.
+    ///
+    /// # Errors
+    /// When the directory belongs to another node, is in use, or cannot be made or read.
     pub fn open(dir: &Path, identity: &Identity) -> Result<Store, OpenError> {
         let (chunks, tmp) = (dir.join("chunks"), dir.join("tmp"));
         let at = |path: &Path| {
@@ -130,6 +133,9 @@ impl Store {
     }
 
     /// Opens a copy for reading.
+    ///
+    /// # Errors
+    /// When the copy is missing or its footer damaged.
     pub fn chunk(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
         self.chunks.open(copy)
     }
@@ -236,6 +242,9 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Whose chunks a directory holds; nobody's where there are none yet.
+///
+/// # Errors
+/// When the directory holds something else, or cannot be read.
 pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
     let path = dir.join("identity");
     let io = |source| OpenError::Io { path: path.clone(), source };

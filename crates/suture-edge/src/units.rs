@@ -38,6 +38,9 @@ const TIME_UNITS: [(&str, f64); 6] =
     [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0), ("y", 31_557_600.0)];
 
 /// Reads a size such as `64MiB`, `4096B` or `4096` as bytes.
+///
+/// # Errors
+/// When the text is no size, or one of no whole number of bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let help = || format!("'{text}' is not a size: write it like 64MiB, 1.5GB or 4096B");
     let (number, unit) = split_unit(text).ok_or_else(help)?;
@@ -53,6 +56,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a size that must not be zero: a chunk, a unit, a buffer.
+///
+/// # Errors
+/// As [`parse_size`], and when it is zero.
 pub fn parse_nonzero_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         0 => Err(format!("'{text}' is no size to work with: it must be at least 1B")),
@@ -61,6 +67,9 @@ pub fn parse_nonzero_size(text: &str) -> Result<u64, String> {
 }
 
 /// Reads a rate such as `200Mbit` (bits) or `25MB` (bytes), each per second, as bytes a second.
+///
+/// # Errors
+/// When the text is no rate above zero, or does not say bits or bytes.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let help = || {
         format!(
@@ -86,6 +95,9 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
 
 /// Reads a time above zero, from milliseconds to years, such as `30s`, `90min`, `12h`, `3d`, `10y`,
 /// as seconds.
+///
+/// # Errors
+/// When the text is no time above zero, or has no unit.
 pub fn parse_time(text: &str) -> Result<f64, String> {
     let help = || format!("'{text}' is not a time: write it like 30s, 90min, 12h, 3d or 10y");
     let (number, unit) = split_unit(text).ok_or_else(help)?;

@@ -97,6 +97,9 @@ pub enum Scanned {
 
 impl ChunkReader {
     /// Opens a chunk without reading it, when its `.crc` file is good; otherwise reads it in whole.
+    ///
+    /// # Errors
+    /// The chunk is missing, of another length or corrupt, or cannot be read.
     pub fn open(files: &StripeFiles, expected: Expected) -> Result<Scanned, ChunkFault> {
         let file = open_file(files, expected)?;
         match claimed_checksums(files, expected) {
@@ -110,6 +113,9 @@ impl ChunkReader {
     }
 
     /// Reads a chunk in whole and compares it with every checksum that there is.
+    ///
+    /// # Errors
+    /// The chunk is missing, of another length or corrupt, or cannot be read.
     pub fn scan(
         files: &StripeFiles,
         expected: Expected,
@@ -143,6 +149,9 @@ impl ChunkReader {
     }
 
     /// Reads these runs, one after the other into the buffer, and checks every block that they touch.
+    ///
+    /// # Errors
+    /// A block that is touched does not have its checksum, or cannot be read.
     pub fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), ChunkFault> {
         let mut edges = Vec::new();
         let mut rest = buffer;
@@ -183,6 +192,9 @@ impl ChunkReader {
 }
 
 /// Looks at a chunk's file without opening it.
+///
+/// # Errors
+/// There is no such file, or it has another length.
 pub fn probe(files: &StripeFiles, expected: Expected) -> Result<(), ChunkFault> {
     let metadata = fs::metadata(files.chunk(expected.chunk)).map_err(unreadable)?;
     check_metadata(&metadata, expected)

@@ -32,6 +32,9 @@ pub struct Buffers {
 
 impl Combination {
     /// What a DAG does. The chunks of `whole` are read entirely, whatever it needs of them.
+    ///
+    /// # Errors
+    /// When the DAG cannot be compiled.
     pub fn of(dag: &Dag, whole: &[ChunkIndex]) -> Result<Combination, CodeError> {
         let mut inputs: Vec<Parts> = dag
             .reads()
@@ -84,6 +87,9 @@ impl Combination {
 }
 
 /// Reads a window of each of these chunks, checked; or names the one that cannot be used.
+///
+/// # Errors
+/// Names the chunk that cannot be used, and why.
 pub fn read(
     stripe: &Stripe<'_>,
     inputs: &[Parts],

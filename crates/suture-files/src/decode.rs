@@ -39,6 +39,10 @@ pub struct Decoded {
 }
 
 /// Decodes the file of `directory` into `output`.
+///
+/// # Errors
+/// When the directory cannot be read or the output not be written. Stripes that cannot be decoded are
+/// no error: they are listed, and nothing is written.
 pub fn decode(
     directory: &Path,
     manifest: &Manifest,

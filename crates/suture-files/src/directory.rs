@@ -26,6 +26,9 @@ use super::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest};
 pub const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Reads and checks the manifest of an encoded directory.
+///
+/// # Errors
+/// Bad input when there is no manifest, or one that is refused.
 pub fn read_manifest(directory: &Path) -> Result<Manifest> {
     let path = directory.join(MANIFEST_NAME);
     let shown = path.display();
@@ -65,6 +68,9 @@ pub struct DirectoryLock {
 
 impl DirectoryLock {
     /// Fails when another suture process writes there. File systems without locks are taken at their word.
+    ///
+    /// # Errors
+    /// When another process holds the lock, or the directory cannot be opened.
     pub fn take(directory: &Path) -> Result<DirectoryLock> {
         let shown = directory.display();
         let handle = File::open(directory).with_context(|| format!("cannot open {shown}"))?;
@@ -77,6 +83,9 @@ impl DirectoryLock {
     }
 
     /// Makes everything durable that was written to this file system, and reports what could not be.
+    ///
+    /// # Errors
+    /// What the system reports.
     pub fn sync_file_system(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.handle)?)
     }
@@ -133,6 +142,9 @@ pub struct Temporary {
 
 impl Temporary {
     /// An empty temporary beside `target`, with room for `bytes`: a full disk is found here, not halfway.
+    ///
+    /// # Errors
+    /// When the file cannot be made or its disk is full.
     pub fn create(target: &Path, bytes: u64) -> Result<Temporary> {
         let mut path = target.as_os_str().to_owned();
         path.push(TEMPORARY_SUFFIX);
@@ -147,6 +159,9 @@ impl Temporary {
     }
 
     /// Makes the content durable and puts it in the target's place. The name is durable after `sync_directory`.
+    ///
+    /// # Errors
+    /// When the content cannot be made durable or the name not be changed.
     pub fn publish(mut self) -> Result<()> {
         self.file
             .sync_all()
@@ -168,6 +183,9 @@ impl Drop for Temporary {
 }
 
 /// Publishes a small file in one go.
+///
+/// # Errors
+/// When the file cannot be written, made durable or put in place.
 pub fn publish_bytes(target: &Path, content: &[u8]) -> Result<()> {
     let temporary = Temporary::create(target, 0)?;
     let mut file = temporary.file();
@@ -176,6 +194,9 @@ pub fn publish_bytes(target: &Path, content: &[u8]) -> Result<()> {
 }
 
 /// Makes the names in a directory durable.
+///
+/// # Errors
+/// When the directory cannot be opened or synced.
 pub fn sync_directory(directory: &Path) -> Result<()> {
     let shown = directory.display();
     File::open(directory)
@@ -184,6 +205,9 @@ pub fn sync_directory(directory: &Path) -> Result<()> {
 }
 
 /// Creates or empties a file and reserves its space.
+///
+/// # Errors
+/// When the file cannot be made or its disk is full.
 pub fn create_sized(path: &Path, bytes: u64) -> Result<File> {
     let context = || format!("cannot create {}", path.display());
     let file = OpenOptions::new()

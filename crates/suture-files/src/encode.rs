@@ -49,6 +49,10 @@ pub struct Encode<'a> {
 
 impl Encode<'_> {
     /// Writes the whole directory, or nothing.
+    ///
+    /// # Errors
+    /// Bad input when the directory is in use or a file; a failure when a file cannot be read or written.
+    /// What was written goes with it.
     pub fn run(&self) -> Result<()> {
         let shown = self.directory.display();
         let created = !self.directory.exists();

@@ -39,6 +39,9 @@ pub struct FilePiece {
 
 impl Geometry {
     /// Refuses sizes that the code cannot work with.
+    ///
+    /// # Errors
+    /// Names the size that does not fit, and the nearest ones that do.
     pub fn check(self) -> Result<Geometry, String> {
         let Geometry { code, chunk_bytes, unit_bytes, file_bytes } = self;
         let alignment = code.alignment() as u64;

@@ -46,6 +46,9 @@ pub mod verify;
 mod window;
 
 /// Reads the manifest of a directory and refuses one that the files contradict.
+///
+/// # Errors
+/// Bad input when there is no manifest, or one that is refused or contradicted.
 pub fn open(root: &Path) -> Result<Manifest> {
     let manifest = directory::read_manifest(root)?;
     let claimed = manifest.geometry.chunk_bytes;

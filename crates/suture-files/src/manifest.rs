@@ -72,6 +72,9 @@ impl<'de> Deserialize<'de> for HexChecksum {
 
 impl Manifest {
     /// Reads a manifest, and refuses one that lies.
+    ///
+    /// # Errors
+    /// Why it is refused: no manifest, a contradiction, or damage.
     pub fn parse(text: &str) -> Result<Manifest, String> {
         let AnyFormat { format } =
             serde_json::from_str(text).map_err(|error| format!("it is not a manifest: {error}"))?;

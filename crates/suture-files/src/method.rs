@@ -56,6 +56,9 @@ pub struct Repair {
 
 impl Repair {
     /// Chooses among the available chunks; all others but the lost ones are missing.
+    ///
+    /// # Errors
+    /// When the available chunks do not determine the lost ones.
     pub fn choose(
         wish: Wish<'_>,
         code: &Code,

@@ -66,6 +66,9 @@ impl Spread {
 
     /// Calls `work` for every window of the first `extent_bytes` of a chunk, in any order, with a scratch of the thread's
     /// own.
+    ///
+    /// # Errors
+    /// The first one of `work`.
     pub fn for_each_window<S, E: Send>(
         &self,
         layout: Layout,
@@ -81,6 +84,9 @@ impl Spread {
 }
 
 /// Calls `work` for 0, 1, .. `count` on several threads, and stops at the first error.
+///
+/// # Errors
+/// The first one of `work`.
 pub fn for_each<S, E: Send>(
     threads: usize,
     count: u64,
@@ -112,6 +118,9 @@ pub fn for_each<S, E: Send>(
 }
 
 /// What `work` gives for 0, 1, .. `count`, in that order, computed on several threads.
+///
+/// # Errors
+/// The first one of `work`.
 pub fn map<T: Send, E: Send>(
     threads: usize,
     count: u64,

@@ -41,6 +41,9 @@ pub fn line_of(code: &Code, scheme: &Scheme) -> String {
 }
 
 /// The schemes of a file that serve this code, each proven.
+///
+/// # Errors
+/// Bad input, with the line, when the file is none of schemes, damaged, or claims what is not so.
 pub fn read(path: &Path, code: &Code) -> Result<Vec<Scheme>> {
     let shown = path.display();
     if !code.has_traces() {
@@ -100,6 +103,9 @@ fn check(code: &Code, line: &Line) -> Result<(), String> {
 }
 
 /// Rebuilds a chunk of a stripe of noise, and compares.
+///
+/// # Errors
+/// When the scheme gives other bytes than were lost.
 pub fn verify(code: &Code, scheme: &Scheme) -> Result<()> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut noise = || {

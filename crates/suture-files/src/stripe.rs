@@ -120,6 +120,9 @@ impl<'a> Stripe<'a> {
     }
 
     /// Chooses a repair of lost chunks and opens its helpers, until all of them can be used.
+    ///
+    /// # Errors
+    /// When the chunks that can be used do not determine the lost ones.
     pub fn open_repair(
         &mut self,
         wish: Wish<'_>,

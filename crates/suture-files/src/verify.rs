@@ -60,6 +60,9 @@ fn verdict_of(stripe: &Stripe<'_>) -> StripeVerdict {
 }
 
 /// Names in the directory, relative to it, that the manifest does not account for.
+///
+/// # Errors
+/// When the directory cannot be listed.
 pub fn extra_files(root: &Path, manifest: &Manifest) -> io::Result<Vec<String>> {
     let stripe_count = manifest.geometry.stripe_count();
     let chunks = manifest

@@ -69,6 +69,9 @@ pub struct Disk {
 impl Disk {
     /// Starts the threads. Chunks are proven as `proofs` permits. The channel of the answers needs
     /// no bound: each answers a request, and the core bounds those.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         pool: Arc<Pool>,

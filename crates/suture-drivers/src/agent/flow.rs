@@ -75,6 +75,9 @@ impl Files {
 
     /// The open copy that a lane reads. Each lane has its own handle, because each is somewhere
     /// else in the chunk and the handle keeps the checksums of where it is.
+    ///
+    /// # Errors
+    /// When the copy is missing or damaged.
     pub fn own(
         &self,
         store: &dyn ChunkStore,
@@ -88,6 +91,9 @@ impl Files {
     }
 
     /// The spool of a lane.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
     pub fn spool(&self, store: &dyn ChunkStore, lane: u16) -> Result<Arc<dyn Spool>, Failure> {
         match lock(&self.spools).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),

@@ -42,6 +42,9 @@ struct Jobs {
 
 impl Io {
     /// Starts the threads.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
     pub fn new(threads: usize) -> std::io::Result<Io> {
         let jobs = Jobs { awake: threads, ..Jobs::default() };
         let queue = Arc::new(Queue { jobs: Mutex::new(jobs), news: Condvar::new() });

@@ -19,6 +19,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 pub type Client = CoordinatorClient<Channel>;
 
 /// Connects to the coordinator at `address`, such as `127.0.0.1:7400`.
+///
+/// # Errors
+/// Bad input when `address` is none; a failure when nobody answers there.
 pub async fn connect(address: &str) -> Result<Client> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?

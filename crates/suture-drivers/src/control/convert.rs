@@ -72,6 +72,9 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
 }
 
 /// What an agent says in a session that it has joined.
+///
+/// # Errors
+/// Names the field that is missing or says something impossible.
 pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
     Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
         AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "said twice")),
@@ -172,6 +175,9 @@ pub fn encode_stripe(stripe: &Stripe) -> proto::Stripe {
 }
 
 /// A stripe with as many chunks as its code has.
+///
+/// # Errors
+/// Names the field: no stripe, an unknown code, or another number of chunks.
 pub fn decode_stripe(stripe: Option<proto::Stripe>) -> Result<Stripe, Malformed> {
     let stripe = stripe.ok_or(missing("Stripe"))?;
     let code: Code = decode_code("Stripe.code", &stripe.code)?;
@@ -205,6 +211,9 @@ pub fn encode_copy(copy: ChunkCopy) -> proto::Copy {
 }
 
 /// A copy whose chunk index is one.
+///
+/// # Errors
+/// When there is none, or its chunk is above 255.
 pub fn decode_copy(copy: Option<proto::Copy>) -> Result<ChunkCopy, Malformed> {
     let copy = copy.ok_or(missing("Copy"))?;
     let chunk = u8::try_from(copy.chunk);
@@ -227,6 +236,9 @@ pub fn encode_object(object: &Object) -> proto::Object {
 }
 
 /// An object whose code is one.
+///
+/// # Errors
+/// When there is none, or its code is unknown.
 pub fn decode_object(object: Option<proto::Object>) -> Result<Object, Malformed> {
     let object = object.ok_or(missing("Object"))?;
     Ok(Object {
@@ -246,6 +258,9 @@ pub fn encode_object_stripe(entry: &ObjectStripe) -> proto::LookupStripe {
 }
 
 /// One stripe of an object, with no more data than it can hold.
+///
+/// # Errors
+/// As [`decode_stripe`], and when it claims more data than it can hold.
 pub fn decode_object_stripe(entry: proto::LookupStripe) -> Result<ObjectStripe, Malformed> {
     let (stripe, data_bytes) = (decode_stripe(entry.stripe)?, entry.data_bytes);
     let room = u128::from(stripe.chunk_bytes) * stripe.code.data_chunks() as u128;
@@ -257,6 +272,9 @@ pub fn decode_object_stripe(entry: proto::LookupStripe) -> Result<ObjectStripe, 
 }
 
 /// A code by its name.
+///
+/// # Errors
+/// When there is no such code; names `field`.
 pub fn decode_code(field: &'static str, name: &str) -> Result<Code, Malformed> {
     name.parse().map_err(|error| malformed(field, error))
 }

@@ -70,6 +70,9 @@ enum End {
 
 /// Keeps the agent in its cluster until it ends, or until it is refused for good. `welcome` hears
 /// of the first session; later ones must be with the same cluster.
+///
+/// # Errors
+/// Bad input when the coordinator refuses this agent for good.
 pub async fn keep(
     mut me: Introduction,
     mut feed: SessionFeed,

@@ -83,6 +83,10 @@ pub struct Database {
 }
 
 /// Opens or creates the database in `dir`.
+///
+/// # Errors
+/// Bad input when the file is no database of this program, of a later version, or in use; a failure
+/// when it cannot be read.
 pub fn open(dir: &Path) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
     fs::create_dir_all(dir).with_context(cannot)?;

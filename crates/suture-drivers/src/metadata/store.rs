@@ -143,6 +143,9 @@ pub struct Store {
 
 impl Store {
     /// Opens the truth in `dir` for a new epoch, which is durable when this returns.
+    ///
+    /// # Errors
+    /// As [`schema::open`], and when the epoch cannot be made durable.
     pub fn open(dir: &Path) -> Result<Store> {
         let schema::Database { connection, lock } = schema::open(dir)?;
         let (cluster, epoch) = begin_epoch(&connection)
@@ -174,6 +177,9 @@ impl Store {
     }
 
     /// All nodes, in the order of their ids.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         let mut query = self.database.prepare_cached(
             "SELECT id, name, rack, address, uplink, downlink FROM node ORDER BY id",
@@ -189,6 +195,9 @@ impl Store {
     }
 
     /// Registers a node, or notes what changed of the one with this name.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn join(&mut self, node: &NewNode) -> Result<NodeId, StoreError> {
         let mut query = self.database.prepare_cached(
             "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
@@ -207,6 +216,9 @@ impl Store {
     }
 
     /// What the operator wants.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn intent(&self) -> Result<Intent, StoreError> {
         let paused = self.database.query_row("SELECT paused FROM cluster", [], |row| row.get(0))?;
         let mut query = self.database.prepare("SELECT id FROM node WHERE failed ORDER BY id")?;
@@ -215,18 +227,27 @@ impl Store {
     }
 
     /// Whether repairs may begin.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn set_paused(&mut self, paused: bool) -> Result<(), StoreError> {
         self.database.execute("UPDATE cluster SET paused = ?1", [paused])?;
         Ok(())
     }
 
     /// Whether the operator declares the node failed.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), StoreError> {
         self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
         Ok(())
     }
 
     /// Begins an object. The name is reserved until the put ends.
+    ///
+    /// # Errors
+    /// When the name is taken or being written, or the database fails.
     pub fn begin_put(&mut self, name: &str) -> Result<PutId, StoreError> {
         if self.puts.values().any(|put| put.name == name) {
             return Err(StoreError::BeingWritten(name.to_string()));
@@ -242,6 +263,9 @@ impl Store {
     }
 
     /// Gives a put the ids of its next stripes; durable, so that nobody gets them again.
+    ///
+    /// # Errors
+    /// When the put has ended, or the database fails.
     pub fn reserve_stripes(&mut self, put: PutId, count: u32) -> Result<Vec<StripeId>, StoreError> {
         let entry = self.puts.get_mut(&put).ok_or(StoreError::PutEnded)?;
         let below: u64 = self.database.query_row(
@@ -256,6 +280,9 @@ impl Store {
     }
 
     /// Makes the object visible, whole and at once. The put has ended when this succeeds.
+    ///
+    /// # Errors
+    /// When the put has ended or committed what it was not given, or the database fails.
     pub fn commit_put(
         &mut self,
         put: PutId,
@@ -273,6 +300,9 @@ impl Store {
     }
 
     /// Ends a put; what it wrote and did not commit is nobody's.
+    ///
+    /// # Errors
+    /// When the database fails.
     pub fn end_put(&mut self, put: PutId) -> Result<(), StoreError> {
         match self.puts.remove(&put) {
             Some(_) => self.announce_reserved(),
@@ -281,6 +311,9 @@ impl Store {
     }
 
     /// Says which stripe ids are given out, and which of them are still being written.
+    ///
+    /// # Errors
+    /// When the database fails.
     pub fn announce_reserved(&mut self) -> Result<(), StoreError> {
         let next = "SELECT next_stripe FROM cluster";
         let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
@@ -290,6 +323,9 @@ impl Store {
     }
 
     /// The object of this name.
+    ///
+    /// # Errors
+    /// When there is none, or the database fails.
     pub fn object(&self, name: &str) -> Result<Object, StoreError> {
         let mut query = self.database.prepare_cached(
             "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object WHERE name = ?1",
@@ -299,6 +335,9 @@ impl Store {
     }
 
     /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn objects(
         &self,
         prefix: &str,
@@ -315,6 +354,9 @@ impl Store {
     }
 
     /// Up to `limit` stripes of an object, from its `from`-th on.
+    ///
+    /// # Errors
+    /// When there is no such object, or the database fails.
     pub fn object_stripes(
         &self,
         name: &str,
@@ -328,12 +370,18 @@ impl Store {
     }
 
     /// All stripes, to begin with.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
     pub fn stripes(&self) -> Result<Vec<Stripe>, StoreError> {
         let stripes = self.select_stripes("TRUE", params![])?;
         Ok(stripes.into_iter().map(|entry| entry.stripe).collect())
     }
 
     /// The names of the objects that these stripes belong to.
+    ///
+    /// # Errors
+    /// When the database fails.
     pub fn names_of(&self, stripes: &[StripeId]) -> Result<BTreeMap<StripeId, String>, StoreError> {
         let mut query = self.database.prepare_cached(
             "SELECT name FROM object WHERE id = (SELECT object FROM stripe WHERE id = ?1)",
@@ -347,6 +395,9 @@ impl Store {
     }
 
     /// Removes an object, whole and at once.
+    ///
+    /// # Errors
+    /// When there is no such object, or the database fails.
     pub fn remove(&mut self, name: &str) -> Result<Removed, StoreError> {
         let transaction = self.database.transaction()?;
         let found = transaction
@@ -368,6 +419,9 @@ impl Store {
 
     /// Changes the location of a chunk if its stripe still has the generation that the repair
     /// knew. The answer is a change: `Committed` or `CommitRefused`, with the truth as it then is.
+    ///
+    /// # Errors
+    /// When the database fails; a generation that has passed is no error but an answer.
     pub fn commit_location(&mut self, commit: &Commit) -> Result<(), StoreError> {
         let id = commit.copy.stripe;
         let done = set_location(&mut self.database, commit)?;

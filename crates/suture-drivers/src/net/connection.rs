@@ -82,6 +82,9 @@ pub enum NetError {
 
 impl Connection {
     /// Connects and shakes hands; gives who answered.
+    ///
+    /// # Errors
+    /// When nobody answers in time, or the answer is a refusal or no handshake.
     pub async fn open(
         addr: SocketAddr,
         (cluster, who): (ClusterId, Who),
@@ -104,6 +107,9 @@ impl Connection {
 
     /// Answers the handshake of someone who connected; gives who it is. A refusal is sent, so
     /// that both sides know why.
+    ///
+    /// # Errors
+    /// When the first frame is late, no handshake, or of another cluster or version.
     pub async fn welcome(
         stream: TcpStream,
         (cluster, me): (ClusterId, Who),
@@ -155,6 +161,9 @@ impl Connection {
 
     /// The next header. Waits as long as it takes: silence between frames is no fault. May be
     /// dropped and called again.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks, or what comes is no header.
     pub async fn read_frame(&mut self) -> Result<Frame, NetError> {
         while self.filled < HEADER_BYTES {
             match self.stream.try_read(&mut self.header[self.filled..]) {
@@ -171,6 +180,9 @@ impl Connection {
     }
 
     /// The next header, which must come within that time: someone is in the middle of something.
+    ///
+    /// # Errors
+    /// As [`Connection::read_frame`], and when it does not come in time.
     pub async fn read_frame_within(
         &mut self,
         waited: Duration,
@@ -181,6 +193,9 @@ impl Connection {
     }
 
     /// Fills `into` with the payload of the last frame.
+    ///
+    /// # Errors
+    /// When the connection breaks or stalls.
     pub async fn read_payload(&mut self, into: &mut [u8], flow: Flow<'_>) -> Result<(), NetError> {
         self.read_part(into, 0, flow).await
     }
@@ -238,6 +253,9 @@ impl Connection {
     }
 
     /// Reads payload that nobody wants. It crossed the link all the same.
+    ///
+    /// # Errors
+    /// When the connection breaks or stalls.
     pub async fn skip_payload(&mut self, bytes: u32, flow: Flow<'_>) -> Result<(), NetError> {
         let mut nowhere = [0; SKIP_BYTES];
         let mut left = bytes as usize;
@@ -250,6 +268,9 @@ impl Connection {
     }
 
     /// Sends a header without payload.
+    ///
+    /// # Errors
+    /// When the connection breaks or stalls.
     pub async fn write_frame(&mut self, frame: Frame) -> Result<(), NetError> {
         let nothing = Port::unlimited();
         let flow = Flow { port: &nothing, purpose: Purpose::Client };
@@ -257,6 +278,9 @@ impl Connection {
     }
 
     /// Sends headers, and the payload of the last of them.
+    ///
+    /// # Errors
+    /// When the connection breaks or stalls.
     pub async fn write(
         &mut self,
         mut headers: &[u8],

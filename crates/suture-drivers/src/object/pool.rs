@@ -40,6 +40,9 @@ impl Pool {
     }
 
     /// A connection to the agent, to be given back with how it went.
+    ///
+    /// # Errors
+    /// When the agent does not answer, or did not a moment ago.
     pub async fn take(&self, agent: SocketAddr) -> Result<ChunkConnection, ChunkError> {
         let idle =
             self.idle.lock().expect("no thread panics here").get_mut(&agent).and_then(Vec::pop);

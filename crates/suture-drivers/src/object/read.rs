@@ -76,6 +76,9 @@ pub struct Lookup {
 
 impl Lookup {
     /// Asks the coordinator.
+    ///
+    /// # Errors
+    /// Bad input when there is no such object; a failure when the coordinator goes away.
     pub async fn of(client: &mut Client, name: &str) -> Result<Lookup> {
         let request = proto::ObjectName { name: name.to_string() };
         let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
@@ -93,6 +96,9 @@ impl Lookup {
     }
 
     /// All stripes of the object, in order.
+    ///
+    /// # Errors
+    /// When the coordinator goes away or sends something impossible.
     pub async fn stripes(mut self) -> Result<Vec<Stripe>> {
         let mut stripes = Vec::new();
         loop {
@@ -119,6 +125,10 @@ impl Lookup {
 }
 
 /// Reads a whole object into `sink`.
+///
+/// # Errors
+/// When a stripe has too few chunks that can be read, what was read does not have the object's
+/// checksum, or `sink` fails.
 pub async fn get(
     client: &Client,
     mut lookup: Lookup,

@@ -60,6 +60,9 @@ pub enum Source {
 
 impl Source {
     /// A file to be read where needed.
+    ///
+    /// # Errors
+    /// When the file's length cannot be asked for.
     pub fn file(file: File) -> io::Result<Source> {
         let metadata = file.metadata()?;
         Ok(Source::File(Arc::new(file), metadata))
@@ -103,6 +106,10 @@ pub struct Wish {
 }
 
 /// Stores a source as an object.
+///
+/// # Errors
+/// Bad input when the name is taken or nodes are too few; a failure when too few chunks become
+/// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible then.
 pub async fn put(
     client: &mut Client,
     wish: &Wish,

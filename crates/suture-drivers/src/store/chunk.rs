@@ -100,6 +100,9 @@ pub enum Damage {
 
 impl ChunkFile {
     /// Opens the file and looks at its footer.
+    ///
+    /// # Errors
+    /// When there is no such file, or its footer or length is wrong.
     pub fn open(path: &Path, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Damage::Missing),
@@ -129,6 +132,9 @@ impl ChunkFile {
     }
 
     /// Fills `into` with the bytes from `offset` on, all checked.
+    ///
+    /// # Errors
+    /// When a block that is touched does not have its checksum, or the disk fails.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Damage> {
         if into.is_empty() {
             return Ok(());
@@ -152,6 +158,9 @@ impl ChunkFile {
     }
 
     /// Reads all of it and compares every checksum.
+    ///
+    /// # Errors
+    /// When any checksum differs, or the disk fails.
     pub fn check(&self) -> Result<(), Damage> {
         let mut buffer = vec![0; CHECK_BYTES.min(self.footer.bytes as usize)];
         let mut whole = Crc32c::new();

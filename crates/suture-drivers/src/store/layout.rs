@@ -85,6 +85,9 @@ impl Footer {
     }
 
     /// The footer that the bytes are.
+    ///
+    /// # Errors
+    /// When they are none, of a later version, or damaged.
     pub fn decode(bytes: &[u8; FOOTER_BYTES as usize]) -> Result<Footer, FooterError> {
         let u32_at = |at| u32::from_le_bytes(field(bytes, at));
         let u64_at = |at| u64::from_le_bytes(field(bytes, at));
