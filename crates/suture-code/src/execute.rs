@@ -152,19 +152,19 @@ impl Program {
         let outputs = outputs.iter_mut().map(|output| &mut **output).collect();
         let mut buffers = Buffers { sources, outputs, scratch };
         for at in (0..symbols).step_by(self.tile_symbols) {
-            self.run_tile(&Window::new(at, self.tile_symbols.min(symbols - at)), &mut buffers);
+            self.run_tile(&Tile::new(at, self.tile_symbols.min(symbols - at)), &mut buffers);
         }
         Ok(())
     }
 
-    fn run_tile(&self, window: &Window, buffers: &mut Buffers<'_>) {
+    fn run_tile(&self, tile: &Tile, buffers: &mut Buffers<'_>) {
         let (mut operands, mut targets) = (&self.operands[..], &self.targets[..]);
         for step in &self.steps {
             let (own, rest) = operands.split_at(step.operand_count.into());
             let (own_targets, rest_targets) = targets.split_at(step.target_count.into());
             match own.len() <= OPERANDS_FEW {
-                true => self.run_step::<OPERANDS_FEW>(step, window, buffers, own, own_targets),
-                false => self.run_step::<OPERANDS_MAX>(step, window, buffers, own, own_targets),
+                true => self.run_step::<OPERANDS_FEW>(step, tile, buffers, own, own_targets),
+                false => self.run_step::<OPERANDS_MAX>(step, tile, buffers, own, own_targets),
             }
             (operands, targets) = (rest, rest_targets);
         }
@@ -173,7 +173,7 @@ impl Program {
     fn run_step<const OPERANDS: usize>(
         &self,
         step: &Step,
-        window: &Window,
+        tile: &Tile,
         buffers: &mut Buffers<'_>,
         operands: &[Operand],
         targets: &[Operand],
@@ -189,12 +189,12 @@ impl Program {
             let mut read = [&[][..]; OPERANDS];
             let read = &mut read[..operands.len()];
             for (read, operand) in read.iter_mut().zip(operands) {
-                *read = buffers.source(window, *operand);
+                *read = buffers.source(tile, *operand);
             }
             let mut written: [&mut [u8]; TARGETS_MAX] = Default::default();
             let written = &mut written[..targets.len()];
             for ((written, taken), target) in written.iter_mut().zip(&mut *taken).zip(targets) {
-                *written = &mut taken[window.range(*target)];
+                *written = &mut taken[tile.range(*target)];
             }
             match &step.work {
                 Work::Products { table } => {
@@ -204,8 +204,8 @@ impl Program {
                     suture_gf::dot_many_add(written, &self.tables[*table as usize], read)
                 }
                 Work::PrefixSums { ends } => suture_gf::xor_prefix_sums(written, ends, read),
-                Work::Images { maps } => bits::sum(written[0], maps, read, window.symbols),
-                Work::MoreImages { maps } => bits::sum_add(written[0], maps, read, window.symbols),
+                Work::Images { maps } => bits::sum(written[0], maps, read, tile.symbols),
+                Work::MoreImages { maps } => bits::sum_add(written[0], maps, read, tile.symbols),
             }
         }
         for (taken, target) in taken.iter_mut().zip(targets) {
@@ -243,32 +243,32 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    fn source(&self, window: &Window, operand: Operand) -> &[u8] {
+    fn source(&self, tile: &Tile, operand: Operand) -> &[u8] {
         let buffer: &[u8] = match operand.place {
             Place::Source(index) => self.sources[index as usize],
             Place::Output(index) => self.outputs[index as usize],
             Place::Scratch(index) => self.scratch[index as usize],
         };
-        &buffer[window.range(operand)]
+        &buffer[tile.range(operand)]
     }
 }
 
 /// The symbols of one tile, and where they lie in buffers of each width.
-struct Window {
+struct Tile {
     symbols: usize,
     starts: [usize; BYTE_WIDTH + 1],
     bytes: [usize; BYTE_WIDTH + 1],
 }
 
-impl Window {
-    fn new(at: usize, symbols: usize) -> Window {
+impl Tile {
+    fn new(at: usize, symbols: usize) -> Tile {
         let of_each_width = |symbols| {
             std::array::from_fn(|width| match width {
                 0 => 0,
                 _ => bits::buffer_bytes(width, symbols),
             })
         };
-        Window { symbols, starts: of_each_width(at), bytes: of_each_width(symbols) }
+        Tile { symbols, starts: of_each_width(at), bytes: of_each_width(symbols) }
     }
 
     fn range(&self, operand: Operand) -> std::ops::Range<usize> {

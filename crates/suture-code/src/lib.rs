@@ -16,6 +16,8 @@
 //!   chunks. It knows schemes for common sizes, and searches for others.
 //! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
 //!   is right.
+//! * [`layout`] says which bytes of a chunk make up the same positions of its sub-chunks, for all who
+//!   read, move or write parts of chunks.
 //! * [`error`] lists everything that can be refused, with the numbers.
 //!
 //! ```
@@ -45,6 +47,7 @@ pub mod code;
 pub mod dag;
 pub mod error;
 pub mod execute;
+pub mod layout;
 mod linear;
 pub mod lrc;
 pub mod rs;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use suture_drivers::store::chunk::Damage;
-use suture_drivers::store::layout::{BLOCK_BYTES, FOOTER_BYTES};
+use suture_drivers::store::layout::FOOTER_BYTES;
 use suture_drivers::store::{Identity, OpenError, Store};
+use suture_edge::checksum::BLOCK_BYTES;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};

@@ -4,6 +4,10 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+/// Bytes of a chunk under one checksum; its last block may be shorter. Whatever is read of a chunk on
+/// disk is read in whole blocks, since nothing less can be checked.
+pub const BLOCK_BYTES: u64 = 4096;
+
 /// The checksum of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)

@@ -13,7 +13,7 @@ use crate::handle::Handle;
 use crate::job::Filling;
 use crate::status::{self, Fault, Status, guard};
 use std::ffi::{CStr, c_char};
-use suture_code::{ChunkIndex, Code};
+use suture_code::{ChunkIndex, Code, layout};
 
 /// Changes whenever a program that was compiled with an older header would no longer work.
 pub const SUTURE_ABI_VERSION: u32 = 1;
@@ -329,19 +329,15 @@ unsafe fn run(
 /// The unit that is meant, if the code can work with it.
 fn check_unit(code: &Code, chunk_bytes: usize, unit_bytes: usize) -> Result<usize, Fault> {
     let (what, unit) = if unit_bytes == 0 { ("chunk", chunk_bytes) } else { ("unit", unit_bytes) };
-    let alignment = code.alignment();
-    if unit == 0 || !unit.is_multiple_of(alignment) {
-        let below = unit - unit % alignment;
-        let nearest = match (below, below.checked_add(alignment)) {
-            (0, _) | (_, None) => below.max(alignment).to_string(),
-            (below, Some(above)) => format!("{below} or {above}"),
-        };
+    if let Err(error) = layout::check_unit(code, unit as u64) {
+        let nearest: Vec<String> = error.nearest().map(|near| near.to_string()).collect();
+        let (alignment, nearest) = (error.step, nearest.join(" or "));
         let message = format!(
             "a {what} of {code} is a multiple of {alignment} bytes, but has {unit}; try {nearest}"
         );
         return Err(Fault::new(Status::BadLength, message));
     }
-    if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(unit) {
+    if layout::check_chunk(chunk_bytes as u64, unit as u64).is_err() {
         let message = format!("a chunk of {chunk_bytes} bytes is not made of units of {unit}");
         return Err(Fault::new(Status::BadLength, message));
     }

@@ -9,7 +9,9 @@
 //! a job never changes.
 
 use crate::status::{Fault, Status};
-use suture_code::{ChunkIndex, Code, CodeError, Dag, Join, Program, Scratch, dag::Origin};
+use suture_code::dag::Origin;
+use suture_code::layout::{Layout, Packed, Window};
+use suture_code::{ChunkIndex, Code, CodeError, Dag, Join, Program, Scratch, Source};
 
 /// How the helpers' buffers are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,13 +26,23 @@ pub enum Filling {
 #[derive(Debug)]
 pub struct Job {
     program: Program,
-    sub_chunk_count: usize,
+    sub_chunk_count: u32,
     helpers: Vec<(ChunkIndex, Vec<u32>)>,
-    /// For each source of the program: which helper, which of its sub-chunks, and that one's place
-    /// among those that are read.
-    places: Vec<(usize, usize, usize)>,
+    /// Where each source of the program is.
+    places: Vec<Place>,
     is_plain: bool,
     weight: usize,
+}
+
+/// Where a source of the program is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Which helper has it.
+    helper: usize,
+    /// Which of the helper's sub-chunks it is.
+    sub_chunk: usize,
+    /// Which of those that the job reads of the helper.
+    rank: usize,
 }
 
 impl Job {
@@ -57,11 +69,12 @@ impl Job {
     fn compile(dag: &Dag) -> Result<Job, CodeError> {
         let program = Program::compile(dag)?;
         let helpers = dag.reads();
-        let place = |source: suture_code::Source| {
+        let place = |source: Source| {
             let helper = helpers.iter().position(|(chunk, _)| *chunk == source.chunk);
             let helper = helper.expect("every source is read");
             let rank = helpers[helper].1.binary_search(&source.sub_chunk);
-            (helper, source.sub_chunk as usize, rank.expect("every source is read"))
+            let rank = rank.expect("every source is read");
+            Place { helper, sub_chunk: source.sub_chunk as usize, rank }
         };
         let places = program.sources().map(place).collect();
         let (mut is_plain, mut weight) = (true, 0);
@@ -72,7 +85,7 @@ impl Job {
                 weight += terms.len();
             }
         }
-        let sub_chunk_count = dag.sub_chunk_count() as usize;
+        let sub_chunk_count = dag.sub_chunk_count();
         Ok(Job { program, sub_chunk_count, helpers, places, is_plain, weight })
     }
 
@@ -108,36 +121,41 @@ impl Job {
         unit_bytes: usize,
     ) -> Result<(), Fault> {
         let chunk_bytes = outputs.first().map_or(0, |output| output.len());
-        // Bytes are independent where chunks are not cut: then any chunk is one unit.
-        let unit_bytes = if self.sub_chunk_count == 1 { chunk_bytes } else { unit_bytes };
-        let sub_chunk_bytes = unit_bytes / self.sub_chunk_count;
-        for ((chunk, sub_chunks), helper) in self.helpers.iter().zip(helpers) {
-            let count = match filling {
-                Filling::Whole => self.sub_chunk_count,
-                Filling::Packed => sub_chunks.len(),
-            };
-            let (expected, found) = (chunk_bytes / self.sub_chunk_count * count, helper.len());
+        let layout = Layout::cut(chunk_bytes as u64, self.sub_chunk_count);
+        let whole = layout.in_units(unit_bytes as u64).whole();
+        let packed: Vec<Packed> = self.packed(filling, whole).collect();
+        for (((chunk, _), packed), helper) in self.helpers.iter().zip(&packed).zip(helpers) {
+            let (expected, found) = (packed.bytes(), helper.len());
             if expected != found {
                 let message = format!("chunk {chunk} comes with {found} bytes, not {expected}");
                 return Err(Fault::new(Status::BadLength, message));
             }
         }
+        let written = whole.packed(self.sub_chunk_count as usize);
         let mut scratch = Scratch::default();
-        for unit in 0..chunk_bytes / unit_bytes {
-            let source = |&(helper, sub_chunk, rank): &(usize, usize, usize)| {
-                let (count, slot) = match filling {
-                    Filling::Whole => (self.sub_chunk_count, sub_chunk),
-                    Filling::Packed => (self.helpers[helper].1.len(), rank),
+        for unit in whole.units() {
+            let source = |place: &Place| {
+                let rank = match filling {
+                    Filling::Whole => place.sub_chunk,
+                    Filling::Packed => place.rank,
                 };
-                &helpers[helper][(unit * count + slot) * sub_chunk_bytes..][..sub_chunk_bytes]
+                &helpers[place.helper][packed[place.helper].sub_chunk(&unit, rank)]
             };
             let sources: Vec<&[u8]> = self.places.iter().map(source).collect();
-            let units = outputs.iter_mut().map(|output| &mut output[unit * unit_bytes..]);
-            let mut targets: Vec<&mut [u8]> = units
-                .flat_map(|output| output[..unit_bytes].chunks_exact_mut(sub_chunk_bytes))
+            let mut targets: Vec<&mut [u8]> = outputs
+                .iter_mut()
+                .flat_map(|output| output[written.unit(&unit)].chunks_exact_mut(unit.positions()))
                 .collect();
             self.program.run_with(&mut scratch, &sources, &mut targets)?;
         }
         Ok(())
+    }
+
+    /// What each helper's buffer holds.
+    fn packed(&self, filling: Filling, whole: Window) -> impl Iterator<Item = Packed> {
+        self.helpers.iter().map(move |(_, sub_chunks)| match filling {
+            Filling::Whole => whole.packed(self.sub_chunk_count as usize),
+            Filling::Packed => whole.packed(sub_chunks.len()),
+        })
     }
 }

@@ -12,10 +12,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
-use suture_edge::checksum::crc32c;
-
-/// Bytes under one checksum. Reads of chunks are made of whole blocks.
-pub const BLOCK_BYTES: usize = 4096;
+use suture_edge::checksum::{BLOCK_BYTES, crc32c};
 
 /// The checksum of `first` bytes followed by `second_bytes` bytes, from the checksums of both.
 pub fn combine(first: u32, second: u32, second_bytes: u64) -> u32 {
@@ -53,10 +50,10 @@ impl BlockChecksums {
 
     /// The checksum of the whole chunk.
     pub fn of_chunk(&self) -> u32 {
-        let whole = (self.chunk_bytes / BLOCK_BYTES as u64) as usize;
+        let whole = (self.chunk_bytes / BLOCK_BYTES) as usize;
         let (whole, short) = self.blocks.split_at(whole);
-        let chunk = whole.iter().fold(0, |chunk, block| advance(chunk, BLOCK_BYTES as u64) ^ block);
-        let short_bytes = self.chunk_bytes % BLOCK_BYTES as u64;
+        let chunk = whole.iter().fold(0, |chunk, block| advance(chunk, BLOCK_BYTES) ^ block);
+        let short_bytes = self.chunk_bytes % BLOCK_BYTES;
         short.iter().fold(chunk, |chunk, block| combine(chunk, *block, short_bytes))
     }
 
@@ -66,17 +63,17 @@ impl BlockChecksums {
         let first_block = block_index(offset);
         let expected = &self.blocks[first_block..];
         let bad = bytes
-            .chunks(BLOCK_BYTES)
+            .chunks(BLOCK_BYTES as usize)
             .zip(expected)
             .position(|(block, expected)| crc32c(block) != *expected)?;
-        Some(((first_block + bad) * BLOCK_BYTES) as u64)
+        Some((first_block + bad) as u64 * BLOCK_BYTES)
     }
 
     /// Where the first block lies whose checksum differs, and how many there are.
     pub fn differences(&self, other: &BlockChecksums) -> Option<(u64, usize)> {
         let pairs = || self.blocks.iter().zip(&other.blocks);
         let first = pairs().position(|(a, b)| a != b)?;
-        Some(((first * BLOCK_BYTES) as u64, pairs().filter(|(a, b)| a != b).count()))
+        Some((first as u64 * BLOCK_BYTES, pairs().filter(|(a, b)| a != b).count()))
     }
 }
 
@@ -88,7 +85,7 @@ pub struct ChecksumRecorder {
 
 impl ChecksumRecorder {
     pub fn new(chunk_bytes: u64) -> ChecksumRecorder {
-        let count = chunk_bytes.div_ceil(BLOCK_BYTES as u64) as usize;
+        let count = chunk_bytes.div_ceil(BLOCK_BYTES) as usize;
         ChecksumRecorder { blocks: (0..count).map(|_| AtomicU32::new(0)).collect(), chunk_bytes }
     }
 
@@ -96,8 +93,8 @@ impl ChecksumRecorder {
     pub fn record(&self, offset: u64, bytes: &[u8]) {
         let (mut offset, mut rest) = (offset, bytes);
         while !rest.is_empty() {
-            let block = offset / BLOCK_BYTES as u64;
-            let block_end = ((block + 1) * BLOCK_BYTES as u64).min(self.chunk_bytes);
+            let block = offset / BLOCK_BYTES;
+            let block_end = ((block + 1) * BLOCK_BYTES).min(self.chunk_bytes);
             let (piece, later) = rest.split_at(rest.len().min((block_end - offset) as usize));
             let behind = block_end - offset - piece.len() as u64;
             // The checksum is linear: that of a block is the sum of those of its pieces, each moved to its place.
@@ -117,12 +114,12 @@ impl ChecksumRecorder {
 
 /// The size of the `.crc` file of a chunk.
 pub fn file_bytes(chunk_bytes: u64) -> u64 {
-    4 * chunk_bytes.div_ceil(BLOCK_BYTES as u64)
+    4 * chunk_bytes.div_ceil(BLOCK_BYTES)
 }
 
 fn block_index(offset: u64) -> usize {
-    assert!(offset.is_multiple_of(BLOCK_BYTES as u64), "offset {offset} is inside a block");
-    (offset / BLOCK_BYTES as u64) as usize
+    assert!(offset.is_multiple_of(BLOCK_BYTES), "offset {offset} is inside a block");
+    (offset / BLOCK_BYTES) as usize
 }
 
 /// What some bytes, were they zeros, would do to a checksum: a linear map of 32 bits, as four tables. crc-fast computes
@@ -170,6 +167,8 @@ impl Advance {
 mod tests {
     use super::*;
 
+    const BLOCK: usize = BLOCK_BYTES as usize;
+
     fn noise(bytes: usize) -> Vec<u8> {
         let mut state = 1u64;
         let mut next = || {
@@ -182,8 +181,8 @@ mod tests {
     fn checksums_of(chunk: &[u8]) -> BlockChecksums {
         let recorder = ChecksumRecorder::new(chunk.len() as u64);
         // Backwards: the order of windows must not matter.
-        for (index, window) in chunk.chunks(2 * BLOCK_BYTES).enumerate().rev() {
-            recorder.record((index * 2 * BLOCK_BYTES) as u64, window);
+        for (index, window) in chunk.chunks(2 * BLOCK).enumerate().rev() {
+            recorder.record((index * 2 * BLOCK) as u64, window);
         }
         recorder.finish()
     }
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn pieces_of_blocks_add_up() {
-        let chunk = noise(3 * BLOCK_BYTES + 192);
+        let chunk = noise(3 * BLOCK + 192);
         for piece in [64, 576, 4032, 4160, 10_000] {
             let recorder = ChecksumRecorder::new(chunk.len() as u64);
             for (index, bytes) in chunk.chunks(piece).enumerate().rev() {
@@ -215,7 +214,7 @@ mod tests {
 
     #[test]
     fn advancing_is_combining_with_zeros() {
-        for bytes in (0..=2 * BLOCK_BYTES as u64).step_by(32).chain([1, 63, 4095, 1 << 20]) {
+        for bytes in (0..=2 * BLOCK_BYTES).step_by(32).chain([1, 63, 4095, 1 << 20]) {
             for checksum in [1, 0xe306_9283, u32::MAX] {
                 assert_eq!(advance(checksum, bytes), combine(checksum, 0, bytes), "{bytes} bytes");
             }
@@ -234,13 +233,13 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_is_found_in_its_block() {
-        let mut chunk = noise(5 * BLOCK_BYTES);
+        let mut chunk = noise(5 * BLOCK);
         let checksums = checksums_of(&chunk);
         assert_eq!(checksums.first_mismatch(0, &chunk), None);
-        chunk[3 * BLOCK_BYTES + 7] ^= 0x10;
-        let offset = BLOCK_BYTES as u64;
-        assert_eq!(checksums.first_mismatch(offset, &chunk[BLOCK_BYTES..]), Some(3 * offset));
-        assert_eq!(checksums.first_mismatch(4 * offset, &chunk[4 * BLOCK_BYTES..]), None);
+        chunk[3 * BLOCK + 7] ^= 0x10;
+        let offset = BLOCK_BYTES;
+        assert_eq!(checksums.first_mismatch(offset, &chunk[BLOCK..]), Some(3 * offset));
+        assert_eq!(checksums.first_mismatch(4 * offset, &chunk[4 * BLOCK..]), None);
         assert_eq!(checksums.differences(&checksums_of(&chunk)), Some((3 * offset, 1)));
     }
 }

@@ -13,14 +13,15 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use suture_code::ChunkIndex;
+use suture_code::layout::{Layout, Piece};
+use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::units::format_exact_size;
 
-use super::checksum::{BLOCK_BYTES, BlockChecksums, ChecksumRecorder, file_bytes};
+use super::checksum::{BlockChecksums, ChecksumRecorder, file_bytes};
 use super::directory::StripeFiles;
-use super::window::Run;
 
 /// Bytes read at a time when a whole chunk is read.
-const SCAN_BYTES: usize = 64 * BLOCK_BYTES;
+const SCAN_BYTES: usize = 64 * BLOCK_BYTES as usize;
 
 /// Why a chunk cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,31 +149,38 @@ impl ChunkReader {
         })
     }
 
-    /// Reads these runs, one after the other into the buffer, and checks every block that they touch.
+    /// Reads these pieces, one after the other into the buffer, and checks every block that they
+    /// touch.
     ///
     /// # Errors
     /// A block that is touched does not have its checksum, or cannot be read.
-    pub fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), ChunkFault> {
+    pub fn read(
+        &self,
+        pieces: impl Iterator<Item = Piece>,
+        buffer: &mut [u8],
+    ) -> Result<(), ChunkFault> {
+        let layout = Layout::plain(self.checksums.chunk_bytes());
         let mut edges = Vec::new();
         let mut rest = buffer;
-        for &run in runs {
-            let (target, later) = rest.split_at_mut(run.bytes);
+        for piece in pieces {
+            let (target, later) = rest.split_at_mut(piece.bytes);
             rest = later;
-            let blocks = run.in_blocks(self.checksums.chunk_bytes());
-            if blocks == run {
-                self.read_blocks(run, target)?;
+            let blocks = piece.in_blocks(BLOCK_BYTES, &layout);
+            if blocks == piece {
+                self.read_blocks(piece.offset, target)?;
                 continue;
             }
             edges.resize(blocks.bytes, 0);
-            self.read_blocks(blocks, &mut edges)?;
-            target.copy_from_slice(&edges[(run.offset - blocks.offset) as usize..][..run.bytes]);
+            self.read_blocks(blocks.offset, &mut edges)?;
+            let from = (piece.offset - blocks.offset) as usize;
+            target.copy_from_slice(&edges[from..from + piece.bytes]);
         }
         Ok(())
     }
 
-    fn read_blocks(&self, blocks: Run, buffer: &mut [u8]) -> Result<(), ChunkFault> {
-        self.file.read_exact_at(buffer, blocks.offset).map_err(unreadable)?;
-        match self.checksums.first_mismatch(blocks.offset, buffer) {
+    fn read_blocks(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ChunkFault> {
+        self.file.read_exact_at(buffer, offset).map_err(unreadable)?;
+        match self.checksums.first_mismatch(offset, buffer) {
             None => Ok(()),
             Some(first_offset) => {
                 Err(ChunkFault::Corrupt { blocks: Some(CorruptBlocks { first_offset, count: 1 }) })

@@ -6,11 +6,12 @@
 //!
 //! Invariant: outputs stand in the buffers in the order of the file.
 
+use suture_code::layout::{Packed, Window};
 use suture_code::{ChunkIndex, CodeError, Dag, Program};
 
 use super::chunk::ChunkFault;
 use super::stripe::Stripe;
-use super::window::{Parts, Window};
+use super::window::{Parts, pieces};
 
 /// A program and the chunks that it joins.
 pub struct Combination {
@@ -68,28 +69,28 @@ impl Combination {
 
     /// Computes a window of the outputs from the inputs, which have been read.
     pub fn run(&self, window: &Window, inputs: &[impl AsRef<[u8]>], outputs: &mut Vec<Vec<u8>>) {
+        let whole = window.packed(window.layout().sub_chunk_count() as usize);
         outputs.resize(self.outputs.len(), Vec::new());
-        outputs.iter_mut().for_each(|buffer| buffer.resize(window.chunk_bytes(), 0));
-        let unit_bytes = window.chunk_bytes() / window.units;
-        for unit in 0..window.units {
+        outputs.iter_mut().for_each(|buffer| buffer.resize(whole.bytes(), 0));
+        let packed: Vec<Packed> = self.inputs.iter().map(|input| input.packed(window)).collect();
+        for unit in window.units() {
             let source = |&(input, part): &(usize, usize)| {
-                let at = unit * self.inputs[input].sub_chunks.len() + part;
-                &inputs[input].as_ref()[at * window.bytes..][..window.bytes]
+                &inputs[input].as_ref()[packed[input].sub_chunk(&unit, part)]
             };
             let sources: Vec<&[u8]> = self.places.iter().map(source).collect();
-            let written = outputs.iter_mut().flat_map(|buffer| {
-                buffer[unit * unit_bytes..][..unit_bytes].chunks_exact_mut(window.bytes)
-            });
+            let written = outputs
+                .iter_mut()
+                .flat_map(|buffer| buffer[whole.unit(&unit)].chunks_exact_mut(unit.positions()));
             let mut written: Vec<&mut [u8]> = written.collect();
             self.program.run(&sources, &mut written).expect("buffers have the window's length");
         }
     }
 }
 
-/// Reads a window of each of these chunks, checked; or names the one that cannot be used.
+/// Reads a window of each of these chunks, checked.
 ///
 /// # Errors
-/// Names the chunk that cannot be used, and why.
+/// The first chunk that cannot be used, and why.
 pub fn read(
     stripe: &Stripe<'_>,
     inputs: &[Parts],
@@ -98,9 +99,9 @@ pub fn read(
 ) -> Result<(), (ChunkIndex, ChunkFault)> {
     buffers.resize(inputs.len(), Vec::new());
     for (input, buffer) in inputs.iter().zip(buffers) {
-        buffer.resize(window.bytes_of(input.sub_chunks.len()), 0);
-        let runs = window.runs(&input.sub_chunks);
-        stripe.reader(input.chunk).read(&runs, buffer).map_err(|fault| (input.chunk, fault))?;
+        buffer.resize(input.packed(window).bytes(), 0);
+        let read = stripe.reader(input.chunk).read(pieces(window, &input.sub_chunks), buffer);
+        read.map_err(|fault| (input.chunk, fault))?;
     }
     Ok(())
 }

@@ -15,10 +15,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, CodeError};
+use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::progress::{Progress, Step};
 
-use super::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
 use super::combination::{self, Buffers, Combination};
 use super::directory::sync_directory;
@@ -27,7 +28,7 @@ use super::method::Method;
 use super::pool::{self, Spread};
 use super::stripe::Stripe;
 use super::unrepairable::Unrepairable;
-use super::window::{Layout, Parts, Window};
+use super::window::{Parts, placed};
 
 /// What decoding found.
 #[derive(Default)]
@@ -133,7 +134,7 @@ impl Decoder<'_> {
         let chunk_bytes = stripe.chunk_bytes();
         let first =
             self.manifest.geometry.file_piece(stripe.index, ChunkIndex(0), 0, chunk_bytes as usize);
-        (first.bytes as u64).next_multiple_of(BLOCK_BYTES as u64).min(chunk_bytes)
+        (first.bytes as u64).next_multiple_of(BLOCK_BYTES).min(chunk_bytes)
     }
 
     fn recipe(&self, stripe: &mut Stripe<'_>) -> Result<Recipe, CodeError> {
@@ -179,21 +180,21 @@ impl Decoder<'_> {
         }
         let read = recipe.inputs.iter().map(|input| input.chunk).zip(&buffers.inputs);
         let computed = lost.iter().copied().zip(&buffers.outputs);
-        let runs = window.all_runs();
         for (chunk, buffer) in read.chain(computed) {
             if !recipe.wanted.contains(&chunk) {
                 continue;
             }
-            let mut rest = buffer.as_slice();
-            for run in &runs {
-                let (bytes, later) = rest.split_at(run.bytes);
-                rest = later;
-                let piece =
-                    self.manifest.geometry.file_piece(stripe.index, chunk, run.offset, run.bytes);
+            for (piece, bytes) in placed(window, buffer) {
+                let filled = self.manifest.geometry.file_piece(
+                    stripe.index,
+                    chunk,
+                    piece.offset,
+                    piece.bytes,
+                );
                 self.output
-                    .write_all_at(&bytes[..piece.bytes], piece.offset)
+                    .write_all_at(&bytes[..filled.bytes], filled.offset)
                     .map_err(WindowError::Output)?;
-                (self.progress)(Step::Done(piece.bytes as u64));
+                (self.progress)(Step::Done(filled.bytes as u64));
             }
         }
         Ok(())

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use suture_code::ChunkIndex;
+use suture_code::layout::Window;
 use suture_edge::error::bad_input;
 use suture_edge::progress::{Progress, Step};
 
@@ -30,7 +31,7 @@ use super::directory::{
 use super::geometry::Geometry;
 use super::manifest::{MANIFEST_NAME, Manifest};
 use super::pool::{self, Spread};
-use super::window::Window;
+use super::window::{all_pieces, placed};
 
 /// Where everything is written until it is complete.
 const WORKSHOP_NAME: &str = ".encode.tmp";
@@ -257,27 +258,24 @@ impl Encoder<'_> {
         buffers: &mut Buffers,
         chunks: &[NewChunk],
     ) -> Result<()> {
-        let runs = window.all_runs();
+        let sub_chunks = self.geometry.code.sub_chunk_count() as usize;
         buffers.inputs.resize(self.geometry.code.data_chunks(), Vec::new());
         for (chunk, buffer) in self.geometry.code.chunks().zip(&mut buffers.inputs) {
-            buffer.resize(window.chunk_bytes(), 0);
+            buffer.resize(window.packed(sub_chunks).bytes(), 0);
             let mut rest = buffer.as_mut_slice();
-            for run in &runs {
-                let (target, later) = rest.split_at_mut(run.bytes);
+            for piece in all_pieces(window) {
+                let (target, later) = rest.split_at_mut(piece.bytes);
                 rest = later;
-                self.read_source(stripe, chunk, run.offset, target)?;
+                self.read_source(stripe, chunk, piece.offset, target)?;
             }
         }
         self.combination.run(window, &buffers.inputs, &mut buffers.outputs);
         let buffers = buffers.inputs.iter().chain(&buffers.outputs);
         for (chunk, (buffer, new)) in buffers.zip(chunks).enumerate() {
             let name = || format!("cannot write {}", chunk_name(ChunkIndex(chunk as u8)));
-            let mut rest = buffer.as_slice();
-            for run in &runs {
-                let (bytes, later) = rest.split_at(run.bytes);
-                rest = later;
-                new.recorder.record(run.offset, bytes);
-                new.file.write_all_at(bytes, run.offset).with_context(name)?;
+            for (piece, bytes) in placed(window, buffer) {
+                new.recorder.record(piece.offset, bytes);
+                new.file.write_all_at(bytes, piece.offset).with_context(name)?;
             }
         }
         Ok(())

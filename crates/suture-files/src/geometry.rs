@@ -7,10 +7,9 @@
 //!
 //! Invariant: a `Geometry` that exists is possible; every refusal names the nearest valid sizes.
 
+use suture_code::layout::{self, Layout, SizeError};
 use suture_code::{ChunkIndex, Code};
 use suture_edge::units::format_exact_size;
-
-use super::window::Layout;
 
 /// An open chunk keeps one thousandth of its size in memory as checksums; larger files take more stripes.
 const CHUNK_BYTES_MAX: u64 = 4 << 30;
@@ -44,17 +43,15 @@ impl Geometry {
     /// Names the size that does not fit, and the nearest ones that do.
     pub fn check(self) -> Result<Geometry, String> {
         let Geometry { code, chunk_bytes, unit_bytes, file_bytes } = self;
-        let alignment = code.alignment() as u64;
-        if unit_bytes == 0 || !unit_bytes.is_multiple_of(alignment) {
+        layout::check_unit(&code, unit_bytes).map_err(|error| {
             let what = if unit_bytes == chunk_bytes { "chunk size" } else { "unit" };
-            let why =
-                format!("a {what} of {code} is a multiple of {}", format_exact_size(alignment));
-            return Err(refuse_size(what, unit_bytes, alignment, &why));
-        }
-        if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(unit_bytes) {
+            let alignment = format_exact_size(error.step);
+            refuse_size(what, error, &format!("a {what} of {code} is a multiple of {alignment}"))
+        })?;
+        layout::check_chunk(chunk_bytes, unit_bytes).map_err(|error| {
             let why = format!("it is a multiple of the unit, {}", format_exact_size(unit_bytes));
-            return Err(refuse_size("chunk size", chunk_bytes, unit_bytes, &why));
-        }
+            refuse_size("chunk size", error, &why)
+        })?;
         if chunk_bytes > CHUNK_BYTES_MAX {
             let (size, max) = (format_exact_size(chunk_bytes), format_exact_size(CHUNK_BYTES_MAX));
             return Err(format!(
@@ -74,7 +71,7 @@ impl Geometry {
 
     /// How chunks are cut.
     pub fn layout(&self) -> Layout {
-        Layout::of(self.code, self.chunk_bytes, self.unit_bytes)
+        Layout::of(&self.code, self.chunk_bytes).in_units(self.unit_bytes)
     }
 
     /// Bytes of the file in a full stripe.
@@ -114,18 +111,11 @@ impl Geometry {
     }
 }
 
-fn refuse_size(what: &str, size: u64, step: u64, why: &str) -> String {
-    let below = size / step * step;
-    let above = below.checked_add(step);
-    let near: Vec<String> = [Some(below), above]
-        .into_iter()
-        .flatten()
-        .filter(|near| *near > 0)
-        .map(format_exact_size)
-        .collect();
+fn refuse_size(what: &str, error: SizeError, why: &str) -> String {
+    let near: Vec<String> = error.nearest().map(format_exact_size).collect();
     format!(
         "{what} {} does not fit: {why}; the nearest valid: {}",
-        format_exact_size(size),
+        format_exact_size(error.bytes),
         near.join(" or ")
     )
 }

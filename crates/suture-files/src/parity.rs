@@ -16,14 +16,15 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use suture_code::layout::Window;
 use suture_code::{ChunkIndex, Code};
+use suture_edge::checksum::BLOCK_BYTES;
 
-use super::checksum::BLOCK_BYTES;
 use super::chunk::ChunkFault;
 use super::combination::{self, Combination};
 use super::method::reduce;
 use super::stripe::{ChunkState, Stripe};
-use super::window::{Parts, Window};
+use super::window::Parts;
 
 const SUSPECT_SETS_MAX: usize = 5000;
 
@@ -154,18 +155,10 @@ impl<'a> Jury<'a> {
         if self.whole.dissenters(window, buffers).is_empty() {
             return Some(bad);
         }
-        for unit in 0..window.units {
-            for from in (0..window.bytes).step_by(BLOCK_BYTES) {
-                let bytes = BLOCK_BYTES.min(window.bytes - from);
-                let block = Window { units: 1, bytes, ..*window };
-                let cut = |buffer: &Vec<u8>| {
-                    let unit_bytes = buffer.len() / window.units;
-                    let sub_chunks = buffer[unit * unit_bytes..][..unit_bytes].chunks(window.bytes);
-                    sub_chunks
-                        .flat_map(|sub_chunk| &sub_chunk[from..from + bytes])
-                        .copied()
-                        .collect()
-                };
+        let whole = window.packed(self.code.sub_chunk_count() as usize);
+        for unit in window.units() {
+            for block in unit.parts(BLOCK_BYTES) {
+                let cut = |buffer: &Vec<u8>| cut_block(&buffer[whole.unit(&unit)], &unit, &block);
                 let content: Vec<Vec<u8>> = buffers.iter().map(cut).collect();
                 let places = self.judge_block(&block, &content)?;
                 bad.extend(places.iter().map(|place| self.present[*place]));
@@ -204,6 +197,13 @@ impl<'a> Jury<'a> {
     }
 }
 
+/// The bytes of a block, which is a part of a unit, from those of the unit.
+fn cut_block(bytes: &[u8], unit: &Window, block: &Window) -> Vec<u8> {
+    let from = (block.from() - unit.from()) as usize;
+    let sub_chunks = bytes.chunks(unit.positions());
+    sub_chunks.flat_map(|bytes| &bytes[from..from + block.positions()]).copied().collect()
+}
+
 /// All choices of `size` elements, in lexicographic order, one at a time.
 fn combinations(elements: &[usize], size: usize) -> impl Iterator<Item = Vec<usize>> {
     let count = elements.len();
@@ -222,22 +222,24 @@ fn combinations(elements: &[usize], size: usize) -> impl Iterator<Item = Vec<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::Layout;
+    use suture_code::layout::Layout;
 
     /// Three blocks of every sub-chunk.
-    const BYTES: usize = 3 * BLOCK_BYTES;
+    const BYTES: u64 = 3 * BLOCK_BYTES;
 
     fn window(code: Code) -> Window {
-        let chunk_bytes = u64::from(code.sub_chunk_count()) * BYTES as u64;
-        let layout = Layout::of(code, chunk_bytes, chunk_bytes);
-        Window { layout, first_unit: 0, units: 1, from: 0, bytes: BYTES }
+        Layout::of(&code, u64::from(code.sub_chunk_count()) * BYTES).whole()
     }
 
     /// A whole stripe of pseudo-random bytes.
     fn stripe(code: Code) -> Vec<Vec<u8>> {
         let byte = |chunk: usize, at: usize| (chunk * 31 + at * 7 + at / 251 * (chunk + 1)) as u8;
         let data: Vec<Vec<u8>> = (0..code.data_chunks())
-            .map(|chunk| (0..window(code).chunk_bytes()).map(|at| byte(chunk, at)).collect())
+            .map(|chunk| {
+                (0..window(code).layout().chunk_bytes() as usize)
+                    .map(|at| byte(chunk, at))
+                    .collect()
+            })
             .collect();
         let mut parity = Vec::new();
         let combination = Combination::of(&code.encode_dag(), &[]).unwrap();
@@ -272,8 +274,8 @@ mod tests {
         let code: Code = "rs(6,3)".parse().unwrap();
         let mut bad = stripe(code);
         bad[0][0] ^= 1;
-        bad[4][BLOCK_BYTES] ^= 1;
-        bad[8][2 * BLOCK_BYTES] ^= 1;
+        bad[4][BLOCK_BYTES as usize] ^= 1;
+        bad[8][2 * BLOCK_BYTES as usize] ^= 1;
         assert_eq!(judge(code, 0, &bad), Some(vec![0, 4, 8]));
     }
 

@@ -11,10 +11,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::checksum::{BLOCK_BYTES, file_bytes};
-use super::geometry::Geometry;
-use super::window::{Layout, Window, Windows};
+use suture_code::layout::{Layout, Window};
+use suture_edge::checksum::BLOCK_BYTES;
 
+use super::checksum::file_bytes;
+use super::geometry::Geometry;
+use super::window::Windows;
+
+const BLOCK: usize = BLOCK_BYTES as usize;
 const BUFFER_BYTES_MAX: usize = 96 << 20;
 /// Scratch tiles and buffers together, in buffers.
 const SCRATCH_FACTOR: usize = 3;
@@ -51,16 +55,16 @@ impl Spread {
         // Codes with sub-chunks keep as much again in the executor's scratch tiles.
         let buffers = if sub_chunks == 1 { chunks } else { SCRATCH_FACTOR * chunks };
         // A window as wide as a block in every sub-chunk reads nothing twice.
-        let wanted_bytes = WINDOW_BYTES_MAX.max(sub_chunks * BLOCK_BYTES);
+        let wanted_bytes = WINDOW_BYTES_MAX.max(sub_chunks * BLOCK);
         let stripe_checksums = chunks as u64 * file_bytes(geometry.chunk_bytes);
         let stripes_max = (CHECKSUM_BYTES_MAX / stripe_checksums).clamp(1, geometry.stripe_count());
-        let threads_max = (BUFFER_BYTES_MAX / (buffers * sub_chunks * BLOCK_BYTES)).max(1);
+        let threads_max = (BUFFER_BYTES_MAX / (buffers * sub_chunks * BLOCK)).max(1);
         let threads = processors.min(THREADS_MAX).min(threads_max);
         let stripe_threads =
             threads.min(stripes_max as usize).min((OPEN_FILES_MAX / chunks).max(1));
         let window_threads = threads / stripe_threads;
         let share = BUFFER_BYTES_MAX / (stripe_threads * window_threads * buffers);
-        let window_bytes = share.clamp(BLOCK_BYTES, wanted_bytes) / BLOCK_BYTES * BLOCK_BYTES;
+        let window_bytes = share.clamp(BLOCK, wanted_bytes) / BLOCK * BLOCK;
         Spread { stripe_threads, window_threads, window_bytes }
     }
 
@@ -164,8 +168,7 @@ mod tests {
                     let threads = spread.stripe_threads * spread.window_threads;
                     assert!(threads >= 1 && threads <= processors);
                     assert!(
-                        spread.window_bytes >= BLOCK_BYTES
-                            && spread.window_bytes.is_multiple_of(BLOCK_BYTES)
+                        spread.window_bytes >= BLOCK && spread.window_bytes.is_multiple_of(BLOCK)
                     );
                     assert!(
                         threads * geometry.code.chunk_count() * spread.window_bytes

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Dag};
 use suture_edge::progress::{Progress, Step};
 use suture_gf::bits;
@@ -36,7 +37,7 @@ use super::method::{Method, Repair, Wish};
 use super::pool::{self, Spread};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
-use super::window::{Layout, Window};
+use super::window::{placed, read_bytes};
 
 /// A rebuild of a directory.
 pub struct Rebuild<'a> {
@@ -226,7 +227,7 @@ impl Rebuild<'_> {
         let layout = self.manifest.geometry.layout();
         let parts: u64 =
             combination.inputs().iter().map(|input| input.sub_chunks.len() as u64).sum();
-        (self.progress)(Step::Added(parts * layout.logical_sub_chunk_bytes()));
+        (self.progress)(Step::Added(parts * layout.positions()));
         let work = |buffers: &mut Buffers, window: &Window| {
             combination::read(stripe, combination.inputs(), window, &mut buffers.inputs)
                 .map_err(|(helper, fault)| WindowError::Helper(helper, fault))?;
@@ -257,7 +258,7 @@ fn report_on(stripe: &Stripe<'_>, prepared: &Prepared) -> StripeReport {
 
 /// What every helper of a repair reads and sends.
 fn helper_reports(dag: &Dag, layout: &Layout) -> Vec<HelperReport> {
-    let symbols = layout.logical_sub_chunk_bytes() as usize;
+    let symbols = layout.positions() as usize;
     let row_bytes = |row| bits::buffer_bytes(dag.value(row).width, symbols) as u64;
     let sent = dag.sent_values();
     let sent_by = |chunk| {
@@ -267,7 +268,7 @@ fn helper_reports(dag: &Dag, layout: &Layout) -> Vec<HelperReport> {
     let reads = dag.reads().into_iter();
     let report = |(chunk, sub_chunks): (ChunkIndex, Vec<u32>)| HelperReport {
         chunk: chunk.0,
-        read_bytes: layout.read_bytes(&sub_chunks),
+        read_bytes: read_bytes(layout, &sub_chunks),
         sent_bytes: sent_by(chunk),
     };
     reads.map(report).collect()
@@ -284,14 +285,10 @@ fn begin(stripe: &Stripe<'_>, lost: &[ChunkIndex]) -> Result<Vec<Rebuilding>> {
 }
 
 fn write(rebuilding: &[Rebuilding], window: &Window, buffers: &[Vec<u8>]) -> io::Result<()> {
-    let runs = window.all_runs();
     for (rebuilding, buffer) in rebuilding.iter().zip(buffers) {
-        let mut rest = buffer.as_slice();
-        for run in &runs {
-            let (bytes, later) = rest.split_at(run.bytes);
-            rest = later;
-            rebuilding.recorder.record(run.offset, bytes);
-            rebuilding.temporary.file().write_all_at(bytes, run.offset)?;
+        for (piece, bytes) in placed(window, buffer) {
+            rebuilding.recorder.record(piece.offset, bytes);
+            rebuilding.temporary.file().write_all_at(bytes, piece.offset)?;
         }
     }
     Ok(())

@@ -13,12 +13,13 @@ mod combine;
 
 use std::sync::Arc;
 
+use suture_code::layout::{Layout, Piece, Window};
 use suture_code::{Dag, Program, Source};
 use suture_gf::bits;
 
 use crate::id::{ChunkCopy, ChunkIndex, NodeId};
 use crate::message::{Refusal, Task};
-use crate::plan::{Lane, Mode, StripeFacts, Window, Windows};
+use crate::plan::{Lane, Mode, StripeFacts, Windows};
 use crate::slice::lane_slice;
 
 /// One agent's part in one lane.
@@ -37,10 +38,8 @@ pub struct Role {
     pub spools: Spools,
     /// The lane's slices.
     pub windows: Windows,
-    /// Sub-chunks of a chunk: alpha.
-    pub sub_chunk_count: u32,
-    /// Length of a chunk.
-    pub chunk_bytes: u64,
+    /// How the stripe's chunks are cut.
+    pub layout: Layout,
 }
 
 /// A helper's own chunk, what it reads of it, and what it makes of that.
@@ -128,9 +127,16 @@ impl Rows {
 
 impl Role {
     /// The part of `me` in each lane of the task, in the order of the lanes.
+    ///
+    /// # Errors
+    /// Why this agent cannot take part: the plan is not one of this stripe, or asks for what cannot
+    /// be done.
     pub fn of(task: &Task, me: NodeId) -> Result<Vec<(u16, Arc<Role>)>, Refusal> {
         let survivors = task.survivors();
         let facts = task.facts(&survivors);
+        if !facts.chunk_bytes.is_multiple_of(facts.code.sub_chunk_count().into()) {
+            return Err(Refusal::InvalidPlan);
+        }
         let mut roles = Vec::new();
         for (index, lane) in task.plan.lanes.iter().enumerate() {
             let part = Part { task, facts: &facts, lane, me };
@@ -158,7 +164,7 @@ impl Role {
 
     /// Symbols of a slice: the bytes that it holds of each sub-chunk.
     pub fn symbols(&self, slice: u32) -> usize {
-        (self.windows.get(slice).bytes / self.sub_chunk_count) as usize
+        self.window(slice).positions()
     }
 
     /// The bytes of a slice that are read of the own chunk.
@@ -178,51 +184,51 @@ impl Role {
         match (&self.work, &self.own, self.children.first()) {
             (Work::Pass, Some(own), _) => own.rows.bytes(symbols),
             (Work::Pass, None, Some(child)) => child.rows.bytes(symbols),
-            _ => symbols * self.sub_chunk_count as usize,
+            _ => symbols * self.layout.sub_chunk_count() as usize,
         }
     }
 
-    /// Where a slice lies in the own chunk: a piece of each sub-chunk that is read.
-    pub fn own_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
+    /// Where a slice lies in the own chunk: the sub-chunks that are read, one after the other.
+    pub fn own_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let reads = self.own.as_ref().map_or(&[][..], |own| &own.reads);
-        let window = self.windows.get(slice);
-        reads.iter().map(move |&sub_chunk| self.piece(window, sub_chunk))
+        self.window(slice).pieces_by_sub_chunk(reads.iter().copied())
     }
 
-    /// Where a slice lies in the rebuilt chunk: a piece of each sub-chunk.
-    pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
-        let window = self.windows.get(slice);
-        (0..self.sub_chunk_count).map(move |sub_chunk| self.piece(window, sub_chunk))
+    /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other.
+    pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
+        let window = self.window(slice);
+        window.pieces_by_sub_chunk(window.sub_chunks())
     }
 
-    /// Where the results of a slice lie in the spool, which holds one chunk after the other.
-    pub fn spool_pieces(&self, slice: u32) -> impl Iterator<Item = Window> {
-        let (window, bytes) = (self.windows.get(slice), self.result_bytes(slice) as u32);
-        let at = move |result| result as u64 * self.chunk_bytes + window.offset;
-        (0..self.sinks.len()).map(move |result| Window { offset: at(result), bytes })
+    /// Where the results of a slice lie in the spool, which holds one chunk after the other, each in
+    /// the order of its slices.
+    pub fn spool_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
+        let (offset, bytes) = (self.windows.get(slice).offset, self.result_bytes(slice));
+        let chunk_bytes = self.layout.chunk_bytes();
+        let starts = (0..self.sinks.len() as u64).map(move |result| result * chunk_bytes);
+        starts.map(move |start| Piece { offset: start + offset, bytes })
     }
 
     /// Where a slice of a child lies in the spool, which holds all of one child after all of the
     /// other, each slice in the room of the widest; nowhere when it is no child.
-    pub fn kept_piece(&self, child: NodeId, slice: u32) -> Option<Window> {
+    pub fn kept_piece(&self, child: NodeId, slice: u32) -> Option<Piece> {
         let mut offset = 0;
         for known in &self.children {
             // The first slice is the widest: only the ends of ranges are cut short.
             let room = known.rows.bytes(self.symbols(0)) as u64;
             if known.node == child {
-                let bytes = known.rows.bytes(self.symbols(slice)) as u32;
-                return Some(Window { offset: offset + u64::from(slice) * room, bytes });
+                let bytes = known.rows.bytes(self.symbols(slice));
+                return Some(Piece { offset: offset + u64::from(slice) * room, bytes });
             }
             offset += u64::from(self.windows.count()) * room;
         }
         None
     }
 
-    fn piece(&self, window: Window, sub_chunk: u32) -> Window {
-        let alpha = u64::from(self.sub_chunk_count);
-        let start = u64::from(sub_chunk) * (self.chunk_bytes / alpha);
-        let offset = start + window.offset / alpha;
-        Window { offset, bytes: window.bytes / self.sub_chunk_count }
+    /// The positions of a slice.
+    fn window(&self, slice: u32) -> Window {
+        let slice = self.windows.get(slice);
+        self.layout.slice(slice.offset..slice.offset + u64::from(slice.bytes))
     }
 }
 
@@ -352,8 +358,7 @@ impl Part<'_> {
             work,
             sinks,
             windows: self.windows(),
-            sub_chunk_count: self.facts.code.sub_chunk_count(),
-            chunk_bytes: self.facts.chunk_bytes,
+            layout: Layout::of(&self.facts.code, self.facts.chunk_bytes),
         }
     }
 

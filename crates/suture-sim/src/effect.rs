@@ -5,11 +5,11 @@
 //! each effect as `agent.rs` demands, after the time that a disk or a network takes.
 
 use suture_code::Scratch;
+use suture_code::layout::Piece;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent};
-use suture_repair::plan::Window;
 use suture_repair::role::{Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
@@ -168,7 +168,7 @@ impl World {
         let mut bytes = vec![0; role.own_bytes(id.slice)];
         let mut rest = &mut bytes[..];
         for piece in role.own_pieces(id.slice) {
-            let (now, later) = rest.split_at_mut(piece.bytes as usize);
+            let (now, later) = rest.split_at_mut(piece.bytes);
             chunk.read(piece.offset, now).map_err(unusable)?;
             rest = later;
         }
@@ -183,10 +183,10 @@ impl World {
         Ok(bytes)
     }
 
-    fn unspool(&self, node: NodeId, id: SliceId, piece: Window) -> Result<Vec<u8>, Failure> {
+    fn unspool(&self, node: NodeId, id: SliceId, piece: Piece) -> Result<Vec<u8>, Failure> {
         let gone = || Failure::Disk("the spool cannot be read back".into());
         let spool = self.host(node).spools.get(&(id.repair, id.lane)).ok_or_else(gone)?;
-        let mut bytes = vec![0; piece.bytes as usize];
+        let mut bytes = vec![0; piece.bytes];
         spool.read(piece.offset, &mut bytes)?;
         Ok(bytes)
     }
@@ -220,7 +220,7 @@ impl World {
         let mut rest = bytes;
         let written = writer.and_then(|writer| {
             role.chunk_pieces(id.slice).try_for_each(|piece| {
-                let (now, later) = rest.split_at(piece.bytes as usize);
+                let (now, later) = rest.split_at(piece.bytes);
                 rest = later;
                 writer.write(piece.offset, now)
             })

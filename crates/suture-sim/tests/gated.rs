@@ -124,7 +124,7 @@ fn kept_slices_never_overlap_in_the_spool() {
                     for slice in 0..role.windows.count() {
                         let piece = role.kept_piece(child.node, slice).expect("a child");
                         let bytes = role.child_bytes(child.node, slice).expect("a child");
-                        assert_eq!(piece.bytes as usize, bytes, "seed {seed}");
+                        assert_eq!(piece.bytes, bytes, "seed {seed}");
                         pieces.push((piece.offset, piece.offset + bytes as u64));
                     }
                 }

@@ -111,7 +111,7 @@ impl Disk {
                 Some(target) => {
                     let mut rest = &*slice;
                     role.chunk_pieces(id.slice).try_for_each(|piece| {
-                        let (now, later) = rest.split_at(piece.bytes as usize);
+                        let (now, later) = rest.split_at(piece.bytes);
                         rest = later;
                         target.write(piece.offset, now)
                     })
@@ -269,7 +269,7 @@ impl Place<'_> {
         let result = chunk.and_then(|chunk| {
             let mut rest = &mut *slice;
             self.role.own_pieces(self.id.slice).try_for_each(|piece| {
-                let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes as usize);
+                let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes);
                 rest = later;
                 chunk.read(piece.offset, now)
             })
@@ -294,7 +294,7 @@ impl Place<'_> {
         let own = self.role.own.iter().map(|_| self.read_own());
         let kept = self.role.children.iter().map(|child| {
             let piece = self.role.kept_piece(child.node, self.id.slice).expect("a child");
-            let mut slice = self.pool.take(piece.bytes as usize);
+            let mut slice = self.pool.take(piece.bytes);
             self.unspool(piece.offset, &mut slice)?;
             Ok((Source::Child(child.node), slice))
         });

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
+use suture_code::layout::{self, SizeError};
 use suture_repair::event::Health;
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::Stripe;
@@ -187,13 +188,11 @@ fn check_name(name: &str) -> Result<(), Status> {
 }
 
 fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
-    let alignment = code.alignment() as u64;
-    if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(alignment) {
-        return Err(Status::invalid_argument(format!(
-            "chunks of {code} are multiples of {alignment} bytes, {chunk_bytes} is not"
-        )));
-    }
-    Ok(())
+    layout::check_unit(code, chunk_bytes).map_err(|SizeError { bytes, step }| {
+        Status::invalid_argument(format!(
+            "chunks of {code} are multiples of {step} bytes, {bytes} is not"
+        ))
+    })
 }
 
 async fn check_nodes(service: &Service, code: Code) -> Result<(), Status> {

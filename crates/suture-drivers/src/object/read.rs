@@ -15,7 +15,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Program, Source};
+use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::progress::{Progress, Step};
 use suture_repair::id::{ChunkCopy, NodeId};
 use suture_repair::stripe::Stripe;
@@ -30,7 +32,6 @@ use crate::control::client::{Client, refusal};
 use crate::control::proto::lookup_reply::Part;
 use crate::control::{convert, proto};
 use crate::metadata::{Object, ObjectStripe};
-use crate::store::layout::BLOCK_BYTES;
 
 /// Bytes of a piece. With `PIECES_AT_ONCE` this is 8 MiB under way, k times that if all of it has
 /// to be decoded.
@@ -313,35 +314,29 @@ impl Reader {
     /// Decodes a piece from other chunks. Codes act position by position: without sub-chunks the
     /// piece's own bytes are enough, with them a whole chunk is put together, window by window.
     async fn decode(self: Arc<Self>, want: &Want) -> Result<Vec<u8>> {
-        let stripe = &want.stripe;
-        let alpha = stripe.code.sub_chunk_count() as usize;
-        if alpha == 1 {
-            let mut rows = self.decode_window(want, (want.from, want.bytes)).await?;
+        let layout = Layout::of(&want.stripe.code, want.stripe.chunk_bytes);
+        if layout.sub_chunk_count() == 1 {
+            let window = layout.window(want.from..want.from + want.bytes);
+            let mut rows = self.decode_window(want, window).await?;
             return Ok(rows.swap_remove(0));
         }
-        let sub_chunk_bytes = stripe.chunk_bytes as usize / alpha;
-        let rows = alpha * stripe.code.chunk_count();
-        let step = (DECODE_BYTES / rows).next_multiple_of(BLOCK_BYTES as usize);
-        let mut chunk = vec![0; stripe.chunk_bytes as usize];
-        for at in (0..sub_chunk_bytes).step_by(step) {
-            let bytes = step.min(sub_chunk_bytes - at);
-            let window = (at as u64, bytes as u64);
+        let rows = layout.sub_chunk_count() as usize * want.stripe.code.chunk_count();
+        let step = ((DECODE_BYTES / rows) as u64).next_multiple_of(BLOCK_BYTES);
+        let mut chunk = vec![0; layout.chunk_bytes() as usize];
+        for window in layout.whole().parts(step) {
             let rows = self.clone().decode_window(want, window).await?;
-            for (into, row) in chunk.chunks_mut(sub_chunk_bytes).zip(rows) {
-                into[at..at + bytes].copy_from_slice(&row);
+            let pieces = window.pieces_by_sub_chunk(window.sub_chunks());
+            for (piece, row) in pieces.zip(rows) {
+                chunk[piece.range()].copy_from_slice(&row);
             }
         }
         chunk.truncate(want.bytes as usize);
         Ok(chunk)
     }
 
-    /// Decodes the same positions, `(from, bytes)`, of every sub-chunk of a chunk from others,
-    /// asking further ones as long as some fail.
-    async fn decode_window(
-        self: Arc<Self>,
-        want: &Want,
-        positions: (u64, u64),
-    ) -> Result<Vec<Vec<u8>>> {
+    /// Decodes a window of a chunk, sub-chunk by sub-chunk, from others, asking further ones as long
+    /// as some fail.
+    async fn decode_window(self: Arc<Self>, want: &Want, window: Window) -> Result<Vec<Vec<u8>>> {
         let (stripe, lost) = (&want.stripe, want.chunk);
         let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();
         let mut failed = BTreeSet::from([lost]);
@@ -364,9 +359,8 @@ impl Reader {
                 let parts = program.sources().filter(|source| source.chunk == helper);
                 let parts: Vec<Source> = parts.filter(is_missing).collect();
                 let (reader, stripe) = (self.clone(), stripe.clone());
-                reads.spawn(
-                    async move { (helper, reader.read_parts(&stripe, parts, positions).await) },
-                );
+                let read = async move { reader.read_parts(&stripe, parts, window).await };
+                reads.spawn(async move { (helper, read.await) });
             }
             let mut is_complete = true;
             while let Some(read) = reads.join_next().await {
@@ -379,23 +373,23 @@ impl Reader {
                 }
             }
             if is_complete {
-                return decode(&program, &have, positions.1 as usize);
+                return decode(&program, &have, window.positions());
             }
         }
     }
 
-    /// The same positions of some sub-chunks of one chunk.
+    /// A window of some sub-chunks of one chunk.
     async fn read_parts(
         &self,
         stripe: &Stripe,
         parts: Vec<Source>,
-        (from, bytes): (u64, u64),
+        window: Window,
     ) -> Result<Vec<(Source, Vec<u8>)>> {
-        let sub_chunk_bytes = stripe.chunk_bytes / u64::from(stripe.code.sub_chunk_count());
         let mut read = Vec::with_capacity(parts.len());
-        for part in parts {
-            let at = u64::from(part.sub_chunk) * sub_chunk_bytes + from;
-            read.push((part, self.read(stripe, part.chunk, (at, bytes)).await?));
+        let pieces = window.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
+        for (part, piece) in parts.iter().zip(pieces) {
+            let range = (piece.offset, piece.bytes as u64);
+            read.push((*part, self.read(stripe, part.chunk, range).await?));
         }
         Ok(read)
     }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
+use suture_code::layout::Layout;
 use suture_code::{Code, Program};
 use suture_edge::progress::{self, Progress};
 use suture_repair::id::{ChunkCopy, Stamp, StripeId};
@@ -425,22 +426,25 @@ impl Writer {
     /// The parity of a code with sub-chunks, chunk after chunk in an unnamed file: every byte of it
     /// needs bytes from all over the data chunks, so it cannot come in their order.
     fn spool_parity(&self, cut: &Cut) -> Result<File> {
-        let (k, alpha) = (self.code.data_chunks(), u64::from(self.code.sub_chunk_count()));
         let spool = tempfile::tempfile()?;
-        let sub_chunk_bytes = cut.chunk_bytes / alpha;
-        let place = |sub_chunk: u64, at: u64| sub_chunk % alpha * sub_chunk_bytes + at;
-        for at in (0..sub_chunk_bytes).step_by(ROW_BYTES as usize) {
-            let length = ROW_BYTES.min(sub_chunk_bytes - at) as usize;
-            let mut rows = vec![vec![0; length]; self.code.chunk_count() * alpha as usize];
-            let (data, parity) = rows.split_at_mut(k * alpha as usize);
-            for (row, into) in (0..).zip(data.iter_mut()) {
-                cut.read(row / alpha, place(row, at), into)?;
+        let layout = Layout::of(&self.code, cut.chunk_bytes);
+        let alpha = layout.sub_chunk_count() as usize;
+        for window in layout.whole().parts(ROW_BYTES) {
+            let pieces = || window.pieces_by_sub_chunk(window.sub_chunks());
+            let mut rows = vec![vec![0; window.positions()]; self.code.chunk_count() * alpha];
+            let (data, parity) = rows.split_at_mut(self.code.data_chunks() * alpha);
+            for (chunk, rows) in (0..).zip(data.chunks_mut(alpha)) {
+                for (piece, row) in pieces().zip(rows) {
+                    cut.read(chunk, piece.offset, row)?;
+                }
             }
             let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
             let outputs = parity.iter_mut().map(Vec::as_mut_slice);
             self.encode.run(&sources, &mut outputs.collect::<Vec<_>>())?;
-            for (row, bytes) in (0..).zip(&*parity) {
-                spool.write_all_at(bytes, row / alpha * cut.chunk_bytes + place(row, at))?;
+            for (chunk, rows) in (0..).zip(parity.chunks(alpha)) {
+                for (piece, row) in pieces().zip(rows) {
+                    spool.write_all_at(row, chunk * cut.chunk_bytes + piece.offset)?;
+                }
             }
         }
         Ok(spool)

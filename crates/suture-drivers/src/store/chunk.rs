@@ -13,13 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use suture_edge::checksum::{Crc32c, crc32c};
+use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
 use suture_repair::chunk_store::ChunkReader;
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::CopyFault;
 use suture_repair::wire::CHUNK_BYTES_MAX;
 
-use super::layout::{BLOCK_BYTES, FOOTER_BYTES, Footer, FooterError, Version};
+use super::layout::{FOOTER_BYTES, Footer, FooterError, Version};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 

@@ -21,10 +21,8 @@
 //! | 44..60 | zero |
 //! | 60..64 | CRC32C of the footer before it |
 
+use suture_edge::checksum::BLOCK_BYTES;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
-
-/// What one entry of the table vouches for.
-pub const BLOCK_BYTES: u64 = 4096;
 
 /// The length of the footer.
 pub const FOOTER_BYTES: u64 = 64;

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use suture_edge::checksum::{Crc32c, crc32c};
+use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkWriter, Published, Spool};
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::Failure;
 
-use super::layout::{BLOCK_BYTES, FOOTER_BYTES, Footer, table_at};
+use super::layout::{FOOTER_BYTES, Footer, table_at};
 use super::{Chunks, failure, sync_dir};
 
 /// What a proof reads at a time.

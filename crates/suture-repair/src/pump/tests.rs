@@ -2,6 +2,8 @@
 //!
 //! Place: beside `pump.rs`; the tests play driver, children and parents.
 
+use suture_code::layout::Layout;
+
 use super::*;
 use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
 use crate::plan::{Lane, Mode, Plan, Range, Start};
@@ -38,8 +40,7 @@ fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<R
         spools,
         // Ten slices of 100 bytes.
         windows: plan.windows(&lane, 100),
-        sub_chunk_count: 1,
-        chunk_bytes: 1000,
+        layout: Layout::plain(1000),
     })
 }
 

@@ -77,7 +77,7 @@ impl Role {
         rows: &[&[u8]],
         results: &mut [&mut [u8]],
     ) -> Result<(), CodeError> {
-        let chunk = Rows::bytes_wide(self.sub_chunk_count as usize);
+        let chunk = Rows::bytes_wide(self.layout.sub_chunk_count() as usize);
         let outputs = results.iter_mut().flat_map(|result| chunk.split_mut(result, symbols));
         program.run_with(scratch, rows, &mut outputs.collect::<Vec<_>>())
     }

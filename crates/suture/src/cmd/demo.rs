@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use suture_code::Code;
+use suture_code::{Code, layout};
 use suture_edge::error::bad_input;
 use suture_edge::units::{
     format_rate, format_seconds, format_size, parse_nonzero_size, parse_rate,
@@ -114,16 +114,15 @@ fn check(args: &Args) -> Result<()> {
             args.code.chunk_count(),
         )));
     }
-    let unit = args.code.alignment() as u64;
-    if !args.chunk_size.is_multiple_of(unit) {
-        let below = (args.chunk_size / unit * unit).max(unit);
-        return Err(bad_input(format!(
-            "a chunk of {} is no multiple of {unit} bytes: use {}B or {}B",
+    layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
+        let nearest: Vec<String> = error.nearest().map(|near| format!("{near}B")).collect();
+        bad_input(format!(
+            "a chunk of {} is no multiple of {} bytes: use {}",
             args.code,
-            below,
-            args.chunk_size.next_multiple_of(unit),
-        )));
-    }
+            error.step,
+            nearest.join(" or "),
+        ))
+    })?;
     args.policy.runnable().map_err(bad_input)?;
     // Otherwise the repair would wait for ever for another policy.
     executable::refusal(args.policy, &args.code).map_or(Ok(()), |why| Err(bad_input(why)))

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use suture_code::Code;
+use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
 use suture_drivers::object::write::{Source, Stored, Wish, put};
 use suture_edge::error::bad_input;
@@ -137,23 +137,16 @@ fn print(items: &[Item], code: &Code, all: &Stored, seconds: f64) {
 }
 
 fn check_chunk_size(args: &Args) -> Result<()> {
-    let alignment = args.code.alignment() as u64;
-    let below = args.chunk_size / alignment * alignment;
-    if below == args.chunk_size {
-        return Ok(());
-    }
-    let nearest = match below {
-        0 => format_exact_size(alignment),
-        below => {
-            format!("{} or {}", format_exact_size(below), format_exact_size(below + alignment))
-        }
-    };
-    Err(bad_input(format!(
-        "chunks of {} are multiples of {}, --chunk-size {} is not: take {nearest}",
-        args.code,
-        format_exact_size(alignment),
-        format_exact_size(args.chunk_size),
-    )))
+    layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
+        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
+        bad_input(format!(
+            "chunks of {} are multiples of {}, --chunk-size {} is not: take {}",
+            args.code,
+            format_exact_size(error.step),
+            format_exact_size(error.bytes),
+            nearest.join(" or "),
+        ))
+    })
 }
 
 fn items(args: &Args) -> Result<Vec<Item>> {
