@@ -24,6 +24,7 @@ use suture_edge::units::format_size;
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, NodeId, StripeId};
+use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::placement::{Placer, Wanted};
 use suture_repair::time::Time;
@@ -260,10 +261,22 @@ impl Driver {
     fn perform_one(&mut self, output: Output) {
         match output {
             Output::Send { to, message } => self.send(to, message),
+            // Where the keeper does not answer the core asks again.
             Output::Commit(commit) => self.metadata.tell(move |store| {
-                // No answer to a commit that failed: the core asks again.
-                let result = store.commit_location(&commit);
+                let result = store.commit(&commit);
                 result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
+            }),
+            Output::Claim(claim) => {
+                let now = self.now();
+                self.metadata.tell(move |store| {
+                    let result = store.claim(now, &claim);
+                    result
+                        .unwrap_or_else(|why| error!(%why, stripe = %claim.stripe, "claim failed"));
+                });
+            }
+            Output::Release(repair) => self.metadata.tell(move |store| {
+                let result = store.release(repair);
+                result.unwrap_or_else(|why| error!(%why, %repair, "release failed"));
             }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });

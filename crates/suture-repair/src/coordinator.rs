@@ -55,6 +55,9 @@ pub struct Config {
     pub paused: bool,
     /// The operator declared these nodes failed.
     pub failed: Vec<NodeId>,
+    /// Stripes are claimed from the keeper of the truth before their repair is dispatched: others
+    /// might repair them too. The native keeper has nobody else and need not be asked.
+    pub claims: bool,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -71,6 +74,8 @@ pub struct Config {
 /// | output | answered by | asked again |
 /// |---|---|---|
 /// | `Commit` | `Committed`, `CommitRefused` | every `commit_retry` |
+/// | `Claim` | `Claimed`, `ClaimRefused` | every `commit_retry` |
+/// | `Release` | nothing | not: claims end by themselves |
 /// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from anyone in the plan | not: who stands still for `stall_after` is planned anew, under another id |
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
 /// | `Send`: `Check` | `Verified`, `Bad` | when the copy is next listed, or not listed |
@@ -82,7 +87,9 @@ pub struct Config {
 ///
 /// The states of a chunk under repair:
 ///
-/// `queued -> planned -> Flowing -> Stored -> Committing -> gone`
+/// `queued -> planned [-> Asked] -> Flowing -> Stored -> Committing -> gone`
+/// - `Asked`, only where stripes are claimed, ends by `Claimed`, or by `ClaimRefused`, after which
+///   the stripe waits. A claimed repair that ends without its commits is released.
 /// - `Flowing` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
 ///   participant or a stall; then the stripe is queued again under a fresh repair id.
 /// - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
@@ -179,6 +186,8 @@ impl Coordinator {
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
+            Input::Claimed { repair } => self.claimed(now, repair),
+            Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
             Input::Operator(command) => self.obey(now, command),
             Input::Tick => {}
         }
@@ -360,7 +369,8 @@ impl Coordinator {
         if !asked.is_some_and(|commit| is_answer(&commit)) {
             return;
         }
-        let Some(commit) = self.settle(id) else { return };
+        let settled = self.ledger.settle(id);
+        let Some(commit) = self.forget(id, settled) else { return };
         let Some(before) = self.stripes.get(stripe.id) else {
             // Removed meanwhile: its copies have become orphans.
             self.end_repair_of(stripe.id);
@@ -396,7 +406,8 @@ impl Coordinator {
             // An old answer to another commit: this one may still succeed.
             return;
         }
-        self.settle(id);
+        let settled = self.ledger.give_up(id);
+        self.forget(id, settled);
         match truth {
             Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
             // Removed, here or there: what is left of its repair has nowhere to go.
@@ -408,11 +419,16 @@ impl Coordinator {
         self.commit_next(now, id);
     }
 
-    /// The pending commit of a repair was answered.
-    fn settle(&mut self, id: RepairId) -> Option<Commit> {
-        let commit = self.ledger.settle(id)?;
+    /// The pending commit of a repair was answered, and perhaps its claim is void by that.
+    fn forget(
+        &mut self,
+        id: RepairId,
+        settled: Option<(Commit, Option<RepairId>)>,
+    ) -> Option<Commit> {
+        let (commit, claim) = settled?;
         self.touched.push(commit.copy.stripe);
         self.send(commit.node, ToAgent::Forget(id));
+        self.outputs.extend(claim.map(Output::Release));
         Some(commit)
     }
 
@@ -487,6 +503,7 @@ impl Coordinator {
     fn sweep(&mut self, now: Time) {
         let overdue = self.ledger.overdue(now, &self.config.timers);
         self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
+        self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
         for id in overdue.stalled {
             self.attempt_failed(now, id, None, Failure::Stalled);
         }

@@ -4,6 +4,7 @@
 //! A driver performs the outputs in any order, even twice; whatever matters is answered by an
 //! input, and the coordinator asks again when no answer comes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::cluster::Node;
@@ -67,6 +68,19 @@ pub enum Input {
         /// The truth.
         stripe: Option<Stripe>,
     },
+    /// Nobody else repairs the stripe: its repair may begin.
+    Claimed {
+        /// The repair.
+        repair: RepairId,
+    },
+    /// Somebody else repairs the stripe, or its generation is another one; this is the truth
+    /// (`None`: the stripe is gone).
+    ClaimRefused {
+        /// The repair.
+        repair: RepairId,
+        /// The truth.
+        stripe: Option<Stripe>,
+    },
     /// The operator wants something.
     Operator(Command),
     /// Time passed.
@@ -101,6 +115,12 @@ pub enum Output {
     /// Change the location of a chunk if the stripe still has this generation. Answered by
     /// `Committed` or `CommitRefused`.
     Commit(Commit),
+    /// Ask to be left alone with a stripe, before its repair is dispatched. Answered by `Claimed` or
+    /// `ClaimRefused`.
+    Claim(Claim),
+    /// A repair that was claimed has ended, and not all of it was committed. Not answered: a claim
+    /// also ends by itself.
+    Release(RepairId),
     /// Something worth a log line or a metric.
     Report(Report),
 }
@@ -116,6 +136,19 @@ pub struct Commit {
     pub node: NodeId,
     /// The generation that the stripe must still have.
     pub generation: crate::id::Generation,
+}
+
+/// Word that a repair is about to begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The repair.
+    pub repair: RepairId,
+    /// The stripe that it repairs.
+    pub stripe: StripeId,
+    /// The generation that the stripe must still have.
+    pub generation: crate::id::Generation,
+    /// The chunks that it makes, each with the node that is to hold it.
+    pub destinations: BTreeMap<ChunkIndex, NodeId>,
 }
 
 /// The story of repairs, for logs, metrics and progress bars.
@@ -219,6 +252,8 @@ pub enum Blocked {
         /// What it has.
         pool: u64,
     },
+    /// Somebody else is repairing it.
+    Claimed,
     /// So many attempts failed that the next one waits longer; the last failure.
     Failing {
         /// How many.
@@ -348,6 +383,7 @@ impl fmt::Display for Blocked {
             Blocked::Pool { node, needed, pool } => {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
+            Blocked::Claimed => write!(f, "somebody else is repairing it"),
             Blocked::Failing { attempts, why } => {
                 write!(f, "{attempts} attempts failed; last: {why}")
             }

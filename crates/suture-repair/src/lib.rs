@@ -4,7 +4,8 @@
 //! are looked up (`stripe`), queued by risk (`queue`), planned (`planner`, giving a `plan`),
 //! admitted (`budget`) and dispatched (`coordinator`); agents take their `role`, move slices
 //! (`slice`, `agent`, with one `pump` a lane), prove and publish the chunk, and the coordinator
-//! commits its location. Behind two interfaces stands whoever keeps the chunks (`chunk_store`).
+//! commits its location. Behind two interfaces stand whoever knows where chunks lie (`keeper`) and
+//! whoever keeps them (`chunk_store`).
 //!
 //! Where a new stripe goes is decided in `placement`.
 //! What went in and came out can be written down and replayed (`transcript`).
@@ -22,6 +23,7 @@ pub mod coordinator;
 pub mod event;
 pub mod health;
 pub mod id;
+pub mod keeper;
 mod max_flow;
 pub mod message;
 pub mod mutant;

@@ -59,6 +59,7 @@ impl Story {
             seed: 1,
             paused: false,
             failed: Vec::new(),
+            claims: false,
         };
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));

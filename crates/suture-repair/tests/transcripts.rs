@@ -152,7 +152,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 11]);
+    let (mut random, mut seen) = (Random::new(1), [0; 13]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -185,7 +185,9 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::Committed { .. } => 7,
         event::Input::CommitRefused { .. } => 8,
         event::Input::Operator(_) => 9,
-        event::Input::Tick => 10,
+        event::Input::Claimed { .. } => 10,
+        event::Input::ClaimRefused { .. } => 11,
+        event::Input::Tick => 12,
     }
 }
 
@@ -213,7 +215,7 @@ fn agent_variant(input: &agent::Input) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(11) {
+    match random.below(13) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -237,6 +239,8 @@ fn coordinator_input(random: &mut Random) -> event::Input {
             3 => Command::Resume,
             _ => Command::Cancel,
         }),
+        10 => Input::Claimed { repair: repair(random) },
+        11 => Input::ClaimRefused { repair: repair(random), stripe: maybe(random, stripe) },
         _ => Input::Tick,
     }
 }

@@ -51,11 +51,15 @@ pub enum Kind {
     Put,
     /// A stripe is removed.
     Remove,
+    /// Somebody else is at work on a stripe that is claimed.
+    ClaimRefused,
+    /// A claim ends that nobody has released.
+    ClaimExpired,
 }
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -76,6 +80,8 @@ impl Kind {
         Kind::OperatorPause,
         Kind::Put,
         Kind::Remove,
+        Kind::ClaimRefused,
+        Kind::ClaimExpired,
     ];
 }
 
@@ -102,6 +108,8 @@ impl fmt::Display for Kind {
             Kind::OperatorPause => "operator pause/cancel",
             Kind::Put => "stripe put",
             Kind::Remove => "stripe removed",
+            Kind::ClaimRefused => "claim refused",
+            Kind::ClaimExpired => "claim expired",
         })
     }
 }

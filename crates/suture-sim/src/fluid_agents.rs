@@ -112,6 +112,7 @@ impl FluidAgents {
             seed: scenario.seed,
             paused: true,
             failed: scenario.failed.clone(),
+            claims: false,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {
@@ -270,7 +271,7 @@ impl FluidAgents {
                     Output::Send { message, .. } => self.obey(message, network, ports),
                     Output::Commit(commit) => self.commit(commit),
                     Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
-                    Output::Report(_) => {}
+                    Output::Report(_) | Output::Claim(_) | Output::Release(_) => {}
                 }
             }
         }

@@ -141,7 +141,8 @@ impl Trial {
         line.word("cluster").field("seed", &options.seed).field("nodes", &options.nodes);
         line.field("code", &options.code).field("policy", &options.policy);
         line.field("pool", &options.pool_bytes).field("disk", &options.disk_bytes);
-        line.field("losses", &YesNo(options.losses)).field("stripes", &self.stripes);
+        line.field("losses", &YesNo(options.losses)).field("claims", &YesNo(options.claims));
+        line.field("stripes", &self.stripes);
         add(line.value(&options.nets));
         add(line.value(&self.weather));
         add(line.field("start", &Time::ZERO));
@@ -242,9 +243,11 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let (code, policy) = (line.field("code")?, line.field("policy")?);
     let (pool_bytes, disk_bytes) = (line.field("pool")?, line.field("disk")?);
     let YesNo(losses) = line.field("losses")?;
+    let YesNo(claims) = line.field("claims")?;
     let (stripes, nets) = (line.field("stripes")?, line.value()?);
     line.end()?;
-    let options = Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, nets };
+    let options =
+        Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, claims, nets };
     let (weather, faults, lasts) = (Weather::CALM, Vec::new(), Span::ZERO);
     let trial = Trial { options, stripes, weather, faults, lasts };
     Ok(Recorded { trial, broken: None })
@@ -270,7 +273,9 @@ pub(crate) fn options(seed: u64, nets: Nets) -> Options {
         _ => 4 << 20,
     };
     let losses = random.per_mille(100);
-    Options { seed, nodes, code, policy, pool_bytes, disk_bytes: 8 << 20, losses, nets }
+    // Of a stream of its own: what a seed says beside this is as it was before there were claims.
+    let claims = Random::new(seed ^ 0xc1a1_35ed).below(3) == 0;
+    Options { seed, nodes, code, policy, pool_bytes, disk_bytes: 8 << 20, losses, claims, nets }
 }
 
 impl Textual for Nets {

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Command, Health, Input};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::keeper::Keeper;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
@@ -339,7 +340,8 @@ impl World {
             None => *self.random.choose(&ids),
         };
         self.coverage.count(Kind::Remove);
-        self.truth.stripes.remove(&id);
+        self.truth.remove(id);
+        self.truth.changes();
         self.coordinator_input(Input::StripeRemoved(id));
     }
 }

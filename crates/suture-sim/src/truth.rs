@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 
 use suture_code::Code;
 use suture_code::execute::Program;
-use suture_repair::event::Commit;
-use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::event::{Claim, Commit, Input};
+use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::keeper::claims::Claims;
+use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::time::{Span, Time};
 
 use crate::disk::{Nets, checksum};
 
 /// What survives everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Truth {
     /// Visible stripes.
     pub stripes: BTreeMap<StripeId, Stripe>,
@@ -26,9 +29,29 @@ pub struct Truth {
     pub next_stripe: u64,
     /// The last coordinator's epoch.
     pub epoch: u32,
+    /// Who works on what.
+    pub claims: Claims,
+    changes: Vec<Input>,
+    nets: Nets,
 }
 
+/// Long enough for a claim to be prolonged, short enough to see those of the dead end.
+const CLAIM_LIFETIME: Span = Span::from_secs(3);
+
 impl Truth {
+    /// No stripe yet.
+    pub fn new(nets: Nets) -> Truth {
+        Truth {
+            stripes: BTreeMap::new(),
+            originals: BTreeMap::new(),
+            next_stripe: 0,
+            epoch: 0,
+            claims: Claims::new(CLAIM_LIFETIME),
+            changes: Vec::new(),
+            nets,
+        }
+    }
+
     /// Makes a stripe of random bytes for the given nodes; it is not visible yet.
     pub fn write(&mut self, random: &mut Random, code: Code, bytes: u64, on: &[NodeId]) -> Stripe {
         let id = StripeId(self.next_stripe);
@@ -60,18 +83,110 @@ impl Truth {
     }
 
     /// Compare-and-set of one location. `Ok` is the stripe as it is now, `Err` as it was.
-    pub fn commit(&mut self, commit: &Commit, nets: Nets) -> Result<Stripe, Option<Stripe>> {
+    fn set_location(&mut self, commit: &Commit) -> Result<Stripe, Option<Stripe>> {
         let Some(stripe) = self.stripes.get_mut(&commit.copy.stripe) else { return Err(None) };
         if commit.repair.epoch() < self.epoch {
             // Its coordinator has been superseded, and the new one has read the map already.
             return Err(Some(stripe.clone()));
         }
-        if nets.compare_and_set && stripe.generation != commit.generation {
+        if self.nets.compare_and_set && stripe.generation != commit.generation {
             return Err(Some(stripe.clone()));
         }
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
         (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
         stripe.generation.0 += 1;
+        self.claims.committed(commit.copy);
         Ok(stripe.clone())
+    }
+
+    /// Refuses a claim, because somebody else is at work on the stripe.
+    pub fn refuse(&mut self, claim: &Claim) {
+        let stripe = self.stripes.get(&claim.stripe).cloned();
+        self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });
+    }
+
+    /// Removes a stripe.
+    pub fn remove(&mut self, id: StripeId) {
+        self.stripes.remove(&id);
+        self.changes.push(Input::StripeRemoved(id));
+    }
+}
+
+impl Keeper for Truth {
+    fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
+        Ok(self.stripes.values().cloned().collect())
+    }
+
+    fn changes(&mut self) -> Vec<Input> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn claim(&mut self, now: Time, claim: &Claim) -> Result<(), KeeperError> {
+        let (repair, stripe) = (claim.repair, self.stripes.get(&claim.stripe).cloned());
+        let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
+        let is_granted = is_current && repair.epoch() >= self.epoch && self.claims.take(now, claim);
+        self.changes.push(match is_granted {
+            true => Input::Claimed { repair },
+            false => Input::ClaimRefused { repair, stripe },
+        });
+        Ok(())
+    }
+
+    fn release(&mut self, repair: RepairId) -> Result<(), KeeperError> {
+        self.claims.release(repair);
+        Ok(())
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<(), KeeperError> {
+        let repair = commit.repair;
+        let answer = match self.set_location(commit) {
+            Ok(stripe) => Input::Committed { repair, stripe },
+            Err(stripe) => Input::CommitRefused { repair, stripe },
+        };
+        self.changes.push(answer);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suture_repair::keeper::conformance::{self, Kept};
+
+    impl Kept for Truth {
+        fn keeper(&mut self) -> &mut dyn Keeper {
+            self
+        }
+
+        fn remove(&mut self, stripe: StripeId) {
+            Truth::remove(self, stripe);
+        }
+
+        fn restart(&mut self) {
+            self.epoch += 1;
+        }
+
+        fn claim_lifetime(&self) -> Span {
+            CLAIM_LIFETIME
+        }
+    }
+
+    fn with_one_stripe(nets: Nets) -> Truth {
+        let mut truth = Truth::new(nets);
+        let code = "rs(2,1)".parse().expect("a code");
+        let stripe = truth.write(&mut Random::new(1), code, 64, &[0, 1, 2].map(NodeId));
+        truth.stripes.insert(stripe.id, stripe);
+        truth
+    }
+
+    #[test]
+    fn the_simulated_truth_keeps_every_promise_of_a_keeper() {
+        conformance::check(|| with_one_stripe(Nets::ALL));
+    }
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn a_truth_without_compare_and_set_does_not() {
+        conformance::check(|| with_one_stripe(Nets { compare_and_set: false, ..Nets::ALL }));
     }
 }

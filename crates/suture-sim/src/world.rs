@@ -17,8 +17,9 @@ use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Spool};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::coordinator::{self, Coordinator};
-use suture_repair::event::{self, Commit, Timers};
+use suture_repair::event::{self, Claim, Commit, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
+use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::{FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
@@ -54,6 +55,8 @@ pub struct Options {
     pub disk_bytes: u64,
     /// Whether faults may destroy more than can be repaired.
     pub losses: bool,
+    /// Whether the coordinator claims stripes.
+    pub claims: bool,
     /// The safety nets.
     pub nets: Nets,
 }
@@ -90,7 +93,7 @@ pub(crate) enum Event {
         input: agent::Input,
         read: Read,
     },
-    Ask(Commit),
+    Ask(Question),
     Answer {
         epoch: u32,
         input: event::Input,
@@ -104,6 +107,14 @@ pub(crate) enum Event {
     },
     Trouble(Fault),
     Relief(crate::trouble::Relief),
+}
+
+/// What the coordinator asks of the truth.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Commit(Commit),
+    Claim(Claim),
+    Release(RepairId),
 }
 
 /// Sources of a slice: by the child that they came from, or the own ones.
@@ -240,7 +251,7 @@ impl World {
         };
         let mut world = World {
             now: Time::ZERO,
-            truth: Truth::default(),
+            truth: Truth::new(options.nets),
             coverage: Coverage::default(),
             violation: None,
             trace: None,
@@ -352,7 +363,7 @@ impl World {
             Event::Done { node, incarnation, input, read } => {
                 self.done(node, incarnation, input, read);
             }
-            Event::Ask(commit) => self.commit(commit),
+            Event::Ask(question) => self.ask(question),
             Event::Answer { epoch, input } => {
                 if self.truth.epoch == epoch {
                     self.coordinator_input(input);
@@ -466,6 +477,7 @@ impl World {
             seed: self.options.seed,
             paused: self.paused,
             failed: self.declared.iter().copied().collect(),
+            claims: self.options.claims,
         };
         let cluster = Cluster::uniform(self.hosts.len(), Rate(1e8));
         let stripes = StripeMap::new(self.truth.stripes.values().cloned());
@@ -536,7 +548,15 @@ impl World {
             }
             event::Output::Commit(commit) => {
                 self.note(|| format!("commit {commit:?}"));
-                self.transmit(|| Event::Ask(commit));
+                self.transmit(|| Event::Ask(Question::Commit(commit)));
+            }
+            event::Output::Claim(claim) => {
+                self.note(|| format!("claim {claim:?}"));
+                self.transmit(|| Event::Ask(Question::Claim(claim.clone())));
+            }
+            event::Output::Release(repair) => {
+                self.note(|| format!("release {repair}"));
+                self.transmit(|| Event::Ask(Question::Release(repair)));
             }
             event::Output::Report(report) => {
                 if let event::Report::Started { plan, .. } = &report {
@@ -547,14 +567,37 @@ impl World {
         }
     }
 
-    fn commit(&mut self, commit: Commit) {
-        self.check_commit(&commit);
-        let answer = match self.truth.commit(&commit, self.options.nets) {
-            Ok(stripe) => event::Input::Committed { repair: commit.repair, stripe },
-            Err(stripe) => event::Input::CommitRefused { repair: commit.repair, stripe },
+    fn ask(&mut self, question: Question) {
+        let answered = match &question {
+            Question::Commit(commit) => {
+                self.check_commit(commit);
+                self.truth.commit(commit)
+            }
+            Question::Claim(claim) => self.claim(claim),
+            Question::Release(repair) => self.truth.release(*repair),
         };
-        let epoch = commit.repair.epoch();
-        self.transmit(|| Event::Answer { epoch, input: answer.clone() });
+        answered.expect("the truth is in memory");
+        let epoch = match question {
+            Question::Commit(Commit { repair, .. })
+            | Question::Claim(Claim { repair, .. })
+            | Question::Release(repair) => repair.epoch(),
+        };
+        for input in self.truth.changes() {
+            self.note(|| format!("truth {input:?}"));
+            self.transmit(|| Event::Answer { epoch, input: input.clone() });
+        }
+    }
+
+    /// Now and then somebody else is at work on the stripe.
+    fn claim(&mut self, claim: &Claim) -> Result<(), KeeperError> {
+        let ended = self.truth.claims.expire(self.now);
+        (0..ended).for_each(|_| self.coverage.count(Kind::ClaimExpired));
+        if self.weather != Weather::CALM && self.random.per_mille(100) {
+            self.coverage.count(Kind::ClaimRefused);
+            self.truth.refuse(claim);
+            return Ok(());
+        }
+        self.truth.claim(self.now, claim)
     }
 
     pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::Input) {

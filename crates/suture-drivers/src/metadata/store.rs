@@ -19,6 +19,7 @@ use suture_code::Code;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
@@ -138,6 +139,7 @@ pub struct Store {
     puts: BTreeMap<PutId, Put>,
     next_put: u64,
     changes: Vec<Input>,
+    claims: Claims,
     _lock: File,
 }
 
@@ -157,6 +159,7 @@ impl Store {
             puts: BTreeMap::new(),
             next_put: 0,
             changes: Vec::new(),
+            claims: Claims::new(keeper::CLAIM_LIFETIME),
             _lock: lock,
         })
     }
@@ -425,8 +428,7 @@ impl Store {
     pub fn commit_location(&mut self, commit: &Commit) -> Result<(), StoreError> {
         let id = commit.copy.stripe;
         let done = set_location(&mut self.database, commit)?;
-        let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
-        let stripe = stripes.pop().map(|entry| entry.stripe);
+        let stripe = self.stripe(id)?;
         let repair = commit.repair;
         let is_there = |stripe: &Stripe| {
             let known = usize::from(commit.copy.chunk.0) < stripe.chunks.len();
@@ -438,6 +440,12 @@ impl Store {
             stripe => Input::CommitRefused { repair, stripe },
         });
         Ok(())
+    }
+
+    /// One stripe, if it exists.
+    fn stripe(&self, id: StripeId) -> Result<Option<Stripe>, StoreError> {
+        let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
+        Ok(stripes.pop().map(|entry| entry.stripe))
     }
 
     /// Stripes with all their chunks, in the order of their ids, which is that of an object's data.
@@ -651,6 +659,8 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+mod keeper;
 
 #[cfg(test)]
 mod tests;

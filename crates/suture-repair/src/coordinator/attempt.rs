@@ -5,14 +5,16 @@
 //! `Flowing -> Stored -> Committing -> gone`. Locations change one after the other, because each
 //! change gives the stripe a new generation, which the next one must name. An adoption makes
 //! nothing: a copy that was found is durable already, so it begins with the commit.
+//! Where repairs are claimed, a rebuild is `Asked` before it is dispatched, and nothing flows.
 //! Invariant: at most one chunk is committing; where one is stored, one is committing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::budget::Fit;
-use crate::event::{Commit, RunningRepair};
+use crate::event::{Claim, Commit, RunningRepair};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::message::Task;
 use crate::schedule::PlannedRepair;
 use crate::slice::memory;
 use crate::time::Time;
@@ -28,6 +30,7 @@ pub(super) enum Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
     pub work: Arc<PlannedRepair>,
+    pub claim: ClaimState,
     /// The chunks that have no new location yet; never none.
     pub goals: Vec<Goal>,
     /// Slices of a lane over the whole range have this many bytes.
@@ -38,6 +41,19 @@ pub(super) struct Rebuild {
     pub heard: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     pub since: Time,
+    /// A chunk of it has ended without being committed.
+    pub is_partly_given_up: bool,
+}
+
+/// What the keeper of the truth has said of a rebuild.
+#[derive(Clone, Debug)]
+pub(super) enum ClaimState {
+    /// It is not asked.
+    Unclaimed,
+    /// It has not answered. The task waits here.
+    Asked { claim: Claim, task: Box<Task>, asked_at: Time },
+    /// It has granted the claim of this repair: this one, or the one that it took the place of.
+    Granted(RepairId),
 }
 
 /// A copy that was found where its chunk is lost, and read in full.
@@ -184,11 +200,13 @@ impl Rebuild {
         Rebuild {
             goals: goals.collect(),
             work,
+            claim: ClaimState::Unclaimed,
             slice_bytes: fit.slice_bytes,
             window: fit.window,
             heard: BTreeMap::new(),
             progressed_at: now,
             since: now,
+            is_partly_given_up: false,
         }
     }
 
@@ -214,6 +232,21 @@ impl Rebuild {
         self.goals.iter().any(|goal| goal.state == State::Flowing)
     }
 
+    /// Whether its claim has not been answered, so that no agent knows of it.
+    pub fn is_asked(&self) -> bool {
+        matches!(self.claim, ClaimState::Asked { .. })
+    }
+
+    /// The claim to be released when it ends as it is now.
+    pub fn claim_left(&self) -> Option<RepairId> {
+        let is_left = self.is_partly_given_up || !self.goals.is_empty();
+        match &self.claim {
+            ClaimState::Asked { claim, .. } => Some(claim.repair),
+            ClaimState::Granted(repair) if is_left => Some(*repair),
+            ClaimState::Granted(_) | ClaimState::Unclaimed => None,
+        }
+    }
+
     /// Whether none of its chunks is durable.
     pub fn is_all_flowing(&self) -> bool {
         self.goals.iter().all(|goal| goal.state == State::Flowing)
@@ -226,7 +259,7 @@ impl Rebuild {
 
     /// Who still works on it: all participants but destinations that have done their part.
     pub fn workers(&self) -> Vec<NodeId> {
-        if !self.is_flowing() {
+        if !self.is_flowing() || self.is_asked() {
             return Vec::new();
         }
         let is_done =

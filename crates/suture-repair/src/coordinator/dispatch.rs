@@ -7,11 +7,13 @@
 use std::sync::Arc;
 
 use super::Coordinator;
+use super::attempt::Attempt;
 use super::ledger::{Stop, Stopped};
 use crate::budget::NoRoom;
-use crate::event::{Blocked, Report};
-use crate::id::StripeId;
+use crate::event::{Blocked, Output, Report};
+use crate::id::{RepairId, StripeId};
 use crate::message::{Task, ToAgent};
+use crate::stripe::Stripe;
 use crate::time::Time;
 
 /// Plans that may be passed over in one go because they do not fit now: those behind them would
@@ -30,6 +32,10 @@ impl Coordinator {
             let Some(id) = self.ledger.next(scene, &passed) else { break };
             let stripe = self.stripes.get(id).expect("planned, so known");
             match self.ledger.start(scene, stripe) {
+                Ok(task) if self.config.claims => {
+                    let claim = self.ledger.claim(now, task);
+                    self.outputs.push_back(Output::Claim(claim));
+                }
                 Ok(task) => self.dispatch(task),
                 Err(NoRoom::Later) => passed.push(id),
                 Err(NoRoom::TooLarge { node, needed, pool }) => {
@@ -40,6 +46,35 @@ impl Coordinator {
                     }
                 }
             }
+        }
+    }
+
+    /// The keeper of the truth has granted a claim.
+    pub(super) fn claimed(&mut self, now: Time, id: RepairId) {
+        if let Some(task) = self.ledger.claimed(now, id) {
+            self.dispatch(task);
+        } else if self.ledger.get(id).is_none() {
+            // It ended meanwhile, and word of that may have been lost or come first.
+            self.outputs.push_back(Output::Release(id));
+        }
+    }
+
+    /// The keeper of the truth will not have a repair begin.
+    pub(super) fn claim_refused(&mut self, now: Time, id: RepairId, truth: Option<Stripe>) {
+        let asked = self.ledger.get(id).and_then(Attempt::rebuild).filter(|r| r.is_asked());
+        if asked.is_none() {
+            return;
+        }
+        let Some(stopped) = self.ledger.stop(id, Stop::Whole) else { return };
+        self.touched.push(stopped.stripe);
+        let known = self.stripes.get(stopped.stripe).map(|stripe| stripe.generation);
+        match truth {
+            None => self.remove_stripe(stopped.stripe),
+            Some(stripe) if known.is_some_and(|known| known < stripe.generation) => {
+                self.learn(stripe);
+                self.enqueue(stopped.stripe, None);
+            }
+            Some(_) => self.hold_back(now, stopped.stripe, Blocked::Claimed),
         }
     }
 
@@ -57,9 +92,10 @@ impl Coordinator {
         self.report(Report::Started { repair: task.repair, plan: task.plan.clone() });
     }
 
-    /// Tells agents of a repair that was just ended.
+    /// Tells agents, and the keeper of the truth, of a repair that was just ended.
     pub(super) fn cancel(&mut self, stopped: &Stopped) {
         self.touched.push(stopped.stripe);
+        self.outputs.extend(stopped.claim.map(Output::Release));
         for &to in &stopped.workers {
             self.send(to, ToAgent::Cancel(stopped.repair));
         }

@@ -16,6 +16,9 @@
 //! | `settle`      |         | - with the last chunk | | - with the last chunk |  |
 //! | `stop`        |         | -       | -      | -        | ended            |
 //!
+//! `claim` and `claimed` change none of them: a rebuild whose claim is not answered yet has all it
+//! needs but the word.
+//!
 //! Memory is reserved while slices flow; load is charged from the plan to the last commit.
 //! Invariants: a stripe waits or runs, once; memory and load are those of what waits and runs,
 //! exactly. Does not know health, copies or why a repair ends.
@@ -23,10 +26,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::attempt::{Adopt, Attempt, Pending, Rebuild, State};
+use super::attempt::{Adopt, Attempt, ClaimState, Pending, Rebuild, State};
 use crate::budget::{Budget, NoRoom};
 use crate::cluster::{Cluster, Node};
-use crate::event::{Commit, Timers};
+use crate::event::{Claim, Commit, Timers};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
 use crate::message::Task;
 use crate::mutant::{Mistake, Mutant};
@@ -63,6 +66,8 @@ pub(super) struct Stopped {
     pub participants: Vec<NodeId>,
     /// Those who worked on it, to be told that it is over.
     pub workers: Vec<NodeId>,
+    /// The claim that has become void with it.
+    pub claim: Option<RepairId>,
 }
 
 /// How much of a repair ends.
@@ -81,6 +86,8 @@ pub(super) struct Overdue {
     pub stalled: Vec<RepairId>,
     /// Commits to ask for again.
     pub unanswered: Vec<Commit>,
+    /// Claims to ask for again.
+    pub unclaimed: Vec<Claim>,
 }
 
 /// What waits and what runs.
@@ -280,6 +287,35 @@ impl Ledger {
         Ok(self.enter(scene, rebuild, stripe))
     }
 
+    /// Lets a repair that was just started wait until its claim is answered.
+    pub fn claim(&mut self, now: Time, task: Task) -> Claim {
+        let running = self.running.get_mut(&task.repair).and_then(Attempt::rebuild_mut);
+        let rebuild = running.expect("just started");
+        let claim = Claim {
+            repair: task.repair,
+            stripe: task.stripe.id,
+            generation: task.stripe.generation,
+            destinations: task.plan.destinations.clone(),
+        };
+        let (task, asked_at) = (Box::new(task), now);
+        rebuild.claim = ClaimState::Asked { claim: claim.clone(), task, asked_at };
+        claim
+    }
+
+    /// A claim was granted. Returns the task, unless the repair was dispatched before.
+    pub fn claimed(&mut self, now: Time, repair: RepairId) -> Option<Task> {
+        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
+        if !rebuild.is_asked() {
+            return None;
+        }
+        rebuild.progressed_at = now;
+        let granted = ClaimState::Granted(repair);
+        match std::mem::replace(&mut rebuild.claim, granted) {
+            ClaimState::Asked { task, .. } => Some(*task),
+            ClaimState::Granted(_) | ClaimState::Unclaimed => None,
+        }
+    }
+
     /// Puts another plan in the place of a repair of which no chunk is durable yet, for what that
     /// has left; where there is no memory for it everything stays as it is.
     pub fn supersede(
@@ -289,16 +325,21 @@ impl Ledger {
         plan: Plan,
         stripe: &Stripe,
     ) -> Option<(Task, Stopped)> {
-        let before = self.running.get(&old)?.rebuild().filter(|old| old.is_all_flowing())?;
+        let before = self
+            .running
+            .get(&old)?
+            .rebuild()
+            .filter(|old| old.is_all_flowing() && !old.is_asked())?;
         let job = before.work.job.clone();
         let alignment = job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &plan, alignment).ok()?;
-        let since = before.since;
-        let stopped = self.close(old);
+        let (since, claim) = (before.since, before.claim.clone());
+        // The claim goes on with the stripe.
+        let stopped = Stopped { claim: None, ..self.close(old) };
         self.load.add(&self.cluster, &plan, &job.facts());
         let continues = (plan.range.from > 0).then_some(old);
         let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)), &fit);
-        let task = self.enter(scene, Rebuild { since, ..rebuild }, stripe);
+        let task = self.enter(scene, Rebuild { since, claim, ..rebuild }, stripe);
         Some((Task { continues, ..task }, stopped))
     }
 
@@ -385,8 +426,17 @@ impl Ledger {
         Some(commit)
     }
 
+    /// The pending commit was refused: as `settle`, but the chunk has no new location.
+    pub fn give_up(&mut self, repair: RepairId) -> Option<(Commit, Option<RepairId>)> {
+        if let Some(rebuild) = self.running.get_mut(&repair)?.rebuild_mut() {
+            rebuild.is_partly_given_up = true;
+        }
+        self.settle(repair)
+    }
+
     /// The pending commit was answered: its chunk is done with, and its repair if it was the last.
-    pub fn settle(&mut self, repair: RepairId) -> Option<Commit> {
+    /// Returns the claim that has become void, too.
+    pub fn settle(&mut self, repair: RepairId) -> Option<(Commit, Option<RepairId>)> {
         let attempt = self.running.get_mut(&repair)?;
         let commit = attempt.commit()?;
         self.touched.push(repair);
@@ -397,10 +447,8 @@ impl Ledger {
             }
             Attempt::Adopt(_) => true,
         };
-        if is_last {
-            self.close(repair);
-        }
-        Some(commit)
+        let stopped = is_last.then(|| self.close(repair));
+        Some((commit, stopped.and_then(|stopped| stopped.claim)))
     }
 
     /// Ends a repair, or what flows of it.
@@ -410,7 +458,9 @@ impl Ledger {
         match attempt {
             Attempt::Rebuild(rebuild) if what == Stop::Flow && !rebuild.is_all_flowing() => {
                 rebuild.goals.retain(|goal| goal.state != State::Flowing);
+                rebuild.is_partly_given_up = true;
                 self.flow_ended(repair);
+                return Some(Stopped { claim: None, ..before });
             }
             Attempt::Rebuild(_) | Attempt::Adopt(_) => drop(self.close(repair)),
         }
@@ -544,6 +594,13 @@ impl Ledger {
                 let patience = if rebuild.is_publishing() { PUBLISH_PATIENCE } else { 1 };
                 let limit = timers.stall_after.times(patience);
                 let is_still = now.since(rebuild.progressed_at) > limit;
+                if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {
+                    if now.since(*asked_at) >= timers.commit_retry {
+                        *asked_at = now;
+                        overdue.unclaimed.push(claim.clone());
+                    }
+                    continue;
+                }
                 if is_still && rebuild.is_flowing() && !is_held(id) && !waits(id) {
                     overdue.stalled.push(*id);
                 }
@@ -613,5 +670,6 @@ fn stopped(repair: RepairId, attempt: &Attempt) -> Stopped {
         stripe: attempt.stripe(),
         participants: rebuild.map(|rebuild| rebuild.work.plan.participants()).unwrap_or_default(),
         workers: rebuild.map(Rebuild::workers).unwrap_or_default(),
+        claim: rebuild.and_then(Rebuild::claim_left),
     }
 }

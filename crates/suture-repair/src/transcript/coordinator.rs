@@ -6,12 +6,13 @@
 
 use crate::cluster::{Cluster, Core, Node};
 use crate::coordinator::{Config, Coordinator};
-use crate::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
+use crate::event::{Blocked, Claim, Command, Commit, Input, Output, Report, Timers};
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
 use crate::stripe::{Stripe, StripeMap};
 use crate::time::Time;
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
+use crate::transcript::plan::Destination;
 use crate::transcript::value::YesNo;
 
 /// What a coordinator begins with.
@@ -33,6 +34,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     line.word("coordinator").field("epoch", &config.epoch).field("policy", &config.policy);
     line.field("seed", &config.seed).field("paused", &YesNo(config.paused));
     add(line.word("failed").list(&config.failed).value(&config.timers));
+    if config.claims {
+        add(line.word("claims"));
+    }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
     }
@@ -55,6 +59,7 @@ impl Beginning {
         let error = line.error("a line of a coordinator's header");
         match line.word()? {
             "coordinator" => self.config = Some(config(line)?),
+            "claims" => self.config.as_mut().ok_or(error)?.claims = true,
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
                 let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
@@ -83,7 +88,7 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
     let (seed, YesNo(paused)) = (line.field("seed")?, line.field("paused")?);
     line.expect("failed")?;
     let failed = line.list()?;
-    Ok(Config { epoch, policy, seed, paused, failed, timers: line.value()? })
+    Ok(Config { epoch, policy, seed, paused, failed, claims: false, timers: line.value()? })
 }
 
 impl Textual for Timers {
@@ -130,6 +135,10 @@ impl Textual for Input {
                 .word("commit-refused")
                 .field("repair", repair)
                 .option("stripe", stripe.as_ref()),
+            Input::Claimed { repair } => line.word("claimed").field("repair", repair),
+            Input::ClaimRefused { repair, stripe } => {
+                line.word("claim-refused").field("repair", repair).option("stripe", stripe.as_ref())
+            }
             Input::Operator(command) => line.field("operator", command),
             Input::Tick => line.word("tick"),
         };
@@ -159,6 +168,11 @@ impl Textual for Input {
                 Input::Committed { repair: line.field("repair")?, stripe: line.field("stripe")? }
             }
             "commit-refused" => Input::CommitRefused {
+                repair: line.field("repair")?,
+                stripe: line.option("stripe")?,
+            },
+            "claimed" => Input::Claimed { repair: line.field("repair")? },
+            "claim-refused" => Input::ClaimRefused {
                 repair: line.field("repair")?,
                 stripe: line.option("stripe")?,
             },
@@ -197,7 +211,7 @@ impl Textual for Command {
 pub fn output_lines(outputs: &[Output]) -> Vec<String> {
     let message = |output: &Output| match output {
         Output::Send { message, .. } => Some(message.clone()),
-        Output::Commit(_) | Output::Report(_) => None,
+        _ => None,
     };
     let same = |a: &Output, b: &Output| message(a).is_some() && message(a) == message(b);
     outputs.chunk_by(same).map(output_line).collect()
@@ -212,6 +226,14 @@ fn output_line(outputs: &[Output]) -> String {
             line.word("commit").field("chunk", copy).field("on", node);
             line.field("at generation", generation).field("repair", repair);
         }
+        Output::Claim(Claim { repair, stripe, generation, destinations }) => {
+            line.field("claim stripe", stripe).field("at generation", generation);
+            let kept = destinations.iter().map(|(chunk, node)| Destination(*chunk, *node));
+            line.word("to").list(&kept.collect::<Vec<_>>()).field("repair", repair);
+        }
+        Output::Release(repair) => {
+            line.field("release repair", repair);
+        }
         Output::Report(report) => self::report(line.word("report"), report),
     }
     line.finish()
@@ -220,7 +242,7 @@ fn output_line(outputs: &[Output]) -> String {
 fn told(line: &mut LineWriter, outputs: &[Output], message: &ToAgent) {
     let to = |output: &Output| match output {
         Output::Send { to, .. } => Some(format!("n{}", to.0)),
-        Output::Commit(_) | Output::Report(_) => None,
+        _ => None,
     };
     let everyone: Vec<String> = outputs.iter().filter_map(to).collect();
     line.word("->").word(everyone.join(", ")).value(message);
@@ -274,6 +296,7 @@ fn blocked(line: &mut LineWriter, why: &Blocked) {
         Blocked::Pool { node, needed, pool } => {
             line.field("pool of", node).field("needed", needed).field("pool", pool)
         }
+        Blocked::Claimed => line.word("claimed by others"),
         Blocked::Failing { attempts, why } => {
             line.field("failing attempts", attempts).word("last").value(why)
         }

@@ -116,7 +116,7 @@ impl Textual for Lane {
 }
 
 /// Who keeps a rebuilt chunk: `0:n4`.
-struct Destination(ChunkIndex, NodeId);
+pub(super) struct Destination(pub ChunkIndex, pub NodeId);
 
 impl Textual for Destination {
     fn write(&self, line: &mut LineWriter) {

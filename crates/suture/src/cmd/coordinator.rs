@@ -98,6 +98,8 @@ fn load(
         seed: store.cluster().0,
         paused: intent.paused,
         failed: intent.failed,
+        // Nobody else repairs what the native metadata keeps.
+        claims: false,
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;

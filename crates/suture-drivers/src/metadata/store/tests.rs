@@ -4,7 +4,10 @@ use std::path::Path;
 
 use suture_repair::event::{Commit, Input};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::keeper::Keeper;
+use suture_repair::keeper::conformance::{self, Kept};
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::time::Span;
 use tempfile::TempDir;
 
 use super::*;
@@ -318,4 +321,36 @@ fn listings_come_in_pages_and_by_prefix() {
     assert_eq!(names("b/", "b/10", 2), ["b/2"]);
     assert_eq!(names("c%", "", 2), ["c%"]);
     assert!(names("d", "", 2).is_empty());
+}
+
+/// The native metadata with one stripe.
+struct Native(TempDir, Option<Store>);
+
+impl Kept for Native {
+    fn keeper(&mut self) -> &mut dyn Keeper {
+        self.1.as_mut().expect("it is open")
+    }
+
+    fn remove(&mut self, _stripe: StripeId) {
+        self.1.as_mut().expect("it is open").remove("x").unwrap();
+    }
+
+    fn restart(&mut self) {
+        self.1 = None;
+        self.1 = Some(Store::open(self.0.path()).unwrap());
+    }
+
+    fn claim_lifetime(&self) -> Span {
+        super::keeper::CLAIM_LIFETIME
+    }
+}
+
+#[test]
+fn the_native_metadata_keeps_every_promise_of_a_keeper() {
+    conformance::check(|| {
+        let (dir, mut store) = store();
+        store.join(&node("e")).unwrap();
+        put(&mut store, "x", 1);
+        Native(dir, Some(store))
+    });
 }

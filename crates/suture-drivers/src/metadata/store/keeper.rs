@@ -1,0 +1,57 @@
+//! The native metadata as the keeper of the truth.
+//!
+//! Place: ... plan -> [claim] -> dispatch -> ... -> [commit location] -> stripe healthy.
+//! Nobody but its coordinator repairs what is kept here, so claims live in memory and coordinators
+//! do not ask for them; they are kept all the same, as the interface promises.
+
+use suture_repair::event::{Claim, Commit, Input};
+use suture_repair::id::RepairId;
+use suture_repair::keeper::{Keeper, KeeperError};
+use suture_repair::stripe::Stripe;
+use suture_repair::time::{Span, Time};
+
+use super::{Store, StoreError};
+
+/// A claim that is not prolonged ends after this, as with HDFS's pending reconstructions.
+pub(super) const CLAIM_LIFETIME: Span = Span::from_secs(300);
+
+impl Keeper for Store {
+    fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
+        Ok(Store::stripes(self)?)
+    }
+
+    fn changes(&mut self) -> Vec<Input> {
+        self.take_changes()
+    }
+
+    fn claim(&mut self, now: Time, claim: &Claim) -> Result<(), KeeperError> {
+        let repair = claim.repair;
+        let stripe = self.stripe(claim.stripe)?;
+        let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
+        let is_granted = is_current && self.claims.take(now, claim);
+        self.changes.push(match is_granted {
+            true => Input::Claimed { repair },
+            false => Input::ClaimRefused { repair, stripe },
+        });
+        Ok(())
+    }
+
+    fn release(&mut self, repair: RepairId) -> Result<(), KeeperError> {
+        self.claims.release(repair);
+        Ok(())
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<(), KeeperError> {
+        self.commit_location(commit)?;
+        if let Some(Input::Committed { .. }) = self.changes.last() {
+            self.claims.committed(commit.copy);
+        }
+        Ok(())
+    }
+}
+
+impl From<StoreError> for KeeperError {
+    fn from(error: StoreError) -> KeeperError {
+        KeeperError(error.to_string())
+    }
+}
