@@ -5,11 +5,11 @@
 //! shape joins them to a tree; the schedule is the coordinator's affair and ignored here.
 //! Planning is a pure function of (policy, jobs, view, seed).
 //!
-//! In steps: each job becomes a `Task` (what has to flow, who may take part) or a refusal; the
-//! balance (`random`, `lru`, `repairboost`, `chameleon`, `car`, `greedy`) decides about the helpers
-//! and destinations of every task; with the shape (`star`, `ppr`, `chain`, `ppt`, `pivot`, `rack`,
-//! `tunable`) that becomes a `Route`, and a route is a plan of one lane. A balance that thinks in
-//! several lanes hands its lanes to `Task::plan` itself.
+//! In steps: each job becomes a `RouteRequest` (what has to flow, who may take part) or a refusal;
+//! the balance (`random`, `lru`, `repairboost`, `chameleon`, `car`, `greedy`) decides about the
+//! helpers and destinations of every request; with the shape (`star`, `ppr`, `chain`, `ppt`,
+//! `pivot`, `rack`, `tunable`) that becomes a `Route`, and a route is a plan of one lane. The exact
+//! planners (`exact`), which are the default, think in several lanes and know nothing of these.
 
 mod checked;
 mod error;
@@ -35,7 +35,7 @@ use route::Joiner;
 use route::balance::car::{self, Recovery};
 use route::balance::chameleon::{self, Account};
 use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
-use route::task::Task;
+use route::request::RouteRequest;
 
 /// One stripe with lost chunks that a plan is asked for.
 #[derive(Clone, Debug)]
@@ -254,28 +254,28 @@ fn peak_seconds(batch: &Batch, jobs: &[Job], view: &View<'_>) -> f64 {
 }
 
 fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let mut tasks = Vec::with_capacity(jobs.len());
+    let mut requests = Vec::with_capacity(jobs.len());
     let mut refused = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
-        match Task::new(shape, job, view) {
-            Ok(task) => tasks.push(task),
+        match RouteRequest::new(shape, job, view) {
+            Ok(request) => requests.push(request),
             Err(error) => refused.push((index, error)),
         }
     }
     let joiner = &mut Joiner::new(view);
     let routes = match balance {
-        Balance::Random => random::place(&tasks, view, seed, joiner),
-        Balance::Lru => lru::place(&tasks, view, joiner),
-        Balance::RepairBoost => repairboost::place(&tasks, view, joiner),
-        Balance::Car => car::place(&tasks, Recovery::Aware, view, seed, joiner),
-        Balance::CarRandom => car::place(&tasks, Recovery::Random, view, seed, joiner),
-        Balance::Chameleon => chameleon::place(&tasks, Account::Links, view, joiner),
-        Balance::ChameleonIo => chameleon::place(&tasks, Account::LinksAndDisks, view, joiner),
-        Balance::ChameleonArtifact => chameleon_artifact::place(&tasks, view, joiner),
-        Balance::Greedy => greedy::place(&tasks, view, seed, joiner),
+        Balance::Random => random::place(&requests, view, seed, joiner),
+        Balance::Lru => lru::place(&requests, view, joiner),
+        Balance::RepairBoost => repairboost::place(&requests, view, joiner),
+        Balance::Car => car::place(&requests, Recovery::Aware, view, seed, joiner),
+        Balance::CarRandom => car::place(&requests, Recovery::Random, view, seed, joiner),
+        Balance::Chameleon => chameleon::place(&requests, Account::Links, view, joiner),
+        Balance::ChameleonIo => chameleon::place(&requests, Account::LinksAndDisks, view, joiner),
+        Balance::ChameleonArtifact => chameleon_artifact::place(&requests, view, joiner),
+        Balance::Greedy => greedy::place(&requests, view, seed, joiner),
         other => unreachable!("{other} is not built, and was refused before"),
     };
-    let plans = tasks.iter().zip(&routes).map(|(task, route)| route.plan(task)).collect();
+    let plans = requests.iter().zip(&routes).map(|(request, route)| route.plan(request)).collect();
     Batch { plans, refused }
 }
 

@@ -1,4 +1,4 @@
-//! A route: the nodes of a task and who sends to whom. What a balance and a shape make together.
+//! A route: the nodes of a request and who sends to whom. What a balance and a shape make together.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! A balance decides one of three things about the helpers: who may help, in order of preference;
@@ -8,20 +8,20 @@
 //! Invariant: a route is complete; its lane is valid whatever the balance thought of.
 
 pub mod balance;
+pub(in crate::planner) mod request;
 pub mod shape;
-pub(in crate::planner) mod task;
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::load::NodeLoad;
 use crate::plan::validate::sub_chunks_sent;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan};
 use crate::planner::View;
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::shape::pivot::{self, Pivot};
 use crate::planner::route::shape::{chain, ppt, rack, tunable};
-use crate::planner::route::task::{Flow, Helper, Task};
 use crate::policy::Shape;
 
-/// What a balance says of a task's helpers.
+/// What a balance says of a request's helpers.
 #[derive(Clone, Debug)]
 pub(in crate::planner) enum Choice {
     /// Those who may help, best first; the shape takes and arranges as many as it needs.
@@ -37,7 +37,7 @@ pub(in crate::planner) enum Choice {
     },
 }
 
-/// The nodes of a task, joined.
+/// The nodes of a request, joined.
 #[derive(Clone, Debug)]
 pub(in crate::planner) struct Route {
     /// By place.
@@ -61,14 +61,21 @@ impl<'a> Joiner<'a> {
         Joiner { view, pivot: Pivot::default() }
     }
 
-    /// The route of a task whose helpers and destinations have been decided about.
-    pub fn join(&mut self, task: &Task<'_>, choice: Choice, destinations: Vec<NodeId>) -> Route {
+    /// The route of a request whose helpers and destinations have been decided about.
+    pub fn join(
+        &mut self,
+        request: &RouteRequest<'_>,
+        choice: Choice,
+        destinations: Vec<NodeId>,
+    ) -> Route {
         let (helpers, parents) = match choice {
-            Choice::Offered(offered) => self.arrange(task, &offered, destinations[0]),
-            Choice::Placed(helpers) => match task.flow {
-                Flow::Tree => on_the_tree(task, helpers),
-                Flow::Gather => (helpers, None),
-                Flow::Grown | Flow::Tuned => unreachable!("{} has no places", task.shape),
+            Choice::Offered(offered) => self.arrange(request, &offered, destinations[0]),
+            Choice::Placed(helpers) => match request.topology {
+                Topology::Tree => on_the_tree(request, helpers),
+                Topology::Gather => (helpers, None),
+                Topology::Grown | Topology::Tuned => {
+                    unreachable!("{} has no places", request.shape)
+                }
             },
             Choice::Tuned { helpers, receives } => (helpers, Some(tunable::parents(&receives))),
         };
@@ -78,18 +85,18 @@ impl<'a> Joiner<'a> {
     /// Takes and arranges helpers of those that were offered.
     fn arrange(
         &mut self,
-        task: &Task<'_>,
+        request: &RouteRequest<'_>,
         offered: &[Helper],
         destination: NodeId,
     ) -> (Vec<Helper>, Option<Vec<usize>>) {
-        match (&task.flow, task.shape) {
-            (Flow::Gather, _) => (task.choose_helpers(offered), None),
-            (Flow::Tree, Shape::Chain) => {
-                on_the_tree(task, chain::best_path(task, offered, self.view))
+        match (&request.topology, request.shape) {
+            (Topology::Gather, _) => (request.choose_helpers(offered), None),
+            (Topology::Tree, Shape::Chain) => {
+                on_the_tree(request, chain::best_path(request, offered, self.view))
             }
-            (Flow::Tree, _) => on_the_tree(task, task.choose_helpers(offered)),
-            (Flow::Grown | Flow::Tuned, shape) => {
-                let (helpers, parents) = self.grow(task, shape, offered, destination);
+            (Topology::Tree, _) => on_the_tree(request, request.choose_helpers(offered)),
+            (Topology::Grown | Topology::Tuned, shape) => {
+                let (helpers, parents) = self.grow(request, shape, offered, destination);
                 (helpers, Some(parents))
             }
         }
@@ -97,17 +104,17 @@ impl<'a> Joiner<'a> {
 
     fn grow(
         &mut self,
-        task: &Task<'_>,
+        request: &RouteRequest<'_>,
         shape: Shape,
         offered: &[Helper],
         destination: NodeId,
     ) -> (Vec<Helper>, Vec<usize>) {
         let view = self.view;
         if shape == Shape::Rack {
-            return rack::join(task, offered, destination, view);
+            return rack::join(request, offered, destination, view);
         }
-        let offered = pivot::narrow(task, offered, view);
-        let helper_count = task.helper_count(&offered);
+        let offered = pivot::narrow(request, offered, view);
+        let helper_count = request.helper_count(&offered);
         match shape {
             Shape::Ppt => ppt::join(&offered, helper_count, destination, view),
             Shape::Pivot => self.pivot.join(&offered, helper_count, destination, view),
@@ -117,43 +124,46 @@ impl<'a> Joiner<'a> {
 }
 
 /// Helpers by place on the tree that the shape has for so many.
-fn on_the_tree(task: &Task<'_>, helpers: Vec<Helper>) -> (Vec<Helper>, Option<Vec<usize>>) {
-    let parents = task.shape.tree(helpers.len());
+fn on_the_tree(
+    request: &RouteRequest<'_>,
+    helpers: Vec<Helper>,
+) -> (Vec<Helper>, Option<Vec<usize>>) {
+    let parents = request.shape.tree(helpers.len());
     (helpers, Some(parents))
 }
 
 impl Route {
     /// The plan that this is.
-    pub fn plan(&self, task: &Task<'_>) -> Plan {
+    pub fn plan(&self, request: &RouteRequest<'_>) -> Plan {
         let (decoder, edges) = match &self.parents {
-            Some(parents) => (None, self.tree_edges(task, parents)),
-            None => (Some(self.destinations[0]), self.gather_edges(task)),
+            Some(parents) => (None, self.tree_edges(request, parents)),
+            None => (Some(self.destinations[0]), self.gather_edges(request)),
         };
         let lane = Lane {
-            range: task.range(),
-            lost: task.lost.to_vec(),
+            range: request.range(),
+            lost: request.lost.to_vec(),
             mode: Mode::Streamed,
             decoder,
             scheme: None,
             edges,
         };
-        task.plan(&self.destinations, vec![lane])
+        request.plan(&self.destinations, vec![lane])
     }
 
-    fn tree_edges(&self, task: &Task<'_>, parents: &[usize]) -> Vec<Edge> {
+    fn tree_edges(&self, request: &RouteRequest<'_>, parents: &[usize]) -> Vec<Edge> {
         let node = |at: usize| self.helpers.get(at).map_or(self.destinations[0], |(_, node)| *node);
         let edge = |(child, &parent): (usize, &usize)| Edge {
             child: node(child),
             parent: node(parent),
-            bytes: task.job.chunk_bytes,
+            bytes: request.job.chunk_bytes,
             carries: Carries::Partial,
         };
         parents.iter().enumerate().map(edge).collect()
     }
 
-    fn gather_edges(&self, task: &Task<'_>) -> Vec<Edge> {
+    fn gather_edges(&self, request: &RouteRequest<'_>) -> Vec<Edge> {
         let decoder = self.destinations[0];
-        let sent = gathered_bytes(task, &self.helpers);
+        let sent = gathered_bytes(request, &self.helpers);
         let combined = self.helpers.iter().zip(sent).map(|(&(_, child), bytes)| Edge {
             child,
             parent: decoder,
@@ -163,7 +173,7 @@ impl Route {
         let finished = self.destinations[1..].iter().map(|&parent| Edge {
             child: decoder,
             parent,
-            bytes: task.job.chunk_bytes,
+            bytes: request.job.chunk_bytes,
             carries: Carries::Finished,
         });
         combined.chain(finished).collect()
@@ -171,8 +181,8 @@ impl Route {
 
     /// What it puts on each of its nodes. A helper reads what it sends; that is exact but for codes
     /// whose helpers combine before they send, where the load of the plan is.
-    pub fn each_load(&self, task: &Task<'_>, mut charge: impl FnMut(NodeId, NodeLoad)) {
-        let (chunk_bytes, helper_count) = (task.job.chunk_bytes, self.helpers.len());
+    pub fn each_load(&self, request: &RouteRequest<'_>, mut charge: impl FnMut(NodeId, NodeLoad)) {
+        let (chunk_bytes, helper_count) = (request.job.chunk_bytes, self.helpers.len());
         let mut received_bytes = vec![0; helper_count + 1];
         let sent = match &self.parents {
             Some(parents) => {
@@ -180,7 +190,7 @@ impl Route {
                 None
             }
             None => {
-                let sent = gathered_bytes(task, &self.helpers);
+                let sent = gathered_bytes(request, &self.helpers);
                 received_bytes[helper_count] = sent.iter().sum();
                 Some(sent)
             }
@@ -195,7 +205,7 @@ impl Route {
         }
         for (at, node) in self.destinations.iter().enumerate() {
             let load = NodeLoad {
-                up_bytes: if at == 0 { task.forwarded_bytes() } else { 0 },
+                up_bytes: if at == 0 { request.forwarded_bytes() } else { 0 },
                 down_bytes: if at == 0 { received_bytes[helper_count] } else { chunk_bytes },
                 disk_read_bytes: 0,
                 disk_write_bytes: chunk_bytes,
@@ -206,15 +216,18 @@ impl Route {
 }
 
 /// What each helper sends to the decoder.
-pub(in crate::planner) fn gathered_bytes(task: &Task<'_>, helpers: &[Helper]) -> Vec<u64> {
-    let chunk_bytes = task.job.chunk_bytes;
-    let alpha = u64::from(task.job.code.sub_chunk_count());
+pub(in crate::planner) fn gathered_bytes(
+    request: &RouteRequest<'_>,
+    helpers: &[Helper],
+) -> Vec<u64> {
+    let chunk_bytes = request.job.chunk_bytes;
+    let alpha = u64::from(request.job.code.sub_chunk_count());
     if alpha == 1 {
         return vec![chunk_bytes; helpers.len()];
     }
     let mut chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
     chunks.sort_unstable();
-    let dag = task.job.code.repair_dag(task.lost, &chunks);
+    let dag = request.job.code.repair_dag(request.lost, &chunks);
     let dag = dag.expect("the code chose these helpers");
     let bytes = |(chunk, _): &Helper| sub_chunks_sent(&dag, *chunk) * chunk_bytes / alpha;
     helpers.iter().map(bytes).collect()

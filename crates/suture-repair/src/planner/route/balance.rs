@@ -1,4 +1,4 @@
-//! Balances: who helps and who receives, over all tasks of a batch.
+//! Balances: who helps and who receives, over all requests of a batch.
 //!
 //! Place: `failure -> stripes -> queue -> [plan: balance] -> admit -> dispatch -> slices -> commit`.
 //! Each file is one published balance; `tally` is what a balance counts as it goes, `destination`

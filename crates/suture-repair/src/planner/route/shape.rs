@@ -1,4 +1,4 @@
-//! Shapes: how the helpers of one task are joined to a tree.
+//! Shapes: how the helpers of one request are joined to a tree.
 //!
 //! Place: `failure -> stripes -> queue -> [plan: shape] -> admit -> dispatch -> slices -> commit`.
 //! Trees of numbers alone (`star`, `ppr`, `chain`, `tunable`) come first; then those that depend on

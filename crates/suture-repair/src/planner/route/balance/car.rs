@@ -27,8 +27,8 @@ use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::shape::rack;
-use crate::planner::route::task::{Flow, Helper, Task};
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;
 
@@ -41,9 +41,9 @@ pub(in crate::planner) enum Recovery {
     Random,
 }
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     recovery: Recovery,
     view: &View<'_>,
     seed: u64,
@@ -52,21 +52,24 @@ pub(in crate::planner) fn place(
     let mut random = Random::new(seed);
     let mut homes = Homes::new(view);
     let destinations: Vec<Vec<NodeId>> =
-        tasks.iter().map(|task| homes.choose(task, &mut random)).collect();
-    let mut offers: Vec<Vec<Helper>> = tasks.iter().map(|task| task.candidates.clone()).collect();
+        requests.iter().map(|request| homes.choose(request, &mut random)).collect();
+    let mut offers: Vec<Vec<Helper>> =
+        requests.iter().map(|request| request.candidates.clone()).collect();
     offers.iter_mut().for_each(|offer| random.shuffle(offer));
     if recovery == Recovery::Aware {
-        let solutions = tasks.iter().zip(&offers).zip(&destinations);
+        let solutions = requests.iter().zip(&offers).zip(&destinations);
         let solutions =
-            solutions.map(|((task, offer), to)| Solution::new(task, offer, to[0], view));
+            solutions.map(|((request, offer), to)| Solution::new(request, offer, to[0], view));
         let mut solutions: Vec<Solution> = solutions.collect();
         balance(&mut solutions, rack_count(view));
         for (solution, offer) in solutions.iter().zip(&mut offers) {
             solution.arrange(offer, view);
         }
     }
-    let tasks = tasks.iter().zip(offers).zip(destinations);
-    tasks.map(|((task, offer), to)| joiner.join(task, Choice::Offered(offer), to)).collect()
+    let requests = requests.iter().zip(offers).zip(destinations);
+    requests
+        .map(|((request, offer), to)| joiner.join(request, Choice::Offered(offer), to))
+        .collect()
 }
 
 /// How many chunks of a stripe to put into each rack, most first, so that any `racks_lost` racks
@@ -104,22 +107,22 @@ impl Homes<'_> {
         Homes { view, nodes, chosen_counts: vec![0; view.cluster.nodes.len()] }
     }
 
-    fn choose(&mut self, task: &Task<'_>, random: &mut Random) -> Vec<NodeId> {
-        let racks = self.racks(task);
-        let mut chosen: Vec<NodeId> = Vec::with_capacity(task.lost.len());
+    fn choose(&mut self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<NodeId> {
+        let racks = self.racks(request);
+        let mut chosen: Vec<NodeId> = Vec::with_capacity(request.lost.len());
         for avoided in [false, true] {
             for &rack in &racks {
-                if chosen.len() == task.lost.len() {
+                if chosen.len() == request.lost.len() {
                     break;
                 }
                 let mut nodes = self.nodes[rack].clone();
                 nodes.retain(|&node| {
-                    task.job.may_be_kept_by(node, self.view)
-                        && task.job.avoid.contains(&node) == avoided
+                    request.job.may_be_kept_by(node, self.view)
+                        && request.job.avoid.contains(&node) == avoided
                 });
                 random.shuffle(&mut nodes);
                 nodes.sort_by_key(|node| self.chosen_counts[node.index()]);
-                chosen.extend(nodes.into_iter().take(task.lost.len() - chosen.len()));
+                chosen.extend(nodes.into_iter().take(request.lost.len() - chosen.len()));
             }
         }
         chosen.iter().for_each(|node| self.chosen_counts[node.index()] += 1);
@@ -127,8 +130,8 @@ impl Homes<'_> {
     }
 
     /// Racks in the order in which they may take the chunks.
-    fn racks(&self, task: &Task<'_>) -> Vec<usize> {
-        let job = task.job;
+    fn racks(&self, request: &RouteRequest<'_>) -> Vec<usize> {
+        let job = request.job;
         let rack = |node: NodeId| rack_of(node, self.view).0 as usize;
         let mut held = vec![0usize; self.nodes.len()];
         let mut failed = vec![false; self.nodes.len()];
@@ -159,12 +162,17 @@ struct Solution {
 
 impl Solution {
     /// The racks with the most chunks, as few as it takes.
-    fn new(task: &Task<'_>, offer: &[Helper], destination: NodeId, view: &View<'_>) -> Solution {
+    fn new(
+        request: &RouteRequest<'_>,
+        offer: &[Helper],
+        destination: NodeId,
+        view: &View<'_>,
+    ) -> Solution {
         let home = rack_of(destination, view);
         let ranked = rack::by_rack(offer, Some(home), view);
-        let is_free = task.takes_any() && !matches!(task.flow, Flow::Gather);
-        let offered = if is_free { ranked } else { task.choose_helpers(&ranked) };
-        let helper_count = if is_free { task.usual_count } else { offered.len() };
+        let is_free = request.takes_any() && !matches!(request.topology, Topology::Gather);
+        let offered = if is_free { ranked } else { request.choose_helpers(&ranked) };
+        let helper_count = if is_free { request.usual_count } else { offered.len() };
         let mut counts: Vec<(RackId, usize)> = Vec::new();
         let mut at_home = 0;
         for (_, node) in offered {

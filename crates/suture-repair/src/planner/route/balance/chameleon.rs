@@ -22,7 +22,7 @@ use crate::id::NodeId;
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::{Port, Ports, Tally};
-use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 
 /// What a node's time is made of.
@@ -34,25 +34,25 @@ pub(in crate::planner) enum Account {
     LinksAndDisks,
 }
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     account: Account,
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let tally = Tally::new(view);
-    let usual_bytes = tasks.first().map_or(0, |task| task.job.chunk_bytes);
+    let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
     let key = |node| account.keeping(tally.node(node), usual_bytes);
     let destinations = Destinations::new(view, key);
     let mut dispatch = Dispatch { account, usual_bytes, destinations, tally, sides: Vec::new() };
-    let route = |task| {
-        let (choice, destinations) = dispatch.choose(task);
-        let route = joiner.join(task, choice, destinations);
-        dispatch.charge(task, &route);
+    let route = |request| {
+        let (choice, destinations) = dispatch.choose(request);
+        let route = joiner.join(request, choice, destinations);
+        dispatch.charge(request, &route);
         route
     };
-    tasks.iter().map(route).collect()
+    requests.iter().map(route).collect()
 }
 
 impl Account {
@@ -91,7 +91,7 @@ struct Dispatch<'a> {
     usual_bytes: u64,
     destinations: Destinations<'a>,
     tally: Tally,
-    /// The survivors of the task in hand, and the destination as the last.
+    /// The survivors of the request in hand, and the destination as the last.
     sides: Vec<Side>,
 }
 
@@ -120,30 +120,35 @@ impl Side {
 }
 
 impl Dispatch<'_> {
-    fn choose(&mut self, task: &Task<'_>) -> (Choice, Vec<NodeId>) {
-        let destinations = self.destinations.choose(task);
-        let choice = match (&task.flow, task.takes_any()) {
-            (Flow::Gather, _) => Choice::Offered(self.by_sending(task)),
-            (_, true) => self.dispatch(task, &task.candidates, destinations[0]),
+    fn choose(&mut self, request: &RouteRequest<'_>) -> (Choice, Vec<NodeId>) {
+        let destinations = self.destinations.choose(request);
+        let choice = match (&request.topology, request.takes_any()) {
+            (Topology::Gather, _) => Choice::Offered(self.by_sending(request)),
+            (_, true) => self.dispatch(request, &request.candidates, destinations[0]),
             (_, false) => {
-                let sources = task.choose_helpers(&self.by_sending(task));
-                self.dispatch(task, &sources, destinations[0])
+                let sources = request.choose_helpers(&self.by_sending(request));
+                self.dispatch(request, &sources, destinations[0])
             }
         };
         (choice, destinations)
     }
 
     /// Those who would have sent first come first.
-    fn by_sending(&self, task: &Task<'_>) -> Vec<Helper> {
-        let bytes = task.job.chunk_bytes;
+    fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Helper> {
+        let bytes = request.job.chunk_bytes;
         let seconds = |(_, node): &Helper| self.account.sending(self.tally.node(*node), bytes);
-        let mut sources = task.candidates.clone();
+        let mut sources = request.candidates.clone();
         sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         sources
     }
 
-    fn dispatch(&mut self, task: &Task<'_>, sources: &[Helper], destination: NodeId) -> Choice {
-        self.dispatch_downloads(task, sources, destination);
+    fn dispatch(
+        &mut self,
+        request: &RouteRequest<'_>,
+        sources: &[Helper],
+        destination: NodeId,
+    ) -> Choice {
+        self.dispatch_downloads(request, sources, destination);
         let sides = &self.sides[..sources.len()];
         // Relays by chunk, then the others by when they would have sent.
         let is_leaf = |at: &usize| sides[*at].receives == 0;
@@ -151,7 +156,7 @@ impl Dispatch<'_> {
         let relay_count = order.len();
         order.extend((0..sources.len()).filter(is_leaf));
         order[relay_count..].sort_by(|&a, &b| sides[a].floor.total_cmp(&sides[b].floor));
-        order.truncate(task.helper_count(sources));
+        order.truncate(request.helper_count(sources));
         Choice::Tuned {
             helpers: order.iter().map(|&at| sources[at]).collect(),
             receives: order.iter().map(|&at| sides[at].receives).collect(),
@@ -159,8 +164,13 @@ impl Dispatch<'_> {
     }
 
     /// Gives the downloads away; `sides` tells to whom.
-    fn dispatch_downloads(&mut self, task: &Task<'_>, sources: &[Helper], destination: NodeId) {
-        let chunk_bytes = task.job.chunk_bytes;
+    fn dispatch_downloads(
+        &mut self,
+        request: &RouteRequest<'_>,
+        sources: &[Helper],
+        destination: NodeId,
+    ) {
+        let chunk_bytes = request.job.chunk_bytes;
         self.sides.clear();
         for (_, node) in sources {
             let ports = self.tally.node(*node);
@@ -170,15 +180,15 @@ impl Dispatch<'_> {
         let ports = self.tally.node(destination);
         let floor = self.account.besides(ports, chunk_bytes);
         self.sides.push(Side::new(floor, ports.down, 1, chunk_bytes));
-        for _ in 1..task.helper_count(sources) {
+        for _ in 1..request.helper_count(sources) {
             let first = first_done(&mut self.sides);
             first.receives += 1;
             first.update(chunk_bytes);
         }
     }
 
-    fn charge(&mut self, task: &Task<'_>, route: &Route) {
-        route.each_load(task, |node, load| {
+    fn charge(&mut self, request: &RouteRequest<'_>, route: &Route) {
+        route.each_load(request, |node, load| {
             self.tally.add(node, &load);
             if load.down_bytes > 0 {
                 let key = self.account.keeping(self.tally.node(node), self.usual_bytes);

@@ -20,53 +20,58 @@ use crate::plan::load::NodeLoad;
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
-use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 
 /// What the code calls alpha: how much an upload counts beside a download.
 const UPLOAD_WEIGHT: f64 = 0.2;
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut tally = Tally::new(view);
-    let usual_bytes = tasks.first().map_or(0, |task| task.job.chunk_bytes);
+    let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
     let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
     let mut ranked = Destinations::new(view, |node| key(&tally, node));
-    let route = |task: &Task<'_>| {
-        let destinations = ranked.choose(task);
-        let sources = list(task, &tally);
-        let choice = match task.flow {
-            Flow::Gather => Choice::Offered(sources),
-            _ => dispatch(task, &sources, destinations[0], &tally),
+    let route = |request: &RouteRequest<'_>| {
+        let destinations = ranked.choose(request);
+        let sources = list(request, &tally);
+        let choice = match request.topology {
+            Topology::Gather => Choice::Offered(sources),
+            _ => dispatch(request, &sources, destinations[0], &tally),
         };
-        let route = joiner.join(task, choice, destinations);
-        route.each_load(task, |node, load: NodeLoad| {
+        let route = joiner.join(request, choice, destinations);
+        route.each_load(request, |node, load: NodeLoad| {
             tally.add(node, &load);
             ranked.set(node, key(&tally, node));
         });
         route
     };
-    tasks.iter().map(route).collect()
+    requests.iter().map(route).collect()
 }
 
 /// The survivors, the first k of them by their uplinks.
-fn list(task: &Task<'_>, tally: &Tally) -> Vec<Helper> {
-    let mut sources = match task.takes_any() {
-        true => task.candidates.clone(),
-        false => task.choose_helpers(&task.candidates),
+fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Helper> {
+    let mut sources = match request.takes_any() {
+        true => request.candidates.clone(),
+        false => request.choose_helpers(&request.candidates),
     };
-    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(task.job.chunk_bytes);
-    let helper_count = task.helper_count(&sources);
+    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(request.job.chunk_bytes);
+    let helper_count = request.helper_count(&sources);
     sources[..helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     sources
 }
 
-fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Tally) -> Choice {
-    let chunk_bytes = task.job.chunk_bytes;
+fn dispatch(
+    request: &RouteRequest<'_>,
+    sources: &[Helper],
+    destination: NodeId,
+    tally: &Tally,
+) -> Choice {
+    let chunk_bytes = request.job.chunk_bytes;
     let node = |at: usize| sources.get(at).map_or(destination, |(_, node)| *node);
     let up = |node: NodeId| tally.node(node).up.seconds_with(chunk_bytes);
     let down = |node: NodeId, count: u32| {
@@ -77,7 +82,7 @@ fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Ta
     let first = |at: usize| UPLOAD_WEIGHT * up(node(at)) + down(node(at), 1);
     let mut costs: Vec<f64> = (0..sources.len()).map(first).collect();
     costs.push(down(destination, 2));
-    for _ in 1..task.helper_count(sources) {
+    for _ in 1..request.helper_count(sources) {
         let cheapest = (0..costs.len()).rev().min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
         let cheapest = cheapest.expect("the destination is always there");
         receives[cheapest] += 1;
@@ -88,7 +93,7 @@ fn dispatch(task: &Task<'_>, sources: &[Helper], destination: NodeId, tally: &Ta
     receives.pop();
     let mut order: Vec<usize> = (0..sources.len()).collect();
     order.sort_by_key(|&at| receives[at] == 0);
-    order.truncate(task.helper_count(sources));
+    order.truncate(request.helper_count(sources));
     Choice::Tuned {
         helpers: order.iter().map(|&at| sources[at]).collect(),
         receives: order.iter().map(|&at| receives[at]).collect(),

@@ -10,7 +10,7 @@ use crate::id::NodeId;
 use crate::planner::View;
 use crate::planner::keep::Rule;
 use crate::planner::least::Least;
-use crate::planner::route::task::Task;
+use crate::planner::route::request::RouteRequest;
 
 /// All nodes by their keys.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ impl<'a> Destinations<'a> {
         }
     }
 
-    /// As many nodes as the task rebuilds chunks, the least first.
-    pub fn choose(&self, task: &Task<'_>) -> Vec<NodeId> {
-        let (job, wanted) = (task.job, task.lost.len());
+    /// As many nodes as the request rebuilds chunks, the least first.
+    pub fn choose(&self, request: &RouteRequest<'_>) -> Vec<NodeId> {
+        let (job, wanted) = (request.job, request.lost.len());
         let rule = Rule::new(job, wanted, self.view);
         let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
         while chosen.len() < wanted {

@@ -2,12 +2,12 @@
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! A node's load is the time that its busiest port would need, so slow links weigh more and what
-//! already runs counts. One pass in random order leaves the last tasks with the worst choices;
-//! therefore tasks are then taken out and put back, one by one, against the load of all the
+//! already runs counts. One pass in random order leaves the last requests with the worst choices;
+//! therefore requests are then taken out and put back, one by one, against the load of all the
 //! others, for as long as the peak falls. Coordinate descent: no proof of optimality, but on equal
 //! nodes it ends within a few per cent of the bound.
 //!
-//! Per task: rank the survivors (those that may have to relay by their worse port, the rest by
+//! Per request: rank the survivors (those that may have to relay by their worse port, the rest by
 //! their uplink), give the places that receive most to the freest downlinks, and take the
 //! destination with the least load. The cost is O(helpers + log nodes).
 //!
@@ -18,7 +18,7 @@ use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
-use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;
 
@@ -26,27 +26,27 @@ use crate::random::Random;
 /// unequal ones keep improving by fractions of a per cent.
 const SWEEPS_MAX: usize = 8;
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     view: &View<'_>,
     seed: u64,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut random = Random::new(seed);
-    let mut state = State::new(tasks, view);
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    let mut routes: Vec<Option<Route>> = vec![None; tasks.len()];
+    let mut state = State::new(requests, view);
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    let mut routes: Vec<Option<Route>> = vec![None; requests.len()];
     let mut best = (f64::INFINITY, Vec::new());
     for _ in 0..=SWEEPS_MAX {
         random.shuffle(&mut order);
         for &index in &order {
-            let task = &tasks[index];
+            let request = &requests[index];
             if let Some(route) = &routes[index] {
-                state.subtract(task, route);
+                state.subtract(request, route);
             }
-            let route = state.choose(task, &mut random, joiner);
-            state.add(task, &route);
+            let route = state.choose(request, &mut random, joiner);
+            state.add(request, &route);
             routes[index] = Some(route);
         }
         let peak = state.peak_seconds();
@@ -85,16 +85,16 @@ struct State<'a> {
     paces: Vec<Pace>,
     loads: Vec<NodeLoad>,
     destinations: Destinations<'a>,
-    /// What a typical destination receives; destinations are ranked as if each task brought it.
+    /// What a typical destination receives; destinations are ranked as if each request brought it.
     lump_bytes: u64,
 }
 
 impl<'a> State<'a> {
-    fn new(tasks: &[Task<'_>], view: &'a View<'a>) -> State<'a> {
-        let lump = |task: &Task<'_>| {
-            task.receives(task.usual_count)[task.usual_count] * task.job.chunk_bytes
+    fn new(requests: &[RouteRequest<'_>], view: &'a View<'a>) -> State<'a> {
+        let lump = |request: &RouteRequest<'_>| {
+            request.receives(request.usual_count)[request.usual_count] * request.job.chunk_bytes
         };
-        let lump_bytes = tasks.iter().map(lump).sum::<u64>() / tasks.len().max(1) as u64;
+        let lump_bytes = requests.iter().map(lump).sum::<u64>() / requests.len().max(1) as u64;
         let pace = |rate: Rate| 1.0 / rate.0.max(DEAD_LINK.0);
         let nodes = view.cluster.nodes.iter();
         let paces = nodes.map(|node| Pace {
@@ -113,36 +113,41 @@ impl<'a> State<'a> {
         state
     }
 
-    fn choose(&mut self, task: &Task<'_>, random: &mut Random, joiner: &mut Joiner<'_>) -> Route {
-        let destinations = self.destinations.choose(task);
-        let helpers = self.choose_helpers(task, random);
-        let choice = match task.flow {
-            Flow::Tree | Flow::Gather => Choice::Placed(helpers),
-            Flow::Grown | Flow::Tuned => Choice::Offered(helpers),
+    fn choose(
+        &mut self,
+        request: &RouteRequest<'_>,
+        random: &mut Random,
+        joiner: &mut Joiner<'_>,
+    ) -> Route {
+        let destinations = self.destinations.choose(request);
+        let helpers = self.choose_helpers(request, random);
+        let choice = match request.topology {
+            Topology::Tree | Topology::Gather => Choice::Placed(helpers),
+            Topology::Grown | Topology::Tuned => Choice::Offered(helpers),
         };
-        joiner.join(task, choice, destinations)
+        joiner.join(request, choice, destinations)
     }
 
-    fn choose_helpers(&self, task: &Task<'_>, random: &mut Random) -> Vec<Helper> {
-        let bytes = task.job.chunk_bytes;
-        let usual = task.receives(task.usual_count);
-        let relay_count = usual[..task.usual_count].iter().filter(|count| **count > 0).count();
+    fn choose_helpers(&self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<Helper> {
+        let bytes = request.job.chunk_bytes;
+        let usual = request.receives(request.usual_count);
+        let relay_count = usual[..request.usual_count].iter().filter(|count| **count > 0).count();
 
         let sending = |node: NodeId| self.paces[node.index()].sending(self.load(node), bytes);
         let receiving = |node: NodeId| self.paces[node.index()].receiving(self.load(node), bytes);
         let both = |node: NodeId| sending(node).max(receiving(node));
-        let mut ranked = task.candidates.clone();
+        let mut ranked = request.candidates.clone();
         random.shuffle(&mut ranked);
         if relay_count > 0 {
             sort_by_seconds(&mut ranked, both);
         }
         sort_by_seconds(&mut ranked[relay_count..], sending);
-        let mut chosen = task.choose_helpers(&ranked);
+        let mut chosen = request.choose_helpers(&ranked);
         if relay_count > 0 {
             sort_by_seconds(&mut chosen, receiving);
         }
 
-        let receives = task.receives(chosen.len());
+        let receives = request.receives(chosen.len());
         let mut places: Vec<usize> = (0..chosen.len()).collect();
         places.sort_by_key(|&place| std::cmp::Reverse(receives[place]));
         let mut helpers = chosen.clone();
@@ -158,16 +163,16 @@ impl<'a> State<'a> {
         pace.receiving(load, self.lump_bytes).max(writing)
     }
 
-    fn add(&mut self, task: &Task<'_>, route: &Route) {
-        self.charge(task, route, |total, bytes| *total += bytes);
+    fn add(&mut self, request: &RouteRequest<'_>, route: &Route) {
+        self.charge(request, route, |total, bytes| *total += bytes);
     }
 
-    fn subtract(&mut self, task: &Task<'_>, route: &Route) {
-        self.charge(task, route, |total, bytes| *total -= bytes);
+    fn subtract(&mut self, request: &RouteRequest<'_>, route: &Route) {
+        self.charge(request, route, |total, bytes| *total -= bytes);
     }
 
-    fn charge(&mut self, task: &Task<'_>, route: &Route, apply: impl Fn(&mut u64, u64)) {
-        route.each_load(task, |node, change| {
+    fn charge(&mut self, request: &RouteRequest<'_>, route: &Route, apply: impl Fn(&mut u64, u64)) {
+        route.each_load(request, |node, change| {
             let load = &mut self.loads[node.index()];
             apply(&mut load.up_bytes, change.up_bytes);
             apply(&mut load.down_bytes, change.down_bytes);

@@ -14,23 +14,23 @@
 
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
-use crate::planner::route::task::Task;
+use crate::planner::route::request::RouteRequest;
 use crate::planner::route::{Choice, Joiner, Route};
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut last_turn = vec![0; view.cluster.nodes.len()];
     let mut destinations = Destinations::new(view, |_| 0.0);
-    let route = |(turn, task): (usize, &Task<'_>)| {
-        let chosen = destinations.choose(task);
-        let mut candidates = task.candidates.clone();
+    let route = |(turn, request): (usize, &RouteRequest<'_>)| {
+        let chosen = destinations.choose(request);
+        let mut candidates = request.candidates.clone();
         candidates.sort_by_key(|(_, node)| (last_turn[node.index()], *node));
-        let helpers = task.choose_helpers(&candidates);
-        let route = joiner.join(task, Choice::Offered(helpers), chosen);
+        let helpers = request.choose_helpers(&candidates);
+        let route = joiner.join(request, Choice::Offered(helpers), chosen);
         for &node in &route.destinations {
             destinations.set(node, turn as f64);
             last_turn[node.index()] = turn;
@@ -38,5 +38,5 @@ pub(in crate::planner) fn place(
         route.helpers.iter().for_each(|(_, node)| last_turn[node.index()] = turn);
         route
     };
-    (1..).zip(tasks).map(route).collect()
+    (1..).zip(requests).map(route).collect()
 }

@@ -10,7 +10,7 @@ use crate::id::NodeId;
 use crate::planner::View;
 use crate::planner::keep::Rule;
 use crate::planner::route::balance::requestor::Requestors;
-use crate::planner::route::task::Task;
+use crate::planner::route::request::RouteRequest;
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::policy::Shape;
 use crate::random::Random;
@@ -19,9 +19,9 @@ use crate::random::Random;
 /// of the cluster the first draws succeed, and the list is long.
 const DRAWS_MAX: usize = 64;
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     view: &View<'_>,
     seed: u64,
     joiner: &mut Joiner<'_>,
@@ -29,25 +29,25 @@ pub(in crate::planner) fn place(
     let mut random = Random::new(seed);
     let mut requestors = Requestors::new(view);
     let accepting: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
-    let route = |task: &Task<'_>| {
-        let mut candidates = task.candidates.clone();
+    let route = |request: &RouteRequest<'_>| {
+        let mut candidates = request.candidates.clone();
         random.shuffle(&mut candidates);
-        let destinations = match task.shape {
-            Shape::Pivot => requestors.choose(task),
-            _ => destinations(&mut random, task, &accepting, view),
+        let destinations = match request.shape {
+            Shape::Pivot => requestors.choose(request),
+            _ => destinations(&mut random, request, &accepting, view),
         };
-        joiner.join(task, Choice::Offered(candidates), destinations)
+        joiner.join(request, Choice::Offered(candidates), destinations)
     };
-    tasks.iter().map(route).collect()
+    requests.iter().map(route).collect()
 }
 
 fn destinations(
     random: &mut Random,
-    task: &Task<'_>,
+    request: &RouteRequest<'_>,
     accepting: &[NodeId],
     view: &View<'_>,
 ) -> Vec<NodeId> {
-    let (job, wanted) = (task.job, task.lost.len());
+    let (job, wanted) = (request.job, request.lost.len());
     let rule = Rule::new(job, wanted, view);
     let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
     for _ in 0..DRAWS_MAX {

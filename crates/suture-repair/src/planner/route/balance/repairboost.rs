@@ -21,7 +21,7 @@ use crate::plan::load::NodeLoad;
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
-use crate::planner::route::task::{Flow, Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route, gathered_bytes};
 
 /// A graph that is being mapped.
@@ -35,52 +35,52 @@ struct Graph {
     destinations: Vec<NodeId>,
 }
 
-/// A vertex that receives: how much, of which task, and its place.
+/// A vertex that receives: how much, of which request, and its place.
 struct Vertex {
     bytes: u64,
-    task: usize,
+    request: usize,
     place: usize,
 }
 
-/// A route for each task.
+/// A route for each request.
 pub(in crate::planner) fn place(
-    tasks: &[Task<'_>],
+    requests: &[RouteRequest<'_>],
     view: &View<'_>,
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut tally = Tally::new(view);
-    let mut graphs = graphs(tasks, view);
-    map_relays(tasks, &mut graphs, &mut tally);
-    map_roots(tasks, &mut graphs, &mut tally, view);
-    for (task, graph) in tasks.iter().zip(&mut graphs) {
-        map_leaves(task, graph, &mut tally);
+    let mut graphs = graphs(requests, view);
+    map_relays(requests, &mut graphs, &mut tally);
+    map_roots(requests, &mut graphs, &mut tally, view);
+    for (request, graph) in requests.iter().zip(&mut graphs) {
+        map_leaves(request, graph, &mut tally);
     }
-    let route = |(task, graph): (&Task<'_>, Graph)| {
+    let route = |(request, graph): (&RouteRequest<'_>, Graph)| {
         let helpers = graph.mapped.into_iter().flatten().collect();
-        joiner.join(task, Choice::Placed(helpers), graph.destinations)
+        joiner.join(request, Choice::Placed(helpers), graph.destinations)
     };
-    tasks.iter().zip(graphs).map(route).collect()
+    requests.iter().zip(graphs).map(route).collect()
 }
 
-fn graphs(tasks: &[Task<'_>], view: &View<'_>) -> Vec<Graph> {
+fn graphs(requests: &[RouteRequest<'_>], view: &View<'_>) -> Vec<Graph> {
     let mut uploads = Tally::new(view);
     // Repairs with few helpers are local and leave the code no choice: they are counted first.
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&index| tasks[index].usual_count);
-    let mut free: Vec<Vec<Helper>> = vec![Vec::new(); tasks.len()];
+    let mut order: Vec<usize> = (0..requests.len()).collect();
+    order.sort_by_key(|&index| requests[index].usual_count);
+    let mut free: Vec<Vec<Helper>> = vec![Vec::new(); requests.len()];
     for index in order {
-        free[index] = free_nodes(&tasks[index], &mut uploads);
+        free[index] = free_nodes(&requests[index], &mut uploads);
     }
-    tasks.iter().zip(free).map(|(task, free)| Graph::new(task, free)).collect()
+    requests.iter().zip(free).map(|(request, free)| Graph::new(request, free)).collect()
 }
 
 impl Graph {
-    fn new(task: &Task<'_>, free: Vec<Helper>) -> Graph {
-        let helper_count = task.helper_count(&free);
-        let times = task.receives(helper_count).into_iter();
-        let mut received: Vec<u64> = times.map(|times| times * task.job.chunk_bytes).collect();
-        if let Flow::Gather = task.flow {
-            received[helper_count] = task.gathered_total(helper_count);
+    fn new(request: &RouteRequest<'_>, free: Vec<Helper>) -> Graph {
+        let helper_count = request.helper_count(&free);
+        let times = request.receives(helper_count).into_iter();
+        let mut received: Vec<u64> = times.map(|times| times * request.job.chunk_bytes).collect();
+        if let Topology::Gather = request.topology {
+            received[helper_count] = request.gathered_total(helper_count);
         }
         Graph { free, received, mapped: vec![None; helper_count], destinations: Vec::new() }
     }
@@ -92,29 +92,29 @@ impl Graph {
 }
 
 /// The nodes that vertices may go to: the stripe's, or those that the code chooses.
-fn free_nodes(task: &Task<'_>, uploads: &mut Tally) -> Vec<Helper> {
-    if task.takes_any() {
-        return task.candidates.clone();
+fn free_nodes(request: &RouteRequest<'_>, uploads: &mut Tally) -> Vec<Helper> {
+    if request.takes_any() {
+        return request.candidates.clone();
     }
-    let mut candidates = task.candidates.clone();
-    sort_by_uploads(&mut candidates, uploads, task.job.chunk_bytes);
-    let helpers = task.choose_helpers(&candidates);
-    for (helper, up_bytes) in helpers.iter().zip(gathered_bytes(task, &helpers)) {
+    let mut candidates = request.candidates.clone();
+    sort_by_uploads(&mut candidates, uploads, request.job.chunk_bytes);
+    let helpers = request.choose_helpers(&candidates);
+    for (helper, up_bytes) in helpers.iter().zip(gathered_bytes(request, &helpers)) {
         uploads.add(helper.1, &NodeLoad { up_bytes, ..NodeLoad::default() });
     }
     helpers
 }
 
-fn map_relays(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally) {
+fn map_relays(requests: &[RouteRequest<'_>], graphs: &mut [Graph], tally: &mut Tally) {
     let mut relays: Vec<Vertex> = Vec::new();
-    for (task, graph) in graphs.iter().enumerate() {
-        let vertex = |place: usize| Vertex { bytes: graph.received[place], task, place };
+    for (request, graph) in graphs.iter().enumerate() {
+        let vertex = |place: usize| Vertex { bytes: graph.received[place], request, place };
         relays.extend((0..graph.mapped.len()).map(vertex).filter(|vertex| vertex.bytes > 0));
     }
     relays.sort_by_key(|vertex| std::cmp::Reverse(vertex.bytes));
-    for Vertex { bytes, task, place } in relays {
-        let up_bytes = tasks[task].job.chunk_bytes;
-        let graph = &mut graphs[task];
+    for Vertex { bytes, request, place } in relays {
+        let up_bytes = requests[request].job.chunk_bytes;
+        let graph = &mut graphs[request];
         let seconds = |(_, node): &Helper| {
             let ports = tally.node(*node);
             (ports.down.seconds_with(bytes), ports.up.seconds_with(up_bytes))
@@ -126,36 +126,41 @@ fn map_relays(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally) {
     }
 }
 
-fn map_roots(tasks: &[Task<'_>], graphs: &mut [Graph], tally: &mut Tally, view: &View<'_>) {
-    let mut roots: Vec<usize> = (0..tasks.len()).collect();
-    roots.sort_by_key(|&task| std::cmp::Reverse(graphs[task].received_by_root()));
+fn map_roots(
+    requests: &[RouteRequest<'_>],
+    graphs: &mut [Graph],
+    tally: &mut Tally,
+    view: &View<'_>,
+) {
+    let mut roots: Vec<usize> = (0..requests.len()).collect();
+    roots.sort_by_key(|&request| std::cmp::Reverse(graphs[request].received_by_root()));
     // Nodes stay ranked from one root to the next, so they are as if each brought the usual.
     let median = roots.get(roots.len() / 2);
-    let usual_bytes = median.map_or(0, |&task| graphs[task].received_by_root());
+    let usual_bytes = median.map_or(0, |&request| graphs[request].received_by_root());
     let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
     let mut ranked = Destinations::new(view, |node| key(tally, node));
-    for task in roots {
-        let (task, graph) = (&tasks[task], &mut graphs[task]);
+    for request in roots {
+        let (request, graph) = (&requests[request], &mut graphs[request]);
         let bytes = graph.received_by_root();
-        graph.destinations = ranked.choose(task);
+        graph.destinations = ranked.choose(request);
         for (at, &node) in graph.destinations.iter().enumerate() {
-            let down_bytes = if at == 0 { bytes } else { task.job.chunk_bytes };
-            let up_bytes = if at == 0 { task.forwarded_bytes() } else { 0 };
+            let down_bytes = if at == 0 { bytes } else { request.job.chunk_bytes };
+            let up_bytes = if at == 0 { request.forwarded_bytes() } else { 0 };
             tally.add(node, &NodeLoad { up_bytes, down_bytes, ..NodeLoad::default() });
             ranked.set(node, key(tally, node));
         }
     }
 }
 
-fn map_leaves(task: &Task<'_>, graph: &mut Graph, tally: &mut Tally) {
-    sort_by_uploads(&mut graph.free, tally, task.job.chunk_bytes);
+fn map_leaves(request: &RouteRequest<'_>, graph: &mut Graph, tally: &mut Tally) {
+    sort_by_uploads(&mut graph.free, tally, request.job.chunk_bytes);
     let mut leaves = graph.free.iter().copied();
     let unmapped = graph.mapped.iter_mut().filter(|place| place.is_none());
     let mapped: Vec<Helper> =
         unmapped.zip(&mut leaves).map(|(place, leaf)| *place.insert(leaf)).collect();
-    let sent = match task.flow {
-        Flow::Gather => gathered_bytes(task, &mapped),
-        _ => vec![task.job.chunk_bytes; mapped.len()],
+    let sent = match request.topology {
+        Topology::Gather => gathered_bytes(request, &mapped),
+        _ => vec![request.job.chunk_bytes; mapped.len()],
     };
     for ((_, node), up_bytes) in mapped.into_iter().zip(sent) {
         tally.add(node, &NodeLoad { up_bytes, ..NodeLoad::default() });

@@ -16,7 +16,7 @@ use crate::plan::load::NodeLoad;
 use crate::planner::View;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
-use crate::planner::route::task::Task;
+use crate::planner::route::request::RouteRequest;
 
 /// All nodes by what is left of their downlinks.
 pub(super) struct Requestors<'a> {
@@ -34,16 +34,16 @@ impl<'a> Requestors<'a> {
         Requestors { tally, ranked, usual_bytes }
     }
 
-    /// As many nodes as the task rebuilds chunks, the one with the most downlink first, and counts
+    /// As many nodes as the request rebuilds chunks, the one with the most downlink first; counts
     /// their chunks.
-    pub fn choose(&mut self, task: &Task<'_>) -> Vec<NodeId> {
-        if task.job.chunk_bytes > self.usual_bytes {
-            self.usual_bytes = task.job.chunk_bytes;
+    pub fn choose(&mut self, request: &RouteRequest<'_>) -> Vec<NodeId> {
+        if request.job.chunk_bytes > self.usual_bytes {
+            self.usual_bytes = request.job.chunk_bytes;
             (0..self.tally.node_count() as u32).for_each(|node| self.rank(NodeId(node)));
         }
-        let chosen = self.ranked.choose(task);
+        let chosen = self.ranked.choose(request);
         for &node in &chosen {
-            let down_bytes = task.job.chunk_bytes;
+            let down_bytes = request.job.chunk_bytes;
             self.tally.add(node, &NodeLoad { down_bytes, ..NodeLoad::default() });
             self.rank(node);
         }

@@ -1,7 +1,7 @@
 //! What has been dispatched so far: bytes at the ports of every node, and how long they take.
 //!
 //! Place: inside of a balance. It begins with what running repairs put on the cluster and grows
-//! with each task. Bytes are counted whole, so that equal loads compare as equal.
+//! with each request. Bytes are counted whole, so that equal loads compare as equal.
 
 use crate::cluster::DEAD_LINK;
 use crate::id::NodeId;

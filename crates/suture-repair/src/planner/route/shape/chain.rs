@@ -16,7 +16,7 @@
 //! places (RepairBoost, greedy) leaves nothing.
 
 use crate::planner::View;
-use crate::planner::route::task::{Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest};
 
 /// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
 pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
@@ -25,7 +25,7 @@ pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
 
 /// The helpers along the best path, the one that only sends first.
 pub(in crate::planner) fn best_path(
-    task: &Task<'_>,
+    request: &RouteRequest<'_>,
     offered: &[Helper],
     view: &View<'_>,
 ) -> Vec<Helper> {
@@ -34,10 +34,10 @@ pub(in crate::planner) fn best_path(
     // Backwards, so that of equals those offered first come first on the path.
     let mut ranked: Vec<Helper> = offered.iter().rev().copied().collect();
     ranked.sort_by(|a, b| relaying(b).total_cmp(&relaying(a)));
-    if !task.takes_any() {
-        ranked = task.choose_helpers(&ranked);
+    if !request.takes_any() {
+        ranked = request.choose_helpers(&ranked);
     }
-    let (relays, others) = ranked.split_at(task.helper_count(&ranked) - 1);
+    let (relays, others) = ranked.split_at(request.helper_count(&ranked) - 1);
     let first = others.iter().max_by(|a, b| sending(a).total_cmp(&sending(b)));
     first.into_iter().chain(relays.iter().rev()).copied().collect()
 }
@@ -96,8 +96,8 @@ mod tests {
                 excluded: Vec::new(),
                 avoid: Vec::new(),
             };
-            let task = Task::new(Shape::Chain, &job, &view).unwrap();
-            let path = best_path(&task, &job.survivors, &view);
+            let request = RouteRequest::new(Shape::Chain, &job, &view).unwrap();
+            let path = best_path(&request, &job.survivors, &view);
             assert_eq!(path.len(), 3);
             assert_eq!(rate(&path, &view), best_rate(&job.survivors, &mut Vec::new(), 3, &view));
         }

@@ -26,7 +26,7 @@ use std::collections::BinaryHeap;
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::route::task::{Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest};
 
 /// What is free of a node's links, in any unit of rate; neither negative nor NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -176,7 +176,7 @@ impl Pivot {
         }
     }
 
-    /// The tree for a task: which of the offered help, by place, and everyone's parent.
+    /// The tree for a request: which of the offered help, by place, and everyone's parent.
     pub(in crate::planner) fn join(
         &mut self,
         offered: &[Helper],
@@ -195,17 +195,17 @@ impl Pivot {
 /// Those who may be chosen from: everyone, or for a code that chooses its helpers itself those that
 /// it takes when the fastest come first.
 pub(in crate::planner) fn narrow(
-    task: &Task<'_>,
+    request: &RouteRequest<'_>,
     offered: &[Helper],
     view: &View<'_>,
 ) -> Vec<Helper> {
     let mut offered = offered.to_vec();
-    if task.takes_any() {
+    if request.takes_any() {
         return offered;
     }
     let rate = |(_, node): &Helper| view.up(*node).min(view.down(*node));
     offered.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    task.choose_helpers(&offered)
+    request.choose_helpers(&offered)
 }
 
 impl Tree<'_> {

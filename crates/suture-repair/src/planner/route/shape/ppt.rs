@@ -13,9 +13,9 @@
 //! complete one is given up.
 
 use crate::id::NodeId;
+use crate::planner::route::request::Helper;
 use crate::planner::route::shape::pivot::Links;
 use crate::planner::route::shape::tunable;
-use crate::planner::route::task::Helper;
 use crate::planner::{PlanError, View};
 
 /// The most choices of helpers and their numbers of children that are tried for a stripe: some
@@ -55,7 +55,7 @@ fn choose(n: u64, k: u64) -> u64 {
     product
 }
 
-/// The tree for a task: which of the offered help, by place, and everyone's parent.
+/// The tree for a request: which of the offered help, by place, and everyone's parent.
 pub(in crate::planner) fn join(
     offered: &[Helper],
     helper_count: usize,

@@ -17,7 +17,7 @@
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
-use crate::planner::route::task::{Helper, Task};
+use crate::planner::route::request::{Helper, RouteRequest};
 
 /// The offered helpers with the destination's rack first, then rack by rack, those with the most of
 /// them first; within a rack, and of equal racks, in the order in which they are offered.
@@ -38,16 +38,16 @@ pub(in crate::planner) fn by_rack(
     racks.into_iter().flat_map(|(_, helpers)| helpers).collect()
 }
 
-/// The tree for a task: which of the offered help, by place, and everyone's parent.
+/// The tree for a request: which of the offered help, by place, and everyone's parent.
 pub(in crate::planner) fn join(
-    task: &Task<'_>,
+    request: &RouteRequest<'_>,
     offered: &[Helper],
     destination: NodeId,
     view: &View<'_>,
 ) -> (Vec<Helper>, Vec<usize>) {
     let rack = |node: NodeId| view.cluster.node(node).rack;
     // Racks in this order, each but the last with all that it has: Theorem 1.
-    let helpers = task.choose_helpers(&by_rack(offered, rack(destination), view));
+    let helpers = request.choose_helpers(&by_rack(offered, rack(destination), view));
     let mut parents = vec![helpers.len(); helpers.len()];
     let mut from = 0;
     for mates in helpers.chunk_by(|a, b| rack(a.1) == rack(b.1)) {

@@ -1,4 +1,4 @@
-//! A task: what a job needs to flow, before anyone knows where.
+//! A route's request: what a job needs to flow, before anyone knows where.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
 //! One lost chunk of a code that sums whole chunks flows along the shape's tree; everything else
@@ -22,9 +22,9 @@ use crate::policy::Shape;
 /// A chunk that may help and the node that holds it.
 pub(in crate::planner) type Helper = (ChunkIndex, NodeId);
 
-/// A job with its flow.
+/// A job with what is known of its tree.
 #[derive(Debug)]
-pub(in crate::planner) struct Task<'a> {
+pub(in crate::planner) struct RouteRequest<'a> {
     pub job: &'a Job,
     pub shape: Shape,
     /// The lost chunks that this plan rebuilds: no more than there are nodes to keep them.
@@ -34,12 +34,12 @@ pub(in crate::planner) struct Task<'a> {
     /// How many of them it takes as a rule: exactly where any will do, otherwise when the code is
     /// asked in their order. What is built goes by the helpers that were chosen, not by this.
     pub usual_count: usize,
-    pub flow: Flow,
+    pub topology: Topology,
 }
 
 /// What flows, and what is known of who sends to whom.
 #[derive(Debug)]
-pub(in crate::planner) enum Flow {
+pub(in crate::planner) enum Topology {
     /// Sums along a tree that is known before its nodes.
     Tree,
     /// Sums along a tree that the shape grows from the links of its nodes.
@@ -50,8 +50,8 @@ pub(in crate::planner) enum Flow {
     Gather,
 }
 
-impl<'a> Task<'a> {
-    pub fn new(shape: Shape, job: &'a Job, view: &View<'_>) -> Result<Task<'a>, PlanError> {
+impl<'a> RouteRequest<'a> {
+    pub fn new(shape: Shape, job: &'a Job, view: &View<'_>) -> Result<RouteRequest<'a>, PlanError> {
         check(job, view)?;
         let abilities = view.abilities;
         let all_at_once = abilities.combined && abilities.finished;
@@ -64,8 +64,8 @@ impl<'a> Task<'a> {
             return Err(PlanError::NoDestination);
         }
         let (candidates, usual_count) = find_candidates(job, lost)?;
-        let flow = flow(shape, job, lost, usual_count, view)?;
-        Ok(Task { job, shape, lost, candidates, usual_count, flow })
+        let topology = topology(shape, job, lost, usual_count, view)?;
+        Ok(RouteRequest { job, shape, lost, candidates, usual_count, topology })
     }
 
     /// How many of `sources` help: k where any will do, all of them where the code chose them.
@@ -77,13 +77,13 @@ impl<'a> Task<'a> {
     /// that is known before the nodes are; the last place is the (first) destination.
     pub fn receives(&self, helper_count: usize) -> Vec<u64> {
         let mut receives = vec![0; helper_count + 1];
-        match &self.flow {
-            Flow::Tree => {
+        match &self.topology {
+            Topology::Tree => {
                 let parents = self.shape.tree(helper_count);
                 parents.into_iter().for_each(|parent| receives[parent] += 1);
             }
-            Flow::Gather => receives[helper_count] = helper_count as u64,
-            Flow::Grown | Flow::Tuned => receives[helper_count] = 1,
+            Topology::Gather => receives[helper_count] = helper_count as u64,
+            Topology::Grown | Topology::Tuned => receives[helper_count] = 1,
         }
         receives
     }
@@ -101,7 +101,7 @@ impl<'a> Task<'a> {
         }
         let chunks: Vec<ChunkIndex> = preferred.iter().map(|(chunk, _)| *chunk).collect();
         let chosen = self.job.code.helpers_for(self.lost, &chunks);
-        let chosen = chosen.expect("the candidates were enough when the task was made");
+        let chosen = chosen.expect("the candidates were enough when the request was made");
         preferred.iter().filter(|(chunk, _)| chosen.contains(chunk)).copied().collect()
     }
 
@@ -164,35 +164,35 @@ fn takes_any(code: Code) -> bool {
     }
 }
 
-fn flow(
+fn topology(
     shape: Shape,
     job: &Job,
     lost: &[ChunkIndex],
     usual_count: usize,
     view: &View<'_>,
-) -> Result<Flow, PlanError> {
+) -> Result<Topology, PlanError> {
     let abilities = view.abilities;
     let is_sum = lost.len() == 1 && job.code.sub_chunk_count() == 1;
     if is_sum && !abilities.partial {
         return Err(PlanError::Inability { needed: Carries::Partial });
     }
     match shape {
-        Shape::Star | Shape::Ppr | Shape::Chain if is_sum => Ok(Flow::Tree),
-        Shape::Tunable if is_sum => Ok(Flow::Tuned),
+        Shape::Star | Shape::Ppr | Shape::Chain if is_sum => Ok(Topology::Tree),
+        Shape::Tunable if is_sum => Ok(Topology::Tuned),
         Shape::Ppt if is_sum => {
             let is_free = takes_any(job.code);
             let candidate_count = if is_free { job.survivors.len() } else { usual_count };
             ppt::check(candidate_count, usual_count)?;
-            Ok(Flow::Grown)
+            Ok(Topology::Grown)
         }
-        _ if is_sum => Ok(Flow::Grown),
+        _ if is_sum => Ok(Topology::Grown),
         // Several chunks at once are gathered whatever the shape; one chunk only where a tree may
         // be a star.
         Shape::Ppr | Shape::Chain | Shape::Ppt | Shape::Pivot | Shape::Rack if lost.len() == 1 => {
             Err(PlanError::NoSums { shape, code: job.code })
         }
         _ if !abilities.combined => Err(PlanError::Inability { needed: Carries::Combined }),
-        _ => Ok(Flow::Gather),
+        _ => Ok(Topology::Gather),
     }
 }
 
