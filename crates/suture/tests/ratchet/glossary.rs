@@ -1,0 +1,124 @@
+//! GLOSSARY.md against the code: one word per thing, and every module is called by one of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+
+use crate::source::{Source, root, visit_production};
+
+/// A table of the glossary, as the cells of its rows.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join("GLOSSARY.md")).expect("the glossary");
+    let section = text.split(heading).nth(1).unwrap_or_else(|| panic!("no table {heading}"));
+    let rows = section.lines().skip_while(|line| !line.starts_with("|--"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+/// The words that rows define: what stands in bold in the first column.
+fn words() -> Vec<String> {
+    let rows = table("# Glossary");
+    let bold = rows.iter().flat_map(|row| row[0].split("**").skip(1).step_by(2));
+    bold.map(str::to_lowercase).collect()
+}
+
+#[test]
+fn every_word_is_defined_once_and_used() {
+    let words = words();
+    let unique: BTreeSet<&String> = words.iter().collect();
+    for word in &unique {
+        let rows = words.iter().filter(|other| other == word).count();
+        assert_eq!(rows, 1, "{word} has {rows} rows");
+    }
+    let text: String =
+        crate::source::all().iter().map(|source| source.text.to_lowercase()).collect();
+    let plain = text.replace(['_', '-'], " ");
+    for word in unique {
+        assert!(plain.contains(&word.replace('-', " ")), "no source speaks of {word}");
+    }
+}
+
+/// `crate module` of each module at the top of a crate whose name no row defines.
+pub fn modules_without_a_row(sources: &[Source]) -> Vec<String> {
+    let words: BTreeSet<String> =
+        words().iter().map(|word| word.replace(['-', ' '], "_")).collect();
+    let mut found = Vec::new();
+    for source in sources {
+        let Some(module) = source.path.strip_suffix(".rs").filter(|path| !path.contains('/'))
+        else {
+            continue;
+        };
+        if !words.contains(module) && !["lib", "main"].contains(&module) {
+            found.push(format!("{} {module}", source.krate));
+        }
+    }
+    found
+}
+
+/// `word identifiers` of each word that the glossary replaces by another and the code still has.
+pub fn words_not_used_here(sources: &[Source]) -> Vec<String> {
+    let parts = parts_of_identifiers(sources);
+    let rows = table("## Words not used");
+    let words = rows.iter().flat_map(|row| row[0].split(", "));
+    let counts = words.map(|word| (count_with(word, &parts), word));
+    counts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{word} {count}")).collect()
+}
+
+/// How many of the identifiers have `word`, or its plural, as one of their parts.
+pub fn count_with(word: &str, identifiers: &[Vec<String>]) -> usize {
+    let is_word = |part: &String| part.strip_suffix('s').unwrap_or(part) == word || part == word;
+    identifiers.iter().filter(|parts| parts.iter().any(is_word)).count()
+}
+
+/// The parts of every different identifier of the sources.
+pub fn parts_of_identifiers(sources: &[Source]) -> Vec<Vec<String>> {
+    let mut identifiers = BTreeSet::new();
+    for source in sources {
+        let mut items = Items(TokenStream::new());
+        visit_production(source, &mut items);
+        collect(items.0, &mut identifiers);
+    }
+    identifiers.iter().map(|identifier| split(identifier)).collect()
+}
+
+struct Items(TokenStream);
+
+impl<'a> syn::visit::Visit<'a> for Items {
+    fn visit_item(&mut self, item: &'a syn::Item) {
+        item.to_tokens(&mut self.0);
+    }
+
+    fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
+        item.to_tokens(&mut self.0);
+    }
+}
+
+fn collect(tokens: TokenStream, identifiers: &mut BTreeSet<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => {
+                identifiers.insert(ident.to_string());
+            }
+            TokenTree::Group(group) => collect(group.stream(), identifiers),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+/// The words of an identifier, lower case: `ReadBytes` and `read_bytes` are read, bytes.
+fn split(identifier: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for letter in identifier.chars() {
+        if letter == '_' || letter.is_uppercase() {
+            parts.push(String::new());
+        }
+        if letter != '_' {
+            parts.last_mut().expect("begun with one").extend(letter.to_lowercase());
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}

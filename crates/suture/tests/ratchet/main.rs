@@ -1,0 +1,74 @@
+//! Ratchets of the code base: what today's code does not yet keep is listed, and the list only
+//! ever gets shorter.
+//!
+//! Each rule gives its findings as lines. A finding that `exceptions.txt` does not list fails the
+//! test: mend it. A listed one that is mended fails it too: `SUTURE_BLESS=1 cargo test -p suture
+//! --test ratchet` takes it off the list, and refuses to add one.
+#![forbid(unsafe_code)]
+
+mod docs;
+mod glossary;
+mod names;
+mod sizes;
+mod source;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use source::Source;
+
+/// A rule: its name in `exceptions.txt`, and what it finds wrong.
+type Rule = (&'static str, fn(&[Source]) -> Vec<String>);
+
+const RULES: [Rule; 7] = [
+    ("function", sizes::long_functions),
+    ("file", sizes::long_files),
+    ("type", names::types_declared_twice),
+    ("errors", docs::results_without_errors),
+    ("brief", docs::brief_docs),
+    ("word", glossary::words_not_used_here),
+    ("module", glossary::modules_without_a_row),
+];
+
+fn list() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ratchet/exceptions.txt")
+}
+
+#[test]
+fn what_is_not_kept_yet_only_gets_less() {
+    let sources = source::all();
+    let found: BTreeSet<String> = RULES
+        .iter()
+        .flat_map(|(rule, find)| {
+            find(&sources).into_iter().map(move |what| format!("{rule} {what}"))
+        })
+        .collect();
+    let text = fs::read_to_string(list()).expect("the list of exceptions");
+    let listed: BTreeSet<String> = text.lines().map(str::to_owned).collect();
+    let new: Vec<&String> = found.difference(&listed).collect();
+    let mended: Vec<&String> = listed.difference(&found).collect();
+    assert!(new.is_empty(), "mend these, they are not on the list of exceptions:\n{new:#?}");
+    if env::var_os("SUTURE_BLESS").is_some() {
+        let lines: String = found.iter().map(|line| format!("{line}\n")).collect();
+        return fs::write(list(), lines).expect("the list can be written");
+    }
+    assert!(mended.is_empty(), "mended: take these off the list (SUTURE_BLESS=1):\n{mended:#?}");
+}
+
+#[test]
+fn the_rules_see_what_they_look_for() {
+    let text = format!(
+        "//! Head.\n/// Which.\npub struct Twin;\nmod inner {{ pub struct Twin; }}\n\
+         /// Does it all at once.\npub fn long(grants: u8) -> Result<(), u8> {{\n{}    Ok(())\n}}\n",
+        "    let _ = 1;\n".repeat(70)
+    );
+    let sources = [Source::parse("suture-repair", "odd_name.rs", text)];
+    let found = |rule: fn(&[Source]) -> Vec<String>| rule(&sources);
+    assert_eq!(found(sizes::long_functions), ["suture-repair odd_name.rs long 73"]);
+    assert_eq!(found(names::types_declared_twice), ["suture-repair Twin 2"]);
+    assert_eq!(found(docs::results_without_errors), ["suture-repair odd_name.rs long"]);
+    assert_eq!(found(docs::brief_docs), ["suture-repair 1"]);
+    assert_eq!(found(glossary::modules_without_a_row), ["suture-repair odd_name"]);
+    assert_eq!(glossary::count_with("grant", &glossary::parts_of_identifiers(&sources)), 1);
+}
