@@ -380,7 +380,7 @@ impl Columns {
         terms
     }
 
-    /// One data sub-chunk.
+    /// The data sub-chunk in `row` of `column`, if the matrix has it.
     fn entry(&mut self, row: usize, column: usize) -> Option<ValueId> {
         if self.by_h != Some(column) || self.h[row].is_none() || self.data[column][row].is_some() {
             return self.data[column][row];

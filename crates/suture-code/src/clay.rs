@@ -41,7 +41,7 @@ use suture_gf::{Matrix, field};
 /// to make.
 const SUB_CHUNK_COUNT_MAX: u32 = 4096;
 
-/// The coupling coefficient.
+/// The coefficient that couples two sub-chunks of a pair; neither 0 nor 1.
 const G: u8 = field::GENERATOR;
 /// 1 + g^2, the determinant of the pairwise coupling.
 const DETERMINANT: u8 = 1 ^ field::mul(G, G);
@@ -94,7 +94,7 @@ impl Clay {
         usize::from(self.helper_count - self.data_chunks) + 1
     }
 
-    /// t: rows.
+    /// Rows of the grid of nodes: t in the paper.
     fn height(&self) -> usize {
         usize::from(self.data_chunks + self.parity_chunks).div_ceil(self.width())
     }

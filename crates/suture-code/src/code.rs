@@ -30,7 +30,7 @@ pub const SUB_CHUNK_ALIGNMENT: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ChunkIndex(pub u8);
 
-/// An erasure code.
+/// An erasure code: its family and sizes, from which everything else follows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Code {
     /// Reed-Solomon as HDFS and ISA-L write it.

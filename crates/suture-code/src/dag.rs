@@ -51,9 +51,9 @@ pub struct Value {
 /// Where a value comes from.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
-    /// It is read.
+    /// It is read from a helper's chunk.
     Source(Source),
-    /// It is computed.
+    /// It is the sum of terms, each mapped to its width.
     Sum {
         /// Where partial sums may be formed.
         join: Join,
@@ -65,7 +65,7 @@ pub enum Origin {
 /// A sub-chunk that survives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Source {
-    /// The chunk.
+    /// Index of the chunk in its stripe, counted from 0.
     pub chunk: ChunkIndex,
     /// The sub-chunk within it.
     pub sub_chunk: u32,
@@ -74,9 +74,9 @@ pub struct Source {
 /// One summand: a value seen through a linear map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Term {
-    /// The value.
+    /// The value that the map is applied to, or that the output takes.
     pub value: ValueId,
-    /// The map.
+    /// From the term's symbols to those of the sum.
     pub map: Map,
 }
 
@@ -104,7 +104,7 @@ pub enum Join {
 /// A sub-chunk to be produced.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Output {
-    /// The chunk.
+    /// Index of the chunk in its stripe, counted from 0.
     pub chunk: ChunkIndex,
     /// The sub-chunk within it.
     pub sub_chunk: u32,
@@ -115,11 +115,11 @@ pub struct Output {
 /// A DAG of coefficients alone, multiplied out: `outputs = matrix * sources`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flat {
-    /// The columns.
+    /// What each column of the matrix is multiplied with, in order.
     pub sources: Vec<Source>,
-    /// The rows.
+    /// What each row of the matrix gives, in order.
     pub outputs: Vec<Output>,
-    /// The coefficients.
+    /// Coefficients over GF(2^8): a row for each output, a column for each source.
     pub matrix: Matrix,
 }
 

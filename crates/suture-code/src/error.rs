@@ -14,12 +14,12 @@ use std::fmt;
 pub enum CodeError {
     /// The text is not of the form `family(number,...)`.
     MalformedName {
-        /// What was given.
+        /// The text that was given.
         name: String,
     },
     /// No such family of codes.
     UnknownFamily {
-        /// What was given.
+        /// The family as it was written.
         family: String,
         /// The known family that is spelled most like it.
         nearest: &'static str,
@@ -33,7 +33,7 @@ pub enum CodeError {
     },
     /// No such code over GF(2^8): the sizes are zero or too large.
     ImpossibleParameters {
-        /// The family.
+        /// The family as codes are written: `rs`, `lrc`.
         family: &'static str,
         /// Data chunks asked for.
         data_chunks: usize,
@@ -46,7 +46,7 @@ pub enum CodeError {
     BreaksRule {
         /// The code as it would be written.
         name: String,
-        /// The rule.
+        /// The rule in words, to follow "is impossible:".
         rule: &'static str,
     },
     /// The construction would cut chunks into too many sub-chunks to be of use.
@@ -60,19 +60,19 @@ pub enum CodeError {
     },
     /// A chunk index past the end of the stripe.
     NoSuchChunk {
-        /// The index.
+        /// The index that was given.
         chunk: ChunkIndex,
         /// Chunks of a stripe.
         chunk_count: usize,
     },
     /// The same chunk was named twice in one list.
     DuplicateChunk {
-        /// The chunk.
+        /// Index of the chunk, counted from 0.
         chunk: ChunkIndex,
     },
     /// A chunk was named both as lost and as a survivor.
     HelperIsLost {
-        /// The chunk.
+        /// Index of the chunk, counted from 0.
         chunk: ChunkIndex,
     },
     /// A repair of no chunks.
@@ -88,7 +88,7 @@ pub enum CodeError {
     NotDetermined {
         /// How many chunks are lost.
         lost: usize,
-        /// How many survive.
+        /// Chunks that survive and may be read.
         available: usize,
     },
     /// More helpers than the repair uses; the planner meant to read less.
@@ -100,7 +100,7 @@ pub enum CodeError {
     },
     /// The code has no traces to repair from: its chunks are no values of a polynomial.
     NoTraces {
-        /// The code.
+        /// The code as it is written: `lrc(6,2,2)`.
         code: String,
     },
     /// A trace scheme for codes with more parity chunks.
@@ -112,12 +112,12 @@ pub enum CodeError {
     },
     /// The text is not a trace scheme.
     MalformedScheme {
-        /// What was given.
+        /// The line that was given.
         text: String,
     },
     /// Not as many buffers as the program has sources or outputs.
     BufferCount {
-        /// Which of them.
+        /// Whether sources or outputs are too many or too few.
         side: Side,
         /// How many the program has.
         expected: usize,
@@ -142,9 +142,9 @@ pub enum CodeError {
 /// The two sides of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// What it reads.
+    /// The buffers that a program reads.
     Source,
-    /// What it writes.
+    /// The buffers that a program writes.
     Output,
 }
 
@@ -153,28 +153,28 @@ pub enum Side {
 pub enum DagFault {
     /// A value wider than a byte, or of no bits.
     Width {
-        /// The value.
+        /// Id of the value in the DAG.
         value: ValueId,
         /// Its bits per symbol.
         width: usize,
     },
     /// A sum of nothing.
     EmptySum {
-        /// The value.
+        /// Id of the value in the DAG.
         value: ValueId,
     },
     /// A term that is not defined before the sum that uses it, or not at all.
     ForwardReference {
-        /// The sum.
+        /// Id of the sum.
         value: ValueId,
-        /// The term's value.
+        /// Id of the value that the term names.
         term: ValueId,
     },
     /// A map that does not take the term's symbols to the sum's.
     MapShape {
-        /// The sum.
+        /// Id of the sum.
         value: ValueId,
-        /// The term's value.
+        /// Id of the value that the term names.
         term: ValueId,
         /// Bits per symbol that the map should give and take.
         expected: (usize, usize),
@@ -183,12 +183,12 @@ pub enum DagFault {
     },
     /// A sum to be formed at a helper whose terms are not all that helper's.
     MixedOwners {
-        /// The sum.
+        /// Id of the sum.
         value: ValueId,
     },
     /// The same sub-chunk is a source twice.
     DuplicateSource {
-        /// The source.
+        /// Chunk and sub-chunk that are read.
         source: Source,
     },
     /// The same sub-chunk is an output twice.
@@ -200,16 +200,16 @@ pub enum DagFault {
     },
     /// A sub-chunk past the end of a chunk.
     NoSuchSubChunk {
-        /// The chunk.
+        /// Index of the chunk, counted from 0.
         chunk: ChunkIndex,
-        /// The sub-chunk.
+        /// Index of the sub-chunk, counted from 0.
         sub_chunk: u32,
         /// Sub-chunks of a chunk.
         sub_chunk_count: u32,
     },
     /// An output of a value that does not exist.
     NoSuchValue {
-        /// The value.
+        /// Id of the value in the DAG.
         value: ValueId,
     },
     /// Nothing is asked of the DAG.
@@ -233,24 +233,10 @@ impl fmt::Display for CodeError {
                 data_chunks,
                 parity_chunks,
                 chunk_count_max,
-            } => write!(
-                f,
-                "{family}({data_chunks},{parity_chunks}) is impossible: \
-                 it needs at least 1 data chunk, at least 1 parity chunk, and at most {chunk_count_max} together, \
-                 but has {data_chunks} data and {parity_chunks} parity"
-            ),
+            } => impossible(f, family, (*data_chunks, *parity_chunks), *chunk_count_max),
             CodeError::BreaksRule { name, rule } => write!(f, "{name} is impossible: {rule}"),
             CodeError::TooManySubChunks { name, sub_chunk_count, sub_chunk_count_max } => {
-                let count = match sub_chunk_count {
-                    &u64::MAX => "more than 10^19".to_string(),
-                    count => count.to_string(),
-                };
-                write!(
-                    f,
-                    "{name} would cut every chunk into {count} sub-chunks, \
-                     more than the {sub_chunk_count_max} that are allowed; \
-                     fewer chunks, or a d further from k, cut fewer"
-                )
+                too_many_sub_chunks(f, name, *sub_chunk_count, *sub_chunk_count_max)
             }
             CodeError::NoSuchChunk { chunk, chunk_count } => {
                 write!(f, "there is no chunk {chunk}: a stripe has {chunk_count}, counted from 0")
@@ -294,6 +280,36 @@ impl fmt::Display for CodeError {
             CodeError::InvalidDag(fault) => write!(f, "invalid repair DAG: {fault}"),
         }
     }
+}
+
+fn impossible(
+    f: &mut fmt::Formatter<'_>,
+    family: &str,
+    (data, parity): (usize, usize),
+    chunk_count_max: usize,
+) -> fmt::Result {
+    write!(
+        f,
+        "{family}({data},{parity}) is impossible: it needs at least 1 data chunk, at least 1 parity \
+         chunk, and at most {chunk_count_max} together, but has {data} data and {parity} parity"
+    )
+}
+
+fn too_many_sub_chunks(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    count: u64,
+    count_max: u32,
+) -> fmt::Result {
+    let count = match count {
+        u64::MAX => "more than 10^19".to_string(),
+        count => count.to_string(),
+    };
+    write!(
+        f,
+        "{name} would cut every chunk into {count} sub-chunks, more than the {count_max} that are \
+         allowed; fewer chunks, or a d further from k, cut fewer"
+    )
 }
 
 impl fmt::Display for Side {

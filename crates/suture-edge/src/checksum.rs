@@ -18,13 +18,13 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 pub struct Crc32c(Digest);
 
 impl Crc32c {
-    /// Of nothing yet.
+    /// The checksum of no bytes.
     #[allow(clippy::new_without_default, reason = "an empty sum is said, not defaulted to")]
     pub fn new() -> Crc32c {
         Crc32c(Digest::new(CrcAlgorithm::Crc32Iscsi))
     }
 
-    /// Some more bytes.
+    /// Adds the bytes that follow.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -46,7 +46,7 @@ impl Handle {
         Handle { code, jobs: Mutex::default() }
     }
 
-    /// The code.
+    /// The code that this handle was opened for.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.code

@@ -16,13 +16,13 @@ use suture_code::{ChunkIndex, Code, CodeError, Dag, Join, Program, Scratch, Sour
 /// How the helpers' buffers are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filling {
-    /// Whole chunks.
+    /// Buffers hold whole chunks.
     Whole,
     /// Only the sub-chunks that the job reads.
     Packed,
 }
 
-/// A compiled repair.
+/// A repair compiled to a program, with the order of its buffers.
 #[derive(Debug)]
 pub struct Job {
     program: Program,

@@ -64,7 +64,7 @@ pub struct CorruptBlocks {
 pub enum ChecksumFile {
     /// It says what the chunk holds.
     Fresh,
-    /// There is none.
+    /// There is no such file.
     Missing,
     /// It says something else, or cannot be read.
     Stale,
@@ -73,7 +73,7 @@ pub enum ChecksumFile {
 /// What a chunk of a stripe should be.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
-    /// The chunk.
+    /// Index of the chunk in its stripe, counted from 0.
     pub chunk: ChunkIndex,
     /// Its length, by the manifest.
     pub chunk_bytes: u64,

@@ -30,7 +30,7 @@ use super::stripe::Stripe;
 use super::unrepairable::Unrepairable;
 use super::window::{Parts, placed};
 
-/// What decoding found.
+/// What decoding found wrong and worked around, by stripe.
 #[derive(Default)]
 pub struct Decoded {
     /// Chunks that were needed and could not be used: (stripe, chunk, why).

@@ -117,17 +117,17 @@ impl StripeFiles {
     }
 }
 
-/// `stripe.00003`
+/// The folder of a stripe, as `stripe.00003`.
 pub fn stripe_name(stripe: u64) -> String {
     format!("stripe.{stripe:05}")
 }
 
-/// `chunk.03`
+/// The file of a chunk, as `chunk.03`; three digits above 99.
 pub fn chunk_name(chunk: ChunkIndex) -> String {
     format!("chunk.{:02}", chunk.0)
 }
 
-/// `chunk.03.crc`
+/// The file of a chunk's block checksums, as `chunk.03.crc`.
 pub fn checksums_name(chunk: ChunkIndex) -> String {
     format!("chunk.{:02}.crc", chunk.0)
 }

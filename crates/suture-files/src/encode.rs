@@ -38,7 +38,7 @@ const WORKSHOP_NAME: &str = ".encode.tmp";
 
 /// An encode of a file into a directory.
 pub struct Encode<'a> {
-    /// What is encoded.
+    /// The file that is encoded.
     pub source: &'a Source,
     /// How it is cut.
     pub geometry: Geometry,
@@ -126,7 +126,7 @@ impl Source {
         Ok(Source { file, path: path.to_path_buf(), metadata })
     }
 
-    /// Its length.
+    /// Length of the source in bytes.
     pub fn bytes(&self) -> u64 {
         self.metadata.len()
     }

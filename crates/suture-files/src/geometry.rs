@@ -17,7 +17,7 @@ const CHUNK_BYTES_MAX: u64 = 4 << 30;
 /// How a file is cut into stripes and chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The code.
+    /// The code that cuts units into sub-chunks.
     pub code: Code,
     /// The length of the file.
     pub file_bytes: u64,

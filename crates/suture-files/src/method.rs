@@ -27,7 +27,7 @@ pub enum Method {
 /// What the user asked for, and the trace schemes that it may use beside those that the code knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish<'a> {
-    /// The method.
+    /// The method that was asked for.
     pub method: Method,
     /// Proven schemes to choose from, beside those of the code.
     pub schemes: &'a [Scheme],
@@ -42,11 +42,11 @@ impl From<Method> for Wish<'_> {
 /// A repair that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// How.
+    /// The method that is used.
     pub method: Method,
-    /// What is rebuilt.
+    /// Chunks to rebuild, ascending.
     pub lost: Vec<ChunkIndex>,
-    /// Who supplies.
+    /// Chunks that are read, ascending.
     pub helpers: Vec<ChunkIndex>,
     /// The scheme of traces, if traces are sent.
     pub scheme: Option<Scheme>,

@@ -41,9 +41,9 @@ use super::window::{placed, read_bytes};
 
 /// A rebuild of a directory.
 pub struct Rebuild<'a> {
-    /// The encoded directory.
+    /// Folder with `manifest.json` and the chunks.
     pub directory: &'a Path,
-    /// Its manifest.
+    /// The manifest of that folder, already checked.
     pub manifest: &'a Manifest,
     /// Chunks to treat as lost in every stripe; where none is named, everything is read to find out.
     pub named: &'a [ChunkIndex],
@@ -64,7 +64,7 @@ pub struct Prepared {
 
 /// What became of a stripe.
 pub enum StripeResult {
-    /// Nothing was lost.
+    /// Every chunk was there and had its checksum.
     Healthy,
     /// Everything that was lost is rebuilt, proven and in its place.
     Repaired(StripeReport),
@@ -94,11 +94,11 @@ impl StripeResult {
 /// A repaired stripe, as the JSON report shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct StripeReport {
-    /// The stripe.
+    /// Number of the stripe in the file, counted from 0.
     pub stripe: u64,
     /// The chunks that were rebuilt.
     pub lost: Vec<u8>,
-    /// How.
+    /// How the stripe was repaired; k chunks where another method did not serve.
     pub method: Method,
     /// Why the method is not the one that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct StripeReport {
 /// What one helper contributed: read from its disk, and what it would send over a network.
 #[derive(Clone, Debug, Serialize)]
 pub struct HelperReport {
-    /// The chunk.
+    /// Index of the helper chunk, counted from 0.
     pub chunk: u8,
     /// Bytes that were read of it.
     pub read_bytes: u64,

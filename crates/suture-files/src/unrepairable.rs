@@ -12,7 +12,7 @@ use super::stripe::Stripe;
 /// A stripe that cannot be repaired.
 #[derive(Clone, Debug)]
 pub struct Unrepairable {
-    /// The stripe.
+    /// Number of the stripe in the file, counted from 0.
     pub stripe: u64,
     /// What is lost, and in which way.
     pub lost: Vec<(ChunkIndex, ChunkFault)>,

@@ -21,7 +21,7 @@ use super::stripe::{ChunkState, Stripe};
 
 /// What was found in a stripe.
 pub struct StripeVerdict {
-    /// The stripe.
+    /// Number of the stripe in the file, counted from 0.
     pub stripe: u64,
     /// The chunks that are not good, and why.
     pub faults: Vec<(ChunkIndex, ChunkFault)>,
@@ -31,7 +31,7 @@ pub struct StripeVerdict {
     pub repairable: bool,
 }
 
-/// Reads everything.
+/// Reads every chunk of every stripe against its checksums, and parity where there are none.
 pub fn verify(root: &Path, manifest: &Manifest, progress: &Progress<'_>) -> Vec<StripeVerdict> {
     let spread = Spread::over(&manifest.geometry);
     let verdict = |index| {

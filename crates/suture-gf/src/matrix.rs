@@ -31,7 +31,7 @@ impl Matrix {
         Matrix { rows, columns, elements: vec![0; rows * columns] }
     }
 
-    /// The identity.
+    /// The identity of `size` rows and columns.
     #[must_use]
     pub fn identity(size: usize) -> Matrix {
         Matrix::from_fn(size, size, |row, column| u8::from(row == column))
@@ -76,20 +76,20 @@ impl Matrix {
         self.columns
     }
 
-    /// One element.
+    /// The element in `row` and `column`, both counted from 0.
     #[must_use]
     pub fn get(&self, row: usize, column: usize) -> u8 {
         assert!(column < self.columns, "column {column} of {}", self.columns);
         self.elements[row * self.columns + column]
     }
 
-    /// Replaces one element.
+    /// Replaces the element in `row` and `column`, both counted from 0.
     pub fn set(&mut self, row: usize, column: usize, element: u8) {
         assert!(column < self.columns, "column {column} of {}", self.columns);
         self.elements[row * self.columns + column] = element;
     }
 
-    /// One row.
+    /// The elements of `row`, in the order of the columns.
     #[must_use]
     pub fn row(&self, row: usize) -> &[u8] {
         &self.elements[row * self.columns..][..self.columns]
@@ -138,7 +138,7 @@ impl Matrix {
         (augmented.reduce(self.columns) == self.rows).then(|| augmented.columns_from(self.columns))
     }
 
-    /// The rank.
+    /// The rank over the field: how many rows are linearly independent.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.clone().reduce(self.columns)

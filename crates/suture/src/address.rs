@@ -20,7 +20,7 @@ pub struct CoordinatorAddress {
 }
 
 impl CoordinatorAddress {
-    /// Connects.
+    /// Connects to the coordinator.
     pub async fn connect(&self) -> Result<Client> {
         connect(&self.address).await.context(
             "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",

@@ -82,7 +82,7 @@ pub struct ClusterArgs {
     seed: u64,
 }
 
-/// The input, checked.
+/// Cluster, placement and failures, checked against each other.
 #[derive(Debug)]
 pub struct Input {
     /// Nodes, racks and links.
@@ -97,7 +97,7 @@ pub struct Input {
     pub excluded: Vec<NodeId>,
     /// The node of each chunk, stripe after stripe: there may be many millions.
     pub placement: Vec<NodeId>,
-    /// Ascending, each once.
+    /// Failed nodes, ascending, each once.
     pub failed: Vec<NodeId>,
     /// Where everything random begins.
     pub seed: u64,

@@ -14,7 +14,7 @@ pub enum Format {
     /// A table to read.
     #[default]
     Text,
-    /// One JSON object.
+    /// One JSON object and nothing else.
     Json,
 }
 

@@ -136,7 +136,7 @@ impl Search {
         self.best_bits
     }
 
-    /// Random r_t.
+    /// Begins anew from random values r_t.
     fn start(&mut self) {
         let (bits_of_u, bits_of_r) = self.units.split_at(8);
         self.state = bits_of_u.to_vec();
@@ -335,7 +335,7 @@ fn most_zeros<const LANES: usize>(
     best
 }
 
-/// SplitMix64.
+/// A SplitMix64 generator: fast, seeded, not for secrets.
 #[derive(Clone, Debug)]
 struct Random(u64);
 

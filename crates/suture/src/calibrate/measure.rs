@@ -31,7 +31,7 @@ pub struct Measured {
     pub nodes: Vec<(String, Link)>,
     /// Every stripe as it was before the failure.
     pub stripes: Vec<Stripe>,
-    /// Who failed.
+    /// Nodes that were killed.
     pub failed: Vec<NodeId>,
     /// Where the coordinator's choices begin.
     pub seed: u64,
@@ -94,7 +94,7 @@ async fn command(client: &mut Client, action: RepairAction) -> Result<()> {
     Ok(())
 }
 
-/// Asks until `is_so`.
+/// Asks for the status every few milliseconds until `is_so`.
 async fn wait(
     client: &mut Client,
     processes: &mut Processes,

@@ -15,11 +15,11 @@ pub const CHUNK_BYTES: u64 = 2 << 20;
 pub struct Scenario {
     /// What is special about it.
     pub name: &'static str,
-    /// The code.
+    /// The code as it is written.
     pub code: &'static str,
-    /// The repair policy.
+    /// The policy as it is written.
     pub policy: &'static str,
-    /// How many agents.
+    /// Agents in the cluster, one a node.
     pub agents: usize,
     /// How many stripes are stored.
     pub stripes: usize,
@@ -56,7 +56,7 @@ impl Links {
             .collect()
     }
 
-    /// In a word.
+    /// The name that the table shows.
     pub fn name(self) -> &'static str {
         match self {
             Links::Equal => "equal",

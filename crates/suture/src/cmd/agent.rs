@@ -34,7 +34,6 @@ pub struct Args {
     record: daemon::RecordArgs,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let config = match &args.config {
         Some(path) => AgentConfig::read(path)?,

@@ -76,7 +76,7 @@ struct Row {
     max_load_seconds: f64,
     predicted_seconds: f64,
     measured_seconds: f64,
-    /// Predicted over measured.
+    /// Predicted over measured seconds.
     ratio: f64,
 }
 

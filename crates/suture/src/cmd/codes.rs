@@ -142,7 +142,6 @@ struct Service {
     reason: Option<String>,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     if let Some(Command::Search(args)) = args.command {
         return search::run(&args);

@@ -42,7 +42,6 @@ pub struct Args {
     record: daemon::RecordArgs,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let config = match &args.config {
         Some(path) => CoordinatorConfig::read(path)?,

@@ -40,7 +40,6 @@ pub struct Args {
     output: PathBuf,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let source = Source::open(&args.file)?;

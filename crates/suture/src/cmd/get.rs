@@ -38,7 +38,6 @@ pub struct Args {
     format: Format,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     if args.output == Path::new("-") && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the object and a JSON object"));

@@ -26,7 +26,6 @@ pub struct Args {
     format: Format,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let objects = daemon::block_on(list(&args))?;
     if args.format == Format::Json {

@@ -46,7 +46,6 @@ enum Command {
     },
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {

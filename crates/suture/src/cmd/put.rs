@@ -55,7 +55,6 @@ struct Item {
     bytes: u64,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     check_chunk_size(&args)?;
     let items = items(&args)?;

@@ -49,7 +49,7 @@ pub struct Args {
     report: Format,
 }
 
-/// How to repair.
+/// How lost chunks are repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Method {
     /// From whole chunks, as many as there are data chunks
@@ -63,7 +63,7 @@ enum Method {
     Trace,
 }
 
-/// The JSON report.
+/// The report as JSON, for `--report json`.
 #[derive(Serialize)]
 struct Report {
     method: method::Method,
@@ -82,7 +82,6 @@ struct UnrepairableReport {
     reason: String,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
@@ -230,7 +229,7 @@ impl Report {
     }
 }
 
-/// `0, 3, 8`.
+/// Chunk indices as `0, 3, 8`.
 fn list(chunks: impl Iterator<Item = u8>) -> String {
     chunks.map(|chunk| chunk.to_string()).collect::<Vec<_>>().join(", ")
 }

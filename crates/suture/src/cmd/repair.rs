@@ -60,7 +60,6 @@ struct Common {
     format: Format,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {

@@ -24,7 +24,6 @@ pub struct Args {
     format: Format,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;

@@ -28,7 +28,6 @@ pub struct Args {
     format: Format,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let stat = daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;

@@ -32,7 +32,7 @@ pub struct Args {
     format: Format,
 }
 
-/// The JSON report.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Report {
     code: String,
@@ -65,7 +65,6 @@ struct BadChecksumFile {
     state: &'static str,
 }
 
-/// Runs the command.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;

@@ -39,7 +39,7 @@ impl Link {
 /// What the agents of a demo are limited to and how the coordinator repairs.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How many agents.
+    /// Agents to start, one process each.
     pub agents: usize,
     /// In how many racks they are; 0: in none.
     pub racks: usize,
@@ -47,7 +47,7 @@ pub struct Setting {
     pub links: Vec<Link>,
     /// Memory of each agent.
     pub memory: u64,
-    /// The repair policy.
+    /// The policy as it is written.
     pub policy: String,
 }
 
@@ -77,12 +77,12 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// None yet.
+    /// No processes yet; their files go below `folder`.
     pub fn new(folder: TempDir) -> Processes {
         Processes { folder, children: Vec::new(), killed: Vec::new(), address: String::new() }
     }
 
-    /// Starts the coordinator.
+    /// Starts the coordinator and waits until it listens.
     pub async fn start_coordinator(&mut self, setting: &Setting) -> Result<()> {
         let text = coordinator_config(&self.path(COORDINATOR), setting);
         self.address = self.start(COORDINATOR, "coordinator", &text).await?;

@@ -32,13 +32,13 @@ const JOIN_PATIENCE: Duration = Duration::from_secs(60);
 /// What a run is about.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The code.
+    /// The code of every object.
     pub code: Code,
     /// The length of chunks.
     pub chunk_bytes: u64,
-    /// What is stored.
+    /// The files that are stored, killed and compared.
     pub sources: Vec<Source>,
-    /// The processes.
+    /// How the processes are started.
     pub setting: Setting,
     /// What to print and how.
     pub format: Format,
@@ -49,7 +49,7 @@ pub struct Scenario {
 pub struct Measured {
     /// Chunks lost with the node.
     pub lost_chunks: u64,
-    /// Their bytes.
+    /// Bytes of the lost chunks.
     pub lost_bytes: u64,
     /// From the kill to the declaration of the failure.
     pub detection_seconds: f64,

@@ -29,7 +29,7 @@ pub struct Shape {
 /// The rates of links, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bandwidth {
-    /// All the same.
+    /// Every link carries so many bytes a second.
     Equal(f64),
     /// Uniform between two rates, uplink and downlink apart.
     Uniform(f64, f64),

@@ -21,10 +21,11 @@ pub fn results_without_errors(sources: &[Source]) -> Vec<String> {
     found
 }
 
-/// `crate documents` of each crate with documents of at most three words.
+/// `crate documents` of each library with documents of at most three words. What the binary's
+/// commands say of their arguments is help, which is brief.
 pub fn brief_docs(sources: &[Source]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for source in sources {
+    for source in sources.iter().filter(|source| source.krate != "suture") {
         let lines: Vec<&str> = source.text.lines().map(str::trim_start).collect();
         let docs = lines.chunk_by(|a, b| a.starts_with("///") && b.starts_with("///"));
         let words = docs.filter(|lines| lines[0].starts_with("///")).map(|lines| {
@@ -75,8 +76,11 @@ impl<'a> Visit<'a> for Docs {
         visit::visit_impl_item_fn(self, item);
     }
 
-    fn visit_trait_item_fn(&mut self, item: &'a syn::TraitItemFn) {
-        self.function(true, &item.attrs, &item.sig);
-        visit::visit_trait_item_fn(self, item);
+    fn visit_item_trait(&mut self, item: &'a syn::ItemTrait) {
+        for method in &item.items {
+            if let syn::TraitItem::Fn(method) = method {
+                self.function(is_public(&item.vis), &method.attrs, &method.sig);
+            }
+        }
     }
 }

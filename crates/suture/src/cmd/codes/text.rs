@@ -107,7 +107,7 @@ fn number_of<'a>(reason: &'a str, reasons: &mut Vec<&'a str>) -> usize {
     )
 }
 
-/// `0-5, 8`.
+/// Chunk indices as `0-5, 8`.
 fn ranges(chunks: &[u8]) -> String {
     let mut ranges: Vec<(u8, u8)> = Vec::new();
     for &chunk in chunks {
@@ -123,7 +123,7 @@ fn ranges(chunks: &[u8]) -> String {
     ranges.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// `6`, `2.50`.
+/// A number of chunks as `6` or `2.50`.
 fn format_chunks(chunks: f64) -> String {
     if chunks.fract() == 0.0 { chunks.to_string() } else { format!("{chunks:.2}") }
 }

@@ -27,7 +27,7 @@ const SETS: usize = 3;
 /// More nodes than that fail together only as a rack.
 pub const NODES_MAX: usize = 3;
 
-/// What was simulated.
+/// How long repairs of one failure took, simulated.
 pub struct Repaired {
     /// By number of nodes, ascending from 1.
     pub points: Vec<Point>,

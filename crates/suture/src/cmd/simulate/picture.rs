@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-/// What to draw.
+/// What the timeline draws: ports, rows and their use over time.
 pub struct Picture {
     pub title: String,
     pub subtitle: String,
@@ -61,7 +61,7 @@ const MUTED: &str = "#6b7785";
 const ACCENT: &str = "#c8553d";
 
 impl Picture {
-    /// The whole document.
+    /// The picture as one SVG document.
     pub fn svg(&self) -> String {
         let panels: f64 = self.panels.iter().map(|panel| panel.height() + PANEL_GAP).sum();
         let (width, height) = (LEFT + WIDTH + RIGHT, TOP + panels + BOTTOM - PANEL_GAP / 2.0);
