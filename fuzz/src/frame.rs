@@ -4,12 +4,10 @@
 //! Place: the first bytes that any connection to an agent brings.
 
 use suture_edge::checksum::crc32c;
-use suture_repair::agent::SliceId;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::plan::Range;
-use suture_repair::wire::{
-    ClusterId, Denial, Frame, HEADER_BYTES, PAYLOAD_BYTES_MAX, Payload, Who,
-};
+use suture_repair::slice::{PAYLOAD_BYTES_MAX, SliceId};
+use suture_repair::wire::{ClusterId, Denial, Frame, HEADER_BYTES, Payload, Who};
 
 /// Where the header's checksum of itself begins.
 const CHECK_AT: usize = HEADER_BYTES - 4;

@@ -126,7 +126,7 @@ impl Story {
             if let Output::Send { message: ToAgent::Dispatch(task), .. } = output
                 && tasks.iter().all(|known| known.repair != task.repair)
             {
-                tasks.push(*task);
+                tasks.push(std::sync::Arc::unwrap_or_clone(task));
             }
         }
         tasks
