@@ -140,9 +140,7 @@ pub async fn run(
     let ports = (uplink.clone(), downlink.clone());
     let service = Arc::new(Service::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
     let grants = Arc::new(Grants::default());
-    let header = || transcript::agent::header(&core_config(&config));
-    let recording = config.record.as_ref().map(|to| to.begin(&header())).transpose()?;
-    let mut core = RecordedAgent::new(Agent::new(core_config(&config)), recording);
+    let mut core = core(&config)?;
     // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
     // listed when somebody listens.
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
@@ -193,6 +191,14 @@ pub async fn run(
             Some(()) = driver.disk.reap() => {}
         }
     }
+}
+
+/// The machine, recorded if that was asked for.
+fn core(config: &Config) -> std::io::Result<RecordedAgent> {
+    let settings = core_config(config);
+    let header = transcript::agent::header(&settings);
+    let recording = config.record.as_ref().map(|to| to.begin(&header)).transpose()?;
+    Ok(RecordedAgent::new(Agent::new(settings), recording))
 }
 
 fn core_config(config: &Config) -> suture_repair::agent::Config {

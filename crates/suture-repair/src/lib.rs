@@ -33,7 +33,6 @@ pub mod placement;
 pub mod plan;
 pub mod planner;
 pub mod policy;
-mod ports;
 pub mod pump;
 pub mod queue;
 pub mod random;

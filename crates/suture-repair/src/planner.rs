@@ -14,8 +14,9 @@
 mod checked;
 mod error;
 mod exact;
-mod keep;
+pub(crate) mod keep;
 mod least;
+pub(crate) mod ports;
 mod room;
 pub mod route;
 

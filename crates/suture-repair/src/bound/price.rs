@@ -17,8 +17,8 @@ use crate::bound::{Demand, with_demands};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
 use crate::plan::load::Load;
+use crate::planner::ports::{Port, Ports};
 use crate::planner::{Job, View};
-use crate::ports::{Port, Ports};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

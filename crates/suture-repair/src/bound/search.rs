@@ -12,7 +12,7 @@
 //! The work is counted, not timed: it ends when it has cost about as much as planning does.
 
 use crate::plan::load::Load;
-use crate::ports::{Port, Ports};
+use crate::planner::ports::{Port, Ports};
 
 /// How many e-folds a price falls from the busiest port to an idle one, for the load that is given.
 const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];

@@ -11,7 +11,7 @@ use crate::need::Part;
 use crate::plan::Plan;
 use crate::planner::View;
 use crate::planner::exact::intake::{Intake, Order};
-use crate::ports::{Port, Ports};
+use crate::planner::ports::{Port, Ports};
 
 /// Units of the longest chunk. A power of two, so that halves of halves are whole.
 pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;

@@ -8,8 +8,8 @@
 use std::ops::Deref;
 
 use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
-pub(super) use crate::ports::Port;
-use crate::ports::Ports;
+pub(super) use crate::planner::ports::Port;
+use crate::planner::ports::Ports;
 
 /// Exponents are cut off here: ports this far behind are all equally bad, those this far ahead all
 /// equally good, and no product of two prices overflows.
