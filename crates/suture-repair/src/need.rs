@@ -71,6 +71,36 @@ impl Part {
         self.lost.len() - 1
     }
 
+    /// As many of the free helpers as it takes: those that come first in `preferred`, which names all
+    /// of them, as far as the code accepts that. Where their order leads the code to more helpers
+    /// than need be, the set whose last in that order comes first.
+    pub fn free_helpers(&self, code: Code, preferred: Vec<ChunkIndex>) -> Vec<ChunkIndex> {
+        if self.any {
+            return preferred.into_iter().take(self.count).collect();
+        }
+        let forced = self.forced.iter().map(|sender| sender.chunk);
+        let available: Vec<ChunkIndex> = forced.chain(preferred.iter().copied()).collect();
+        let chosen = self.accepted(code, &available).or_else(|| {
+            let rank = |chunk: &ChunkIndex| preferred.iter().position(|other| other == chunk);
+            let last = |set: &&Vec<ChunkIndex>| set.iter().map(rank).max();
+            self.sets.iter().min_by_key(last).cloned()
+        });
+        chosen.expect("the need knows a set that will do")
+    }
+
+    /// The free helpers that the code takes of those available, if these are as few as it takes.
+    pub fn accepted(&self, code: Code, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
+        self.taken(code, available).filter(|helpers| helpers.len() == self.count)
+    }
+
+    /// The free helpers that the code takes of those available, be they more than it takes.
+    pub fn taken(&self, code: Code, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
+        let mut helpers = code.helpers_for(&self.lost, available).ok()?;
+        let helper_count = helpers.len();
+        helpers.retain(|chunk| self.forced.iter().all(|sender| sender.chunk != *chunk));
+        (helper_count == helpers.len() + self.forced.len()).then_some(helpers)
+    }
+
     /// Sub-chunks that are sent by anyone.
     fn moved(&self, code: Code) -> u64 {
         self.sent() + self.forwards() as u64 * u64::from(code.sub_chunk_count())

@@ -17,6 +17,7 @@ mod exact;
 pub(crate) mod keep;
 mod least;
 pub(crate) mod ports;
+mod request;
 mod room;
 pub mod route;
 
@@ -32,11 +33,11 @@ use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
 use crate::policy::{Balance, Policy, Shape};
 use exact::{flow, mix, trace};
+use request::read_all;
 use route::Joiner;
 use route::balance::car::{self, Recovery};
 use route::balance::chameleon::{self, Account};
 use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
-use route::request::RouteRequest;
 
 /// One stripe with lost chunks that a plan is asked for.
 #[derive(Clone, Debug)]
@@ -255,14 +256,7 @@ fn peak_seconds(batch: &Batch, jobs: &[Job], view: &View<'_>) -> f64 {
 }
 
 fn plan_shape(shape: Shape, balance: Balance, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let mut requests = Vec::with_capacity(jobs.len());
-    let mut refused = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
-        match RouteRequest::new(shape, job, view) {
-            Ok(request) => requests.push(request),
-            Err(error) => refused.push((index, error)),
-        }
-    }
+    let (requests, refused) = read_all(jobs, |job| shape.request(job, view));
     let joiner = &mut Joiner::new(view);
     let routes = match balance {
         Balance::Random => random::place(&requests, view, seed, joiner),

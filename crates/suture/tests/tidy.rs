@@ -71,7 +71,6 @@ const CYCLES: &[(&str, &[&str])] = &[
             "planner::exact::potential::traces",
         ],
     ),
-    ("suture-repair", &["planner::route::request", "planner::route::shape"]),
     ("suture-sim", &["check", "trouble", "world"]),
     ("suture-files", &["combination", "parity", "stripe"]),
 ];

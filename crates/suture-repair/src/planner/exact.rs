@@ -1,14 +1,12 @@
 //! The exact planner: whole batches against the lower bound, with trees of several lanes and traces.
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! This is the default. Jobs are read by `intake`, numbered and scaled by `frame`; `flow` plans
-//! whole chunks by maximum flows, `split` a single chunk by several trees, `potential` anything by
-//! prices of ports; `mix` takes the better of whole chunks and traces, `trace` is traces alone.
+//! This is the default. Jobs are read and scaled by `instance`; `flow` plans whole chunks by
+//! maximum flows, `split` a single chunk by several trees, `potential` anything by prices of ports; `mix` takes the better of whole chunks and traces, `trace` is traces alone.
 //! Knows nothing of balances, shapes and routes, which are the published planners' (`route`).
 
 pub(in crate::planner) mod flow;
-pub(in crate::planner) mod frame;
-pub(in crate::planner) mod intake;
+pub(in crate::planner) mod instance;
 mod join;
 pub(in crate::planner) mod mix;
 pub(in crate::planner) mod potential;

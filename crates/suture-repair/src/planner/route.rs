@@ -16,7 +16,8 @@ use crate::plan::load::NodeLoad;
 use crate::plan::validate::sub_chunks_sent;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan};
 use crate::planner::View;
-use crate::planner::route::request::{Helper, RouteRequest, Topology};
+use crate::planner::request::Helper;
+use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::shape::pivot::{self, Pivot};
 use crate::planner::route::shape::{chain, ppt, rack, tunable};
 use crate::policy::Shape;
@@ -71,7 +72,7 @@ impl<'a> Joiner<'a> {
         let (helpers, parents) = match choice {
             Choice::Offered(offered) => self.arrange(request, &offered, destinations[0]),
             Choice::Placed(helpers) => match request.topology {
-                Topology::Tree => on_the_tree(request, helpers),
+                Topology::Tree(tree) => on_the_tree(tree, helpers),
                 Topology::Gather => (helpers, None),
                 Topology::Grown | Topology::Tuned => {
                     unreachable!("{} has no places", request.shape)
@@ -91,10 +92,10 @@ impl<'a> Joiner<'a> {
     ) -> (Vec<Helper>, Option<Vec<usize>>) {
         match (&request.topology, request.shape) {
             (Topology::Gather, _) => (request.choose_helpers(offered), None),
-            (Topology::Tree, Shape::Chain) => {
-                on_the_tree(request, chain::best_path(request, offered, self.view))
+            (Topology::Tree(tree), Shape::Chain) => {
+                on_the_tree(*tree, chain::best_path(request, offered, self.view))
             }
-            (Topology::Tree, _) => on_the_tree(request, request.choose_helpers(offered)),
+            (Topology::Tree(tree), _) => on_the_tree(*tree, request.choose_helpers(offered)),
             (Topology::Grown | Topology::Tuned, shape) => {
                 let (helpers, parents) = self.grow(request, shape, offered, destination);
                 (helpers, Some(parents))
@@ -123,12 +124,12 @@ impl<'a> Joiner<'a> {
     }
 }
 
-/// Helpers by place on the tree that the shape has for so many.
+/// Helpers by place on the tree that there is for so many.
 fn on_the_tree(
-    request: &RouteRequest<'_>,
+    tree: fn(usize) -> Vec<usize>,
     helpers: Vec<Helper>,
 ) -> (Vec<Helper>, Option<Vec<usize>>) {
-    let parents = request.shape.tree(helpers.len());
+    let parents = tree(helpers.len());
     (helpers, Some(parents))
 }
 

@@ -34,8 +34,7 @@ mod lanes;
 use crate::id::ChunkIndex;
 use crate::max_flow::{Certificate, Rounding, Supply, Transport};
 use crate::plan::Plan;
-use crate::planner::exact::frame::Frame;
-use crate::planner::exact::intake::{Intake, Order};
+use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::potential::{self, Kinds};
 use crate::planner::exact::split;
 use crate::planner::{Batch, Job, View};
@@ -58,24 +57,24 @@ const LEVELS_MAX: usize = 4;
 
 /// Plans for all jobs that can be planned.
 pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let intake = Intake::new(jobs, view);
-    let plans = plans(&Frame::new(&intake, view), seed);
-    Batch { plans, refused: intake.refused }
+    let instance = Instance::new(jobs, view);
+    let plans = plans(&instance, seed);
+    Batch { plans, refused: instance.refused }
 }
 
-/// Up to so many orders a second plan is worth its time when the first is not at its bound.
+/// Up to so many requests a second plan is worth its time when the first is not at its bound.
 const SMALL_MAX: usize = 256;
 
-/// Plans for all orders, in their order.
-pub(in crate::planner) fn plans(frame: &Frame<'_>, seed: u64) -> Vec<Plan> {
+/// Plans for all requests, in their order.
+pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan> {
     let mut random = Random::new(seed);
-    let (exact, is_tight) = exact_plans(frame, &mut random);
-    let is_small = frame.intake.orders.len() <= SMALL_MAX;
-    if !is_more_than_flow(frame) && (is_tight || !is_small) {
+    let (exact, is_tight) = exact_plans(instance, &mut random);
+    let is_small = instance.requests.len() <= SMALL_MAX;
+    if !is_more_than_flow(instance) && (is_tight || !is_small) {
         return exact;
     }
-    let priced = potential::plans(frame, Kinds::Chunks, &mut random);
-    match frame.peak_seconds(&priced) < frame.peak_seconds(&exact) {
+    let priced = potential::plans(instance, Kinds::Chunks, &mut random);
+    match instance.peak_seconds(&priced) < instance.peak_seconds(&exact) {
         true => priced,
         false => exact,
     }
@@ -83,34 +82,35 @@ pub(in crate::planner) fn plans(frame: &Frame<'_>, seed: u64) -> Vec<Plan> {
 
 /// Whether something may be scarce that the flows do not see: links of racks, which many helpers
 /// share, and uplinks of nodes that decode several losses.
-fn is_more_than_flow(frame: &Frame<'_>) -> bool {
-    let decodes = |order: &Order<'_>| frame.parts(order).iter().any(|part| part.forwards() > 0);
-    frame.view.cluster.core.is_some() || frame.intake.orders.iter().any(decodes)
+fn is_more_than_flow(instance: &Instance<'_>) -> bool {
+    let decodes =
+        |request: &ExactRequest<'_>| instance.parts(request).iter().any(|part| part.forwards() > 0);
+    instance.view.cluster.core.is_some() || instance.requests.iter().any(decodes)
 }
 
 /// Plans by three flows, and whether they are done about when everything must have been sent,
 /// received and written at the earliest.
-fn exact_plans(frame: &Frame<'_>, random: &mut Random) -> (Vec<Plan>, bool) {
-    let destinations = destination::choose(frame, random);
-    if let [order] = &frame.intake.orders[..] {
-        let others = destination::candidates(frame, order);
-        if let Some(split) = split::plan(frame, order, destinations.of(0), &others) {
+fn exact_plans(instance: &Instance<'_>, random: &mut Random) -> (Vec<Plan>, bool) {
+    let destinations = destination::choose(instance, random);
+    if let [request] = &instance.requests[..] {
+        let others = destination::candidates(instance, request);
+        if let Some(split) = split::plan(instance, request, destinations.of(0), &others) {
             return (vec![split], true);
         }
     }
-    let mut order: Vec<usize> = (0..strands(frame, &destinations).len()).collect();
+    let mut order: Vec<usize> = (0..strands(instance, &destinations).len()).collect();
     random.shuffle(&mut order);
-    let attempt = Attempt::new(frame, &destinations, &order, None);
+    let attempt = Attempt::new(instance, &destinations, &order, None);
     let least_seconds = attempt.sent_seconds.max(destinations.least_seconds);
-    let attempt = attempt.improved(frame, &destinations, &order);
+    let attempt = attempt.improved(instance, &destinations, &order);
     let seconds = attempt.seconds().max(destinations.seconds);
     // What the code is asked for is chosen in turn, which may be far from the best.
     let is_exact = attempt.strands.iter().all(|strand| strand.part.any);
     let is_tight = is_exact && seconds <= least_seconds * (1.0 + GAP_MAX);
-    (lanes::plans(frame, &destinations, &attempt.strands), is_tight)
+    (lanes::plans(instance, &destinations, &attempt.strands), is_tight)
 }
 
-/// Helpers and joints for all orders.
+/// Helpers and joints for all requests.
 struct Attempt<'a> {
     strands: Vec<Strand<'a>>,
     /// When all is sent.
@@ -131,14 +131,14 @@ const IMPROVEMENTS_MAX: usize = 4;
 
 impl<'a> Attempt<'a> {
     fn new(
-        frame: &Frame<'a>,
+        instance: &'a Instance<'a>,
         destinations: &destination::Chosen,
         order: &[usize],
         spare: Option<&Spare>,
     ) -> Attempt<'a> {
-        let mut strands = strands(frame, destinations);
-        let sent_seconds = choose_helpers(frame, &mut strands, order, spare);
-        let received = choose_joints(frame, &mut strands, order, sent_seconds);
+        let mut strands = strands(instance, destinations);
+        let sent_seconds = choose_helpers(instance, &mut strands, order, spare);
+        let received = choose_joints(instance, &mut strands, order, sent_seconds);
         Attempt { strands, sent_seconds, received }
     }
 
@@ -150,12 +150,12 @@ impl<'a> Attempt<'a> {
     /// much, that may leave only slow receivers: then others help, as far as they can send.
     fn improved(
         self,
-        frame: &Frame<'a>,
+        instance: &'a Instance<'a>,
         destinations: &destination::Chosen,
         order: &[usize],
     ) -> Attempt<'a> {
         let mut best = self;
-        let mut nodes = vec![false; frame.view.cluster.nodes.len()];
+        let mut nodes = vec![false; instance.view.cluster.nodes.len()];
         let mut sent_seconds = best.sent_seconds;
         for _ in 0..IMPROVEMENTS_MAX {
             if best.received.seconds <= sent_seconds * (1.0 + GAP_MAX) {
@@ -163,7 +163,7 @@ impl<'a> Attempt<'a> {
             }
             best.received.nodes.iter().for_each(|node| nodes[*node as usize] = true);
             let spare = Spare { nodes: nodes.clone(), seconds: sent_seconds };
-            let next = Attempt::new(frame, destinations, order, Some(&spare));
+            let next = Attempt::new(instance, destinations, order, Some(&spare));
             match next.seconds() < best.seconds() {
                 true => best = next,
                 // Sending may take longer, as long as receiving takes longer still.
@@ -174,16 +174,16 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What is to be rebuilt together, of each order one after the other.
-fn strands<'a>(frame: &Frame<'a>, destinations: &destination::Chosen) -> Vec<Strand<'a>> {
-    let mut strands = Vec::with_capacity(frame.intake.orders.len());
-    for (index, order) in frame.intake.orders.iter().enumerate() {
-        let units = frame.units(order);
-        for part in frame.parts(order) {
-            let lost = |chunk: &ChunkIndex| order.lost.iter().position(|lost| lost == chunk);
+/// What is to be rebuilt together, of each request one after the other.
+fn strands<'a>(instance: &'a Instance<'a>, destinations: &destination::Chosen) -> Vec<Strand<'a>> {
+    let mut strands = Vec::with_capacity(instance.requests.len());
+    for (index, request) in instance.requests.iter().enumerate() {
+        let units = instance.units(request);
+        for part in instance.parts(request) {
+            let lost = |chunk: &ChunkIndex| request.lost.iter().position(|lost| lost == chunk);
             let kept = part.lost.iter().filter_map(lost).map(|at| destinations.of(index)[at]);
-            let alpha = order.job.code.sub_chunk_count();
-            strands.push(Strand::new(order, part, units, alpha, kept.collect()));
+            let alpha = request.job.code.sub_chunk_count();
+            strands.push(Strand::new(request, part, units, alpha, kept.collect()));
         }
     }
     strands
@@ -192,13 +192,13 @@ fn strands<'a>(frame: &Frame<'a>, destinations: &destination::Chosen) -> Vec<Str
 /// Chooses who sends, and cuts strands into lanes with one helper set each. Returns when the busiest
 /// has sent, in seconds.
 fn choose_helpers(
-    frame: &Frame<'_>,
+    instance: &Instance<'_>,
     strands: &mut [Strand<'_>],
     order: &[usize],
     spare: Option<&Spare>,
 ) -> f64 {
     let mut supplies: Vec<Supply> =
-        frame.view.cluster.ids().map(|node| frame.sending(node)).collect();
+        instance.view.cluster.ids().map(|node| instance.sending(node)).collect();
     for strand in strands.iter() {
         strand.sent_anyway(|node, sent, read| {
             supplies[node.index()].bases[0] += sent;
@@ -219,7 +219,7 @@ fn choose_helpers(
         demands[index].ship_shares(&strands[index], &mut transport, spare);
     }
     transport.set_floor(spare.map_or(0.0, |spare| spare.seconds));
-    balance(&mut transport, &lengths, frame);
+    balance(&mut transport, &lengths, instance);
     for (strand, demands) in strands.iter_mut().zip(&demands) {
         if let Some(demand) = demands.shares {
             strand.cut_by_helpers(transport.shipped(demand));
@@ -243,7 +243,7 @@ impl SentDemands {
         let (part, share) = (strand.part, strand.shares(strand.part.free_sent));
         let shares = (part.any && part.count > 0).then(|| {
             lengths.add(share);
-            transport.add(share, part.free.iter().map(|chunk| strand.order.holder(*chunk).0))
+            transport.add(share, part.free.iter().map(|chunk| strand.request.holder(*chunk).0))
         });
         let forwards = (part.forwards() > 0).then(|| {
             lengths.differ = true;
@@ -337,13 +337,13 @@ fn peak_seconds(supplies: &[Supply]) -> f64 {
 /// destination, what must be decoded at one of these. What is received before the last is sent is
 /// early enough: a decoder that is a helper may have to send more than if it were none.
 fn choose_joints(
-    frame: &Frame<'_>,
+    instance: &Instance<'_>,
     strands: &mut [Strand<'_>],
     order: &[usize],
     sent_seconds: f64,
 ) -> Certificate {
     let mut supplies: Vec<Supply> =
-        frame.view.cluster.ids().map(|node| frame.link_down(node)).collect();
+        instance.view.cluster.ids().map(|node| instance.link_down(node)).collect();
     for strand in strands.iter() {
         strand.received_anyway(|node, units| supplies[node.index()].bases[0] += units);
     }
@@ -351,7 +351,7 @@ fn choose_joints(
     transport.set_floor(sent_seconds);
     let mut lengths = Lengths::default();
     let mut first = vec![0];
-    let may_forward = frame.view.abilities.finished;
+    let may_forward = instance.view.abilities.finished;
     for strand in strands.iter() {
         for lane in &strand.lanes {
             let joints = strand.joints(lane, may_forward);
@@ -373,7 +373,7 @@ fn choose_joints(
             }
         }
     }
-    let received = balance(&mut transport, &lengths, frame);
+    let received = balance(&mut transport, &lengths, instance);
     for (index, strand) in strands.iter_mut().enumerate() {
         let shipped = (first[index]..first[index + 1]).map(|demand| transport.shipped(demand));
         strand.cut_by_joints(shipped);
@@ -396,9 +396,9 @@ impl Lengths {
 }
 
 /// Whole chunks first, where they are equally long; then parts of chunks, if that gains enough.
-fn balance(transport: &mut Transport, lengths: &Lengths, frame: &Frame<'_>) -> Certificate {
+fn balance(transport: &mut Transport, lengths: &Lengths, instance: &Instance<'_>) -> Certificate {
     let whole = lengths.longest.max(1);
-    let mut grain = grain(transport, whole, frame);
+    let mut grain = grain(transport, whole, instance);
     if lengths.differ && grain == whole {
         // Short chunks of many lengths: the greedy choice has to do.
         return Certificate { seconds: transport.peak_seconds(), nodes: Vec::new() };
@@ -415,9 +415,9 @@ fn balance(transport: &mut Transport, lengths: &Lengths, frame: &Frame<'_>) -> C
 
 /// Parts so small that a node's rounding is about [`GAP_MAX`] of what it ships, but no smaller than
 /// is worth a lane.
-fn grain(transport: &Transport, whole: u32, frame: &Frame<'_>) -> u32 {
+fn grain(transport: &Transport, whole: u32, instance: &Instance<'_>) -> u32 {
     let mean = transport.mean_load() * GAP_MAX;
-    let least = f64::from(whole / CUTS_MAX).max(LANE_BYTES_MIN / frame.unit_bytes);
+    let least = f64::from(whole / CUTS_MAX).max(LANE_BYTES_MIN / instance.unit_bytes);
     let mut grain = whole;
     while f64::from(grain) > mean && f64::from(grain) >= 2.0 * least && grain > 1 {
         grain = grain.div_ceil(2);

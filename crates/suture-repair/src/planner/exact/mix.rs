@@ -8,8 +8,7 @@
 
 use crate::plan::Plan;
 use crate::planner::exact::flow;
-use crate::planner::exact::frame::Frame;
-use crate::planner::exact::intake::Intake;
+use crate::planner::exact::instance::Instance;
 use crate::planner::exact::potential::{self, Kinds};
 use crate::planner::{Batch, Job, View};
 use crate::random::Random;
@@ -19,28 +18,27 @@ const GAIN_MIN: f64 = 0.01;
 
 /// Plans for all jobs that can be planned.
 pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let intake = Intake::new(jobs, view);
-    let frame = Frame::new(&intake, view);
-    let plans = match mixed(&frame, jobs, seed) {
-        None => flow::plans(&frame, seed),
+    let instance = Instance::new(jobs, view);
+    let plans = match mixed(&instance, jobs, seed) {
+        None => flow::plans(&instance, seed),
         Some(mixed) => {
-            let worth = frame.peak_seconds(&mixed) / (1.0 - GAIN_MIN);
+            let worth = instance.peak_seconds(&mixed) / (1.0 - GAIN_MIN);
             // Often no whole chunks could be that fast, and need not be planned.
-            if worth < frame.least_seconds() {
+            if worth < instance.least_seconds() {
                 mixed
             } else {
-                let whole = flow::plans(&frame, seed);
-                if worth < frame.peak_seconds(&whole) { mixed } else { whole }
+                let whole = flow::plans(&instance, seed);
+                if worth < instance.peak_seconds(&whole) { mixed } else { whole }
             }
         }
     };
-    Batch { plans, refused: intake.refused }
+    Batch { plans, refused: instance.refused }
 }
 
 /// Plans with traces, where there are any and agents can execute them.
-fn mixed(frame: &Frame<'_>, jobs: &[Job], seed: u64) -> Option<Vec<Plan>> {
-    let abilities = frame.view.abilities;
+fn mixed(instance: &Instance<'_>, jobs: &[Job], seed: u64) -> Option<Vec<Plan>> {
+    let abilities = instance.view.abilities;
     let has_schemes = |job: &Job| !job.code.schemes().is_empty();
     let can_trace = abilities.traces && abilities.finished && jobs.iter().any(has_schemes);
-    can_trace.then(|| potential::plans(frame, Kinds::Traces, &mut Random::new(seed)))
+    can_trace.then(|| potential::plans(instance, Kinds::Traces, &mut Random::new(seed)))
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use crate::id::NodeId;
 use crate::plan::Plan;
-use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
+use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
 use crate::planner::keep::Rule;
 use crate::random::Random;
 
@@ -81,11 +81,15 @@ pub(in crate::planner) enum Kinds {
     TracesFirst,
 }
 
-/// Plans for all orders, in their order.
-pub(in crate::planner) fn plans(frame: &Frame<'_>, kinds: Kinds, random: &mut Random) -> Vec<Plan> {
-    let first = State::planned(frame, kinds, random);
+/// Plans for all requests, in their order.
+pub(in crate::planner) fn plans(
+    instance: &Instance<'_>,
+    kinds: Kinds,
+    random: &mut Random,
+) -> Vec<Plan> {
+    let first = State::planned(instance, kinds, random);
     let others = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
-    let others = (1..others).map(|_| State::planned(frame, kinds, random));
+    let others = (1..others).map(|_| State::planned(instance, kinds, random));
     let fastest = others.fold(first, |best, next| {
         if next.ports.peak_seconds() < best.ports.peak_seconds() { next } else { best }
     });
@@ -104,7 +108,7 @@ struct Piece {
 }
 
 struct State<'a> {
-    frame: &'a Frame<'a>,
+    instance: &'a Instance<'a>,
     kinds: Kinds,
     items: Vec<Item<'a>>,
     /// Who keeps the chunks of each item.
@@ -124,19 +128,19 @@ struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    fn new(frame: &'a Frame<'a>, kinds: Kinds) -> State<'a> {
-        let (items, menus) = items(frame, kinds);
-        let ports = PricedPorts::new(frame);
+    fn new(instance: &'a Instance<'a>, kinds: Kinds) -> State<'a> {
+        let (items, menus) = items(instance, kinds);
+        let ports = PricedPorts::new(instance);
         State {
-            fair_seconds: fair_seconds(frame, &items),
+            fair_seconds: fair_seconds(instance, &items),
             kept: vec![Vec::new(); items.len()],
             pieces: (0..items.len() as u32).map(|item| Piece { item, way: None }).collect(),
             is_cut: false,
             order: (0..items.len()).collect(),
             sweeps: 0,
-            keepers: Keepers::new(frame, &ports),
+            keepers: Keepers::new(instance, &ports),
             prices: Prices::default(),
-            frame,
+            instance,
             kinds,
             items,
             menus,
@@ -145,8 +149,8 @@ impl<'a> State<'a> {
     }
 
     /// All chunks put where they are cheapest, again and again.
-    fn planned(frame: &'a Frame<'a>, kinds: Kinds, random: &mut Random) -> State<'a> {
-        let mut state = State::new(frame, kinds);
+    fn planned(instance: &'a Instance<'a>, kinds: Kinds, random: &mut Random) -> State<'a> {
+        let mut state = State::new(instance, kinds);
         sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
         let looks = LOOKS_MAX.saturating_sub(SWEEPS * state.items.len());
         let Some(sweeps) = state.cut(looks) else { return state };
@@ -162,7 +166,7 @@ impl<'a> State<'a> {
     /// Takes every piece out and puts it back where it is cheapest.
     fn sweep(&mut self, sharpness: f64, random: &mut Random) {
         self.ports.sharpen(sharpness, self.fair_seconds);
-        self.keepers.rank(&self.ports, self.frame.view.cluster.nodes.len());
+        self.keepers.rank(&self.ports, self.instance.view.cluster.nodes.len());
         let mut order = std::mem::take(&mut self.order);
         random.shuffle(&mut order);
         for &piece in &order {
@@ -195,10 +199,10 @@ impl<'a> State<'a> {
         let item = &self.items[index];
         if !self.is_cut {
             let taken = self.kept_by_siblings(index);
-            self.kept[index] = self.keepers.cheapest(self.frame, item, &taken, &self.ports);
+            self.kept[index] = self.keepers.cheapest(self.instance, item, &taken, &self.ports);
         }
         let kept = &self.kept[index];
-        let may_forward = self.frame.view.abilities.finished;
+        let may_forward = self.instance.view.abilities.finished;
         if !item.part.is_sum {
             let (_, way) = gather::cheapest(item, kept, may_forward, &self.ports);
             self.pieces[piece].way = Some(way);
@@ -234,7 +238,7 @@ impl<'a> State<'a> {
             let taken = self.kept_by_siblings(index);
             let among = (&taken[..], &homes[..]);
             let (keepers, begin) = (&self.keepers, piece + self.sweeps);
-            roots.extend(keepers.cheapest_in_racks(self.frame, item, among, &self.ports, begin));
+            roots.extend(keepers.cheapest_in_racks(self.instance, item, among, &self.ports, begin));
         }
         let mut best: Option<(f64, u32, Way)> = None;
         for root in roots {
@@ -266,8 +270,13 @@ impl<'a> State<'a> {
         let mut best = (self.ports.potential(), kept, self.ways(pieces.clone()));
         pieces.clone().for_each(|piece| self.charge(piece, -1.0));
         let taken = self.kept_by_siblings(index);
-        let tried =
-            self.keepers.cheapest_few(self.frame, &self.items[index], &taken, &self.ports, TRIED);
+        let tried = self.keepers.cheapest_few(
+            self.instance,
+            &self.items[index],
+            &taken,
+            &self.ports,
+            TRIED,
+        );
         for node in tried.into_iter().filter(|node| *node != kept) {
             self.kept[index][0] = node;
             for piece in pieces.clone() {
@@ -294,7 +303,8 @@ impl<'a> State<'a> {
 
     /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
     fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
-        let is_sibling = |at: &usize| std::ptr::eq(self.items[*at].order, self.items[index].order);
+        let is_sibling =
+            |at: &usize| std::ptr::eq(self.items[*at].request, self.items[index].request);
         let before = (0..index).rev().take_while(is_sibling);
         let after = (index + 1..self.items.len()).take_while(is_sibling);
         before.chain(after).flat_map(|at| self.kept[at].iter().copied()).collect()
@@ -303,7 +313,7 @@ impl<'a> State<'a> {
     /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few
     /// that each can be looked at some times. Returns how often.
     fn cut(&mut self, looks: usize) -> Option<usize> {
-        let shortest = self.items.iter().map(|item| item.order.job.chunk_bytes).min()?;
+        let shortest = self.items.iter().map(|item| item.request.job.chunk_bytes).min()?;
         let each = looks / self.items.len();
         let cuts = (each / RANGE_SWEEPS.0).min(CUTS_MAX).min((shortest / RANGE_BYTES_MIN) as usize);
         if cuts < 2 {
@@ -322,10 +332,10 @@ impl<'a> State<'a> {
 
     fn plans(&self) -> Vec<Plan> {
         let mut at = 0;
-        let orders = self.frame.intake.orders.iter().map(|order| {
+        let requests = self.instance.requests.iter().map(|request| {
             let (mut destinations, mut lanes) = (BTreeMap::new(), Vec::new());
             while let Some(piece) = self.pieces.get(at)
-                && std::ptr::eq(self.items[piece.item as usize].order, order)
+                && std::ptr::eq(self.items[piece.item as usize].request, request)
             {
                 let index = piece.item as usize;
                 let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
@@ -338,38 +348,38 @@ impl<'a> State<'a> {
                 lanes.extend(lanes::lanes(item, &ways, kept, &self.menus, &self.ports));
             }
             let nodes: Vec<NodeId> = destinations.into_values().collect();
-            order.plan(&nodes, lanes)
+            request.plan(&nodes, lanes)
         });
-        orders.collect()
+        requests.collect()
     }
 }
 
 /// What is to be rebuilt, and the menus of schemes that serve it.
-fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
-    let abilities = frame.view.abilities;
+fn items<'a>(instance: &'a Instance<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
+    let abilities = instance.view.abilities;
     let may_trace = kinds != Kinds::Chunks && abilities.traces && abilities.finished;
     let mut menus: Vec<Menu> = Vec::new();
     let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
-    let mut items = Vec::with_capacity(frame.intake.orders.len());
-    for order in &frame.intake.orders {
-        let length = f64::from(frame.units(order)) / f64::from(CHUNK_UNITS);
-        for (index, part) in frame.parts(order).iter().enumerate() {
+    let mut items = Vec::with_capacity(instance.requests.len());
+    for request in &instance.requests {
+        let length = f64::from(instance.units(request)) / f64::from(CHUNK_UNITS);
+        for (index, part) in instance.parts(request).iter().enumerate() {
             let chunks = part.forced.iter().map(|sender| sender.chunk);
             let chunks = chunks.chain(part.free.iter().copied());
-            let menu = known.entry((order.need, index)).or_insert_with(|| {
-                let menu = may_trace.then(|| Menu::new(order.job.code, part)).flatten();
+            let menu = known.entry((request.need, index)).or_insert_with(|| {
+                let menu = may_trace.then(|| Menu::new(request.job.code, part)).flatten();
                 menu.map(|menu| {
                     menus.push(menu);
                     menus.len() - 1
                 })
             });
             items.push(Item {
-                order,
+                request,
                 part,
-                holders: chunks.map(|chunk| order.holder(chunk).0).collect(),
+                holders: chunks.map(|chunk| request.holder(chunk).0).collect(),
                 length,
                 menu: *menu,
-                rule: Rule::new(order.job, order.lost.len(), frame.view),
+                rule: Rule::new(request.job, request.lost.len(), instance.view),
             });
         }
     }
@@ -377,14 +387,14 @@ fn items<'a>(frame: &'a Frame<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
 }
 
 /// When all links would be done with trees, if each did what it can.
-fn fair_seconds(frame: &Frame<'_>, items: &[Item<'_>]) -> f64 {
+fn fair_seconds(instance: &Instance<'_>, items: &[Item<'_>]) -> f64 {
     let sent = items.iter().map(|item| {
-        let alpha = f64::from(item.order.job.code.sub_chunk_count());
+        let alpha = f64::from(item.request.job.code.sub_chunk_count());
         item.part.sent() as f64 / alpha * item.length
     });
     let units = sent.sum::<f64>() * f64::from(CHUNK_UNITS);
-    let nodes = || frame.view.cluster.ids();
-    let up: f64 = nodes().map(|node| frame.sending(node).rates[0]).sum();
-    let down: f64 = nodes().map(|node| frame.receiving(node).rates[0]).sum();
+    let nodes = || instance.view.cluster.ids();
+    let up: f64 = nodes().map(|node| instance.sending(node).rates[0]).sum();
+    let down: f64 = nodes().map(|node| instance.receiving(node).rates[0]).sum();
     0.3 * units / up.min(down)
 }

@@ -22,8 +22,7 @@ use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Rounding, Supply, Transport};
 use crate::need::Part;
 use crate::plan::{Lane, Mode, Plan, Range};
-use crate::planner::exact::frame::Frame;
-use crate::planner::exact::intake::Order;
+use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::join::{tree, wrap_around};
 
 /// Grains of a chunk: what rounding to them loses is far below a per cent.
@@ -42,8 +41,8 @@ const TRIALS_MAX: usize = 1100;
 /// The plan of an order that is rebuilt alone, from free ports; `None` when its chunks are not sums
 /// of any k others. Its destination is `kept`, or one of the `others` that is faster.
 pub(in crate::planner) fn plan(
-    frame: &Frame<'_>,
-    order: &Order<'_>,
+    frame: &Instance<'_>,
+    order: &ExactRequest<'_>,
     kept: &[NodeId],
     others: &[NodeId],
 ) -> Option<Plan> {
@@ -73,7 +72,7 @@ pub(in crate::planner) fn plan(
 
 /// The stripe and its ports.
 struct Star<'a> {
-    order: &'a Order<'a>,
+    order: &'a ExactRequest<'a>,
     helpers: Vec<Helper>,
     /// How many of the helpers send each byte.
     wanted: u32,
@@ -112,7 +111,7 @@ struct Share {
 }
 
 impl Root {
-    fn new(frame: &Frame<'_>, node: NodeId, scale: f64) -> Root {
+    fn new(frame: &Instance<'_>, node: NodeId, scale: f64) -> Root {
         let receives = scaled(frame.link_down(node), scale);
         Root { node, receives, keeps: scaled(frame.receiving(node), scale) }
     }
@@ -124,7 +123,12 @@ fn scaled(supply: Supply, scale: f64) -> Supply {
 }
 
 impl<'a> Star<'a> {
-    fn new(frame: &Frame<'_>, order: &'a Order<'a>, part: &Part, root: NodeId) -> Star<'a> {
+    fn new(
+        frame: &Instance<'_>,
+        order: &'a ExactRequest<'a>,
+        part: &Part,
+        root: NodeId,
+    ) -> Star<'a> {
         let grains = (order.job.chunk_bytes / GRAIN_BYTES_MIN).clamp(1, GRAINS_MAX.into()) as u32;
         let scale = f64::from(grains) / f64::from(frame.units(order));
         let scaled = |supply: Supply| scaled(supply, scale);
@@ -145,7 +149,7 @@ impl<'a> Star<'a> {
         }
     }
 
-    fn root(&self, frame: &Frame<'_>, node: NodeId) -> Root {
+    fn root(&self, frame: &Instance<'_>, node: NodeId) -> Root {
         Root::new(frame, node, self.scale)
     }
 

@@ -15,8 +15,7 @@
 //! at any helper is ours.
 
 use crate::plan::Carries;
-use crate::planner::exact::frame::Frame;
-use crate::planner::exact::intake::Intake;
+use crate::planner::exact::instance::Instance;
 use crate::planner::exact::potential::{self, Kinds};
 use crate::planner::{Batch, Job, PlanError, View};
 use crate::random::Random;
@@ -28,22 +27,10 @@ pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batc
     if let Some((_, needed)) = needed.into_iter().find(|(can, _)| !can) {
         return Batch::refuse_all(jobs, &PlanError::Inability { needed });
     }
-    let has_scheme = |job: &Job| !job.code.schemes().is_empty();
-    let served: Vec<Job> = jobs.iter().filter(|job| has_scheme(job)).cloned().collect();
-    let intake = Intake::new(&served, view);
-    let frame = Frame::new(&intake, view);
-    let plans = potential::plans(&frame, Kinds::TracesFirst, &mut Random::new(seed));
-    let (mut refused, mut errors) = (Vec::new(), intake.refused.into_iter().peekable());
-    let mut place = 0;
-    for (index, job) in jobs.iter().enumerate() {
-        if !has_scheme(job) {
-            refused.push((index, PlanError::NoSchemes { code: job.code }));
-            continue;
-        }
-        if let Some((_, error)) = errors.next_if(|(at, _)| *at == place) {
-            refused.push((index, error));
-        }
-        place += 1;
-    }
-    Batch { plans, refused }
+    let instance = Instance::of_those(jobs, view, |job| match job.code.schemes().is_empty() {
+        true => Err(PlanError::NoSchemes { code: job.code }),
+        false => Ok(()),
+    });
+    let plans = potential::plans(&instance, Kinds::TracesFirst, &mut Random::new(seed));
+    Batch { plans, refused: instance.refused }
 }

@@ -14,8 +14,7 @@
 use crate::id::NodeId;
 use crate::max_flow::{Rounding, Supply, Transport, seconds_in_grains, seconds_to_ship};
 use crate::planner::exact::flow::LEVELS_MAX;
-use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
-use crate::planner::exact::intake::Order;
+use crate::planner::exact::instance::{CHUNK_UNITS, ExactRequest, Instance};
 use crate::planner::keep::Rule;
 use crate::planner::least::Least;
 use crate::random::Random;
@@ -42,9 +41,9 @@ impl Chosen {
 }
 
 /// Chooses the destinations of all orders.
-pub(super) fn choose(frame: &Frame<'_>, random: &mut Random) -> Chosen {
+pub(super) fn choose(frame: &Instance<'_>, random: &mut Random) -> Chosen {
     let keeping = Keeping::new(frame);
-    let orders = &frame.intake.orders;
+    let orders = &frame.requests;
     let mut sequence: Vec<usize> = (0..orders.len()).collect();
     random.shuffle(&mut sequence);
     let (mut chosen, least_seconds) =
@@ -77,10 +76,11 @@ struct Keeping {
 }
 
 impl Keeping {
-    fn new(frame: &Frame<'_>) -> Keeping {
+    fn new(frame: &Instance<'_>) -> Keeping {
         let sent = frame.moved_units();
-        let chunks = |order: &Order<'_>| order.lost.len() as f64 * f64::from(frame.units(order));
-        let kept: f64 = frame.intake.orders.iter().map(chunks).sum();
+        let chunks =
+            |order: &ExactRequest<'_>| order.lost.len() as f64 * f64::from(frame.units(order));
+        let kept: f64 = frame.requests.iter().map(chunks).sum();
         let share = if kept > 0.0 { sent / kept } else { 1.0 };
         let nodes = || frame.view.cluster.ids();
         let fair = |node: NodeId| {
@@ -116,12 +116,12 @@ impl Keeping {
     }
 
     /// When the last destination has received and written its chunks.
-    fn seconds(&self, frame: &Frame<'_>, chosen: &[Vec<NodeId>]) -> f64 {
+    fn seconds(&self, frame: &Instance<'_>, chosen: &[Vec<NodeId>]) -> f64 {
         let mut units = vec![0.0; self.alone.len()];
         if units.is_empty() {
             return 0.0;
         }
-        for (order, nodes) in frame.intake.orders.iter().zip(chosen) {
+        for (order, nodes) in frame.requests.iter().zip(chosen) {
             nodes.iter().for_each(|node| units[node.index()] += f64::from(frame.units(order)));
         }
         let nodes = self.alone.iter().zip(&units).filter(|(_, units)| **units > 0.0);
@@ -130,15 +130,15 @@ impl Keeping {
 }
 
 /// The nodes that should keep a chunk of the order.
-pub(super) fn candidates(frame: &Frame<'_>, order: &Order<'_>) -> Vec<NodeId> {
+pub(super) fn candidates(frame: &Instance<'_>, order: &ExactRequest<'_>) -> Vec<NodeId> {
     let rule = Rule::new(order.job, order.lost.len(), frame.view);
     let nodes = frame.view.cluster.ids();
     nodes.filter(|node| rule.allows(*node, order.job, frame.view)).collect()
 }
 
 /// The best destinations of all orders, and the least time that any need.
-fn exactly(frame: &Frame<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<Vec<NodeId>>, f64) {
-    let orders = &frame.intake.orders;
+fn exactly(frame: &Instance<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<Vec<NodeId>>, f64) {
+    let orders = &frame.requests;
     let are_equal = orders.iter().all(|order| frame.units(order) == CHUNK_UNITS);
     let open: Vec<Vec<NodeId>> = orders.iter().map(|order| candidates(frame, order)).collect();
     let balanced = |supplies: Vec<Supply>, levels: usize| {
@@ -174,7 +174,7 @@ fn exactly(frame: &Frame<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<Vec
 
 /// Least loaded first.
 struct Greedy<'a, 'b> {
-    frame: &'b Frame<'a>,
+    frame: &'b Instance<'a>,
     /// What nodes should keep, and what they do where that is not enough.
     wanted: Vec<Supply>,
     most: &'b [Supply],
@@ -183,7 +183,7 @@ struct Greedy<'a, 'b> {
 }
 
 impl<'a, 'b> Greedy<'a, 'b> {
-    fn new(frame: &'b Frame<'a>, keeping: &'b Keeping) -> Greedy<'a, 'b> {
+    fn new(frame: &'b Instance<'a>, keeping: &'b Keeping) -> Greedy<'a, 'b> {
         let node_count = keeping.fair.len();
         let (wanted, most) = match keeping.alone.is_empty() {
             true => (keeping.fair.clone(), &keeping.fair),
@@ -211,12 +211,12 @@ impl<'a, 'b> Greedy<'a, 'b> {
     fn choose(mut self, sequence: &[usize]) -> Vec<Vec<NodeId>> {
         let mut chosen = vec![Vec::new(); sequence.len()];
         for &index in sequence {
-            chosen[index] = self.choose_one(&self.frame.intake.orders[index]);
+            chosen[index] = self.choose_one(&self.frame.requests[index]);
         }
         chosen
     }
 
-    fn choose_one(&mut self, order: &Order<'_>) -> Vec<NodeId> {
+    fn choose_one(&mut self, order: &ExactRequest<'_>) -> Vec<NodeId> {
         let rule = Rule::new(order.job, order.lost.len(), self.frame.view);
         let is_good = |node: NodeId| rule.allows(node, order.job, self.frame.view);
         let (mut chosen, mut passed_over) = (Vec::new(), Vec::new());

@@ -12,13 +12,12 @@ use crate::max_flow::{Link, Supply};
 use crate::need::Part;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 use crate::planner::exact::flow::destination::Chosen;
-use crate::planner::exact::frame::Frame;
-use crate::planner::exact::intake::{self, Order};
+use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::join::{tree, wrap_around};
 
-/// Chunks of an order that are rebuilt together, and how.
+/// Chunks of a request that are rebuilt together, and how.
 pub(super) struct Strand<'a> {
-    pub order: &'a Order<'a>,
+    pub request: &'a ExactRequest<'a>,
     pub part: &'a Part,
     /// The length of a chunk.
     pub units: u32,
@@ -57,15 +56,15 @@ impl Strip {
 
 impl<'a> Strand<'a> {
     pub fn new(
-        order: &'a Order<'a>,
+        request: &'a ExactRequest<'a>,
         part: &'a Part,
         units: u32,
         alpha: u32,
         kept: Vec<NodeId>,
     ) -> Strand<'a> {
-        let helpers = part.forced.iter().map(|s| (s.chunk, order.holder(s.chunk))).collect();
+        let helpers = part.forced.iter().map(|s| (s.chunk, request.holder(s.chunk))).collect();
         let whole = Strip { from: 0, to: units, helpers, joint: Joint::Open };
-        Strand { order, part, units, alpha, kept, lanes: vec![whole] }
+        Strand { request, part, units, alpha, kept, lanes: vec![whole] }
     }
 
     /// Units of so many sub-chunks.
@@ -77,7 +76,7 @@ impl<'a> Strand<'a> {
     pub fn sent_anyway(&self, mut charge: impl FnMut(NodeId, f64, f64)) {
         for sender in &self.part.forced {
             let (sent, read) = (self.shares(sender.sent), self.shares(sender.read));
-            charge(self.order.holder(sender.chunk), f64::from(sent), f64::from(read));
+            charge(self.request.holder(sender.chunk), f64::from(sent), f64::from(read));
         }
     }
 
@@ -90,7 +89,7 @@ impl<'a> Strand<'a> {
     pub fn decoders(&self) -> impl Iterator<Item = NodeId> + '_ {
         let forced = self.part.forced.iter().map(|sender| sender.chunk);
         let holders = forced.chain(self.part.free.iter().copied());
-        self.kept.iter().copied().chain(holders.map(|chunk| self.order.holder(chunk)))
+        self.kept.iter().copied().chain(holders.map(|chunk| self.request.holder(chunk)))
     }
 
     /// Where the parts of a lane may come together: its helpers, then destinations, the first one
@@ -124,7 +123,7 @@ impl<'a> Strand<'a> {
     /// Takes the least busy helpers that the code accepts for a strip, in place of those that it had;
     /// no more of them than it needs, or, for a sum, rather more than busier ones.
     pub fn ask_the_code(&mut self, strip: usize, supplies: &mut [Supply], rather_more: bool) {
-        let order = self.order;
+        let request = self.request;
         let share = self.lanes[strip].units() as f64 * f64::from(self.part.free_sent)
             / f64::from(self.alpha);
         let mut charge = |node: NodeId, units: f64| {
@@ -135,11 +134,11 @@ impl<'a> Strand<'a> {
         helpers.drain(forced..).for_each(|(_, node)| charge(node, -share));
 
         let seconds =
-            |chunk: &ChunkIndex| supplies[order.holder(*chunk).index()].seconds_for(share);
+            |chunk: &ChunkIndex| supplies[request.holder(*chunk).index()].seconds_for(share);
         let mut busiest = self.part.free.clone();
         busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
         for chunk in self.least_busy(&busiest, rather_more && self.part.is_sum) {
-            let node = order.holder(chunk);
+            let node = request.holder(chunk);
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
             self.lanes[strip].helpers.push((chunk, node));
         }
@@ -148,18 +147,18 @@ impl<'a> Strand<'a> {
     /// As few of the free helpers as the repair needs, or rather more, without the busiest as far as
     /// that goes.
     fn least_busy(&self, busiest: &[ChunkIndex], rather_more: bool) -> Vec<ChunkIndex> {
-        let (code, part) = (self.order.job.code, self.part);
-        let ask = if rather_more { intake::taken } else { intake::accepted };
+        let (code, part) = (self.request.job.code, self.part);
+        let ask = if rather_more { Part::taken } else { Part::accepted };
         let with_forced = |free: &[ChunkIndex]| -> Vec<ChunkIndex> {
             part.forced.iter().map(|sender| sender.chunk).chain(free.iter().copied()).collect()
         };
         let mut left: Vec<ChunkIndex> = busiest.iter().rev().copied().collect();
-        let first = if rather_more { ask(code, part, &with_forced(&left)) } else { None };
-        let mut helpers = first.unwrap_or_else(|| intake::free_helpers(code, part, left.clone()));
+        let first = if rather_more { ask(part, code, &with_forced(&left)) } else { None };
+        let mut helpers = first.unwrap_or_else(|| part.free_helpers(code, left.clone()));
         for chunk in busiest.iter().filter(|_| !part.any) {
             let others: Vec<ChunkIndex> = left.iter().copied().filter(|c| c != chunk).collect();
             if others.len() >= part.count
-                && let Some(without) = ask(code, part, &with_forced(&others))
+                && let Some(without) = ask(part, code, &with_forced(&others))
             {
                 (left, helpers) = (others, without);
             }
@@ -302,7 +301,7 @@ impl<'a> Strand<'a> {
     }
 
     fn bytes(&self, strip: &Strip) -> Range {
-        let byte = |at| self.order.byte_at(at, self.units);
+        let byte = |at| self.request.byte_at(at, self.units);
         Range { from: byte(strip.from), to: byte(strip.to) }
     }
 
@@ -341,16 +340,20 @@ fn sums_of(lane: &Strip, links: &[Link]) -> Vec<Strip> {
     wrap_around(&rests, units).into_iter().map(strip).collect()
 }
 
-/// The plans of all orders. The strands of an order follow each other.
-pub(super) fn plans(frame: &Frame<'_>, destinations: &Chosen, strands: &[Strand<'_>]) -> Vec<Plan> {
+/// The plans of all requests. The strands of a request follow each other.
+pub(super) fn plans(
+    instance: &Instance<'_>,
+    destinations: &Chosen,
+    strands: &[Strand<'_>],
+) -> Vec<Plan> {
     let mut strands = strands.iter().peekable();
-    let orders = frame.intake.orders.iter().enumerate();
-    let plan = |(index, order): (usize, &Order<'_>)| {
+    let requests = instance.requests.iter().enumerate();
+    let plan = |(index, request): (usize, &ExactRequest<'_>)| {
         let mut lanes = Vec::new();
-        while let Some(strand) = strands.next_if(|strand| std::ptr::eq(strand.order, order)) {
+        while let Some(strand) = strands.next_if(|strand| std::ptr::eq(strand.request, request)) {
             lanes.extend(strand.plan_lanes());
         }
-        order.plan(destinations.of(index), lanes)
+        request.plan(destinations.of(index), lanes)
     };
-    orders.map(plan).collect()
+    requests.map(plan).collect()
 }

@@ -4,7 +4,7 @@
 //! of the potential planner. Who may is said by `keep.rs`.
 
 use crate::id::NodeId;
-use crate::planner::exact::frame::Frame;
+use crate::planner::exact::instance::Instance;
 use crate::planner::exact::potential::option::Item;
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::least::Least;
@@ -25,8 +25,8 @@ pub(super) struct Keepers {
 }
 
 impl Keepers {
-    pub fn new(frame: &Frame<'_>, ports: &PricedPorts<'_>) -> Keepers {
-        let nodes = frame.view.cluster.ids().filter(|node| frame.view.accepts(*node));
+    pub fn new(instance: &Instance<'_>, ports: &PricedPorts<'_>) -> Keepers {
+        let nodes = instance.view.cluster.ids().filter(|node| instance.view.accepts(*node));
         let accepting: Vec<u32> = nodes.map(|node| node.0).collect();
         let mut by_rack: Vec<Vec<u32>> = Vec::new();
         for &node in accepting.iter().filter(|_| ports.have_racks()) {
@@ -58,14 +58,15 @@ impl Keepers {
     /// The cheapest nodes that may keep the item's chunks, one for each, and are not taken.
     pub fn cheapest(
         &mut self,
-        frame: &Frame<'_>,
+        instance: &Instance<'_>,
         item: &Item<'_>,
         taken: &[u32],
         ports: &PricedPorts<'_>,
     ) -> Vec<u32> {
         let wanted = item.part.lost.len();
         let allows = |node: u32| {
-            !taken.contains(&node) && item.rule.allows(NodeId(node), item.order.job, frame.view)
+            !taken.contains(&node)
+                && item.rule.allows(NodeId(node), item.request.job, instance.view)
         };
         let Some(ranking) = &mut self.ranking else {
             let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
@@ -98,14 +99,15 @@ impl Keepers {
     /// each rack, where racks have links.
     pub fn cheapest_few(
         &self,
-        frame: &Frame<'_>,
+        instance: &Instance<'_>,
         item: &Item<'_>,
         taken: &[u32],
         ports: &PricedPorts<'_>,
         (of_all, of_rack): (usize, usize),
     ) -> Vec<u32> {
         let allows = |node: &u32| {
-            !taken.contains(node) && item.rule.allows(NodeId(*node), item.order.job, frame.view)
+            !taken.contains(node)
+                && item.rule.allows(NodeId(*node), item.request.job, instance.view)
         };
         let few = |nodes: &[u32], count: usize| {
             let allowed = nodes.iter().copied().filter(allows);
@@ -125,14 +127,15 @@ impl Keepers {
     /// cheapest of the first so many that are looked at, beginning somewhere.
     pub fn cheapest_in_racks(
         &self,
-        frame: &Frame<'_>,
+        instance: &Instance<'_>,
         item: &Item<'_>,
         (taken, racks): (&[u32], &[u32]),
         ports: &PricedPorts<'_>,
         begin: usize,
     ) -> Vec<u32> {
         let allows = |node: &u32| {
-            !taken.contains(node) && item.rule.allows(NodeId(*node), item.order.job, frame.view)
+            !taken.contains(node)
+                && item.rule.allows(NodeId(*node), item.request.job, instance.view)
         };
         let best = |rack: &u32| {
             let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;

@@ -30,7 +30,7 @@ pub(super) fn lanes(
     let mut lanes = Vec::with_capacity(groups.len());
     let mut at = 0;
     for (joined, count) in groups {
-        let byte = |part: u32| item.order.byte_at(part, whole);
+        let byte = |part: u32| item.request.byte_at(part, whole);
         let range = Range { from: byte(at), to: byte(at + count) };
         at += count;
         if range.bytes() > 0 {
@@ -80,7 +80,7 @@ impl Build<'_> {
                 (None, None, rack::edges(&self.helpers(helpers), sums, root, bytes, rack_of))
             }
             Joined::Way(Way::Gather { helpers, decoder }) => {
-                let alpha = u64::from(self.item.order.job.code.sub_chunk_count());
+                let alpha = u64::from(self.item.request.job.code.sub_chunk_count());
                 let sent = helpers.iter().map(|place| {
                     let place = usize::from(*place);
                     let forced = self.item.part.forced.get(place);

@@ -10,13 +10,13 @@ use suture_code::{ChunkIndex, Code, Scheme};
 
 use crate::need::Part;
 use crate::plan::SchemeId;
-use crate::planner::exact::intake::{self, Order};
+use crate::planner::exact::instance::ExactRequest;
 use crate::planner::exact::potential::ports::{PRICE_MAX, Port, PricedPorts};
 use crate::planner::keep::Rule;
 
-/// Something to be rebuilt: a part of an order, or a range of it.
+/// Something to be rebuilt: a part of a request, or a range of it.
 pub(super) struct Item<'a> {
-    pub order: &'a Order<'a>,
+    pub request: &'a ExactRequest<'a>,
     pub part: &'a Part,
     /// Who holds what the need lists: forced, then free.
     pub holders: Vec<u32>,
@@ -94,7 +94,7 @@ impl Menu {
 impl Item<'_> {
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.
     pub fn share(&self, place: usize) -> (f64, f64) {
-        let alpha = f64::from(self.order.job.code.sub_chunk_count());
+        let alpha = f64::from(self.request.job.code.sub_chunk_count());
         let (sent, read) = match self.part.forced.get(place) {
             Some(sender) => (sender.sent, sender.read),
             None => (self.part.free_sent, self.part.free_read),
@@ -121,7 +121,7 @@ pub(super) fn free_helpers(item: &Item<'_>, mut preferred: Vec<usize>) -> Vec<us
     }
     let chunk = |place: &usize| item.part.free[place - item.forced()];
     let chunks = preferred.iter().map(chunk).collect();
-    let chosen = intake::free_helpers(item.order.job.code, item.part, chunks);
+    let chosen = item.part.free_helpers(item.request.job.code, chunks);
     preferred.retain(|place| chosen.contains(&chunk(place)));
     preferred
 }

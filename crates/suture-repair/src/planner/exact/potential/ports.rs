@@ -7,7 +7,7 @@
 
 use std::ops::Deref;
 
-use crate::planner::exact::frame::{CHUNK_UNITS, Frame};
+use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
 pub(super) use crate::planner::ports::Port;
 use crate::planner::ports::Ports;
 
@@ -57,11 +57,11 @@ impl Deref for PricedPorts<'_> {
 }
 
 impl<'a> PricedPorts<'a> {
-    pub fn new(frame: &'a Frame<'_>) -> PricedPorts<'a> {
-        let ports = &frame.ports;
+    pub fn new(instance: &'a Instance<'_>) -> PricedPorts<'a> {
+        let ports = &instance.ports;
         let state = |port: Port| {
-            let second = frame.seconds_per_unit(port);
-            let seconds = ports.running_bytes(port) / frame.unit_bytes * second;
+            let second = instance.seconds_per_unit(port);
+            let seconds = ports.running_bytes(port) / instance.unit_bytes * second;
             State { chunk_seconds: f64::from(CHUNK_UNITS) * second, seconds, weight: 1.0 }
         };
         let states: Vec<State> = (0..ports.count()).map(state).collect();

@@ -27,7 +27,8 @@ use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
-use crate::planner::route::request::{Helper, RouteRequest, Topology};
+use crate::planner::request::Helper;
+use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::shape::rack;
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;

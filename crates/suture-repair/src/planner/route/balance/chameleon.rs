@@ -20,9 +20,10 @@
 
 use crate::id::NodeId;
 use crate::planner::View;
+use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::{Port, Ports, Tally};
-use crate::planner::route::request::{Helper, RouteRequest, Topology};
+use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 
 /// What a node's time is made of.

@@ -18,9 +18,10 @@
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
+use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
-use crate::planner::route::request::{Helper, RouteRequest, Topology};
+use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 
 /// What the code calls alpha: how much an upload counts beside a download.

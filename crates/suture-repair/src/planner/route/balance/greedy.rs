@@ -17,8 +17,9 @@ use crate::cluster::{DEAD_LINK, Rate};
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
+use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
-use crate::planner::route::request::{Helper, RouteRequest, Topology};
+use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;
 
@@ -122,7 +123,7 @@ impl<'a> State<'a> {
         let destinations = self.destinations.choose(request);
         let helpers = self.choose_helpers(request, random);
         let choice = match request.topology {
-            Topology::Tree | Topology::Gather => Choice::Placed(helpers),
+            Topology::Tree(_) | Topology::Gather => Choice::Placed(helpers),
             Topology::Grown | Topology::Tuned => Choice::Offered(helpers),
         };
         joiner.join(request, choice, destinations)

@@ -16,7 +16,8 @@
 //! places (RepairBoost, greedy) leaves nothing.
 
 use crate::planner::View;
-use crate::planner::route::request::{Helper, RouteRequest};
+use crate::planner::request::Helper;
+use crate::planner::route::request::RouteRequest;
 
 /// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
 pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
@@ -96,7 +97,7 @@ mod tests {
                 excluded: Vec::new(),
                 avoid: Vec::new(),
             };
-            let request = RouteRequest::new(Shape::Chain, &job, &view).unwrap();
+            let request = Shape::Chain.request(&job, &view).unwrap();
             let path = best_path(&request, &job.survivors, &view);
             assert_eq!(path.len(), 3);
             assert_eq!(rate(&path, &view), best_rate(&job.survivors, &mut Vec::new(), 3, &view));

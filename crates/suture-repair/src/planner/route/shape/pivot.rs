@@ -26,7 +26,8 @@ use std::collections::BinaryHeap;
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::route::request::{Helper, RouteRequest};
+use crate::planner::request::Helper;
+use crate::planner::route::request::RouteRequest;
 
 /// What is free of a node's links, in any unit of rate; neither negative nor NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -13,7 +13,7 @@
 //! complete one is given up.
 
 use crate::id::NodeId;
-use crate::planner::route::request::Helper;
+use crate::planner::request::Helper;
 use crate::planner::route::shape::pivot::Links;
 use crate::planner::route::shape::tunable;
 use crate::planner::{PlanError, View};

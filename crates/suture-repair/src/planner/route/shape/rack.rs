@@ -17,7 +17,8 @@
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
-use crate::planner::route::request::{Helper, RouteRequest};
+use crate::planner::request::Helper;
+use crate::planner::route::request::RouteRequest;
 
 /// The offered helpers with the destination's rack first, then rack by rack, those with the most of
 /// them first; within a rack, and of equal racks, in the order in which they are offered.

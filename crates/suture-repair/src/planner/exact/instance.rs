@@ -1,0 +1,166 @@
+//! A batch as the exact planners see it: what is asked, what it needs, and ports in parts of a chunk.
+//!
+//! Place: the first step of `[plan]` by an exact planner. Every request goes with what its lost
+//! chunks need at least (`need.rs`). Foreground traffic is taken off links; what already runs is a
+//! base that every port has to move first. A link without any capacity stays a number, so that it
+//! can be the last resort.
+
+use std::ops::Deref;
+
+use crate::id::NodeId;
+use crate::max_flow::{Supply, seconds_to_ship};
+use crate::need::{Needs, Part};
+use crate::plan::Plan;
+use crate::planner::ports::{Port, Ports};
+use crate::planner::request::{Helper, Request, read_all};
+use crate::planner::{Job, PlanError, View};
+
+/// Units of the longest chunk. A power of two, so that halves of halves are whole.
+pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;
+
+/// A request and the name of what its lost chunks need.
+#[derive(Debug)]
+pub(in crate::planner) struct ExactRequest<'a> {
+    request: Request<'a>,
+    pub need: usize,
+}
+
+impl<'a> Deref for ExactRequest<'a> {
+    type Target = Request<'a>;
+
+    fn deref(&self) -> &Request<'a> {
+        &self.request
+    }
+}
+
+/// A batch and the cluster that serves it.
+pub(in crate::planner) struct Instance<'a> {
+    /// The jobs that can be planned, in their order.
+    pub requests: Vec<ExactRequest<'a>>,
+    /// The others by index, ascending, each with the reason.
+    pub refused: Vec<(usize, PlanError)>,
+    pub view: &'a View<'a>,
+    pub ports: Ports,
+    /// Bytes of a unit.
+    pub unit_bytes: f64,
+    needs: Needs,
+}
+
+impl<'a> Instance<'a> {
+    pub fn new(jobs: &'a [Job], view: &'a View<'a>) -> Instance<'a> {
+        Instance::of_those(jobs, view, |_| Ok(()))
+    }
+
+    /// The same without jobs that `check` refuses.
+    pub fn of_those(
+        jobs: &'a [Job],
+        view: &'a View<'a>,
+        check: impl Fn(&Job) -> Result<(), PlanError>,
+    ) -> Instance<'a> {
+        let mut needs = Needs::default();
+        let (requests, refused) = read_all(jobs, |job| {
+            check(job)?;
+            request(job, view, &mut needs)
+        });
+        let longest = requests.iter().map(|request| request.job.chunk_bytes).max();
+        let unit_bytes = longest.unwrap_or(1).max(1) as f64 / f64::from(CHUNK_UNITS);
+        Instance { requests, refused, view, ports: Ports::new(view), unit_bytes, needs }
+    }
+
+    /// What a request needs at least.
+    pub fn parts(&self, request: &ExactRequest<'_>) -> &[Part] {
+        &self.needs.get(request.need).parts
+    }
+
+    /// Units of a job's chunk; at least one for each sub-chunk.
+    pub fn units(&self, request: &ExactRequest<'_>) -> u32 {
+        let units = (request.job.chunk_bytes as f64 / self.unit_bytes).round() as u32;
+        units.max(request.job.code.sub_chunk_count())
+    }
+
+    /// Seconds for a unit; nothing at a port that is not modelled.
+    pub fn seconds_per_unit(&self, port: Port) -> f64 {
+        1.0 / self.units_per_second(port)
+    }
+
+    fn units_per_second(&self, port: Port) -> f64 {
+        self.ports.rate(port) / self.unit_bytes
+    }
+
+    fn supply(&self, ports: [Port; 2]) -> Supply {
+        Supply {
+            rates: ports.map(|port| self.units_per_second(port)),
+            bases: ports.map(|port| self.ports.running_bytes(port) / self.unit_bytes),
+        }
+    }
+
+    /// The uplink and what the disk reads, with what already runs.
+    pub fn sending(&self, node: NodeId) -> Supply {
+        self.supply([self.ports.up(node.0), self.ports.read(node.0)])
+    }
+
+    /// The downlink, and what the disk writes, with what already runs.
+    pub fn receiving(&self, node: NodeId) -> Supply {
+        self.supply([self.ports.down(node.0), self.ports.write(node.0)])
+    }
+
+    /// The downlink alone, with what already runs.
+    pub fn link_down(&self, node: NodeId) -> Supply {
+        let Supply { rates, bases } = self.receiving(node);
+        Supply { rates: [rates[0], f64::INFINITY], bases: [bases[0], 0.0] }
+    }
+
+    /// Units that whole chunks, or what codes ask for of them, bring to links at least.
+    pub fn moved_units(&self) -> f64 {
+        let of = |request: &ExactRequest<'_>| {
+            let alpha = f64::from(request.job.code.sub_chunk_count());
+            let sub_chunks: u64 = self.parts(request).iter().map(|part| part.sent()).sum();
+            sub_chunks as f64 / alpha * f64::from(self.units(request))
+        };
+        self.requests.iter().map(of).sum()
+    }
+
+    /// No plans of whole chunks are done earlier: all uplinks, and all downlinks, work together
+    /// until everything is moved.
+    pub fn least_seconds(&self) -> f64 {
+        let nodes = || self.view.cluster.ids();
+        let up: Vec<Supply> = nodes().map(|node| self.sending(node)).collect();
+        let down: Vec<Supply> = nodes().map(|node| self.link_down(node)).collect();
+        let moved = self.moved_units();
+        seconds_to_ship(&up, moved).max(seconds_to_ship(&down, moved))
+    }
+
+    /// How long the busiest port needs for the plans of all requests and for what already runs. Where
+    /// only links of nodes are modelled, edges say it all.
+    pub fn peak_seconds(&self, plans: &[Plan]) -> f64 {
+        let cluster = self.view.cluster;
+        if self.ports.have_racks() || self.ports.have_disks() {
+            let mut load = self.view.load.clone();
+            for (request, plan) in self.requests.iter().zip(plans) {
+                load.add(cluster, plan, &request.job.facts());
+            }
+            return load.max_seconds(cluster);
+        }
+        let mut bytes = self.ports.running().to_vec();
+        for edge in plans.iter().flat_map(|plan| &plan.lanes).flat_map(|lane| &lane.edges) {
+            bytes[self.ports.up(edge.child.0)] += edge.bytes;
+            bytes[self.ports.down(edge.parent.0)] += edge.bytes;
+        }
+        let seconds = |(port, bytes): (Port, &u64)| *bytes as f64 / self.ports.rate(port);
+        bytes.iter().enumerate().map(seconds).fold(0.0, f64::max)
+    }
+}
+
+/// A job with what it needs from those who may help.
+fn request<'a>(
+    job: &'a Job,
+    view: &View<'_>,
+    needs: &mut Needs,
+) -> Result<ExactRequest<'a>, PlanError> {
+    let (request, need) = Request::new(job, view, |lost, helpers: &[Helper]| {
+        needs.find(job.code, lost, helpers.iter().map(|(chunk, _)| *chunk))
+    })?;
+    let parts = &needs.get(need).parts;
+    parts.iter().try_for_each(|part| view.abilities.suffice(part.is_sum))?;
+    Ok(ExactRequest { request, need })
+}
