@@ -191,16 +191,6 @@ pub fn extract(planes: &mut [u8], map: &BitMatrix, bytes: &[u8]) {
     sum(planes, &Maps::new(&[*map]), &[bytes], bytes.len());
 }
 
-/// bytes += map(planes): what one helper's traces contribute to the rebuilt bytes.
-///
-/// # Panics
-/// When the map does not give bytes, or the planes have not the length that [`buffer_bytes`] gives.
-pub fn accumulate(bytes: &mut [u8], map: &BitMatrix, planes: &[u8]) {
-    assert_eq!(map.row_count(), 8, "traces are accumulated into bytes");
-    let symbols = bytes.len();
-    map_add(bytes, map, planes, symbols);
-}
-
 /// [`Kernel::map_sum`] with the best kernel: dst = sum of map_i(source_i).
 ///
 /// # Panics
@@ -258,12 +248,12 @@ enum RowChange {
     Add(usize),
 }
 
-/// Gauss-Jordan elimination; tells every change of a row and returns the rank.
+/// Gauss-Jordan elimination; calls `record` with every change of a row and returns the rank.
 fn reduce(
     rows: &mut [u8; 8],
     row_count: usize,
     column_count: usize,
-    mut tell: impl FnMut(usize, RowChange),
+    mut record: impl FnMut(usize, RowChange),
 ) -> usize {
     let mut rank = 0;
     for column in 0..column_count {
@@ -271,11 +261,11 @@ fn reduce(
             continue;
         };
         rows.swap(rank, pivot);
-        tell(rank, RowChange::Swap(pivot));
+        record(rank, RowChange::Swap(pivot));
         for row in (0..row_count).filter(|&row| row != rank) {
             if rows[row] >> column & 1 == 1 {
                 rows[row] ^= rows[rank];
-                tell(row, RowChange::Add(rank));
+                record(row, RowChange::Add(rank));
             }
         }
         rank += 1;

@@ -32,7 +32,7 @@ use table::{Factor, ONES};
 macro_rules! kernel {
     (
         name: $name:literal,
-        lanes: $lanes:ty,
+        register: $register:ty,
         $(features: $features:literal,)?
         supported: $supported:expr,
         vectors: {
@@ -50,14 +50,14 @@ macro_rules! kernel {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn products(job: super::Products<'_, '_>) {
                     // SAFETY: the same contract.
-                    unsafe { super::vector::products::<$lanes, $one, $many>(job) }
+                    unsafe { super::vector::products::<$register, $one, $many>(job) }
                 }
                 products
             },
             plain_sums: {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn plain_sums(job: super::Products<'_, '_>) {
-                    type Plain = super::vector::Plain<$lanes>;
+                    type Plain = super::vector::Plain<$register>;
                     // SAFETY: the same contract.
                     unsafe { super::vector::products::<Plain, 4, 4>(job) }
                 }
@@ -67,7 +67,7 @@ macro_rules! kernel {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn prefix_sums(job: super::PrefixSums<'_, '_>) {
                     // SAFETY: the same contract.
-                    unsafe { super::vector::prefix_sums::<$lanes, $prefixes>(job) }
+                    unsafe { super::vector::prefix_sums::<$register, $prefixes>(job) }
                 }
                 prefix_sums
             },
@@ -75,7 +75,7 @@ macro_rules! kernel {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn extract(job: super::planes::Extract<'_>) {
                     // SAFETY: the same contract.
-                    unsafe { super::planes::extract::<$lanes>(job) }
+                    unsafe { super::planes::extract::<$register>(job) }
                 }
                 extract
             },
@@ -83,7 +83,7 @@ macro_rules! kernel {
                 $(#[target_feature(enable = $features)])?
                 unsafe fn rebuild(job: super::planes::Rebuild<'_>) {
                     // SAFETY: the same contract.
-                    unsafe { super::planes::rebuild::<$lanes, $rebuild, $block>(job) }
+                    unsafe { super::planes::rebuild::<$register, $rebuild, $block>(job) }
                 }
                 rebuild
             },

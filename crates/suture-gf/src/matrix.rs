@@ -105,12 +105,6 @@ impl Matrix {
         self.elements.chunks_exact(self.columns)
     }
 
-    /// The matrix made of some of the rows, in the order asked for.
-    #[must_use]
-    pub fn select_rows(&self, rows: &[usize]) -> Matrix {
-        Matrix::from_fn(rows.len(), self.columns, |row, column| self.get(rows[row], column))
-    }
-
     /// The product `self * right`.
     ///
     /// # Panics

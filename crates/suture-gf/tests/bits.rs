@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn extracting_and_accumulating_with_the_inverse_gives_the_bytes_back(
+    fn extracting_and_adding_with_the_inverse_gives_the_bytes_back(
         map in bit_matrix(8, 8).prop_filter("invertible", |map| map.rank() == 8),
         bytes in prop::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -129,7 +129,7 @@ proptest! {
             bits::extract(&mut planes, &part, &bytes);
             let mask = (0xff_u16 >> (8 - width)) as u8;
             let back: Vec<u8> = inverse.rows().iter().map(|row| row >> first & mask).collect();
-            bits::accumulate(&mut rebuilt, &BitMatrix::new(&back, width), &planes);
+            bits::map_add(&mut rebuilt, &BitMatrix::new(&back, width), &planes, bytes.len());
         }
         prop_assert_eq!(rebuilt, bytes);
     }

@@ -54,12 +54,6 @@ fn targets_outside_the_span_cannot_be_expressed() {
     assert_eq!(rows.express(&Matrix::from_rows(&[[0, 0, 1]])), None);
 }
 
-#[test]
-fn rows_are_selected_in_the_order_asked_for() {
-    let matrix = Matrix::from_rows(&[[1, 2], [3, 4], [5, 6]]);
-    assert_eq!(matrix.select_rows(&[2, 0]), Matrix::from_rows(&[[5, 6], [1, 2]]));
-}
-
 proptest! {
     #[test]
     fn the_identity_changes_nothing((a, _) in sizes()) {

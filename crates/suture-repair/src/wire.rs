@@ -282,16 +282,6 @@ impl Frame {
         from.end()?;
         Ok(frame)
     }
-
-    /// How many bytes follow the header.
-    pub fn payload_bytes(&self) -> u32 {
-        match self {
-            Frame::Slice { payload, .. } | Frame::WriteData(payload) | Frame::ReadData(payload) => {
-                payload.bytes
-            }
-            _ => 0,
-        }
-    }
 }
 
 /// CRC32C of a header, byte by byte: 60 bytes cost less than a tenth of a microsecond, and this

@@ -14,16 +14,16 @@ use std::arch::x86_64::*;
 
 kernel! {
     name: "avx2",
-    lanes: Lanes,
+    register: Avx2,
     features: "avx2",
     supported: is_x86_feature_detected!("avx2"),
     vectors: { one: 4, many: 2, prefixes: 8, rebuild: 2, block: 2 },
 }
 
 #[derive(Clone, Copy)]
-struct Lanes(__m256i);
+struct Avx2(__m256i);
 
-impl Vector for Lanes {
+impl Vector for Avx2 {
     const BYTES: usize = 32;
     /// Images of low and high halves.
     type Map = [__m256i; 2];
@@ -33,14 +33,14 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn zero() -> Self {
-        Lanes(_mm256_setzero_si256())
+        Avx2(_mm256_setzero_si256())
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller grants 32 bytes, and the load needs no alignment.
-        Lanes(unsafe { _mm256_loadu_si256(at.cast()) })
+        Avx2(unsafe { _mm256_loadu_si256(at.cast()) })
     }
 
     #[inline]
@@ -53,7 +53,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn xor(self, other: Self) -> Self {
-        Lanes(_mm256_xor_si256(self.0, other.0))
+        Avx2(_mm256_xor_si256(self.0, other.0))
     }
 
     #[inline]
@@ -81,7 +81,7 @@ impl Vector for Lanes {
     #[target_feature(enable = "avx2")]
     unsafe fn image([low, high]: [__m256i; 2], map: [__m256i; 2]) -> Self {
         let images = [_mm256_shuffle_epi8(map[0], low), _mm256_shuffle_epi8(map[1], high)];
-        Lanes(_mm256_xor_si256(images[0], images[1]))
+        Avx2(_mm256_xor_si256(images[0], images[1]))
     }
 }
 
@@ -95,7 +95,7 @@ fn exchange<const DISTANCE: i32>(bits: __m256i, mask: u64) -> __m256i {
     _mm256_xor_si256(bits, both)
 }
 
-impl Planes for Lanes {
+impl Planes for Avx2 {
     const SLACK_SYMBOLS: usize = 128;
 
     #[inline]
@@ -109,7 +109,7 @@ impl Planes for Lanes {
             let indices = _mm_loadu_si128(part.natural.as_ptr().cast());
             let indices = _mm256_broadcastsi128_si256(indices);
             let planes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), indices);
-            Lanes(_mm256_or_si256(self.0, planes))
+            Avx2(_mm256_or_si256(self.0, planes))
         }
     }
 
@@ -118,7 +118,7 @@ impl Planes for Lanes {
     unsafe fn to_symbols(self) -> Self {
         let bits = exchange::<7>(self.0, EXCHANGED_BY_7);
         let bits = exchange::<14>(bits, EXCHANGED_BY_14);
-        Lanes(exchange::<28>(bits, EXCHANGED_BY_28))
+        Avx2(exchange::<28>(bits, EXCHANGED_BY_28))
     }
 
     #[inline]

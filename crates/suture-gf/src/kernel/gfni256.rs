@@ -12,34 +12,34 @@ use std::arch::x86_64::*;
 
 kernel! {
     name: "gfni256",
-    lanes: Lanes,
+    register: Gfni256,
     features: "avx2,gfni",
     supported: is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"),
     vectors: { one: 4, many: 2, prefixes: 8, rebuild: 4, block: 2 },
 }
 
 #[derive(Clone, Copy)]
-struct Lanes(__m256i);
+struct Gfni256(__m256i);
 
 /// Byte i has only bit i, in every 8 bytes: the vector that makes the affine instruction transpose.
 const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64.cast_signed();
 
-impl Vector for Lanes {
+impl Vector for Gfni256 {
     const BYTES: usize = 32;
     type Map = __m256i;
-    type Split = Lanes;
+    type Split = Gfni256;
 
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn zero() -> Self {
-        Lanes(_mm256_setzero_si256())
+        Gfni256(_mm256_setzero_si256())
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller grants 32 bytes, and the load needs no alignment.
-        Lanes(unsafe { _mm256_loadu_si256(at.cast()) })
+        Gfni256(unsafe { _mm256_loadu_si256(at.cast()) })
     }
 
     #[inline]
@@ -52,7 +52,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn xor(self, other: Self) -> Self {
-        Lanes(_mm256_xor_si256(self.0, other.0))
+        Gfni256(_mm256_xor_si256(self.0, other.0))
     }
 
     #[inline]
@@ -69,11 +69,11 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx2,gfni")]
     unsafe fn image(bytes: Self, map: __m256i) -> Self {
-        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(bytes.0, map))
+        Gfni256(_mm256_gf2p8affine_epi64_epi8::<0>(bytes.0, map))
     }
 }
 
-impl Planes for Lanes {
+impl Planes for Gfni256 {
     const SLACK_SYMBOLS: usize = 128;
 
     #[inline]
@@ -87,7 +87,7 @@ impl Planes for Lanes {
             let indices = _mm_loadu_si128(part.reversed.as_ptr().cast());
             let indices = _mm256_broadcastsi128_si256(indices);
             let planes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), indices);
-            Lanes(_mm256_or_si256(self.0, planes))
+            Gfni256(_mm256_or_si256(self.0, planes))
         }
     }
 
@@ -95,13 +95,13 @@ impl Planes for Lanes {
     #[target_feature(enable = "avx2,gfni")]
     unsafe fn to_symbols(self) -> Self {
         // `spread` put the last plane first, because bit i of a result comes from matrix byte 7-i.
-        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.0))
+        Gfni256(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.0))
     }
 
     #[inline]
     #[target_feature(enable = "avx2,gfni")]
     unsafe fn to_planes(self) -> Self {
-        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.reversed().0))
+        Gfni256(_mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(DIAGONAL), self.reversed().0))
     }
 
     /// With the data as the matrix, and the rows of the map where `to_planes` has the diagonal, one
@@ -109,8 +109,8 @@ impl Planes for Lanes {
     #[inline]
     #[target_feature(enable = "avx2,gfni")]
     unsafe fn planes_of(bytes: Self, map: __m256i) -> Self {
-        let rows = Lanes(map).reversed().0;
-        Lanes(_mm256_gf2p8affine_epi64_epi8::<0>(rows, bytes.reversed().0))
+        let rows = Gfni256(map).reversed().0;
+        Gfni256(_mm256_gf2p8affine_epi64_epi8::<0>(rows, bytes.reversed().0))
     }
 
     #[inline]
@@ -127,12 +127,12 @@ impl Planes for Lanes {
     }
 }
 
-impl Lanes {
+impl Gfni256 {
     /// Every 8 bytes in reverse.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn reversed(self) -> Self {
         let reverse = _mm_set_epi64x(0x0809_0a0b_0c0d_0e0f, 0x0001_0203_0405_0607);
-        Lanes(_mm256_shuffle_epi8(self.0, _mm256_broadcastsi128_si256(reverse)))
+        Gfni256(_mm256_shuffle_epi8(self.0, _mm256_broadcastsi128_si256(reverse)))
     }
 }

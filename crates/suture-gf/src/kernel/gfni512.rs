@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 
 kernel! {
     name: "gfni512",
-    lanes: Lanes,
+    register: Gfni512,
     features: "avx512f,avx512bw,avx512vbmi,gfni",
     supported: is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -23,7 +23,7 @@ kernel! {
 }
 
 #[derive(Clone, Copy)]
-struct Lanes(__m512i);
+struct Gfni512(__m512i);
 
 /// A mask of the first bytes of a register, fewer than all.
 fn first(count: usize) -> u64 {
@@ -33,22 +33,22 @@ fn first(count: usize) -> u64 {
 /// Byte i has only bit i, in every 8 bytes: the vector that makes the affine instruction transpose.
 const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64.cast_signed();
 
-impl Vector for Lanes {
+impl Vector for Gfni512 {
     const BYTES: usize = 64;
     type Map = __m512i;
-    type Split = Lanes;
+    type Split = Gfni512;
 
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn zero() -> Self {
-        Lanes(_mm512_setzero_si512())
+        Gfni512(_mm512_setzero_si512())
     }
 
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller grants 64 bytes, and the load needs no alignment.
-        Lanes(unsafe { _mm512_loadu_si512(at.cast()) })
+        Gfni512(unsafe { _mm512_loadu_si512(at.cast()) })
     }
 
     #[inline]
@@ -61,7 +61,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn xor(self, other: Self) -> Self {
-        Lanes(_mm512_xor_si512(self.0, other.0))
+        Gfni512(_mm512_xor_si512(self.0, other.0))
     }
 
     #[inline]
@@ -78,14 +78,14 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "avx512f,gfni")]
     unsafe fn image(bytes: Self, map: __m512i) -> Self {
-        Lanes(_mm512_gf2p8affine_epi64_epi8::<0>(bytes.0, map))
+        Gfni512(_mm512_gf2p8affine_epi64_epi8::<0>(bytes.0, map))
     }
 
     #[inline]
     #[target_feature(enable = "avx512bw")]
     unsafe fn load_some(at: *const u8, count: usize) -> Self {
         // SAFETY: the mask admits only the bytes that the caller grants.
-        Lanes(unsafe { _mm512_maskz_loadu_epi8(first(count), at.cast()) })
+        Gfni512(unsafe { _mm512_maskz_loadu_epi8(first(count), at.cast()) })
     }
 
     #[inline]
@@ -96,7 +96,7 @@ impl Vector for Lanes {
     }
 }
 
-impl Planes for Lanes {
+impl Planes for Gfni512 {
     const SLACK_SYMBOLS: usize = 64;
 
     #[inline]
@@ -155,13 +155,13 @@ impl Planes for Lanes {
     #[target_feature(enable = "avx512f,gfni")]
     unsafe fn to_symbols(self) -> Self {
         // `spread` put the last plane first, because bit i of a result comes from matrix byte 7-i.
-        Lanes(_mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(DIAGONAL), self.0))
+        Gfni512(_mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(DIAGONAL), self.0))
     }
 
     #[inline]
     #[target_feature(enable = "avx512bw,gfni")]
     unsafe fn to_planes(self) -> Self {
-        Lanes(_mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(DIAGONAL), self.reversed().0))
+        Gfni512(_mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(DIAGONAL), self.reversed().0))
     }
 
     /// With the data as the matrix, and the rows of the map where `to_planes` has the diagonal, one
@@ -169,8 +169,8 @@ impl Planes for Lanes {
     #[inline]
     #[target_feature(enable = "avx512bw,gfni")]
     unsafe fn planes_of(bytes: Self, map: __m512i) -> Self {
-        let rows = Lanes(map).reversed().0;
-        Lanes(_mm512_gf2p8affine_epi64_epi8::<0>(rows, bytes.reversed().0))
+        let rows = Gfni512(map).reversed().0;
+        Gfni512(_mm512_gf2p8affine_epi64_epi8::<0>(rows, bytes.reversed().0))
     }
 
     /// Vectors of planes put together to whole lines: a store that straddles two lines waits for
@@ -218,7 +218,7 @@ static ROTATED: [[[u8; 64]; PACK_RUN]; 8] = {
 /// `WIDTH` is 1 to 7, and 64 times as many bytes are writable at `at`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn pack_lines<const WIDTH: usize>(vectors: [Lanes; PACK_RUN], at: *mut u8) {
+unsafe fn pack_lines<const WIDTH: usize>(vectors: [Gfni512; PACK_RUN], at: *mut u8) {
     let mut line = _mm512_setzero_si512();
     for (index, vector) in vectors.iter().enumerate() {
         let start = 8 * WIDTH * index;
@@ -236,13 +236,13 @@ unsafe fn pack_lines<const WIDTH: usize>(vectors: [Lanes; PACK_RUN], at: *mut u8
     }
 }
 
-impl Lanes {
+impl Gfni512 {
     /// Every 8 bytes in reverse.
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn reversed(self) -> Self {
         let reverse = _mm512_set4_epi32(0x0809_0a0b, 0x0c0d_0e0f, 0x0001_0203, 0x0405_0607);
-        Lanes(_mm512_shuffle_epi8(self.0, reverse))
+        Gfni512(_mm512_shuffle_epi8(self.0, reverse))
     }
 
     #[inline]
@@ -250,7 +250,7 @@ impl Lanes {
     fn insert(self, planes: __m512i, part: &Part) -> Self {
         // SAFETY: the indices are 64 bytes.
         let indices = unsafe { _mm512_loadu_si512(part.reversed.as_ptr().cast()) };
-        Lanes(_mm512_mask_permutexvar_epi8(self.0, part.reversed_mask, indices, planes))
+        Gfni512(_mm512_mask_permutexvar_epi8(self.0, part.reversed_mask, indices, planes))
     }
 
     #[inline]

@@ -11,16 +11,16 @@ use std::arch::aarch64::*;
 
 kernel! {
     name: "neon",
-    lanes: Lanes,
+    register: Neon,
     features: "neon",
     supported: std::arch::is_aarch64_feature_detected!("neon"),
     vectors: { one: 4, many: 2, prefixes: 8, rebuild: 4, block: 4 },
 }
 
 #[derive(Clone, Copy)]
-struct Lanes(uint8x16_t);
+struct Neon(uint8x16_t);
 
-impl Vector for Lanes {
+impl Vector for Neon {
     const BYTES: usize = 16;
     /// Images of low and high halves.
     type Map = [uint8x16_t; 2];
@@ -30,14 +30,14 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn zero() -> Self {
-        Lanes(vdupq_n_u8(0))
+        Neon(vdupq_n_u8(0))
     }
 
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller grants 16 bytes, and the load needs no alignment.
-        Lanes(unsafe { vld1q_u8(at) })
+        Neon(unsafe { vld1q_u8(at) })
     }
 
     #[inline]
@@ -50,7 +50,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn xor(self, other: Self) -> Self {
-        Lanes(veorq_u8(self.0, other.0))
+        Neon(veorq_u8(self.0, other.0))
     }
 
     #[inline]
@@ -69,7 +69,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn image([low, high]: [uint8x16_t; 2], map: [uint8x16_t; 2]) -> Self {
-        Lanes(veorq_u8(vqtbl1q_u8(map[0], low), vqtbl1q_u8(map[1], high)))
+        Neon(veorq_u8(vqtbl1q_u8(map[0], low), vqtbl1q_u8(map[1], high)))
     }
 }
 
@@ -82,7 +82,7 @@ fn exchange<const DISTANCE: i32>(bits: uint64x2_t, mask: u64) -> uint64x2_t {
     veorq_u64(bits, veorq_u64(differing, vshlq_n_u64::<DISTANCE>(differing)))
 }
 
-impl Planes for Lanes {
+impl Planes for Neon {
     const SLACK_SYMBOLS: usize = 128;
 
     #[inline]
@@ -91,7 +91,7 @@ impl Planes for Lanes {
         // SAFETY: the load stays within the planes of 16 symbols and the slack, which the caller
         // grants; the indices are 16 bytes.
         let (planes, indices) = unsafe { (vld1q_u8(at), vld1q_u8(part.natural.as_ptr())) };
-        Lanes(vorrq_u8(self.0, vqtbl1q_u8(planes, indices)))
+        Neon(vorrq_u8(self.0, vqtbl1q_u8(planes, indices)))
     }
 
     #[inline]
@@ -99,7 +99,7 @@ impl Planes for Lanes {
     unsafe fn to_symbols(self) -> Self {
         let bits = exchange::<7>(vreinterpretq_u64_u8(self.0), EXCHANGED_BY_7);
         let bits = exchange::<28>(exchange::<14>(bits, EXCHANGED_BY_14), EXCHANGED_BY_28);
-        Lanes(vreinterpretq_u8_u64(bits))
+        Neon(vreinterpretq_u8_u64(bits))
     }
 
     #[inline]

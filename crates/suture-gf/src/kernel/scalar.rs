@@ -10,7 +10,7 @@ use super::vector::Vector;
 
 kernel! {
     name: "scalar",
-    lanes: Word,
+    register: Word,
     supported: true,
     vectors: { one: 4, many: 2, prefixes: 8, rebuild: 8, block: 8 },
 }

@@ -14,16 +14,16 @@ use std::arch::x86_64::*;
 
 kernel! {
     name: "ssse3",
-    lanes: Lanes,
+    register: Ssse3,
     features: "ssse3",
     supported: is_x86_feature_detected!("ssse3"),
     vectors: { one: 4, many: 2, prefixes: 8, rebuild: 4, block: 4 },
 }
 
 #[derive(Clone, Copy)]
-struct Lanes(__m128i);
+struct Ssse3(__m128i);
 
-impl Vector for Lanes {
+impl Vector for Ssse3 {
     const BYTES: usize = 16;
     /// Images of low and high halves.
     type Map = [__m128i; 2];
@@ -33,14 +33,14 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "ssse3")]
     unsafe fn zero() -> Self {
-        Lanes(_mm_setzero_si128())
+        Ssse3(_mm_setzero_si128())
     }
 
     #[inline]
     #[target_feature(enable = "ssse3")]
     unsafe fn load(at: *const u8) -> Self {
         // SAFETY: the caller grants 16 bytes, and the load needs no alignment.
-        Lanes(unsafe { _mm_loadu_si128(at.cast()) })
+        Ssse3(unsafe { _mm_loadu_si128(at.cast()) })
     }
 
     #[inline]
@@ -53,7 +53,7 @@ impl Vector for Lanes {
     #[inline]
     #[target_feature(enable = "ssse3")]
     unsafe fn xor(self, other: Self) -> Self {
-        Lanes(_mm_xor_si128(self.0, other.0))
+        Ssse3(_mm_xor_si128(self.0, other.0))
     }
 
     #[inline]
@@ -80,7 +80,7 @@ impl Vector for Lanes {
     #[target_feature(enable = "ssse3")]
     unsafe fn image([low, high]: [__m128i; 2], map: [__m128i; 2]) -> Self {
         let images = [_mm_shuffle_epi8(map[0], low), _mm_shuffle_epi8(map[1], high)];
-        Lanes(_mm_xor_si128(images[0], images[1]))
+        Ssse3(_mm_xor_si128(images[0], images[1]))
     }
 }
 
@@ -94,7 +94,7 @@ fn exchange<const DISTANCE: i32>(bits: __m128i, mask: u64) -> __m128i {
     _mm_xor_si128(bits, both)
 }
 
-impl Planes for Lanes {
+impl Planes for Ssse3 {
     const SLACK_SYMBOLS: usize = 128;
 
     #[inline]
@@ -105,7 +105,7 @@ impl Planes for Lanes {
         unsafe {
             let planes = _mm_loadu_si128(at.cast());
             let indices = _mm_loadu_si128(part.natural.as_ptr().cast());
-            Lanes(_mm_or_si128(self.0, _mm_shuffle_epi8(planes, indices)))
+            Ssse3(_mm_or_si128(self.0, _mm_shuffle_epi8(planes, indices)))
         }
     }
 
@@ -114,7 +114,7 @@ impl Planes for Lanes {
     unsafe fn to_symbols(self) -> Self {
         let bits = exchange::<7>(self.0, EXCHANGED_BY_7);
         let bits = exchange::<14>(bits, EXCHANGED_BY_14);
-        Lanes(exchange::<28>(bits, EXCHANGED_BY_28))
+        Ssse3(exchange::<28>(bits, EXCHANGED_BY_28))
     }
 
     #[inline]
