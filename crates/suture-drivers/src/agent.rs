@@ -8,7 +8,7 @@
 //! it did, and needs no lock.
 //!
 //! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits
-//! in its repair's `flow` for the other sources; the core says `Deliver` or `Spool`, and all its
+//! in its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its
 //! buffers leave as one `combination`, computed where a result is sent or written. In a gated
 //! repair the core says `Keep` first: the buffer goes to the spool by itself, and comes back with
 //! all other sources of its slice.
@@ -17,11 +17,11 @@
 //! hold one slice of a repair that was discarded a moment ago.
 
 pub mod disk;
-pub mod flow;
 pub mod io;
 pub mod peers;
 pub mod serve;
 pub mod session;
+pub mod task_data;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -51,14 +51,14 @@ use crate::combination::{Combination, Source};
 use crate::limit::{Port, Rates};
 use crate::net::NetEvent;
 use crate::net::grants::Grants;
-use crate::net::incoming::{self, Door};
+use crate::net::incoming::{self, Acceptor};
 use crate::net::outgoing::ToPeer;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
-use flow::Flow;
 use peers::Peers;
-use serve::Service;
+use serve::ChunkService;
 use session::{Session, SessionEvent};
+use task_data::TaskData;
 
 /// What this driver can execute.
 pub const ABILITIES: Abilities = Abilities::ALL;
@@ -95,10 +95,10 @@ pub struct Config {
     pub record: Option<RecordTo>,
 }
 
-struct Driver {
+struct AgentDriver {
     core: RecordedAgent,
     origin: Instant,
-    flows: HashMap<RepairId, Flow>,
+    tasks: HashMap<RepairId, TaskData>,
     /// What became known while an output was performed.
     later: Vec<Input>,
     peers: Peers,
@@ -138,17 +138,18 @@ pub async fn run(
     let uplink = Arc::new(Port::new(uplink, repair));
     let downlink = Arc::new(Port::new(downlink, repair));
     let ports = (uplink.clone(), downlink.clone());
-    let service = Arc::new(Service::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
+    let service =
+        Arc::new(ChunkService::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
     let grants = Arc::new(Grants::default());
     let mut core = core(&config)?;
     // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
     // listed when somebody listens.
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     core.handle(Time::ZERO, Input::Listed { copies: Vec::new(), free_bytes });
-    let mut driver = Driver {
+    let mut driver = AgentDriver {
         core,
         origin: Instant::now(),
-        flows: HashMap::new(),
+        tasks: HashMap::new(),
         later: Vec::new(),
         peers: Peers::new((config.cluster, config.me), uplink, net_events.clone()),
         grants: grants.clone(),
@@ -156,7 +157,7 @@ pub async fn run(
         pool: pool.clone(),
         outbox: session.outbox,
     };
-    let door = Door {
+    let acceptor = Acceptor {
         cluster: config.cluster,
         me: config.me,
         downlink,
@@ -167,7 +168,7 @@ pub async fn run(
     };
     let mut background = JoinSet::new();
     let serve = move |connection| service.clone().serve(connection);
-    background.spawn(incoming::run(Arc::new(door), listener, serve));
+    background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
     let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
     let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
     loop {
@@ -213,7 +214,7 @@ fn core_config(config: &Config) -> suture_repair::agent::Config {
     }
 }
 
-impl Driver {
+impl AgentDriver {
     fn now(&self) -> Time {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }
@@ -255,7 +256,7 @@ impl Driver {
             }
             NetEvent::Arrived { from, id, slice } => {
                 if self.core.wants(from, id) {
-                    self.flow(id.repair).keep(id, Source::Child(from), slice);
+                    self.task(id.repair).keep(id, Source::Child(from), slice);
                     self.handle(Input::SliceArrived { from, id });
                 }
             }
@@ -270,9 +271,9 @@ impl Driver {
     fn on_disk(&mut self, event: DiskEvent) {
         let input = match event {
             DiskEvent::Read(id, result) => {
-                // Without a flow the repair is over, and the slice of no more interest.
-                let Some(flow) = self.flows.get_mut(&id.repair) else { return };
-                let keep = |(source, slice)| flow.keep(id, source, slice);
+                // Without its data the repair is over, and the slice of no more interest.
+                let Some(data) = self.tasks.get_mut(&id.repair) else { return };
+                let keep = |(source, slice)| data.keep(id, source, slice);
                 let result = result.map(|sources| sources.into_iter().for_each(keep));
                 Input::SliceRead { id, result }
             }
@@ -280,8 +281,8 @@ impl Driver {
             DiskEvent::Left(id) => Input::SliceLeft(id),
             DiskEvent::WriteFailed(repair, why) => Input::WriteFailed { repair, why },
             DiskEvent::Prepared(repair, result) => {
-                let result = result.map(|target| match self.flows.get(&repair) {
-                    Some(flow) => flow.files.set_target(target),
+                let result = result.map(|target| match self.tasks.get(&repair) {
+                    Some(data) => data.files.set_target(target),
                     None => self.disk.dispose(target),
                 });
                 Input::Prepared { repair, result }
@@ -296,31 +297,31 @@ impl Driver {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Send(message) => self.say(message),
+            Output::Send(message) => self.notify(message),
             Output::Grant { to, repair, lane, upto } => {
-                self.flow(repair);
+                self.task(repair);
                 self.grants.grant(repair, lane, to, upto);
                 self.send(to, ToPeer::Grant { repair, lane, upto });
             }
             Output::Prepare { repair, bytes } => {
-                self.flow(repair);
+                self.task(repair);
                 self.disk.prepare(repair, bytes);
             }
             Output::Continue { repair, from } => self.take_over(repair, from),
             Output::Read { id, role, spool } => {
-                let files = self.flow(id.repair).files.clone();
+                let files = self.task(id.repair).files.clone();
                 self.disk.read(&files, id, role, spool);
             }
             Output::Deliver { id, role } => self.deliver(id, role),
             Output::Spool { id, role } => {
                 if let Some(all) = self.combination(id, &role) {
-                    let files = self.flow(id.repair).files.clone();
+                    let files = self.task(id.repair).files.clone();
                     self.disk.spool(&files, id, role, all);
                 }
             }
             Output::Keep { id, from, role } => self.keep(id, from, role),
             Output::Publish { repair, copy, crc, .. } => {
-                let files = self.flow(repair).files.clone();
+                let files = self.task(repair).files.clone();
                 self.disk.publish(files, repair, (copy, crc));
             }
             Output::Discard(repair) => self.discard(repair),
@@ -331,7 +332,7 @@ impl Driver {
     }
 
     /// Never waits for a coordinator that does not listen; the core repeats what matters.
-    fn say(&mut self, message: FromAgent) {
+    fn notify(&mut self, message: FromAgent) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
             warn!("the coordinator does not listen; dropped {message:?}");
         }
@@ -350,7 +351,7 @@ impl Driver {
             match *sink {
                 Sink::Forward(to) => self.send(to, ToPeer::Slice(id, result)),
                 Sink::Store => {
-                    let files = self.flow(id.repair).files.clone();
+                    let files = self.task(id.repair).files.clone();
                     self.disk.write(&files, id, role.clone(), result);
                 }
             }
@@ -359,7 +360,7 @@ impl Driver {
 
     /// What a slice whose sources are all in memory is to become.
     fn combination(&mut self, id: SliceId, role: &Arc<Role>) -> Option<Combination> {
-        let sources = self.flow(id.repair).take(id);
+        let sources = self.task(id.repair).take(id);
         for (source, slice) in &sources {
             if let Source::Child(child) = *source
                 && !self.is_of_length(id, (child, slice), role)
@@ -373,9 +374,9 @@ impl Driver {
 
     /// Moves a child's slice from memory to the spool.
     fn keep(&mut self, id: SliceId, from: NodeId, role: Arc<Role>) {
-        let flow = self.flow(id.repair);
-        let Some(slice) = flow.take_one(id, Source::Child(from)) else { return };
-        let files = flow.files.clone();
+        let data = self.task(id.repair);
+        let Some(slice) = data.take_one(id, Source::Child(from)) else { return };
+        let files = data.files.clone();
         match self.is_of_length(id, (from, &slice), &role) {
             true => self.disk.keep(&files, (from, id), role, slice),
             false => self.later.push(Input::PeerLost(from)),
@@ -393,10 +394,10 @@ impl Driver {
 
     /// The file that `from` was making is the new attempt's; what else there is of it goes.
     fn take_over(&mut self, repair: RepairId, from: RepairId) {
-        let old = self.flows.get(&from).and_then(|flow| flow.files.target().cloned());
+        let old = self.tasks.get(&from).and_then(|data| data.files.target().cloned());
         let result = match old {
             Some(target) => {
-                self.flow(repair).files.set_target(target);
+                self.task(repair).files.set_target(target);
                 Ok(())
             }
             None => Err(Failure::Refused(Refusal::CannotContinue)),
@@ -408,13 +409,13 @@ impl Driver {
     fn discard(&mut self, repair: RepairId) {
         self.grants.discard(repair);
         self.peers.discard(repair);
-        if let Some(flow) = self.flows.remove(&repair) {
-            flow.files.end();
-            self.disk.dispose(flow);
+        if let Some(data) = self.tasks.remove(&repair) {
+            data.files.end();
+            self.disk.dispose(data);
         }
     }
 
-    fn flow(&mut self, repair: RepairId) -> &mut Flow {
-        self.flows.entry(repair).or_default()
+    fn task(&mut self, repair: RepairId) -> &mut TaskData {
+        self.tasks.entry(repair).or_default()
     }
 }

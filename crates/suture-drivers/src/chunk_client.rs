@@ -18,7 +18,7 @@ use suture_repair::plan::Range;
 use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
 
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, Flow, NetError};
+use crate::net::connection::{Connection, NetError, Traffic};
 
 /// What a write sends at a time.
 const WRITE_BYTES: usize = 256 * 1024;
@@ -104,7 +104,7 @@ impl ChunkClient {
         let unlimited = Port::unlimited();
         let opened = Connection::open(addr, me, &unlimited, self.connect_timeout).await;
         let (mut connection, _) = opened.map_err(|error| ChunkError::of(addr, error))?;
-        connection.set_patience(self.idle_timeout);
+        connection.set_timeout(self.idle_timeout);
         let idle_timeout = self.idle_timeout;
         Ok(ChunkConnection { addr, connection, idle_timeout, unlimited, broken: false })
     }
@@ -189,8 +189,8 @@ impl ChunkConnection {
                 frame => return Err(NetError::Unexpected(frame)),
             };
             let (now, later) = rest.split_at_mut(payload.bytes as usize);
-            let flow = Flow { port: &self.unlimited, purpose: Purpose::Client };
-            self.connection.read_payload(now, flow).await?;
+            let traffic = Traffic { port: &self.unlimited, purpose: Purpose::Client };
+            self.connection.read_payload(now, traffic).await?;
             if crc32c(now) != payload.crc {
                 return Err(NetError::Damaged);
             }
@@ -234,10 +234,10 @@ impl ChunkWriter<'_> {
     /// When the connection breaks or the agent has given up.
     pub async fn push(&mut self, data: &[u8]) -> Result<(), ChunkError> {
         let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
-        let flow = Flow { port: unlimited, purpose: Purpose::Client };
+        let traffic = Traffic { port: unlimited, purpose: Purpose::Client };
         for part in data.chunks(WRITE_BYTES) {
             let payload = Payload { bytes: part.len() as u32, crc: crc32c(part) };
-            let sent = connection.write(&Frame::WriteData(payload).encode(), part, flow).await;
+            let sent = connection.write(&Frame::WriteData(payload).encode(), part, traffic).await;
             sent.map_err(|error| ChunkError::of(*addr, error))?;
         }
         Ok(())

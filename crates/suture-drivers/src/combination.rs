@@ -48,13 +48,13 @@ pub struct Pending(Inner);
 #[derive(Debug)]
 enum Inner {
     Only(Combination),
-    OneOf(Arc<Mutex<Shared>>, usize),
+    OneOf(Arc<Mutex<Results>>, usize),
 }
 
 /// Results that go to several sinks: computed once, by whoever comes first.
 #[derive(Debug)]
-enum Shared {
-    Wanted(Option<Combination>),
+enum Results {
+    Sources(Option<Combination>),
     Computed(Vec<Option<Buffer>>),
 }
 
@@ -75,7 +75,7 @@ impl Combination {
         if count == 1 {
             return vec![Pending(Inner::Only(self))];
         }
-        let shared = Arc::new(Mutex::new(Shared::Wanted(Some(self))));
+        let shared = Arc::new(Mutex::new(Results::Sources(Some(self))));
         (0..count).map(|result| Pending(Inner::OneOf(shared.clone(), result))).collect()
     }
 
@@ -136,11 +136,11 @@ impl Pending {
             Inner::OneOf(shared, result) => (shared, result),
         };
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Shared::Wanted(combination) = &mut *shared {
+        if let Results::Sources(combination) = &mut *shared {
             let combination = combination.take().expect("computed once");
-            *shared = Shared::Computed(combination.compute().into_iter().map(Some).collect());
+            *shared = Results::Computed(combination.compute().into_iter().map(Some).collect());
         }
-        let Shared::Computed(results) = &mut *shared else { unreachable!("computed above") };
+        let Results::Computed(results) = &mut *shared else { unreachable!("computed above") };
         results[result].take().expect("each result is taken once")
     }
 }

@@ -41,4 +41,4 @@ pub const KEEPALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(
 
 /// How long it waits for the answer. A machine that lost its power is noticed no later than this;
 /// a killed process at once.
-pub const KEEPALIVE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+pub const KEEPALIVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);

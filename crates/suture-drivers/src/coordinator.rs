@@ -35,7 +35,7 @@ use tracing::{error, info, warn};
 use crate::metadata::{Metadata, NodeRecord};
 use crate::record::RecordedCoordinator;
 use meter::Meter;
-use outbox::{Dispatch, Outbox, Outgoing, Peer};
+use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
@@ -43,19 +43,19 @@ const REQUESTS_MAX: usize = 1024;
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
-/// A look at the driver from its own task.
-type Look = Box<dyn FnOnce(&Driver) + Send>;
+/// A question to the driver, answered by its own task.
+type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
 
 /// What sessions, puts and operators want of the driver.
 enum Request {
     Joined { node: NodeRecord, session: u64, outbox: Outbox },
     Left { node: NodeId, session: u64 },
-    Said { node: NodeId, session: u64, message: FromAgent },
+    Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
-    Obey(Command),
+    Apply(Command),
     Place { stripes: Vec<StripeId>, width: usize, chunk_bytes: u64, reply: oneshot::Sender<Placed> },
     Unplace(Vec<NodeId>),
-    Look(Look),
+    Query(Query),
 }
 
 /// For each stripe, the node of each chunk; fewer than asked for when there are no more.
@@ -68,7 +68,7 @@ pub struct Handle {
 }
 
 /// What the driver owns.
-pub struct Driver {
+pub struct CoordinatorDriver {
     core: RecordedCoordinator,
     metadata: Metadata,
     origin: Instant,
@@ -103,13 +103,17 @@ pub fn inbox(changes: mpsc::Receiver<Input>) -> (Handle, Inbox) {
     (Handle { requests: sender }, Inbox { requests, changes })
 }
 
-impl Driver {
+impl CoordinatorDriver {
     /// A driver of `core`, whose time counts from now on, over the nodes that are known.
-    pub fn new(core: RecordedCoordinator, metadata: Metadata, nodes: Vec<NodeRecord>) -> Driver {
+    pub fn new(
+        core: RecordedCoordinator,
+        metadata: Metadata,
+        nodes: Vec<NodeRecord>,
+    ) -> CoordinatorDriver {
         let contact = |record: NodeRecord| {
             (record.id, Contact { address: record.node.address, session: None })
         };
-        Driver {
+        CoordinatorDriver {
             core,
             metadata,
             origin: Instant::now(),
@@ -156,20 +160,20 @@ impl Driver {
     }
 
     /// Every node, in the order of their numbers, with its address unless it cannot be reached.
-    pub fn peers(&self) -> Vec<Peer> {
+    pub fn peers(&self) -> Vec<PeerAddress> {
         let peer = |(&node, contact): (&NodeId, &Contact)| {
             let is_reachable = self.core.health(node) != Health::Failed;
             let name = self.core.cluster().node(node).name.clone();
-            Peer { node, name, address: is_reachable.then(|| contact.address.clone()) }
+            PeerAddress { node, name, address: is_reachable.then(|| contact.address.clone()) }
         };
         self.nodes.iter().map(peer).collect()
     }
 
     /// The address of a living agent of that name at another address, if there is one.
-    pub fn rival(&self, name: &str, address: &str) -> Option<String> {
+    pub fn conflicting_session(&self, name: &str, address: &str) -> Option<String> {
         let contact = self.nodes.get(&self.core.cluster().find(name)?)?;
-        let is_rival = contact.session.is_some() && contact.address != address;
-        is_rival.then(|| contact.address.clone())
+        let conflicts = contact.session.is_some() && contact.address != address;
+        conflicts.then(|| contact.address.clone())
     }
 
     fn instant(&self, at: Time) -> Instant {
@@ -204,13 +208,13 @@ impl Driver {
         match request {
             Request::Joined { node, session, outbox } => self.joined(node, session, outbox),
             Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
-            Request::Said { node, session, message } if self.is_current(node, session) => {
+            Request::Received { node, session, message } if self.is_current(node, session) => {
                 self.handle(Input::Agent { node, message });
             }
             // Words of a session that another one has replaced.
-            Request::Left { .. } | Request::Said { .. } => {}
+            Request::Left { .. } | Request::Received { .. } => {}
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
-            Request::Obey(command) => self.handle(Input::Operator(command)),
+            Request::Apply(command) => self.handle(Input::Operator(command)),
             Request::Place { stripes, width, chunk_bytes, reply } => {
                 let wanted = Wanted { stripes: &stripes, width, chunk_bytes };
                 let nodes = self.core.status().nodes;
@@ -219,7 +223,7 @@ impl Driver {
                 let _ = reply.send(placed);
             }
             Request::Unplace(nodes) => self.placer.unplace(&nodes),
-            Request::Look(look) => look(self),
+            Request::Query(query) => query(self),
         }
     }
 
@@ -252,7 +256,7 @@ impl Driver {
         loop {
             match self.core.poll() {
                 Some(output) => self.perform_one(output),
-                None if self.peers_changed => self.tell_peers(),
+                None if self.peers_changed => self.notify_peers(),
                 None => return,
             }
         }
@@ -262,19 +266,19 @@ impl Driver {
         match output {
             Output::Send { to, message } => self.send(to, message),
             // Where the keeper does not answer the core asks again.
-            Output::Commit(commit) => self.metadata.tell(move |store| {
+            Output::Commit(commit) => self.metadata.submit(move |store| {
                 let result = store.commit(&commit);
                 result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
             }),
             Output::Claim(claim) => {
                 let now = self.now();
-                self.metadata.tell(move |store| {
+                self.metadata.submit(move |store| {
                     let result = store.claim(now, &claim);
                     result
                         .unwrap_or_else(|why| error!(%why, stripe = %claim.stripe, "claim failed"));
                 });
             }
-            Output::Release(repair) => self.metadata.tell(move |store| {
+            Output::Release(repair) => self.metadata.submit(move |store| {
                 let result = store.release(repair);
                 result.unwrap_or_else(|why| error!(%why, %repair, "release failed"));
             }),
@@ -298,9 +302,9 @@ impl Driver {
         self.post(to, outgoing);
     }
 
-    fn tell_peers(&mut self) {
+    fn notify_peers(&mut self) {
         self.peers_changed = false;
-        let peers: Arc<[Peer]> = self.peers().into();
+        let peers: Arc<[PeerAddress]> = self.peers().into();
         let everyone: Vec<NodeId> = self.nodes.keys().copied().collect();
         everyone.into_iter().for_each(|node| self.post(node, Outgoing::Peers(peers.clone())));
     }
@@ -327,9 +331,9 @@ impl Handle {
         self.request(Request::Left { node, session }).await;
     }
 
-    /// An agent said something.
-    pub async fn said(&self, node: NodeId, session: u64, message: FromAgent) {
-        self.request(Request::Said { node, session, message }).await;
+    /// A message of an agent.
+    pub async fn received(&self, node: NodeId, session: u64, message: FromAgent) {
+        self.request(Request::Received { node, session, message }).await;
     }
 
     /// A reader found a copy to be of no use.
@@ -337,9 +341,9 @@ impl Handle {
         self.request(Request::Suspect { node, copy }).await;
     }
 
-    /// The operator wants something.
-    pub async fn obey(&self, command: Command) {
-        self.request(Request::Obey(command)).await;
+    /// Applies an operator's command.
+    pub async fn apply(&self, command: Command) {
+        self.request(Request::Apply(command)).await;
     }
 
     /// Chooses `width` nodes for each stripe. They count as taken until they are unplaced.
@@ -354,14 +358,14 @@ impl Handle {
         self.request(Request::Unplace(nodes)).await;
     }
 
-    /// What `look` makes of the driver; nothing while it shuts down.
-    pub async fn look<T: Send + 'static>(
+    /// What `query` makes of the driver; nothing while it shuts down.
+    pub async fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Driver) -> T + Send + 'static,
+        query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        let look = move |driver: &Driver| drop(reply.send(look(driver)));
-        self.request(Request::Look(Box::new(look))).await;
+        let query = move |driver: &CoordinatorDriver| drop(reply.send(query(driver)));
+        self.request(Request::Query(Box::new(query))).await;
         answer.await.ok()
     }
 

@@ -22,10 +22,10 @@ use suture_repair::event::Input;
 use tokio::sync::{mpsc, oneshot};
 
 pub use store::{
-    Intent, NewNode, NodeRecord, Object, ObjectStripe, PutId, Removed, Store, StoreError,
+    Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PutId, Removed,
 };
 
-type Work = Box<dyn FnOnce(&mut Store) + Send>;
+type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;
 
 /// The way to the thread that owns the store.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub struct Metadata {
 impl Metadata {
     /// Starts the thread. `changes` hears every change of the truth; while it is full the thread
     /// waits, once it is closed the thread goes on: the truth does not depend on its listeners.
-    pub fn start(mut store: Store, changes: mpsc::Sender<Input>) -> Metadata {
+    pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, inbox) = std::sync::mpsc::channel::<Work>();
         let serve = move || {
             let _guard = AbortOnPanic;
@@ -51,7 +51,7 @@ impl Metadata {
     /// Runs `work` on the store's thread and gives its result.
     pub async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Store) -> T + Send + 'static,
+        work: impl FnOnce(&mut MetadataStore) -> T + Send + 'static,
     ) -> T {
         let (reply, answer) = oneshot::channel();
         self.run(move |store| {
@@ -63,16 +63,19 @@ impl Metadata {
     }
 
     /// Runs `work` on the store's thread; the changes that it makes are its only answer.
-    pub fn tell(&self, work: impl FnOnce(&mut Store) + Send + 'static) {
+    pub fn submit(&self, work: impl FnOnce(&mut MetadataStore) + Send + 'static) {
         self.run(move |store| {
             work(store);
             || ()
         });
     }
 
-    fn run<Reply: FnOnce()>(&self, work: impl FnOnce(&mut Store) -> Reply + Send + 'static) {
+    fn run<Reply: FnOnce()>(
+        &self,
+        work: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
+    ) {
         let changes = self.changes.clone();
-        let work = move |store: &mut Store| {
+        let work = move |store: &mut MetadataStore| {
             let reply = work(store);
             for change in store.take_changes() {
                 let _ = changes.blocking_send(change);

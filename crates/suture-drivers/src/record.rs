@@ -43,7 +43,7 @@ pub struct RecordTo {
 /// A recording that goes on until it is dropped.
 #[derive(Debug)]
 pub struct Recording {
-    shared: Arc<Shared>,
+    shared: Arc<WriteQueue>,
     thread: Option<JoinHandle<()>>,
     /// An input, and soon its outputs.
     entry: String,
@@ -52,7 +52,7 @@ pub struct Recording {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WriteQueue {
     waiting: Mutex<Waiting>,
     ended: Condvar,
 }
@@ -80,7 +80,7 @@ impl RecordTo {
         // At once: a process that is killed in its first second leaves a transcript, too.
         file.write_all(header.as_bytes())?;
         info!("recording to '{}'", self.path.display());
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriteQueue::default());
         let (write, path) = (shared.clone(), self.path.clone());
         let thread = std::thread::Builder::new().name("record".into());
         let thread = thread.spawn(move || write.keep_writing(file, &path))?;
@@ -132,7 +132,7 @@ impl Drop for Recording {
     }
 }
 
-impl Shared {
+impl WriteQueue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().expect("nobody panics while holding it")
     }

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn hello(who: Who) -> [u8; HEADER_BYTES] {
     Frame::Hello { cluster: CLUSTER, who }.encode()
@@ -31,14 +31,14 @@ fn in_version(version: u16, mut header: [u8; HEADER_BYTES]) -> [u8; HEADER_BYTES
 
 async fn read_frame(stream: &mut TcpStream) -> Frame {
     let mut header = [0; HEADER_BYTES];
-    timeout(PATIENCE, stream.read_exact(&mut header)).await.expect("an answer").unwrap();
+    timeout(TIMEOUT, stream.read_exact(&mut header)).await.expect("an answer").unwrap();
     Frame::decode(&header).unwrap()
 }
 
 async fn is_hung_up(stream: &mut TcpStream) -> bool {
     // Whatever it still says, at the end it closes or resets.
     let mut rest = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut rest)).await.is_ok()
+    timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.is_ok()
 }
 
 /// The agent still does its work.

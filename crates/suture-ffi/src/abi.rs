@@ -238,8 +238,8 @@ pub unsafe extern "C" fn suture_repair_reads(
         // SAFETY: as above.
         let available = unsafe { borrow::array("available", available, available_count) }?;
         // SAFETY: as above.
-        let room = *unsafe { borrow::reference("read_count", read_count) }?;
-        if room > 0 {
+        let capacity = *unsafe { borrow::reference("read_count", read_count) }?;
+        if capacity > 0 {
             borrow::check_pointer("reads", reads)?;
         }
         if flags & !SUTURE_PLAIN_READS != 0 {
@@ -251,9 +251,11 @@ pub unsafe extern "C" fn suture_repair_reads(
         let answer: Vec<Read> = job.reads().iter().flat_map(runs).collect();
         // SAFETY: not null, aligned, and the caller's to be written.
         unsafe { read_count.write(answer.len()) };
-        if answer.len() > room {
-            let message =
-                format!("the answer has {} entries, but room is for {room}", answer.len());
+        if answer.len() > capacity {
+            let message = format!(
+                "the answer has {} entries, but there is room for {capacity}",
+                answer.len()
+            );
             return Err(Fault::new(Status::TooSmall, message));
         }
         for (index, &read) in answer.iter().enumerate() {

@@ -100,7 +100,7 @@ struct Recipe {
 }
 
 /// The way a window can fail.
-enum WindowError {
+enum DecodeError {
     Chunk(ChunkIndex, ChunkFault),
     Output(io::Error),
 }
@@ -119,8 +119,8 @@ impl Decoder<'_> {
             let filled_bytes = self.filled_bytes(&stripe);
             match self.spread.for_each_window(recipe.layout, filled_bytes, Buffers::default, work) {
                 Ok(()) => break None,
-                Err(WindowError::Chunk(chunk, fault)) => stripe.lose(chunk, fault),
-                Err(WindowError::Output(error)) => {
+                Err(DecodeError::Chunk(chunk, fault)) => stripe.lose(chunk, fault),
+                Err(DecodeError::Output(error)) => {
                     return Err(error).context("cannot write the decoded file");
                 }
             }
@@ -170,9 +170,9 @@ impl Decoder<'_> {
         recipe: &Recipe,
         window: &Window,
         buffers: &mut Buffers,
-    ) -> Result<(), WindowError> {
+    ) -> Result<(), DecodeError> {
         combination::read(stripe, &recipe.inputs, window, &mut buffers.inputs)
-            .map_err(|(chunk, fault)| WindowError::Chunk(chunk, fault))?;
+            .map_err(|(chunk, fault)| DecodeError::Chunk(chunk, fault))?;
         let mut lost = &[][..];
         if let Some(combination) = &recipe.combination {
             combination.run(window, &buffers.inputs, &mut buffers.outputs);
@@ -193,7 +193,7 @@ impl Decoder<'_> {
                 );
                 self.output
                     .write_all_at(&bytes[..filled.bytes], filled.offset)
-                    .map_err(WindowError::Output)?;
+                    .map_err(DecodeError::Output)?;
                 (self.progress)(Step::Done(filled.bytes as u64));
             }
         }

@@ -5,7 +5,7 @@
 //! * optimal: what the code itself chooses, with the least traffic from whole survivors.
 //! * trace: parts of symbols from all others; where that cannot be, conventional, and it says why.
 //!
-//! Invariant: a repair is a pure function of the code, the lost, the available chunks and the wish.
+//! Invariant: a repair is a pure function of the code, the lost, the available chunks and the method asked for.
 
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError, Dag, Scheme};
@@ -26,16 +26,16 @@ pub enum Method {
 
 /// What the user asked for, and the trace schemes that it may use beside those that the code knows.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish<'a> {
+pub struct MethodOptions<'a> {
     /// The method that was asked for.
     pub method: Method,
     /// Proven schemes to choose from, beside those of the code.
     pub schemes: &'a [Scheme],
 }
 
-impl From<Method> for Wish<'_> {
+impl From<Method> for MethodOptions<'_> {
     fn from(method: Method) -> Self {
-        Wish { method, schemes: &[] }
+        MethodOptions { method, schemes: &[] }
     }
 }
 
@@ -60,7 +60,7 @@ impl Repair {
     /// # Errors
     /// When the available chunks do not determine the lost ones.
     pub fn choose(
-        wish: Wish<'_>,
+        options: MethodOptions<'_>,
         code: &Code,
         lost: &[ChunkIndex],
         available: &[ChunkIndex],
@@ -72,13 +72,13 @@ impl Repair {
             scheme: None,
             instead,
         };
-        let method = wish.method;
+        let method = options.method;
         match method {
             Method::Conventional => {
                 Ok(plain(method, conventional_helpers(code, lost, available)?, None))
             }
             Method::Optimal => Ok(plain(method, code.helpers_for(lost, available)?, None)),
-            Method::Trace => match scheme_for(wish, code, lost, available) {
+            Method::Trace => match scheme_for(options, code, lost, available) {
                 Ok(scheme) => {
                     let helpers = code.trace_dag(&scheme)?.reads().into_iter();
                     let helpers = helpers.map(|(chunk, _)| chunk).collect();
@@ -106,7 +106,7 @@ impl Repair {
 
 /// The scheme of fewest bits.
 fn scheme_for(
-    wish: Wish<'_>,
+    options: MethodOptions<'_>,
     code: &Code,
     lost: &[ChunkIndex],
     available: &[ChunkIndex],
@@ -116,7 +116,7 @@ fn scheme_for(
     };
     let missing: Vec<ChunkIndex> =
         code.chunks().filter(|chunk| *chunk != lost && !available.contains(chunk)).collect();
-    let serving = code.schemes().iter().chain(wish.schemes);
+    let serving = code.schemes().iter().chain(options.schemes);
     let serving = serving.filter(|scheme| scheme.serves(lost, &missing));
     let least = serving.min_by_key(|scheme| scheme::bits(code, scheme));
     // A poor search finds schemes that send more than k chunks are.

@@ -33,7 +33,7 @@ use super::chunk::{ChecksumFile, ChunkFault, vouched_by_file};
 use super::combination::{self, Buffers, Combination};
 use super::directory::{TEMPORARY_SUFFIX, Temporary, publish_bytes, sync_directory};
 use super::manifest::Manifest;
-use super::method::{Method, Repair, Wish};
+use super::method::{Method, MethodOptions, Repair};
 use super::pool::{self, Spread};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
@@ -48,7 +48,7 @@ pub struct Rebuild<'a> {
     /// Chunks to treat as lost in every stripe; where none is named, everything is read to find out.
     pub named: &'a [ChunkIndex],
     /// How to repair.
-    pub wish: Wish<'a>,
+    pub options: MethodOptions<'a>,
     /// Called with the bytes that are read.
     pub progress: &'a Progress<'a>,
     /// The last repair that was prepared: most stripes have lost the same chunks.
@@ -119,7 +119,7 @@ pub struct HelperReport {
 }
 
 /// The way a window can fail.
-enum WindowError {
+enum RebuildError {
     Helper(ChunkIndex, ChunkFault),
     Output(io::Error),
 }
@@ -162,7 +162,7 @@ impl Rebuild<'_> {
             if lost.is_empty() {
                 break;
             }
-            let repair = match stripe.open_repair(self.wish, &lost) {
+            let repair = match stripe.open_repair(self.options, &lost) {
                 Ok(repair) => repair,
                 Err(error) => {
                     return Ok(StripeResult::Unrepairable(Unrepairable::new(stripe, error)));
@@ -230,18 +230,18 @@ impl Rebuild<'_> {
         (self.progress)(Step::Added(parts * layout.positions()));
         let work = |buffers: &mut Buffers, window: &Window| {
             combination::read(stripe, combination.inputs(), window, &mut buffers.inputs)
-                .map_err(|(helper, fault)| WindowError::Helper(helper, fault))?;
+                .map_err(|(helper, fault)| RebuildError::Helper(helper, fault))?;
             (self.progress)(Step::Done(
                 buffers.inputs.iter().map(|buffer| buffer.len() as u64).sum(),
             ));
             combination.run(window, &buffers.inputs, &mut buffers.outputs);
-            write(&rebuilding, window, &buffers.outputs).map_err(WindowError::Output)
+            write(&rebuilding, window, &buffers.outputs).map_err(RebuildError::Output)
         };
         let spread = stripe.spread;
         match spread.for_each_window(layout, stripe.chunk_bytes(), Buffers::default, work) {
             Ok(()) => Ok(Ok(rebuilding.into_iter().map(Rebuilding::finish).collect())),
-            Err(WindowError::Helper(helper, fault)) => Ok(Err((helper, fault))),
-            Err(WindowError::Output(error)) => Err(error).context("cannot write a rebuilt chunk"),
+            Err(RebuildError::Helper(helper, fault)) => Ok(Err((helper, fault))),
+            Err(RebuildError::Output(error)) => Err(error).context("cannot write a rebuilt chunk"),
         }
     }
 }

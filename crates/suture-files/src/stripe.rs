@@ -13,7 +13,7 @@ use suture_code::{ChunkIndex, Code, CodeError};
 use super::chunk::{ChunkFault, ChunkReader, Expected, Scanned, probe};
 use super::directory::StripeFiles;
 use super::manifest::Manifest;
-use super::method::{Repair, Wish};
+use super::method::{MethodOptions, Repair};
 use super::parity;
 use super::pool::{self, Spread};
 
@@ -125,11 +125,11 @@ impl<'a> Stripe<'a> {
     /// When the chunks that can be used do not determine the lost ones.
     pub fn open_repair(
         &mut self,
-        wish: Wish<'_>,
+        options: MethodOptions<'_>,
         lost: &[ChunkIndex],
     ) -> Result<Repair, CodeError> {
         loop {
-            let repair = Repair::choose(wish, &self.code(), lost, &self.available())?;
+            let repair = Repair::choose(options, &self.code(), lost, &self.available())?;
             if self.open(&repair.helpers) {
                 return Ok(repair);
             }

@@ -1,4 +1,4 @@
-//! The independent checkers: what must hold at every moment, judged from the bytes and the truth.
+//! The independent checkers: what must hold at every moment, judged from the bytes and the metadata.
 //!
 //! Place: beside the whole life of a repair. They know what the state machines cannot: every
 //! chunk's original bytes. They trust nothing that coordinator or agents say, and have both look at
@@ -23,7 +23,7 @@ pub enum Violation {
         /// Which.
         copy: ChunkCopy,
     },
-    /// A copy was ordered away although no other copy is the chunk's home.
+    /// A copy was deleted although no other copy is at the chunk's location.
     LastCopyDeleted {
         /// Where.
         node: NodeId,
@@ -99,7 +99,7 @@ impl fmt::Display for Violation {
                 write!(f, "{node} published wrong bytes as {copy}")
             }
             Violation::LastCopyDeleted { node, copy } => {
-                write!(f, "{node} deleted {copy}, and no other copy is the chunk's home")
+                write!(f, "{node} deleted {copy}, and no other copy is at the chunk's location")
             }
             Violation::StaleCommit { commit, generation } => write!(
                 f,
@@ -136,39 +136,39 @@ impl fmt::Display for Violation {
 impl World {
     pub(crate) fn check_published(&mut self, node: NodeId, copy: ChunkCopy) {
         self.published.insert((node, copy));
-        let original = self.truth.original(copy.stripe, copy.chunk);
-        if self.host(node).disk.look(copy, |stored| stored.bytes == original) != Some(true) {
+        let original = self.metadata.original(copy.stripe, copy.chunk);
+        if self.host(node).disk.query(copy, |stored| stored.bytes == original) != Some(true) {
             self.fail(Violation::WrongBytes { node, copy });
         }
     }
 
-    /// A deletion must leave the chunk a home: another copy that was properly written there.
+    /// A deletion must leave the chunk a location: another copy that was properly written there.
     /// Faults may have damaged that one since; that would be their doing.
     pub(crate) fn check_delete(&mut self, node: NodeId, copy: ChunkCopy) {
-        let visible = self.truth.stripes.get(&copy.stripe);
+        let visible = self.metadata.stripes.get(&copy.stripe);
         let writing =
             self.unfinished.contains_key(&copy.stripe) && self.writing.contains(&copy.stripe);
-        let home = visible.and_then(|stripe| stripe.copy(copy.chunk));
-        let is_last = match (visible, home) {
+        let location = visible.and_then(|stripe| stripe.copy(copy.chunk));
+        let is_last = match (visible, location) {
             (None, _) => writing,
             (Some(_), None) => true,
-            (Some(_), Some(home)) => home == (node, copy),
+            (Some(_), Some(location)) => location == (node, copy),
         };
-        if is_last && self.host(node).disk.look(copy, |_| ()).is_some() {
+        if is_last && self.host(node).disk.query(copy, |_| ()).is_some() {
             self.fail(Violation::LastCopyDeleted { node, copy });
         }
     }
 
     pub(crate) fn check_commit(&mut self, commit: &Commit) {
-        let Some(stripe) = self.truth.stripes.get(&commit.copy.stripe) else { return };
-        if commit.repair.epoch() < self.truth.epoch {
+        let Some(stripe) = self.metadata.stripes.get(&commit.copy.stripe) else { return };
+        if commit.repair.epoch() < self.metadata.epoch {
             return;
         }
         let stale = stripe.generation != commit.generation;
         let generation = stripe.generation.0;
         let written = commit.copy.stamp.0 == 0;
         if stale {
-            if !self.options.nets.compare_and_set {
+            if !self.options.safeguards.compare_and_set {
                 self.fail(Violation::StaleCommit { commit: *commit, generation });
             }
         } else if !written && !self.published.contains(&(commit.node, commit.copy)) {
@@ -198,9 +198,9 @@ impl World {
         }
     }
 
-    /// What is still wrong when all trouble is over; nothing when the cluster is well.
+    /// What is still wrong when all faults are over; nothing when the cluster is well.
     pub fn unwell(&self) -> Option<Violation> {
-        let stripes = self.truth.stripes.values();
+        let stripes = self.metadata.stripes.values();
         stripes.filter_map(|stripe| self.unwell_stripe(stripe)).next().or_else(|| self.leftover())
     }
 
@@ -229,7 +229,7 @@ impl World {
                 return Some(Violation::Leak { node, reserved: status.reserved_bytes });
             }
             for copy in self.host(node).disk.copies() {
-                let stripe = self.truth.stripes.get(&copy.stripe);
+                let stripe = self.metadata.stripes.get(&copy.stripe);
                 // What is left of a stripe beyond repair is never thrown away.
                 let kept = stripe.is_some_and(|stripe| {
                     stripe.copy(copy.chunk) == Some((node, copy))

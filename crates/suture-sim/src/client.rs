@@ -9,7 +9,7 @@ use suture_repair::random::Random;
 
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
 use crate::ports::PortMap;
-use crate::workload::{Request, Source, Way};
+use crate::workload::{Access, Request, Source};
 
 /// A round trip and the work of both ends, in seconds: what a request without bytes takes.
 const ROUND_TRIP: f64 = 0.000_5;
@@ -114,9 +114,9 @@ impl Clients {
         let client = &mut self.clients[index];
         while let Some(request) = client.pending.pop() {
             if request.bytes > 0 {
-                let takes = match request.way {
-                    Way::Read => ports.read_request(request.node, index),
-                    Way::Write => ports.write_request(request.node, index),
+                let takes = match request.access {
+                    Access::Read => ports.read_request(request.node, index),
+                    Access::Write => ports.write_request(request.node, index),
                 };
                 let what = Transfer { bytes: request.bytes as f64, share: self.share };
                 client.flow = Some(network.start(what, &takes, Urgency::Prompt));

@@ -16,9 +16,9 @@ use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::{CopyFault, Failure};
 
-/// Which of the safety nets are in place; the mutation tests cut them one by one.
+/// Which safeguards are in place; the mutation tests remove them one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nets {
+pub struct Safeguards {
     /// Reads and rebuilt chunks are compared with their checksums.
     pub checksums: bool,
     /// Commits compare the stripe's generation.
@@ -27,9 +27,10 @@ pub struct Nets {
     pub requeue: bool,
 }
 
-impl Nets {
+impl Safeguards {
     /// All in place.
-    pub const ALL: Nets = Nets { checksums: true, compare_and_set: true, requeue: true };
+    pub const ALL: Safeguards =
+        Safeguards { checksums: true, compare_and_set: true, requeue: true };
 }
 
 /// Block of the checksums. Production uses 4 KiB; small blocks bring the edges closer.
@@ -132,14 +133,14 @@ struct DiskSpool {
 
 impl Disk {
     /// An empty disk that holds `capacity` bytes in all.
-    pub fn new(capacity: u64, nets: Nets) -> Disk {
+    pub fn new(capacity: u64, safeguards: Safeguards) -> Disk {
         let contents = Contents {
             copies: BTreeMap::new(),
             drafts: BTreeMap::new(),
             spools: BTreeMap::new(),
             next_handle: 0,
             capacity,
-            is_checked: nets.checksums,
+            is_checked: safeguards.checksums,
         };
         Disk(Arc::new(Lock::new(contents)))
     }
@@ -149,14 +150,14 @@ impl Disk {
         self.contents().copies.keys().copied().collect()
     }
 
-    /// Room that is left.
-    pub fn room(&self) -> u64 {
-        self.contents().room()
+    /// Bytes that are left.
+    pub fn capacity_left(&self) -> u64 {
+        self.contents().capacity_left()
     }
 
-    /// What `look` makes of a copy, if it is there.
-    pub fn look<T>(&self, copy: ChunkCopy, look: impl FnOnce(&Stored) -> T) -> Option<T> {
-        self.contents().copies.get(&copy).map(look)
+    /// What `query` makes of a copy, if it is there.
+    pub fn query<T>(&self, copy: ChunkCopy, query: impl FnOnce(&Stored) -> T) -> Option<T> {
+        self.contents().copies.get(&copy).map(query)
     }
 
     /// Writes a whole copy, as a put does.
@@ -217,7 +218,7 @@ impl Disk {
 }
 
 impl Contents {
-    fn room(&self) -> u64 {
+    fn capacity_left(&self) -> u64 {
         let copies: usize = self.copies.values().map(|copy| copy.bytes.len()).sum();
         let drafts: usize = self.drafts.values().map(|draft| draft.bytes.len()).sum();
         self.capacity.saturating_sub((copies + drafts) as u64)
@@ -240,22 +241,22 @@ impl ChunkStore for Disk {
     }
 
     fn free_bytes(&self) -> Result<u64, Failure> {
-        Ok(self.room())
+        Ok(self.capacity_left())
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        let bytes = self.look(copy, |stored| stored.length as u64).ok_or(CopyFault::Missing)?;
+        let bytes = self.query(copy, |stored| stored.length as u64).ok_or(CopyFault::Missing)?;
         Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes }))
     }
 
     fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
-        let is_good = self.look(copy, Stored::is_good).ok_or(CopyFault::Missing)?;
+        let is_good = self.query(copy, Stored::is_good).ok_or(CopyFault::Missing)?;
         if is_good { Ok(()) } else { Err(CopyFault::Corrupt) }
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
         let mut contents = self.contents();
-        if contents.room() < bytes {
+        if contents.capacity_left() < bytes {
             return Err(Failure::NoSpace);
         }
         let handle = contents.handle();
@@ -432,20 +433,22 @@ mod tests {
 
     #[test]
     fn the_simulated_disk_keeps_every_promise_of_a_chunk_store() {
-        conformance::check(|| Disk::new(1 << 20, Nets::ALL));
+        conformance::check(|| Disk::new(1 << 20, Safeguards::ALL));
     }
 
     #[test]
     #[should_panic(expected = "assertion")]
     fn a_disk_without_checksums_does_not() {
-        conformance::check(|| Disk::new(1 << 20, Nets { checksums: false, ..Nets::ALL }));
+        conformance::check(|| {
+            Disk::new(1 << 20, Safeguards { checksums: false, ..Safeguards::ALL })
+        });
     }
 
     #[test]
     fn a_torn_end_is_noticed() {
         let (stripe, chunk, stamp) = (StripeId(1), ChunkIndex(0), Stamp(0));
         let copy = ChunkCopy { stripe, chunk, stamp };
-        let disk = Disk::new(1 << 20, Nets::ALL);
+        let disk = Disk::new(1 << 20, Safeguards::ALL);
         disk.put(copy, vec![7; 2000]);
         disk.tear(copy, 650);
         let reader = disk.open(copy).expect("it is there");

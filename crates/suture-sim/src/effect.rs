@@ -50,7 +50,7 @@ impl World {
 
     pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::Output) {
         match output {
-            agent::Output::Send(message) => self.say(node, message),
+            agent::Output::Send(message) => self.send_coordinator(node, message),
             agent::Output::Grant { to, repair, lane, upto } => {
                 self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, upto });
             }
@@ -90,7 +90,7 @@ impl World {
             }
             agent::Output::List => {
                 let disk = &self.host(node).disk;
-                let (copies, free_bytes) = (disk.copies(), disk.room());
+                let (copies, free_bytes) = (disk.copies(), disk.capacity_left());
                 self.answer(node, agent::Input::Listed { copies, free_bytes }, None);
             }
             agent::Output::Check(check) => {
@@ -120,8 +120,8 @@ impl World {
         }
     }
 
-    fn say(&mut self, from: NodeId, message: FromAgent) {
-        let (incarnation, epoch) = (self.host(from).incarnation, self.truth.epoch);
+    fn send_coordinator(&mut self, from: NodeId, message: FromAgent) {
+        let (incarnation, epoch) = (self.host(from).incarnation, self.metadata.epoch);
         self.note(|| format!("{from} -> coordinator: {message:?}"));
         self.transmit(|| Event::ToCoordinator {
             from,
@@ -132,7 +132,7 @@ impl World {
     }
 
     fn send_peer(&mut self, from: NodeId, to: NodeId, event: impl Fn() -> Event) {
-        if !self.hears(Party::Agent(from), Party::Agent(to)) && self.random.per_mille(700) {
+        if !self.can_receive(Party::Agent(from), Party::Agent(to)) && self.random.per_mille(700) {
             // The connection breaks, and the sender learns of it.
             self.answer(from, agent::Input::PeerLost(to), None);
             return;

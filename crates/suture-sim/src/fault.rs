@@ -8,7 +8,7 @@ use std::fmt;
 use suture_repair::random::Random;
 use suture_repair::time::{Span, Time};
 
-/// One kind of trouble. Each is counted, so that a run can show what it has exercised.
+/// One kind of fault. Each is counted, so that a run can show what it has exercised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A message is lost.
@@ -41,7 +41,7 @@ pub enum Kind {
     CorruptChunk,
     /// The end of a chunk is lost.
     TornChunk,
-    /// A disk has no room.
+    /// A disk is full.
     FullDisk,
     /// The operator declares a node failed and takes it back.
     OperatorFail,
@@ -139,7 +139,7 @@ impl Coverage {
 
 /// How unreliable messages are, per mille.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weather {
+pub struct NetworkFaults {
     /// Messages lost.
     pub drop: u32,
     /// Messages doubled.
@@ -150,16 +150,22 @@ pub struct Weather {
     pub delay_max: Span,
 }
 
-impl Weather {
+impl NetworkFaults {
     /// Nothing goes wrong.
-    pub const CALM: Weather = Weather { drop: 0, duplicate: 0, delay: 0, delay_max: Span::ZERO };
+    pub const NONE: NetworkFaults =
+        NetworkFaults { drop: 0, duplicate: 0, delay: 0, delay_max: Span::ZERO };
 
     /// A climate of its own for each seed; some are calm in one respect or in all.
-    pub fn random(random: &mut Random) -> Weather {
+    pub fn random(random: &mut Random) -> NetworkFaults {
         let mut some =
             |most: u64| if random.per_mille(500) { random.below(most) as u32 } else { 0 };
         let (drop, duplicate, delay) = (some(30), some(60), some(100));
-        Weather { drop, duplicate, delay, delay_max: Span::from_millis(random.between(10, 1500)) }
+        NetworkFaults {
+            drop,
+            duplicate,
+            delay,
+            delay_max: Span::from_millis(random.between(10, 1500)),
+        }
     }
 }
 
@@ -197,7 +203,7 @@ pub enum Fault {
     Remove,
 }
 
-/// The troubles of one seed, in order of time.
+/// The faults of one seed, in order of time.
 pub fn schedule(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = random.between(0, 24);
     let mut faults: Vec<(Time, Fault)> =

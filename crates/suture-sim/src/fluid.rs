@@ -159,7 +159,7 @@ pub struct Network {
     fill_at: Option<f64>,
     filled_at: f64,
     /// How long changes may wait for each other.
-    patience: f64,
+    coalesce_seconds: f64,
     fillings: u64,
     heap: BinaryHeap<Reverse<(Level, PortIndex)>>,
 }
@@ -200,7 +200,7 @@ impl Network {
             ending: Vec::new(),
             fill_at: None,
             filled_at: 0.0,
-            patience: 0.0,
+            coalesce_seconds: 0.0,
             fillings: 0,
             heap: BinaryHeap::new(),
         }
@@ -375,7 +375,7 @@ impl Network {
     /// Rates are out of date.
     fn change(&mut self, urgency: Urgency) {
         let at = match urgency {
-            Urgency::Patient => self.now.max(self.filled_at + self.patience),
+            Urgency::Patient => self.now.max(self.filled_at + self.coalesce_seconds),
             Urgency::Prompt => self.now,
         };
         self.fill_at = Some(self.fill_at.map_or(at, |earlier| earlier.min(at)));
@@ -455,8 +455,8 @@ impl Network {
             rate += flow.rate;
         }
         let is_exact = self.entries <= self.exact_entries || rate <= 0.0;
-        self.patience = if is_exact { 0.0 } else { COALESCED * left / rate };
-        let until = first.max(self.now + self.patience) + SAME_MOMENT;
+        self.coalesce_seconds = if is_exact { 0.0 } else { COALESCED * left / rate };
+        let until = first.max(self.now + self.coalesce_seconds) + SAME_MOMENT;
         self.ending.clear();
         for &slot in &self.live {
             let flow = &self.flows[slot as usize];

@@ -35,7 +35,7 @@ use repair::{Flows, Owner, Repair};
 /// Longer than any simulation.
 const FOREVER: Span = Span { ns: u64::MAX / 4 };
 
-/// Memory and room of every agent.
+/// Memory and free bytes of every agent.
 const PLENTY: u64 = 1 << 50;
 
 /// Tests look at all that the coordinator believes of so many stripes after each conversation.
@@ -80,7 +80,7 @@ pub(crate) struct FluidAgents {
     settling: BTreeSet<(Time, RepairId, usize)>,
     inbox: VecDeque<Input>,
     /// What is left of each node's disk.
-    room: Vec<u64>,
+    free_bytes: Vec<u64>,
     pub(crate) rebuilt: Vec<Rebuilt>,
     /// What all repairs moved.
     pub(crate) load: Load,
@@ -96,9 +96,11 @@ fn heartbeat(free_bytes: u64) -> Heartbeat {
 }
 
 /// What each node can take.
-fn room(scenario: &Scenario) -> Vec<u64> {
+fn free_bytes(scenario: &Scenario) -> Vec<u64> {
     let nodes = 0..scenario.capacities.cluster().nodes.len();
-    nodes.map(|node| scenario.room.get(node).map_or(PLENTY, |room| PLENTY.min(*room))).collect()
+    nodes
+        .map(|node| scenario.free_bytes.get(node).map_or(PLENTY, |bytes| PLENTY.min(*bytes)))
+        .collect()
 }
 
 impl FluidAgents {
@@ -124,7 +126,7 @@ impl FluidAgents {
             flows: Flows::default(),
             settling: BTreeSet::new(),
             inbox: VecDeque::new(),
-            room: room(scenario),
+            free_bytes: free_bytes(scenario),
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
             cluster,
@@ -137,7 +139,7 @@ impl FluidAgents {
                 incarnation: INCARNATION,
                 abilities: Abilities::ALL,
                 pool_bytes: PLENTY,
-                free_bytes: agents.room[node.index()],
+                free_bytes: agents.free_bytes[node.index()],
             };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
         }
@@ -197,7 +199,7 @@ impl FluidAgents {
         let repair = self.repairs.get_mut(&id).expect("its flows are stopped with it");
         if let Some(gate) = repair.step_ended(lane, step) {
             let arrived = vec![(id, lane as u16, gate.child)];
-            let beat = Heartbeat { arrived, ..heartbeat(self.room[gate.parent.index()]) };
+            let beat = Heartbeat { arrived, ..heartbeat(self.free_bytes[gate.parent.index()]) };
             let message = FromAgent::Heartbeat(beat);
             self.inbox.push_back(Input::Agent { node: gate.parent, message });
         }
@@ -225,7 +227,7 @@ impl FluidAgents {
     }
 
     /// Tells the coordinator what links have now.
-    pub fn tell_rates(&mut self, scenario: &Scenario, now: f64) {
+    pub fn notify_rates(&mut self, scenario: &Scenario, now: f64) {
         for id in self.cluster.ids() {
             let node = scenario.capacities.told(id, now);
             if node != self.cluster.nodes[id.index()] {
@@ -242,7 +244,7 @@ impl FluidAgents {
         for (id, repair) in &mut self.repairs {
             for part in repair.unfinished() {
                 let node = part.destination.index();
-                beats[node].get_or_insert_with(|| heartbeat(self.room[node]));
+                beats[node].get_or_insert_with(|| heartbeat(self.free_bytes[node]));
             }
             repair.progress(network, |part, bytes_done| {
                 let beat = beats[part.destination.index()].as_mut().expect("made above");
@@ -268,7 +270,7 @@ impl FluidAgents {
             let taken_ns = cpu_ns() - before_ns;
             while let Some(output) = self.coordinator.poll() {
                 match output {
-                    Output::Send { message, .. } => self.obey(message, network, ports),
+                    Output::Send { message, .. } => self.apply(message, network, ports),
                     Output::Commit(commit) => self.commit(commit),
                     Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
                     Output::Report(_) | Output::Claim(_) | Output::Release(_) => {}
@@ -280,7 +282,7 @@ impl FluidAgents {
         }
     }
 
-    fn obey(&mut self, message: ToAgent, network: &mut Network, ports: &PortMap) {
+    fn apply(&mut self, message: ToAgent, network: &mut Network, ports: &PortMap) {
         match message {
             // Every participant is told; the flows are those of all of them.
             ToAgent::Dispatch(task) => {
@@ -326,9 +328,9 @@ impl FluidAgents {
         for part in repair.lane_ended(lane) {
             let (chunk, node) = (part.chunk, part.destination);
             self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
-            let left = &mut self.room[node.index()];
+            let left = &mut self.free_bytes[node.index()];
             *left = left.saturating_sub(repair.task.stripe.chunk_bytes);
-            // What was coming is no load any more: before that is known, it has to be off the room.
+            // What was coming is no load any more: before that is known, it has to be off the free bytes.
             if *left < PLENTY / 2 {
                 let message = FromAgent::Heartbeat(heartbeat(*left));
                 self.inbox.push_back(Input::Agent { node, message });
@@ -423,7 +425,7 @@ mod tests {
             stripes: vec![stripe],
             failed: vec![NodeId(0)],
             silent: Vec::new(),
-            room: Vec::new(),
+            free_bytes: Vec::new(),
             policy: "chain/random/all".parse().expect("a policy"),
             seed: 1,
             overheads: Overheads::default(),

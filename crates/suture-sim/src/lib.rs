@@ -1,8 +1,8 @@
 //! Two worlds in which the coordinator of production works, both of them in memory and seeded.
 //!
-//! *Is it right?* A cluster of the same state machines with real bytes and trouble: read `world`
-//! (the cluster and its clock), `effect` (what agents ask for), `disk` and `truth` (what survives),
-//! `fault` and `trouble` (what goes wrong), `check` (what must hold), `trial` and `swarm`
+//! *Is it right?* A cluster of the same state machines with real bytes and faults: read `world`
+//! (the cluster and its clock), `effect` (what agents ask for), `disk` and `metadata` (what survives),
+//! `fault` and `injection` (what goes wrong), `check` (what must hold), `trial` and `swarm`
 //! (many seeds), `shrink` and `record` (what a failure is shown by).
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
@@ -24,6 +24,8 @@ mod effect;
 pub mod fault;
 pub mod fluid;
 pub mod fluid_agents;
+pub mod injection;
+pub mod metadata;
 pub mod party;
 pub mod ports;
 pub mod record;
@@ -34,7 +36,5 @@ pub mod swarm;
 pub mod timeline;
 pub mod trace;
 pub mod trial;
-pub mod trouble;
-pub mod truth;
 pub mod workload;
 pub mod world;

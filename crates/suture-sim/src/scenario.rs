@@ -22,7 +22,7 @@ pub struct Scenario {
     /// Nodes whose agents never speak: their chunks are not lost, and nobody asks for them.
     pub silent: Vec<NodeId>,
     /// Bytes that each node can take; none at all means plenty everywhere.
-    pub room: Vec<u64>,
+    pub free_bytes: Vec<u64>,
     /// How to repair.
     pub policy: Policy,
     /// Where everything random begins.

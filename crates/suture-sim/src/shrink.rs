@@ -10,7 +10,7 @@ use suture_repair::policy::Policy;
 use suture_repair::time::{Span, Time};
 
 use crate::check::Violation;
-use crate::fault::Weather;
+use crate::fault::NetworkFaults;
 use crate::swarm::{self, Verdict};
 use crate::trial::Trial;
 
@@ -133,15 +133,15 @@ fn fewer_stripes(trial: &Trial) -> Vec<Trial> {
 }
 
 fn calmer(trial: &Trial) -> Vec<Trial> {
-    let now = trial.weather;
+    let now = trial.network_faults;
     let calmer = [
-        Weather::CALM,
-        Weather { drop: 0, ..now },
-        Weather { duplicate: 0, ..now },
-        Weather { delay: 0, delay_max: Span::ZERO, ..now },
+        NetworkFaults::NONE,
+        NetworkFaults { drop: 0, ..now },
+        NetworkFaults { duplicate: 0, ..now },
+        NetworkFaults { delay: 0, delay_max: Span::ZERO, ..now },
     ];
-    let calmer = calmer.into_iter().filter(|weather| *weather != now);
-    calmer.map(|weather| with(trial, |s| s.weather = weather)).collect()
+    let calmer = calmer.into_iter().filter(|network_faults| *network_faults != now);
+    calmer.map(|network_faults| with(trial, |s| s.network_faults = network_faults)).collect()
 }
 
 fn plainer(trial: &Trial) -> Vec<Trial> {
@@ -160,7 +160,7 @@ fn plainer(trial: &Trial) -> Vec<Trial> {
     plainer
 }
 
-/// All trouble ends soon after the last fault.
+/// All faults end soon after the last fault.
 fn shorter(trial: &Trial) -> Vec<Trial> {
     let last = trial.faults.last().map_or(Time::ZERO, |(at, _)| *at);
     let ends = last.since(Time::ZERO).ns + Span::from_millis(100).ns;

@@ -51,7 +51,7 @@ pub struct Outcome {
 
 /// Simulates. `cpu_ns` is asked before and after each call of the coordinator.
 pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome {
-    let mut run = Run::new(scenario, None);
+    let mut run = Simulation::new(scenario, None);
     let mut agents = FluidAgents::new(scenario);
     agents.begin(&mut run.network, &run.ports, cpu_ns);
     let nodes = scenario.capacities.cluster().nodes.len();
@@ -59,7 +59,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
     let mut next_beat = beat_seconds;
     let mut moved_at = 0.0;
     let mut is_stuck = false;
-    let patience = (scenario.capacities.period() + 1) as f64 + beat_seconds;
+    let timeout = (scenario.capacities.period() + 1) as f64 + beat_seconds;
     while !agents.are_done() {
         let beat = agents.has_flows().then_some(next_beat);
         let next = [run.next_event(), agents.next_event(), beat].into_iter().flatten();
@@ -67,7 +67,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         if agents.is_moving(&run.network) || !agents.has_flows() {
             moved_at = run.network.now();
         }
-        if next.is_infinite() || next - moved_at > patience && run.has_no_end_of_waiting(next) {
+        if next.is_infinite() || next - moved_at > timeout && run.has_no_end_of_waiting(next) {
             is_stuck = true;
             break;
         }
@@ -77,14 +77,19 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
             next_beat = next + beat_seconds;
         }
         if run.has_changed {
-            agents.tell_rates(scenario, next);
+            agents.notify_rates(scenario, next);
         }
         agents.wake(&mut run.network, &run.ports, cpu_ns);
     }
     finish(scenario, run, agents, is_stuck)
 }
 
-fn finish(scenario: &Scenario, run: Run<'_>, agents: FluidAgents, is_stuck: bool) -> Outcome {
+fn finish(
+    scenario: &Scenario,
+    run: Simulation<'_>,
+    agents: FluidAgents,
+    is_stuck: bool,
+) -> Outcome {
     let foreground = run.clients.zip(scenario.foreground).map(|(clients, _)| {
         let served = clients.served();
         let alone = alone(scenario, &served.operations);
@@ -104,7 +109,7 @@ fn finish(scenario: &Scenario, run: Run<'_>, agents: FluidAgents, is_stuck: bool
 
 /// The same operations without a repair.
 fn alone(scenario: &Scenario, operations: &[u64]) -> Served {
-    let mut run = Run::new(scenario, Some(operations));
+    let mut run = Simulation::new(scenario, Some(operations));
     run.timeline = None;
     while run.clients.as_ref().is_some_and(|clients| !clients.are_done())
         && let Some(next) = run.next_event()
@@ -115,7 +120,7 @@ fn alone(scenario: &Scenario, operations: &[u64]) -> Served {
 }
 
 /// The network with all that changes it but repairs.
-struct Run<'a> {
+struct Simulation<'a> {
     scenario: &'a Scenario,
     ports: PortMap,
     network: Network,
@@ -126,8 +131,8 @@ struct Run<'a> {
     has_changed: bool,
 }
 
-impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario, operations: Option<&[u64]>) -> Run<'a> {
+impl<'a> Simulation<'a> {
+    fn new(scenario: &'a Scenario, operations: Option<&[u64]>) -> Simulation<'a> {
         let cluster = scenario.capacities.cluster();
         let client_count = scenario.foreground.map_or(0, |(_, clients)| clients);
         let ports = PortMap::new(cluster, client_count);
@@ -147,7 +152,7 @@ impl<'a> Run<'a> {
             .timeline_buckets
             .map(|buckets| Timeline::new(timeline_ports(scenario, &ports), buckets));
         let (ended, has_changed) = (Vec::new(), false);
-        Run { scenario, ports, network, clients, timeline, ended, has_changed }
+        Simulation { scenario, ports, network, clients, timeline, ended, has_changed }
     }
 
     fn next_event(&mut self) -> Option<f64> {
@@ -163,7 +168,7 @@ impl<'a> Run<'a> {
     }
 
     fn advance(&mut self, to: f64, mut flow_ended: impl FnMut(FlowId, &mut Network)) {
-        let Run { network, ports, .. } = self;
+        let Simulation { network, ports, .. } = self;
         if let Some(timeline) = &mut self.timeline {
             timeline.record(network, to);
         }

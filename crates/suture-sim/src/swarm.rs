@@ -1,7 +1,7 @@
 //! Many seeds, each a cluster with a fate of its own: first safety under faults, then liveness.
 //!
 //! Place: beside the whole life of a repair.
-//! A seed decides the topology, the code, the policy, the size of the slice memory, the weather
+//! A seed decides the topology, the code, the policy, the size of the slice memory, the network_faults
 //! and the faults (`trial.rs`). While faults strike, the checkers watch for broken rules; then
 //! everything that can be healed is healed, and everything that can be repaired must be whole in
 //! bounded time. An assertion that fails in a state machine is a broken rule as well.
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use suture_repair::time::{Span, Time};
 
 use crate::check::Violation;
-use crate::disk::Nets;
+use crate::disk::Safeguards;
 use crate::fault::Coverage;
 use crate::party::Party;
 use crate::record::Records;
@@ -70,14 +70,14 @@ impl Verdict {
 }
 
 /// The cluster that a seed stands for.
-pub fn options(seed: u64, nets: Nets) -> Options {
-    crate::trial::options(seed, nets)
+pub fn options(seed: u64, safeguards: Safeguards) -> Options {
+    crate::trial::options(seed, safeguards)
 }
 
 /// Runs one seed. With `traced`, remembers every message and fault.
-pub fn run(seed: u64, nets: Nets, traced: bool) -> Verdict {
+pub fn run(seed: u64, safeguards: Safeguards, traced: bool) -> Verdict {
     let watch = if traced { Watch::Trace } else { Watch::Rules };
-    run_trial(&Trial::of(seed, nets), watch)
+    run_trial(&Trial::of(seed, safeguards), watch)
 }
 
 /// Runs one trial.
@@ -91,7 +91,7 @@ pub fn run_trial(trial: &Trial, watch: Watch) -> Verdict {
 /// Runs one seed with everyone making a mistake.
 #[cfg(feature = "mutants")]
 pub fn run_mutant(seed: u64, mutant: suture_repair::mutant::Mutant) -> Verdict {
-    let trial = Trial::of(seed, Nets::ALL);
+    let trial = Trial::of(seed, Safeguards::ALL);
     let mut world = World::new(trial.options.clone());
     world.mutate(mutant);
     judge(world, &trial)
@@ -119,7 +119,7 @@ fn judge(mut world: World, trial: &Trial) -> Verdict {
 fn live(world: &mut World, trial: &Trial) -> Span {
     trial.populate(world);
     world.start_coordinator();
-    world.brew(trial.weather, &trial.faults);
+    world.schedule_faults(trial.network_faults, &trial.faults);
     world.run(Time::ZERO + trial.lasts);
     recover(world)
 }

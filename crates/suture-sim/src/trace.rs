@@ -2,7 +2,7 @@
 //!
 //! Place: beside [slices flow]: the capacities under a repair.
 //! A trace has a row for each second and a column for each node; it begins again when it ends, so
-//! that a repair may take longer. `Model` draws traces that look like three published sets of
+//! that a repair may take longer. `LinkModel` draws traces that look like three published sets of
 //! measurements (PivotRepair, section V: 16 nodes under TPC-DS, TPC-H and SWIM, 6000 s at 1 Gbit/s)
 //! from a few numbers fitted to their statistics; the measurements themselves are not here.
 //!
@@ -106,7 +106,7 @@ impl Trace {
 
 /// Whose measurements a made-up trace resembles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub enum LinkModel {
     /// Analytical queries: uplinks with minutes without any bandwidth, on most nodes at once.
     TpcDs,
     /// Ad-hoc queries: shorter and rarer congestion.
@@ -142,28 +142,28 @@ struct Fit {
     memory: f64,
 }
 
-impl Model {
+impl LinkModel {
     /// All, in the order in which they are shown.
-    pub const ALL: [Model; 3] = [Model::TpcDs, Model::TpcH, Model::Swim];
+    pub const ALL: [LinkModel; 3] = [LinkModel::TpcDs, LinkModel::TpcH, LinkModel::Swim];
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Model::TpcDs => "tpcds",
-            Model::TpcH => "tpch",
-            Model::Swim => "swim",
+            LinkModel::TpcDs => "tpcds",
+            LinkModel::TpcH => "tpch",
+            LinkModel::Swim => "swim",
         }
     }
 
     #[rustfmt::skip]
     fn fit(self, direction: Direction) -> Fit {
         let (episodes, joins, short, long, idle, taken, memory) = match (self, direction) {
-            (Model::TpcDs, Direction::Up)  => (0.329, 0.73, 2.2, (0.25, 303.0), 0.91, 0.676, 0.97),
-            (Model::TpcDs, Direction::Down) => (0.020, 0.12, 1.4, (0.11, 5.6), 0.91, 0.406, 0.90),
-            (Model::TpcH, Direction::Up)   => (0.140, 0.22, 1.4, (0.35, 26.0), 0.82, 0.272, 0.85),
-            (Model::TpcH, Direction::Down) => (0.052, 0.15, 1.4, (0.01, 7.0), 0.86, 0.491, 0.85),
-            (Model::Swim, Direction::Up)   => (0.021, 0.09, 1.4, (0.01, 151.0), 0.63, 0.156, 0.90),
-            (Model::Swim, Direction::Down) => (0.051, 0.10, 1.4, (0.06, 37.0), 0.63, 0.143, 0.90),
+            (LinkModel::TpcDs, Direction::Up)  => (0.329, 0.73, 2.2, (0.25, 303.0), 0.91, 0.676, 0.97),
+            (LinkModel::TpcDs, Direction::Down) => (0.020, 0.12, 1.4, (0.11, 5.6), 0.91, 0.406, 0.90),
+            (LinkModel::TpcH, Direction::Up)   => (0.140, 0.22, 1.4, (0.35, 26.0), 0.82, 0.272, 0.85),
+            (LinkModel::TpcH, Direction::Down) => (0.052, 0.15, 1.4, (0.01, 7.0), 0.86, 0.491, 0.85),
+            (LinkModel::Swim, Direction::Up)   => (0.021, 0.09, 1.4, (0.01, 151.0), 0.63, 0.156, 0.90),
+            (LinkModel::Swim, Direction::Down) => (0.051, 0.10, 1.4, (0.06, 37.0), 0.63, 0.143, 0.90),
         };
         Fit { episodes, joins, short, long, idle, taken, memory }
     }
@@ -172,21 +172,21 @@ impl Model {
     pub fn draw(self, direction: Direction, links: &[Rate], seconds: u64, seed: u64) -> Trace {
         let fit = self.fit(direction);
         let random = &mut Random::new(seed);
-        let mut weather = Weather::new(&fit, links.len(), random);
+        let mut congestion = Congestion::new(&fit, links.len(), random);
         let mut taken: Vec<f64> = links.iter().map(|_| normal(random)).collect();
         let threshold = quantile(fit.idle);
         let fresh = (1.0 - fit.memory * fit.memory).sqrt();
         let mut rates = Vec::with_capacity(links.len() * seconds as usize);
         for _ in 0..seconds {
-            weather.pass_second(&fit, random);
+            congestion.pass_second(&fit, random);
             for (node, link) in links.iter().enumerate() {
                 taken[node] = fit.memory * taken[node] + fresh * normal(random);
-                let free = match weather.congested[node] {
+                let free = match congestion.congested[node] {
                     // Nothing at all half of the time.
                     true => CONGESTED * (2.0 * random.unit() - 1.0).max(0.0),
                     false => 1.0 - fit.taken * (taken[node] - threshold).max(0.0),
                 };
-                let least = if weather.congested[node] { 0.0 } else { CONGESTED };
+                let least = if congestion.congested[node] { 0.0 } else { CONGESTED };
                 rates.push(Rate(link.0 * free.max(least)));
             }
         }
@@ -195,19 +195,19 @@ impl Model {
 }
 
 /// Which nodes are congested, and for how long all stays as it is.
-struct Weather {
+struct Congestion {
     congested: Vec<bool>,
     is_episode: bool,
     seconds_left: f64,
 }
 
-impl Weather {
-    fn new(fit: &Fit, nodes: usize, random: &mut Random) -> Weather {
-        let mut weather =
-            Weather { congested: vec![false; nodes], is_episode: false, seconds_left: 0.0 };
+impl Congestion {
+    fn new(fit: &Fit, nodes: usize, random: &mut Random) -> Congestion {
+        let mut congestion =
+            Congestion { congested: vec![false; nodes], is_episode: false, seconds_left: 0.0 };
         // A trace may begin in the middle of an episode, as often as one is going on.
-        weather.is_episode = random.unit() >= fit.episodes;
-        weather
+        congestion.is_episode = random.unit() >= fit.episodes;
+        congestion
     }
 
     fn pass_second(&mut self, fit: &Fit, random: &mut Random) {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// Mean, part below a tenth, mean change per second, part of seconds with any node below.
-    fn statistics(model: Model, direction: Direction) -> [f64; 4] {
+    fn statistics(model: LinkModel, direction: Direction) -> [f64; 4] {
         let seeds = 20;
         let mut sums = [0.0; 4];
         for seed in 0..seeds {
@@ -340,12 +340,12 @@ mod tests {
     #[test]
     fn models_resemble_what_they_were_fitted_to() {
         for (model, direction, published) in [
-            (Model::TpcDs, Direction::Up, [745.2, 0.2402, 16.8, 0.329]),
-            (Model::TpcDs, Direction::Down, [979.8, 0.0024, 16.0, 0.020]),
-            (Model::TpcH, Direction::Up, [944.7, 0.0302, 28.1, 0.140]),
-            (Model::TpcH, Direction::Down, [957.2, 0.0077, 38.9, 0.052]),
-            (Model::Swim, Direction::Up, [958.6, 0.0019, 20.9, 0.021]),
-            (Model::Swim, Direction::Down, [959.0, 0.0049, 23.2, 0.051]),
+            (LinkModel::TpcDs, Direction::Up, [745.2, 0.2402, 16.8, 0.329]),
+            (LinkModel::TpcDs, Direction::Down, [979.8, 0.0024, 16.0, 0.020]),
+            (LinkModel::TpcH, Direction::Up, [944.7, 0.0302, 28.1, 0.140]),
+            (LinkModel::TpcH, Direction::Down, [957.2, 0.0077, 38.9, 0.052]),
+            (LinkModel::Swim, Direction::Up, [958.6, 0.0019, 20.9, 0.021]),
+            (LinkModel::Swim, Direction::Down, [959.0, 0.0049, 23.2, 0.051]),
         ] {
             let drawn = statistics(model, direction);
             let case = format!("{model:?} {direction:?}: {drawn:?}, published {published:?}");

@@ -2,7 +2,7 @@
 //!
 //! Place: beside the whole life of a repair; `swarm.rs` makes one of each seed and runs it, `shrink.rs`
 //! makes a failing one smaller. Its text is a transcript of the kind `cluster`: the cluster in the
-//! header, faults as inputs, the end of all trouble as the last one, and the broken rule as output.
+//! header, faults as inputs, the end of all faults as the last one, and the broken rule as output.
 //! Whom a fault hits is drawn from the seed when it strikes, so a trial says what happens and its
 //! seed to whom.
 
@@ -18,8 +18,8 @@ use suture_repair::transcript::value::YesNo;
 use suture_repair::transcript::{Kind, first_line};
 
 use crate::check::Violation;
-use crate::disk::Nets;
-use crate::fault::{self, Fault, Weather};
+use crate::disk::Safeguards;
+use crate::fault::{self, Fault, NetworkFaults};
 use crate::world::{Options, World};
 
 /// How long faults strike in a trial of the swarm, in simulated time.
@@ -65,10 +65,10 @@ pub struct Trial {
     /// Stripes that it begins with.
     pub stripes: u64,
     /// How unreliable messages are.
-    pub weather: Weather,
+    pub network_faults: NetworkFaults,
     /// What goes wrong, in order of time.
     pub faults: Vec<(Time, Fault)>,
-    /// When all trouble ends.
+    /// When all faults end.
     pub lasts: Span,
 }
 
@@ -92,13 +92,13 @@ pub struct TrialError {
 
 impl Trial {
     /// The trial that a seed stands for.
-    pub fn of(seed: u64, nets: Nets) -> Trial {
+    pub fn of(seed: u64, safeguards: Safeguards) -> Trial {
         let mut random = Random::new(seed ^ 0xfa17);
         let faults = fault::schedule(&mut random, SAFETY);
         Trial {
-            options: options(seed, nets),
+            options: options(seed, safeguards),
             stripes: stripe_source(seed).0,
-            weather: Weather::random(&mut random),
+            network_faults: NetworkFaults::random(&mut random),
             faults,
             lasts: SAFETY,
         }
@@ -114,15 +114,15 @@ impl Trial {
             on.truncate(code.chunk_count());
             let bytes = 64 * random.between(1, 400);
             let bytes = bytes.next_multiple_of(code.alignment() as u64);
-            let stripe = world.truth.write(&mut random, code, bytes, &on);
+            let stripe = world.metadata.write(&mut random, code, bytes, &on);
             world.store(&stripe);
-            world.truth.stripes.insert(stripe.id, stripe);
+            world.metadata.stripes.insert(stripe.id, stripe);
         }
     }
 
     /// What there is in it: nodes, stripes, faults and kinds of unreliability.
     pub fn size(&self) -> u64 {
-        let Weather { drop, duplicate, delay, delay_max: _ } = self.weather;
+        let NetworkFaults { drop, duplicate, delay, delay_max: _ } = self.network_faults;
         let kinds = [drop, duplicate, delay].iter().filter(|per_mille| **per_mille > 0).count();
         self.options.nodes as u64 + self.stripes + (self.faults.len() + kinds) as u64
     }
@@ -143,8 +143,8 @@ impl Trial {
         line.field("pool", &options.pool_bytes).field("disk", &options.disk_bytes);
         line.field("losses", &YesNo(options.losses)).field("claims", &YesNo(options.claims));
         line.field("stripes", &self.stripes);
-        add(line.value(&options.nets));
-        add(line.value(&self.weather));
+        add(line.value(&options.safeguards));
+        add(line.value(&self.network_faults));
         add(line.field("start", &Time::ZERO));
         for (at, fault) in &self.faults {
             add(line.value(at).value(fault));
@@ -219,7 +219,7 @@ impl Reading {
                 line.value::<Time>()?;
                 self.has_begun = true;
             } else {
-                trial.weather = line.value()?;
+                trial.network_faults = line.value()?;
             }
         } else {
             let at: Time = line.value()?;
@@ -244,12 +244,12 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let (pool_bytes, disk_bytes) = (line.field("pool")?, line.field("disk")?);
     let YesNo(losses) = line.field("losses")?;
     let YesNo(claims) = line.field("claims")?;
-    let (stripes, nets) = (line.field("stripes")?, line.value()?);
+    let (stripes, safeguards) = (line.field("stripes")?, line.value()?);
     line.end()?;
     let options =
-        Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, claims, nets };
-    let (weather, faults, lasts) = (Weather::CALM, Vec::new(), Span::ZERO);
-    let trial = Trial { options, stripes, weather, faults, lasts };
+        Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, claims, safeguards };
+    let (network_faults, faults, lasts) = (NetworkFaults::NONE, Vec::new(), Span::ZERO);
+    let trial = Trial { options, stripes, network_faults, faults, lasts };
     Ok(Recorded { trial, broken: None })
 }
 
@@ -260,7 +260,7 @@ fn stripe_source(seed: u64) -> (u64, Random) {
 }
 
 /// The cluster that a seed stands for.
-pub(crate) fn options(seed: u64, nets: Nets) -> Options {
+pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
     let random = &mut Random::new(seed ^ 0x5077_a413);
     let code: Code = random.choose(&CODES).parse().expect("a known code");
     let serving = if code.sub_chunk_count() > 1 { POLICIES_FOR_SUB_CHUNKS } else { POLICIES.len() };
@@ -275,18 +275,28 @@ pub(crate) fn options(seed: u64, nets: Nets) -> Options {
     let losses = random.per_mille(100);
     // Of a stream of its own: what a seed says beside this is as it was before there were claims.
     let claims = Random::new(seed ^ 0xc1a1_35ed).below(3) == 0;
-    Options { seed, nodes, code, policy, pool_bytes, disk_bytes: 8 << 20, losses, claims, nets }
+    Options {
+        seed,
+        nodes,
+        code,
+        policy,
+        pool_bytes,
+        disk_bytes: 8 << 20,
+        losses,
+        claims,
+        safeguards,
+    }
 }
 
-impl Textual for Nets {
+impl Textual for Safeguards {
     fn write(&self, line: &mut LineWriter) {
-        let Nets { checksums, compare_and_set, requeue } = *self;
+        let Safeguards { checksums, compare_and_set, requeue } = *self;
         line.flag("without-checksums", !checksums);
         line.flag("without-compare-and-set", !compare_and_set).flag("without-requeue", !requeue);
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<Nets, TextError> {
-        Ok(Nets {
+    fn read(line: &mut LineReader<'_>) -> Result<Safeguards, TextError> {
+        Ok(Safeguards {
             checksums: !line.take("without-checksums"),
             compare_and_set: !line.take("without-compare-and-set"),
             requeue: !line.take("without-requeue"),
@@ -294,16 +304,16 @@ impl Textual for Nets {
     }
 }
 
-impl Textual for Weather {
+impl Textual for NetworkFaults {
     fn write(&self, line: &mut LineWriter) {
         line.word("messages-per-mille").field("dropped", &self.drop);
         line.field("doubled", &self.duplicate).field("delayed", &self.delay);
         line.field("by", &self.delay_max);
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<Weather, TextError> {
+    fn read(line: &mut LineReader<'_>) -> Result<NetworkFaults, TextError> {
         line.expect("messages-per-mille")?;
-        Ok(Weather {
+        Ok(NetworkFaults {
             drop: line.field("dropped")?,
             duplicate: line.field("doubled")?,
             delay: line.field("delayed")?,

@@ -51,9 +51,9 @@ pub enum Workload {
     Switching,
 }
 
-/// Which way bytes go.
+/// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Access {
     /// From the node to the client.
     Read,
     /// From the client to the node.
@@ -65,8 +65,8 @@ pub enum Way {
 pub struct Request {
     /// Who serves it.
     pub node: NodeId,
-    /// Which way its bytes go.
-    pub way: Way,
+    /// Whether it reads or writes.
+    pub access: Access,
     /// How many; it may be none.
     pub bytes: u64,
 }
@@ -146,21 +146,21 @@ impl Source {
     /// The transfers of one operation, one after the other, as drawn at time `now` in seconds.
     pub fn draw(&self, now: f64, random: &mut Random) -> Vec<Request> {
         match self.workload {
-            Workload::YcsbA => vec![self.ycsb(way(random, 0.5), random)],
-            Workload::YcsbB | Workload::YcsbD => vec![self.ycsb(way(random, 0.95), random)],
-            Workload::YcsbC => vec![self.ycsb(Way::Read, random)],
+            Workload::YcsbA => vec![self.ycsb(access(random, 0.5), random)],
+            Workload::YcsbB | Workload::YcsbD => vec![self.ycsb(access(random, 0.95), random)],
+            Workload::YcsbC => vec![self.ycsb(Access::Read, random)],
             Workload::YcsbE => {
-                let mut request = self.ycsb(way(random, 0.95), random);
-                if request.way == Way::Read {
+                let mut request = self.ycsb(access(random, 0.95), random);
+                if request.access == Access::Read {
                     request.bytes *= random.between(1, SCAN_MAX);
                 }
                 vec![request]
             }
             Workload::YcsbF => {
-                let read = self.ycsb(Way::Read, random);
-                match way(random, 0.5) {
-                    Way::Read => vec![read],
-                    Way::Write => vec![read, Request { way: Way::Write, ..read }],
+                let read = self.ycsb(Access::Read, random);
+                match access(random, 0.5) {
+                    Access::Read => vec![read],
+                    Access::Write => vec![read, Request { access: Access::Write, ..read }],
                 }
             }
             Workload::Etc => vec![self.etc(random)],
@@ -170,7 +170,7 @@ impl Source {
                 let parts = [Workload::YcsbA, Workload::Etc, Workload::Twitter, Workload::Ibm];
                 let workload = parts[(now / SWITCH_SECONDS) as usize % parts.len()];
                 match workload {
-                    Workload::YcsbA => vec![self.ycsb(way(random, 0.5), random)],
+                    Workload::YcsbA => vec![self.ycsb(access(random, 0.5), random)],
                     Workload::Etc => vec![self.etc(random)],
                     Workload::Twitter => vec![self.twitter(random)],
                     _ => vec![self.ibm(random)],
@@ -179,36 +179,36 @@ impl Source {
         }
     }
 
-    fn ycsb(&self, way: Way, random: &mut Random) -> Request {
-        Request { node: self.node(&self.zipf, random), way, bytes: YCSB_BYTES }
+    fn ycsb(&self, access: Access, random: &mut Random) -> Request {
+        Request { node: self.node(&self.zipf, random), access, bytes: YCSB_BYTES }
     }
 
     fn etc(&self, random: &mut Random) -> Request {
-        let way = way(random, 30.0 / 31.0);
+        let access = access(random, 30.0 / 31.0);
         let key = gev(random, 30.7984, 8.20449, 0.078688).clamp(1.0, 250.0);
         let value = etc_value(random);
-        Request { node: self.node(&self.zipf, random), way, bytes: (key + value) as u64 }
+        Request { node: self.node(&self.zipf, random), access, bytes: (key + value) as u64 }
     }
 
     fn twitter(&self, random: &mut Random) -> Request {
-        let way = way(random, 0.63);
-        let is_miss = way == Way::Read && random.unit() < 0.5938;
+        let access = access(random, 0.63);
+        let is_miss = access == Access::Read && random.unit() < 0.5938;
         let bytes = if is_miss { 72 } else { 72 + 20_134 };
-        Request { node: self.node(&self.zipf_twitter, random), way, bytes }
+        Request { node: self.node(&self.zipf_twitter, random), access, bytes }
     }
 
     /// Known of the trace: one write in a thousand, sizes from 16 B to 2.4 GB, reads of ranges.
     /// Chosen by us: a log-normal body (median 32 KiB), a Pareto tail, a tenth of the reads ranged.
     fn ibm(&self, random: &mut Random) -> Request {
-        let way = way(random, 0.999);
+        let access = access(random, 0.999);
         let size = match random.unit() < 0.02 {
             true => 1e6 / (1.0 - random.unit()),
             false => 32_768.0 * (1.5 * normal(random)).exp(),
         };
-        let is_range = way == Way::Read && random.unit() < 0.1;
+        let is_range = access == Access::Read && random.unit() < 0.1;
         let part = if is_range { random.unit() } else { 1.0 };
         let bytes = (size.clamp(16.0, 2.4e9) * part) as u64;
-        Request { node: self.node(&self.zipf, random), way, bytes }
+        Request { node: self.node(&self.zipf, random), access, bytes }
     }
 
     fn node(&self, popularity: &[f64], random: &mut Random) -> NodeId {
@@ -220,8 +220,8 @@ impl Source {
     }
 }
 
-fn way(random: &mut Random, reads: f64) -> Way {
-    if random.unit() < reads { Way::Read } else { Way::Write }
+fn access(random: &mut Random, reads: f64) -> Access {
+    if random.unit() < reads { Access::Read } else { Access::Write }
 }
 
 /// Cumulated probabilities of ranks.
@@ -274,7 +274,7 @@ mod tests {
         for _ in 0..50_000 {
             let requests = source.draw(0.0, random);
             bytes += requests[0].bytes as f64;
-            reads += f64::from(u8::from(requests.iter().all(|r| r.way == Way::Read)));
+            reads += f64::from(u8::from(requests.iter().all(|r| r.access == Access::Read)));
         }
         (bytes / 5e4, reads / 5e4)
     }

@@ -3,10 +3,12 @@
 //! Place: it drives the whole life of a repair and decides nothing in it.
 //! One heap of events ordered by (time, sequence); every random choice comes from the seed, so a
 //! run can be repeated bit for bit. Agents' effects are performed on real bytes in memory.
-//! Trouble enters through `trouble.rs`; `check.rs` looks on and remembers the first broken rule.
+//! Faults enter through `injection.rs`; `check.rs` looks on and remembers the first broken rule.
 //!
 //! What it promises like the real transport: a message never reaches a process that has begun a
 //! newer session with its sender. Everything else may be lost, doubled, late or out of order.
+
+mod machines;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,28 +17,25 @@ use std::sync::Arc;
 use suture_code::Code;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Spool};
-use suture_repair::cluster::{Cluster, Rate};
-use suture_repair::coordinator::{self, Coordinator};
+use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
-use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::{FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
-use suture_repair::planner::Abilities;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 use suture_repair::slice::{SLICE_BYTES_MIN, SliceId};
-use suture_repair::stripe::{Stripe, StripeMap};
+use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
-use suture_repair::transcript;
 
 use crate::check::Violation;
-use crate::disk::{Disk, Nets};
-use crate::fault::{Coverage, Fault, Kind, Weather};
+use crate::disk::{Disk, Safeguards};
+use crate::fault::{Coverage, Fault, Kind, NetworkFaults};
+use crate::injection::Recovery;
+use crate::metadata::Metadata;
 use crate::party::Party;
 use crate::record::Records;
-use crate::truth::Truth;
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -51,14 +50,14 @@ pub struct Options {
     pub policy: Policy,
     /// Slice memory of each agent.
     pub pool_bytes: u64,
-    /// Room on each disk.
+    /// Capacity of each disk.
     pub disk_bytes: u64,
     /// Whether faults may destroy more than can be repaired.
     pub losses: bool,
     /// Whether the coordinator claims stripes.
     pub claims: bool,
-    /// The safety nets.
-    pub nets: Nets,
+    /// Which safeguards are in place.
+    pub safeguards: Safeguards,
 }
 
 pub(crate) enum Event {
@@ -105,11 +104,11 @@ pub(crate) enum Event {
         node: NodeId,
         epoch: u32,
     },
-    Trouble(Fault),
-    Relief(crate::trouble::Relief),
+    Fault(Fault),
+    Recovery(Recovery),
 }
 
-/// What the coordinator asks of the truth.
+/// What the coordinator asks of the metadata.
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     Commit(Commit),
@@ -190,9 +189,9 @@ pub struct World {
     pub options: Options,
     /// The clock.
     pub now: Time,
-    /// The durable truth.
-    pub truth: Truth,
-    /// How often each trouble happened.
+    /// The metadata, and every original byte.
+    pub metadata: Metadata,
+    /// How often each kind of fault happened.
     pub coverage: Coverage,
     /// The first broken rule.
     pub violation: Option<Violation>,
@@ -203,7 +202,7 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) coordinator: Option<Coordinator>,
     pub(crate) random: Random,
-    pub(crate) weather: Weather,
+    pub(crate) network_faults: NetworkFaults,
     pub(crate) partitions: BTreeSet<(Party, Party)>,
     pub(crate) writing: BTreeSet<StripeId>,
     /// Stripes whose chunks are being written.
@@ -242,7 +241,7 @@ impl World {
         let host = |_| Host {
             agent: None,
             incarnation: 0,
-            disk: Disk::new(options.disk_bytes, options.nets),
+            disk: Disk::new(options.disk_bytes, options.safeguards),
             writers: BTreeMap::new(),
             spools: BTreeMap::new(),
             gone: false,
@@ -251,7 +250,7 @@ impl World {
         };
         let mut world = World {
             now: Time::ZERO,
-            truth: Truth::new(options.nets),
+            metadata: Metadata::new(options.safeguards),
             coverage: Coverage::default(),
             violation: None,
             trace: None,
@@ -259,7 +258,7 @@ impl World {
             hosts: (0..options.nodes).map(host).collect(),
             coordinator: None,
             random: Random::new(options.seed),
-            weather: Weather::CALM,
+            network_faults: NetworkFaults::NONE,
             partitions: BTreeSet::new(),
             writing: BTreeSet::new(),
             unfinished: BTreeMap::new(),
@@ -278,23 +277,6 @@ impl World {
         world
     }
 
-    /// From now on everyone makes this mistake.
-    #[cfg(feature = "mutants")]
-    pub(crate) fn mutate(&mut self, mutant: Mutant) {
-        self.mutant = Some(mutant);
-        self.make_mistakes();
-    }
-
-    /// Whoever was just started makes the mistake of this world, if it has one.
-    fn make_mistakes(&mut self) {
-        #[cfg(feature = "mutants")]
-        if let Some(mutant) = self.mutant {
-            let agents = self.hosts.iter_mut().filter_map(|host| host.agent.as_mut());
-            agents.for_each(|agent| agent.mutate(mutant));
-            self.coordinator.iter_mut().for_each(|coordinator| coordinator.mutate(mutant));
-        }
-    }
-
     /// All node ids.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.hosts.len() as u32).map(NodeId)
@@ -306,7 +288,7 @@ impl World {
     }
 
     /// Tells an agent something as if a coordinator had said it: for tests of agents alone.
-    pub fn tell(&mut self, node: NodeId, message: ToAgent) {
+    pub fn notify(&mut self, node: NodeId, message: ToAgent) {
         self.agent_input(node, agent::Input::Message(message));
     }
 
@@ -338,25 +320,25 @@ impl World {
     fn perform(&mut self, event: Event) {
         match event {
             Event::ToAgent { to, epoch, message } => {
-                let current = self.coordinator.is_some() && self.truth.epoch == epoch;
-                if current && self.hears(Party::Coordinator, Party::Agent(to)) {
+                let current = self.coordinator.is_some() && self.metadata.epoch == epoch;
+                if current && self.can_receive(Party::Coordinator, Party::Agent(to)) {
                     self.agent_input(to, agent::Input::Message(message));
                 }
             }
             Event::ToCoordinator { from, incarnation, epoch, message } => {
                 let current =
-                    self.truth.epoch == epoch && self.host(from).incarnation == incarnation;
-                if current && self.hears(Party::Agent(from), Party::Coordinator) {
+                    self.metadata.epoch == epoch && self.host(from).incarnation == incarnation;
+                if current && self.can_receive(Party::Agent(from), Party::Coordinator) {
                     self.coordinator_input(event::Input::Agent { node: from, message });
                 }
             }
             Event::Grant { from, to, repair, lane, upto } => {
-                if self.hears(Party::Agent(from), Party::Agent(to)) {
+                if self.can_receive(Party::Agent(from), Party::Agent(to)) {
                     self.agent_input(to, agent::Input::Granted { from, repair, lane, upto });
                 }
             }
             Event::Slice { from, to, id, bytes } => {
-                if self.hears(Party::Agent(from), Party::Agent(to)) {
+                if self.can_receive(Party::Agent(from), Party::Agent(to)) {
                     self.slice(from, to, id, bytes);
                 }
             }
@@ -365,7 +347,7 @@ impl World {
             }
             Event::Ask(question) => self.ask(question),
             Event::Answer { epoch, input } => {
-                if self.truth.epoch == epoch {
+                if self.metadata.epoch == epoch {
                     self.coordinator_input(input);
                 }
             }
@@ -379,12 +361,12 @@ impl World {
             }
             Event::Connect(node) => self.connect(node),
             Event::Lost { node, epoch } => {
-                if self.truth.epoch == epoch {
+                if self.metadata.epoch == epoch {
                     self.coordinator_input(event::Input::AgentLost(node));
                 }
             }
-            Event::Trouble(fault) => self.inject(fault),
-            Event::Relief(relief) => self.relieve(relief),
+            Event::Fault(fault) => self.inject(fault),
+            Event::Recovery(recovery) => self.recover(recovery),
         }
     }
 
@@ -392,7 +374,7 @@ impl World {
         &self.hosts[node.index()]
     }
 
-    pub(crate) fn hears(&self, from: Party, to: Party) -> bool {
+    pub(crate) fn can_receive(&self, from: Party, to: Party) -> bool {
         let alive = match to {
             Party::Coordinator => self.coordinator.is_some(),
             Party::Agent(node) => self.host(node).agent.is_some(),
@@ -402,225 +384,26 @@ impl World {
 
     /// Puts a message on the network, with whatever happens to it there.
     pub(crate) fn transmit(&mut self, event: impl Fn() -> Event) {
-        let weather = self.weather;
-        if self.random.per_mille(weather.drop) {
+        let network_faults = self.network_faults;
+        if self.random.per_mille(network_faults.drop) {
             self.coverage.count(Kind::Drop);
             return;
         }
-        let twice = self.random.per_mille(weather.duplicate);
+        let twice = self.random.per_mille(network_faults.duplicate);
         if twice {
             self.coverage.count(Kind::Duplicate);
         }
         for _ in 0..=usize::from(twice) {
             let mut after = Span { ns: self.random.between(50_000, 400_000) };
-            if weather != Weather::CALM && self.random.per_mille(200) {
+            if network_faults != NetworkFaults::NONE && self.random.per_mille(200) {
                 self.coverage.count(Kind::Reorder);
                 after.ns += self.random.below(5_000_000);
             }
-            if self.random.per_mille(weather.delay) {
+            if self.random.per_mille(network_faults.delay) {
                 self.coverage.count(Kind::Delay);
-                after.ns += self.random.below(weather.delay_max.ns);
+                after.ns += self.random.below(network_faults.delay_max.ns);
             }
             self.later(after, event());
-        }
-    }
-
-    pub(crate) fn start_agent(&mut self, node: NodeId) {
-        let incarnation = self.random.next_u64();
-        let config = agent::Config {
-            me: node,
-            incarnation,
-            abilities: Abilities::ALL,
-            pool_bytes: self.options.pool_bytes,
-            heartbeat_every: Span::from_millis(100),
-            stall_after: Span::from_millis(4000),
-            inventory_every: Span::from_millis(2500),
-        };
-        if let Some(records) = &mut self.records {
-            records.start(Party::Agent(node), transcript::agent::header(&config));
-        }
-        let host = &mut self.hosts[node.index()];
-        host.incarnation = incarnation;
-        host.agent = Some(Agent::new(config));
-        host.crash();
-        host.armed = None;
-        self.make_mistakes();
-        self.connect_soon(node);
-    }
-
-    pub(crate) fn connect_soon(&mut self, node: NodeId) {
-        let after = Span { ns: self.random.between(1_000_000, 60_000_000) };
-        self.later(after, Event::Connect(node));
-    }
-
-    fn connect(&mut self, node: NodeId) {
-        if self.host(node).agent.is_none() {
-            return;
-        }
-        let reachable = self.hears(Party::Agent(node), Party::Coordinator);
-        if reachable {
-            let epoch = self.truth.epoch;
-            self.agent_input(node, agent::Input::Connected { epoch });
-        } else {
-            // It goes on trying, as the driver does.
-            self.connect_soon(node);
-        }
-    }
-
-    /// Starts a coordinator on the truth as it is.
-    pub fn start_coordinator(&mut self) {
-        self.truth.epoch += 1;
-        let config = coordinator::Config {
-            epoch: self.truth.epoch,
-            timers: TIMERS,
-            policy: self.options.policy,
-            seed: self.options.seed,
-            paused: self.paused,
-            failed: self.declared.iter().copied().collect(),
-            claims: self.options.claims,
-        };
-        let cluster = Cluster::uniform(self.hosts.len(), Rate(1e8));
-        let stripes = StripeMap::new(self.truth.stripes.values().cloned());
-        if let Some(records) = &mut self.records {
-            let header = transcript::coordinator::header(self.now, &config, &cluster, &stripes);
-            records.start(Party::Coordinator, header);
-        }
-        // A put that was under way dies with its coordinator.
-        self.writing.clear();
-        self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
-        self.make_mistakes();
-        self.armed = None;
-        self.announce_reserved();
-        for node in self.nodes() {
-            self.connect_soon(node);
-        }
-    }
-
-    pub(crate) fn announce_reserved(&mut self) {
-        let below = StripeId(self.truth.next_stripe);
-        let writing = self.writing.iter().copied().collect();
-        self.coordinator_input(event::Input::StripesReserved { below, writing });
-    }
-
-    /// The time that state machines are told.
-    fn clock(&self) -> Time {
-        #[cfg(feature = "mutants")]
-        if self.mutant == Some(Mutant::TimeBack) && self.sequence.is_multiple_of(100) {
-            return Time { ns: self.now.ns.saturating_sub(1_000_000) };
-        }
-        self.now
-    }
-
-    pub(crate) fn coordinator_input(&mut self, input: event::Input) {
-        let now = self.clock();
-        let Some(coordinator) = &mut self.coordinator else { return };
-        if let Some(records) = &mut self.records {
-            records.input(now, Party::Coordinator, &input);
-        }
-        coordinator.handle(now, input);
-        let outputs: Vec<event::Output> = std::iter::from_fn(|| coordinator.poll()).collect();
-        if let Some(records) = &mut self.records {
-            records.coordinator_outputs(&outputs);
-        }
-        outputs.into_iter().for_each(|output| self.coordinator_output(output));
-        self.check_coordinator();
-        let deadline = self.coordinator.as_ref().and_then(Coordinator::next_deadline);
-        if let Some(deadline) = deadline
-            && self.armed.is_none_or(|armed| armed > deadline)
-        {
-            self.armed = Some(deadline);
-            self.later(deadline.since(now).max(Span { ns: 1 }), Event::CoordinatorTick);
-        }
-    }
-
-    fn coordinator_output(&mut self, output: event::Output) {
-        let epoch = self.truth.epoch;
-        match output {
-            event::Output::Send { to, message } => {
-                if let ToAgent::Dispatch(task) = &message
-                    && !self.options.nets.requeue
-                    && self.dispatched.contains(&task.stripe.id)
-                {
-                    return;
-                }
-                self.note(|| format!("coordinator -> {to}: {message:?}"));
-                self.transmit(|| Event::ToAgent { to, epoch, message: message.clone() });
-            }
-            event::Output::Commit(commit) => {
-                self.note(|| format!("commit {commit:?}"));
-                self.transmit(|| Event::Ask(Question::Commit(commit)));
-            }
-            event::Output::Claim(claim) => {
-                self.note(|| format!("claim {claim:?}"));
-                self.transmit(|| Event::Ask(Question::Claim(claim.clone())));
-            }
-            event::Output::Release(repair) => {
-                self.note(|| format!("release {repair}"));
-                self.transmit(|| Event::Ask(Question::Release(repair)));
-            }
-            event::Output::Report(report) => {
-                if let event::Report::Started { plan, .. } = &report {
-                    self.dispatched.insert(plan.stripe);
-                }
-                self.note(|| format!("report {report:?}"));
-            }
-        }
-    }
-
-    fn ask(&mut self, question: Question) {
-        let answered = match &question {
-            Question::Commit(commit) => {
-                self.check_commit(commit);
-                self.truth.commit(commit)
-            }
-            Question::Claim(claim) => self.claim(claim),
-            Question::Release(repair) => self.truth.release(*repair),
-        };
-        answered.expect("the truth is in memory");
-        let epoch = match question {
-            Question::Commit(Commit { repair, .. })
-            | Question::Claim(Claim { repair, .. })
-            | Question::Release(repair) => repair.epoch(),
-        };
-        for input in self.truth.changes() {
-            self.note(|| format!("truth {input:?}"));
-            self.transmit(|| Event::Answer { epoch, input: input.clone() });
-        }
-    }
-
-    /// Now and then somebody else is at work on the stripe.
-    fn claim(&mut self, claim: &Claim) -> Result<(), KeeperError> {
-        let ended = self.truth.claims.expire(self.now);
-        (0..ended).for_each(|_| self.coverage.count(Kind::ClaimExpired));
-        if self.weather != Weather::CALM && self.random.per_mille(100) {
-            self.coverage.count(Kind::ClaimRefused);
-            self.truth.refuse(claim);
-            return Ok(());
-        }
-        self.truth.claim(self.now, claim)
-    }
-
-    pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::Input) {
-        let now = self.clock();
-        let host = &mut self.hosts[node.index()];
-        let Some(agent) = &mut host.agent else { return };
-        if let Some(records) = &mut self.records {
-            records.input(now, Party::Agent(node), &input);
-        }
-        agent.handle(now, input);
-        let outputs: Vec<agent::Output> = std::iter::from_fn(|| agent.poll()).collect();
-        if let Some(records) = &mut self.records {
-            records.agent_outputs(&outputs);
-        }
-        outputs.into_iter().for_each(|output| self.agent_output(node, output));
-        self.check_agent(node);
-        let host = &mut self.hosts[node.index()];
-        let deadline = host.agent.as_ref().and_then(Agent::next_deadline);
-        if let Some(deadline) = deadline
-            && host.armed.is_none_or(|armed| armed > deadline)
-        {
-            host.armed = Some(deadline);
-            self.later(deadline.since(now).max(Span { ns: 1 }), Event::AgentTick(node));
         }
     }
 

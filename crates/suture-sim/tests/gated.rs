@@ -73,7 +73,7 @@ impl Schedule {
             self.said.insert(edge);
             let (lane, child, parent) = edge;
             for _ in 0..case.random.below(3) {
-                case.world.tell(parent, ToAgent::Release { repair, lane, child });
+                case.world.notify(parent, ToAgent::Release { repair, lane, child });
             }
         }
     }
@@ -200,7 +200,7 @@ fn a_repair_that_is_held_rests_and_then_goes_on() {
         let until = case.random.below(4_000_000);
         case.run(Span { ns: until });
         let destinations: Vec<NodeId> = plan.destinations.values().copied().collect();
-        destinations.iter().for_each(|&node| case.world.tell(node, hold(true)));
+        destinations.iter().for_each(|&node| case.world.notify(node, hold(true)));
         // Stored relays go on until they have everything.
         case.run(Span::from_millis(500));
         let at_rest: Vec<_> = case.world.nodes().map(|node| case.world.status(node)).collect();
@@ -210,7 +210,7 @@ fn a_repair_that_is_held_rests_and_then_goes_on() {
             assert_eq!(now.running, before.running, "seed {seed}: {node} moved or gave up");
         }
         for held in [true, false, false] {
-            destinations.iter().for_each(|&node| case.world.tell(node, hold(held)));
+            destinations.iter().for_each(|&node| case.world.notify(node, hold(held)));
         }
         case.run(Span::from_secs(3));
         assert!(case.is_published(&task), "seed {seed}: {plan:?}");

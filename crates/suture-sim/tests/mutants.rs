@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_macros, reason = "a test prints what found each mistake")]
 
 use suture_repair::mutant::Mutant;
-use suture_sim::disk::Nets;
+use suture_sim::disk::Safeguards;
 use suture_sim::swarm;
 
 /// Within so many seeds a mistake must show.
@@ -31,7 +31,7 @@ fn every_mistake_is_noticed_within_some_hundred_seeds() {
 #[test]
 fn without_a_mistake_the_same_seeds_find_nothing() {
     for seed in 0..SEEDS {
-        let violation = swarm::run(seed, Nets::ALL, false).violation;
+        let violation = swarm::run(seed, Safeguards::ALL, false).violation;
         assert_eq!(violation, None, "seed {seed}");
     }
 }

@@ -1,8 +1,8 @@
 //! A failing seed becomes a small trial in a file, and the file shows the same failure again.
 
 use suture_repair::transcript::replay;
-use suture_sim::disk::Nets;
-use suture_sim::fault::{self, Fault, Weather};
+use suture_sim::disk::Safeguards;
+use suture_sim::fault::{self, Fault, NetworkFaults};
 use suture_sim::party::Party;
 use suture_sim::shrink::shrink;
 use suture_sim::swarm::{Watch, run_trial};
@@ -11,11 +11,11 @@ use suture_sim::trial::{Recorded, Trial, one_line};
 use suture_repair::random::Random;
 use suture_repair::time::Span;
 
-/// Within so many seeds a missing safety net shows.
+/// Within so many seeds a missing safeguard shows.
 const SEEDS: u64 = 200;
 
-fn assert_shrinks(nets: Nets) {
-    let trials = (0..SEEDS).map(|seed| Trial::of(seed, nets));
+fn assert_shrinks(safeguards: Safeguards) {
+    let trials = (0..SEEDS).map(|seed| Trial::of(seed, safeguards));
     let failing = trials.filter_map(|trial| {
         let broken = run_trial(&trial, Watch::Rules).violation?;
         Some((trial, broken))
@@ -40,24 +40,24 @@ fn assert_shrinks(nets: Nets) {
 
 #[test]
 fn a_failure_without_checksums_shrinks_and_shows_again() {
-    assert_shrinks(Nets { checksums: false, ..Nets::ALL });
+    assert_shrinks(Safeguards { checksums: false, ..Safeguards::ALL });
 }
 
 #[test]
 fn a_failure_without_compare_and_set_shrinks_and_shows_again() {
-    assert_shrinks(Nets { compare_and_set: false, ..Nets::ALL });
+    assert_shrinks(Safeguards { compare_and_set: false, ..Safeguards::ALL });
 }
 
 #[test]
 fn a_failure_without_the_requeue_shrinks_and_shows_again() {
-    assert_shrinks(Nets { requeue: false, ..Nets::ALL });
+    assert_shrinks(Safeguards { requeue: false, ..Safeguards::ALL });
 }
 
 #[test]
 fn trials_of_seeds_read_back_as_they_were_written() {
     let mut kinds = std::collections::BTreeSet::new();
     for seed in 0..300 {
-        let trial = Trial::of(seed, Nets { requeue: seed % 2 == 0, ..Nets::ALL });
+        let trial = Trial::of(seed, Safeguards { requeue: seed % 2 == 0, ..Safeguards::ALL });
         let text = trial.text(None, &["one\ntwo".to_string()]);
         let read = Recorded::read(&text).unwrap_or_else(|why| panic!("{why}:\n{text}"));
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
@@ -87,7 +87,7 @@ fn fault_kind(fault: &Fault) -> usize {
 #[test]
 fn every_machine_of_a_seed_does_again_what_it_did() {
     for seed in [2, 9, 23, 41] {
-        let verdict = run_trial(&Trial::of(seed, Nets::ALL), Watch::Machines);
+        let verdict = run_trial(&Trial::of(seed, Safeguards::ALL), Watch::Machines);
         assert_eq!(verdict.violation, None);
         let records = verdict.records.expect("asked for");
         let mut inputs = 0;
@@ -105,7 +105,8 @@ fn every_machine_of_a_seed_does_again_what_it_did() {
 fn what_is_no_trial_is_refused_with_its_line() {
     let mut random = Random::new(1);
     let faults = fault::schedule(&mut random, Span::from_secs(8));
-    let trial = Trial { weather: Weather::CALM, faults, ..Trial::of(1, Nets::ALL) };
+    let trial =
+        Trial { network_faults: NetworkFaults::NONE, faults, ..Trial::of(1, Safeguards::ALL) };
     let text = trial.text(None, &[]);
     for (index, line) in text.lines().enumerate() {
         let broken = text.replace(line, &line[..line.len() - 1]);

@@ -1,13 +1,13 @@
 //! The swarm in the tests: a few hundred clusters, and proof that the checkers bite.
 
-use suture_sim::disk::Nets;
+use suture_sim::disk::Safeguards;
 use suture_sim::fault::{Coverage, Kind};
 use suture_sim::swarm;
 
 /// Seeds of the short swarm.
 const SEEDS: u64 = 150;
 
-/// Within so many seeds a missing safety net must show.
+/// Within so many seeds a missing safeguard must show.
 const MUTANT_SEEDS: u64 = 200;
 
 #[test]
@@ -15,7 +15,7 @@ fn no_seed_breaks_a_rule_and_every_fault_happens() {
     let mut coverage = Coverage::default();
     let mut repaired = 0;
     for seed in 0..SEEDS {
-        let verdict = swarm::run(seed, Nets::ALL, false);
+        let verdict = swarm::run(seed, Safeguards::ALL, false);
         if let Some(violation) = verdict.violation {
             panic!("{violation}\nreplay: suture swarm --seeds {seed}..{} --trace", seed + 1);
         }
@@ -30,28 +30,29 @@ fn no_seed_breaks_a_rule_and_every_fault_happens() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in [3, 17] {
-        let (one, two) = (swarm::run(seed, Nets::ALL, true), swarm::run(seed, Nets::ALL, true));
+        let (one, two) =
+            (swarm::run(seed, Safeguards::ALL, true), swarm::run(seed, Safeguards::ALL, true));
         assert_eq!(one.trace, two.trace);
         assert!(!one.trace.is_empty());
     }
 }
 
-fn first_failure(nets: Nets) -> u64 {
-    let failed = |seed: &u64| swarm::run(*seed, nets, false).violation.is_some();
+fn first_failure(safeguards: Safeguards) -> u64 {
+    let failed = |seed: &u64| swarm::run(*seed, safeguards, false).violation.is_some();
     (0..MUTANT_SEEDS).find(failed).expect("the missing net was not noticed")
 }
 
 #[test]
 fn without_checksums_the_swarm_fails() {
-    first_failure(Nets { checksums: false, ..Nets::ALL });
+    first_failure(Safeguards { checksums: false, ..Safeguards::ALL });
 }
 
 #[test]
 fn without_compare_and_set_the_swarm_fails() {
-    first_failure(Nets { compare_and_set: false, ..Nets::ALL });
+    first_failure(Safeguards { compare_and_set: false, ..Safeguards::ALL });
 }
 
 #[test]
 fn without_the_requeue_the_swarm_fails() {
-    first_failure(Nets { requeue: false, ..Nets::ALL });
+    first_failure(Safeguards { requeue: false, ..Safeguards::ALL });
 }

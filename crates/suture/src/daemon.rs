@@ -90,14 +90,14 @@ pub async fn stopped() -> Result<()> {
     Ok(())
 }
 
-/// Someone's wish for the process to end.
+/// A request for the process to end, by signal.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
-/// From this call on, nobody's wish ends the process before it has cleaned up.
+/// From this call on, no such signal ends the process before it has cleaned up.
 pub fn stop_signals() -> Result<StopSignals> {
     let wait_for = |kind| signal(kind).context("cannot wait for signals");
     Ok(StopSignals {

@@ -20,24 +20,24 @@ pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
     for (index, node) in cluster.nodes.iter_mut().enumerate() {
         node.rack = Some(RackId(index as u32 % 2));
     }
-    let room = vec![u64::MAX; cluster.nodes.len()];
+    let free_bytes = vec![u64::MAX; cluster.nodes.len()];
     let idle = Load::new(&cluster);
-    let view = View { cluster: &cluster, room: &room, load: &idle, abilities: ABILITIES };
+    let view = View { cluster: &cluster, room: &free_bytes, load: &idle, abilities: ABILITIES };
     let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
     let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
     refused.map(|(_, error)| error)
 }
 
 fn job(code: &Code, lost: ChunkIndex) -> Job {
-    let home = |chunk: ChunkIndex| (chunk, NodeId(chunk.0.into()));
+    let location = |chunk: ChunkIndex| (chunk, NodeId(chunk.0.into()));
     Job {
         stripe: StripeId(lost.0.into()),
         code: *code,
         chunk_bytes: code.alignment() as u64,
         lost: vec![lost],
-        survivors: code.chunks().filter(|chunk| *chunk != lost).map(home).collect(),
+        survivors: code.chunks().filter(|chunk| *chunk != lost).map(location).collect(),
         idle: Vec::new(),
-        excluded: vec![home(lost).1],
+        excluded: vec![location(lost).1],
         avoid: Vec::new(),
     }
 }

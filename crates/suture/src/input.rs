@@ -92,7 +92,7 @@ pub struct Input {
     /// The length of every chunk.
     pub chunk_bytes: u64,
     /// Bytes of rebuilt chunks that each node may take if it lives.
-    room: Vec<u64>,
+    free_bytes: Vec<u64>,
     /// Nodes that the operator keeps out of it, ascending.
     pub excluded: Vec<NodeId>,
     /// The node of each chunk, stripe after stripe: there may be many millions.
@@ -125,7 +125,7 @@ impl Input {
     /// The same with no node failed.
     pub fn read_whole(args: &ClusterArgs) -> Result<Input> {
         let code = args.code;
-        let (ClusterFile { cluster, room, excluded }, placement) =
+        let (ClusterFile { cluster, free_bytes, excluded }, placement) =
             match (&args.cluster, &args.placement, args.nodes) {
                 (Some(cluster_path), Some(placement_path), _) => {
                     let file = cluster_file::read(cluster_path)?;
@@ -143,8 +143,8 @@ impl Input {
                         bandwidth: args.bandwidth,
                     };
                     let (cluster, placement) = generated::generate(&shape, code, args.seed)?;
-                    let room = vec![u64::MAX; nodes];
-                    (ClusterFile { cluster, room, excluded: Vec::new() }, placement)
+                    let free_bytes = vec![u64::MAX; nodes];
+                    (ClusterFile { cluster, free_bytes, excluded: Vec::new() }, placement)
                 }
                 _ => {
                     return Err(bad_input(
@@ -160,13 +160,13 @@ impl Input {
             )));
         }
         let (chunk_bytes, seed, failed) = (args.chunk_size, args.seed, Vec::new());
-        Ok(Input { cluster, code, chunk_bytes, room, excluded, placement, failed, seed })
+        Ok(Input { cluster, code, chunk_bytes, free_bytes, excluded, placement, failed, seed })
     }
 
     /// Bytes of rebuilt chunks that each node may take.
-    pub fn room(&self) -> Vec<u64> {
-        let room = self.cluster.ids().zip(&self.room);
-        room.map(|(node, room)| if self.failed.contains(&node) { 0 } else { *room }).collect()
+    pub fn free_bytes(&self) -> Vec<u64> {
+        let free = self.cluster.ids().zip(&self.free_bytes);
+        free.map(|(node, bytes)| if self.failed.contains(&node) { 0 } else { *bytes }).collect()
     }
 
     /// The stripes that the failure hit.

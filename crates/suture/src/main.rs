@@ -13,12 +13,12 @@ mod daemon;
 mod demo;
 mod executable;
 mod input;
-mod moment;
 mod outcome;
 mod output;
 mod progress;
 mod quiet;
 mod status;
+mod timestamp;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]

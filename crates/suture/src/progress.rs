@@ -29,8 +29,8 @@ impl Progress {
         Progress { bar }
     }
 
-    /// A bar whose state, rate and time left are measured elsewhere, and told by [`Progress::tell`].
-    pub fn told(format: Format, what: &'static str) -> Progress {
+    /// A bar whose state, rate and time left are measured elsewhere, and set by [`Progress::set`].
+    pub fn reported(format: Format, what: &'static str) -> Progress {
         let progress = Progress::bytes(format, what, 0);
         let template = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
         let style = ProgressStyle::with_template(template)
@@ -54,7 +54,7 @@ impl Progress {
     }
 
     /// So much is done of so much, with words on the rest.
-    pub fn tell(&self, done: u64, total: u64, words: String) {
+    pub fn set(&self, done: u64, total: u64, words: String) {
         self.bar.set_length(total);
         self.bar.set_position(done);
         self.bar.set_message(words);

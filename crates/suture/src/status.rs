@@ -62,7 +62,7 @@ pub fn summary(status: &proto::StatusReply) -> String {
         "repairing" => format!(
             "repairing: {lost}, {} running, {}",
             counted(status.running.len() as u64, "repair"),
-            pace(status)
+            rate_and_eta(status)
         ),
         "paused" => format!("paused: {lost}; suture repair resume goes on"),
         "unrepairable" => {
@@ -82,7 +82,7 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<&str> {
 }
 
 /// Rate and time left, as far as anyone can tell.
-pub fn pace(status: &proto::StatusReply) -> String {
+pub fn rate_and_eta(status: &proto::StatusReply) -> String {
     match status.eta_seconds {
         Some(eta) => format!("{}, {} left", format_rate(status.rate), format_seconds(eta)),
         None if status.running.is_empty() => "nothing runs".into(),

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process that does not outlive its test.
 struct Process(Child);
@@ -144,7 +144,7 @@ impl Cluster {
             if is_so(&status) {
                 return status;
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 let log = fs::read_to_string(self.path("coordinator.log")).unwrap();
                 panic!("not within a minute: {what}: {status:#}\n{log}");
             }
@@ -386,7 +386,7 @@ fn a_removed_object_leaves_no_chunk_behind() {
     assert_eq!(cluster.run(&["get", "x", "-o", "/dev/null"]).status, 2);
     let since = Instant::now();
     while chunks() > 0 {
-        assert!(since.elapsed() < PATIENCE, "{} chunks are left", chunks());
+        assert!(since.elapsed() < TIMEOUT, "{} chunks are left", chunks());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -408,7 +408,7 @@ fn an_object_can_be_removed_while_its_chunks_are_being_repaired() {
     let left =
         || (0..7).filter(|agent| *agent != 1).map(|a| cluster.chunks(a).len()).sum::<usize>();
     while left() > 6 {
-        assert!(since.elapsed() < PATIENCE, "{} chunks are left of one stripe of six", left());
+        assert!(since.elapsed() < TIMEOUT, "{} chunks are left of one stripe of six", left());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -87,7 +87,7 @@ fn a_failing_seed_is_made_smaller_and_its_file_shows_the_same_failure() {
     let machine = run(&["replay"], Path::new(machine));
     assert_eq!(machine.status, 0, "the machine did as it does: {machine:?}");
 
-    // With its safety net the same cluster comes to no harm.
+    // With its safeguard the same cluster comes to no harm.
     let text = fs::read_to_string(&file).unwrap().replace(" without-checksums", "");
     fs::write(&file, text).unwrap();
     let whole = run(&["replay", "--format", "json"], &file);

@@ -71,7 +71,7 @@ const CYCLES: &[(&str, &[&str])] = &[
             "planner::exact::potential::traces",
         ],
     ),
-    ("suture-sim", &["check", "trouble", "world"]),
+    ("suture-sim", &["check", "injection", "world"]),
     ("suture-files", &["combination", "parity", "stripe"]),
 ];
 

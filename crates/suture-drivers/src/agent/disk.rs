@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
-use super::flow::Files;
 use super::io::Io;
+use super::task_data::Files;
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Pending, Source};
 
@@ -230,7 +230,7 @@ impl Disk {
 
     fn slice_job(&self, job: impl FnOnce() -> Option<DiskEvent> + Send + 'static) {
         let events = self.events.clone();
-        self.io.submit(move || tell(&events, job()));
+        self.io.submit(move || notify(&events, job()));
     }
 
     fn long_job(
@@ -245,7 +245,7 @@ impl Disk {
                 None => None,
             };
             match tokio::task::spawn_blocking(job).await {
-                Ok(event) => tell(&events, event),
+                Ok(event) => notify(&events, event),
                 Err(error) => error!("a disk job failed: {error}"),
             }
         });
@@ -313,7 +313,7 @@ fn left(id: SliceId, written: Result<(), Failure>) -> DiskEvent {
     }
 }
 
-fn tell(events: &mpsc::UnboundedSender<DiskEvent>, event: Option<DiskEvent>) {
+fn notify(events: &mpsc::UnboundedSender<DiskEvent>, event: Option<DiskEvent>) {
     if let Some(event) = event {
         // A closed channel means that the agent is stopping.
         let _ = events.send(event);

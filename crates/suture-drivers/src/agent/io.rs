@@ -20,12 +20,12 @@ const JOBS_EACH: usize = 4;
 /// for the running ones.
 #[derive(Debug)]
 pub struct Io {
-    queue: Arc<Queue>,
+    queue: Arc<JobQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct JobQueue {
     jobs: Mutex<Jobs>,
     news: Condvar,
 }
@@ -47,7 +47,7 @@ impl Io {
     /// When a thread cannot be started.
     pub fn new(threads: usize) -> std::io::Result<Io> {
         let jobs = Jobs { awake: threads, ..Jobs::default() };
-        let queue = Arc::new(Queue { jobs: Mutex::new(jobs), news: Condvar::new() });
+        let queue = Arc::new(JobQueue { jobs: Mutex::new(jobs), news: Condvar::new() });
         let start = |index| {
             let queue = queue.clone();
             let thread = std::thread::Builder::new().name(format!("suture-io-{index}"));
@@ -86,7 +86,7 @@ impl Drop for Io {
     }
 }
 
-impl Queue {
+impl JobQueue {
     fn work(&self) {
         while let Some(job) = self.next() {
             // The task that the job was for will stall and be tried elsewhere.
@@ -113,9 +113,9 @@ impl Queue {
     }
 }
 
-impl std::fmt::Debug for Queue {
+impl std::fmt::Debug for JobQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Queue({} jobs)", self.jobs().waiting.len())
+        write!(f, "JobQueue({} jobs)", self.jobs().waiting.len())
     }
 }
 

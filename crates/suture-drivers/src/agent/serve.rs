@@ -23,21 +23,21 @@ use tracing::{debug, warn};
 
 use super::disk::DiskEvent;
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, Flow, NetError};
+use crate::net::connection::{Connection, NetError, Traffic};
 
 /// Operations at a time; each holds a buffer. More wait.
 const OPERATIONS: usize = 32;
 
 /// How long a client may pause in the middle of a chunk: it holds one of the operations, and it
 /// may itself be waiting for a slower agent.
-const WRITE_PATIENCE: Duration = Duration::from_secs(60);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
 
 /// Serves the chunks of one store.
 #[derive(Debug)]
-pub struct Service {
+pub struct ChunkService {
     store: Arc<dyn ChunkStore>,
     uplink: Arc<Port>,
     downlink: Arc<Port>,
@@ -56,20 +56,20 @@ struct Arriving {
     chunk: Result<Arc<dyn ChunkWriter>, Denial>,
 }
 
-impl Service {
+impl ChunkService {
     /// Serves `store` within the limits. `proofs` bounds how many chunks are read back at a time.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         (uplink, downlink): (Arc<Port>, Arc<Port>),
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
-    ) -> Service {
+    ) -> ChunkService {
         let operations = Semaphore::new(OPERATIONS);
-        Service { store, uplink, downlink, operations, proofs, events }
+        ChunkService { store, uplink, downlink, operations, proofs, events }
     }
 
     /// Answers one client until it hangs up.
-    pub async fn serve(self: Arc<Service>, mut connection: Connection) {
+    pub async fn serve(self: Arc<ChunkService>, mut connection: Connection) {
         loop {
             let result = match connection.read_frame().await {
                 Ok(frame) => self.answer(&mut connection, frame).await,
@@ -121,9 +121,9 @@ impl Service {
             }
             let data = &buffer[..bytes];
             let payload = Payload { bytes: bytes as u32, crc: crc32c(data) };
-            let flow = Flow { port: &self.uplink, purpose: Purpose::Client };
-            connection.write(&Frame::ReadData(payload).encode(), data, flow).await?;
-            connection.end_turn(flow);
+            let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
+            connection.write(&Frame::ReadData(payload).encode(), data, traffic).await?;
+            connection.end_turn(traffic);
             offset += bytes as u64;
         }
         Ok(())
@@ -151,7 +151,7 @@ impl Service {
         let mut arriving = Arriving { copy, bytes, received: 0, chunk };
         let mut buffer = Vec::new();
         loop {
-            match connection.read_frame_within(WRITE_PATIENCE, "receiving a chunk").await? {
+            match connection.read_frame_within(WRITE_TIMEOUT, "receiving a chunk").await? {
                 Frame::WriteData(payload) => {
                     buffer = self.receive(connection, &mut arriving, payload, buffer).await?;
                 }
@@ -175,7 +175,7 @@ impl Service {
         payload: Payload,
         mut buffer: Vec<u8>,
     ) -> Result<Vec<u8>, NetError> {
-        let flow = Flow { port: &self.downlink, purpose: Purpose::Client };
+        let traffic = Traffic { port: &self.downlink, purpose: Purpose::Client };
         let (offset, bytes) = (arriving.received, payload.bytes as usize);
         if bytes as u64 > arriving.bytes - offset {
             return Err(NetError::Unexpected(Frame::WriteData(payload)));
@@ -184,12 +184,12 @@ impl Service {
         let chunk = match &arriving.chunk {
             Ok(chunk) => chunk.clone(),
             Err(_) => {
-                connection.skip_payload(payload.bytes, flow).await?;
+                connection.skip_payload(payload.bytes, traffic).await?;
                 return Ok(buffer);
             }
         };
         buffer.resize(buffer.len().max(bytes), 0);
-        connection.read_payload(&mut buffer[..bytes], flow).await?;
+        connection.read_payload(&mut buffer[..bytes], traffic).await?;
         if crc32c(&buffer[..bytes]) != payload.crc {
             return Err(NetError::Damaged);
         }

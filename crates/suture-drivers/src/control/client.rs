@@ -10,10 +10,10 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::proto::coordinator_client::CoordinatorClient;
-use super::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE, MESSAGE_BYTES_MAX};
+use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, MESSAGE_BYTES_MAX};
 
 /// A coordinator that is there answers at once.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection to a coordinator.
 pub type Client = CoordinatorClient<Channel>;
@@ -25,9 +25,9 @@ pub type Client = CoordinatorClient<Channel>;
 pub async fn connect(address: &str) -> Result<Client> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?
-        .connect_timeout(CONNECT_PATIENCE)
+        .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)
-        .keep_alive_timeout(KEEPALIVE_PATIENCE)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true);
     let channel = endpoint.connect().await.map_err(|error| anyhow!("{}", root_cause(&error)));

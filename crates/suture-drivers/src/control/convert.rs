@@ -24,7 +24,7 @@ use suture_repair::stripe::{ChunkRecord, Stripe};
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
-use crate::coordinator::outbox::{Outgoing, Peer};
+use crate::coordinator::outbox::{Outgoing, PeerAddress};
 use crate::metadata::{Object, ObjectStripe};
 
 /// The longest encoded task. A plan of 255 chunks in hundreds of lanes has some 2 MB.
@@ -263,9 +263,9 @@ pub fn encode_object_stripe(entry: &ObjectStripe) -> proto::LookupStripe {
 /// As [`decode_stripe`], and when it claims more data than it can hold.
 pub fn decode_object_stripe(entry: proto::LookupStripe) -> Result<ObjectStripe, Malformed> {
     let (stripe, data_bytes) = (decode_stripe(entry.stripe)?, entry.data_bytes);
-    let room = u128::from(stripe.chunk_bytes) * stripe.code.data_chunks() as u128;
-    if u128::from(data_bytes) > room {
-        let fault = format!("{data_bytes}, the stripe holds {room}");
+    let capacity = u128::from(stripe.chunk_bytes) * stripe.code.data_chunks() as u128;
+    if u128::from(data_bytes) > capacity {
+        let fault = format!("{data_bytes}, the stripe holds {capacity}");
         return Err(malformed("LookupStripe.data_bytes", fault));
     }
     Ok(ObjectStripe { stripe, data_bytes })
@@ -280,7 +280,7 @@ pub fn decode_code(field: &'static str, name: &str) -> Result<Code, Malformed> {
 }
 
 /// A node and where its agent listens, as a message.
-pub fn encode_peer(peer: &Peer) -> proto::Peer {
+pub fn encode_peer(peer: &PeerAddress) -> proto::Peer {
     let address = peer.address.clone().unwrap_or_default();
     proto::Peer { node: peer.node.0, name: peer.name.clone(), address }
 }

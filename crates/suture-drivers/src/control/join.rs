@@ -23,12 +23,12 @@ use super::{PROTOCOL_VERSION, client, convert, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
 
 /// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
-/// notices, the longest shorter than a coordinator's grace for nodes that it has not heard of.
+/// notices, the longest shorter than a coordinator's grace for nodes that it has not received of.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
 /// How long a coordinator that accepted a connection may take to welcome the agent.
-const WELCOME_PATIENCE: Duration = Duration::from_secs(10);
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an agent says of itself.
 #[derive(Clone, Debug)]
@@ -105,15 +105,15 @@ pub async fn keep(
 }
 
 /// A session that has been welcomed.
-struct Session {
+struct JoinedSession {
     epoch: u32,
-    says: mpsc::Sender<proto::AgentMessage>,
-    hears: Streaming<proto::CoordinatorMessage>,
+    outgoing: mpsc::Sender<proto::AgentMessage>,
+    incoming: Streaming<proto::CoordinatorMessage>,
 }
 
-async fn join(me: &Introduction) -> Result<(Welcome, Session), End> {
+async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
     let mut client = client::connect(&me.coordinator).await.map_err(End::Broken)?;
-    let (says, words) = mpsc::channel(SESSION_QUEUE);
+    let (outgoing, words) = mpsc::channel(SESSION_QUEUE);
     let introduction = proto::Join {
         protocol: PROTOCOL_VERSION,
         name: me.name.clone(),
@@ -124,13 +124,13 @@ async fn join(me: &Introduction) -> Result<(Welcome, Session), End> {
         cluster: me.cluster.map(|cluster| cluster.0),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
-    says.try_send(first).expect("the queue is new");
-    let greeted = async {
-        let mut hears = client.session(ReceiverStream::new(words)).await?.into_inner();
-        let first = hears.message().await?;
-        Ok((first.and_then(|message| message.message), hears))
+    outgoing.try_send(first).expect("the queue is new");
+    let welcomed = async {
+        let mut incoming = client.session(ReceiverStream::new(words)).await?.into_inner();
+        let first = incoming.message().await?;
+        Ok((first.and_then(|message| message.message), incoming))
     };
-    let (first, hears) = tokio::time::timeout(WELCOME_PATIENCE, greeted)
+    let (first, incoming) = tokio::time::timeout(WELCOME_TIMEOUT, welcomed)
         .await
         .map_err(|_| broken(me, anyhow!("it does not answer")))?
         .map_err(|status| refused(me, status))?;
@@ -151,7 +151,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, Session), End> {
         ))));
     }
     let joined = Welcome { node: NodeId(welcome.node), cluster };
-    Ok((joined, Session { epoch: welcome.epoch, says, hears }))
+    Ok((joined, JoinedSession { epoch: welcome.epoch, outgoing, incoming }))
 }
 
 fn broken(me: &Introduction, why: anyhow::Error) -> End {
@@ -171,7 +171,7 @@ fn refused(me: &Introduction, status: Status) -> End {
 }
 
 /// Carries messages both ways until the session breaks.
-async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
+async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
     let connected = SessionEvent::Connected { epoch: session.epoch };
@@ -180,8 +180,8 @@ async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
     }
     let why = loop {
         tokio::select! {
-            heard = session.hears.message() => {
-                let event = match heard {
+            received = session.incoming.message() => {
+                let event = match received {
                     Ok(Some(message)) => event_of(message),
                     Ok(None) => break anyhow!("the coordinator ended the session"),
                     Err(status) => break anyhow!("session: {}", status.message()),
@@ -193,7 +193,7 @@ async fn converse(mut session: Session, feed: &mut SessionFeed) -> End {
             }
             said = feed.outbox.recv() => {
                 let Some(said) = said else { return End::Finished };
-                if session.says.send(convert::encode_from_agent(said)).await.is_err() {
+                if session.outgoing.send(convert::encode_from_agent(said)).await.is_err() {
                     break anyhow!("the session is closed");
                 }
             }

@@ -20,7 +20,7 @@ use tonic::{Status, Streaming};
 
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
-use super::service::Service;
+use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::metadata::{Object, ObjectStripe, PutId};
 
@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 1024;
 pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
 
 /// A put that has begun.
-struct Put {
+struct PutSession {
     id: PutId,
     object: Object,
     /// Where each stripe was told to go.
@@ -41,7 +41,7 @@ struct Put {
 
 /// Follows a put to its end.
 pub async fn follow(
-    service: Arc<Service>,
+    service: Arc<ControlService>,
     mut said: Streaming<proto::PutRequest>,
     replies: Replies,
 ) {
@@ -65,10 +65,10 @@ pub async fn follow(
 
 /// All steps; the last reply is sent when the put's places have been given back.
 async fn steps(
-    service: &Service,
+    service: &ControlService,
     said: &mut Streaming<proto::PutRequest>,
     replies: &Replies,
-    put: &mut Option<Put>,
+    put: &mut Option<PutSession>,
 ) -> Result<Option<proto::PutReply>, Status> {
     while let Some(request) = said.message().await? {
         let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
@@ -94,7 +94,7 @@ async fn steps(
     Ok(None)
 }
 
-async fn begin_put(service: &Service, begin: proto::PutBegin) -> Result<Put, Status> {
+async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
     check_name(&begin.name)?;
     check_chunk_bytes(&code, begin.chunk_bytes)?;
@@ -110,13 +110,13 @@ async fn begin_put(service: &Service, begin: proto::PutBegin) -> Result<Put, Sta
         checksum: 0,
         created: since_1970.as_secs(),
     };
-    Ok(Put { id, object, placed: BTreeMap::new(), stripes: Vec::new() })
+    Ok(PutSession { id, object, placed: BTreeMap::new(), stripes: Vec::new() })
 }
 
-impl Put {
+impl PutSession {
     async fn place(
         &mut self,
-        service: &Service,
+        service: &ControlService,
         place: proto::PutPlace,
     ) -> Result<proto::PutPlaced, Status> {
         if place.stripes == 0 || place.stripes > STRIPES_PER_MESSAGE {
@@ -135,7 +135,7 @@ impl Put {
                 "{few} nodes are up and have room for a chunk, {code} needs at least {least}"
             )));
         }
-        let peers = service.coordinator.look(|driver| driver.peers()).await.unwrap_or_default();
+        let peers = service.coordinator.query(|driver| driver.peers()).await.unwrap_or_default();
         let peer = |chunk: Option<&NodeId>| {
             chunk
                 .and_then(|node| peers.get(node.index()))
@@ -169,7 +169,11 @@ impl Put {
         Ok(())
     }
 
-    async fn commit(&mut self, service: &Service, commit: proto::PutCommit) -> Result<(), Status> {
+    async fn commit(
+        &mut self,
+        service: &ControlService,
+        commit: proto::PutCommit,
+    ) -> Result<(), Status> {
         let object =
             Object { bytes: commit.bytes, checksum: commit.checksum, ..self.object.clone() };
         let (id, stripes) = (self.id, std::mem::take(&mut self.stripes));
@@ -195,8 +199,8 @@ fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
     })
 }
 
-async fn check_nodes(service: &Service, code: Code) -> Result<(), Status> {
-    let healths = service.coordinator.look(|driver| {
+async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status> {
+    let healths = service.coordinator.query(|driver| {
         let core = driver.core();
         core.cluster().ids().map(|node| core.health(node)).collect::<Vec<_>>()
     });

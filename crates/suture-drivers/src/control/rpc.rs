@@ -10,21 +10,21 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
-use super::service::Service;
+use super::service::ControlService;
 use super::{MESSAGE_BYTES_MAX, convert, proto, put, session};
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
 
 /// The service as the server takes it.
-pub fn server(service: Service) -> CoordinatorServer<RpcAdapter> {
+pub fn server(service: ControlService) -> CoordinatorServer<RpcAdapter> {
     CoordinatorServer::new(RpcAdapter(Arc::new(service)))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 
 /// The service, shared with what goes on after a call has been answered.
-pub struct RpcAdapter(Arc<Service>);
+pub struct RpcAdapter(Arc<ControlService>);
 
 type Answer<T> = Result<Response<T>, Status>;
 
@@ -75,7 +75,7 @@ impl Coordinator for RpcAdapter {
     async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
         let proto::BadCopy { node, copy } = request.into_inner();
         let copy = convert::decode_copy(copy)?;
-        let known = self.0.look(|driver| driver.core().cluster().nodes.len()).await?;
+        let known = self.0.query(|driver| driver.core().cluster().nodes.len()).await?;
         if node as usize >= known {
             return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
         }

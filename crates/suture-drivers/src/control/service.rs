@@ -16,14 +16,14 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{STRIPES_PER_MESSAGE, convert, proto};
-use crate::coordinator::{Driver, Handle};
-use crate::metadata::{Metadata, ObjectStripe, StoreError};
+use crate::coordinator::{CoordinatorDriver, Handle};
+use crate::metadata::{Metadata, MetadataError, ObjectStripe};
 
 /// Objects to a message of a listing.
 const OBJECTS_PER_MESSAGE: u32 = 1000;
 
 /// What the answers are made of.
-pub struct Service {
+pub struct ControlService {
     /// The authoritative map.
     pub metadata: Metadata,
     /// The present.
@@ -34,19 +34,19 @@ pub struct Service {
     pub epoch: u32,
 }
 
-impl Service {
-    pub(super) async fn look<T: Send + 'static>(
+impl ControlService {
+    pub(super) async fn query<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Driver) -> T + Send + 'static,
+        query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let seen = self.coordinator.look(look).await;
-        seen.ok_or_else(|| Status::unavailable("the coordinator is shutting down"))
+        let answer = self.coordinator.query(query).await;
+        answer.ok_or_else(|| Status::unavailable("the coordinator is shutting down"))
     }
 
     pub(super) async fn lookup_head(&self, name: &str) -> Result<proto::LookupHead, Status> {
         let name = name.to_string();
         let object = self.metadata.ask(move |store| store.object(&name)).await?;
-        let peers = self.look(Driver::peers).await?;
+        let peers = self.query(CoordinatorDriver::peers).await?;
         let reachable = peers.iter().filter(|peer| peer.address.is_some());
         let nodes = reachable.map(convert::encode_peer).collect();
         let object = Some(convert::encode_object(&object));
@@ -80,7 +80,7 @@ impl Service {
         }
     }
 
-    async fn stripes(&self, name: &str, from: u64) -> Result<Vec<ObjectStripe>, StoreError> {
+    async fn stripes(&self, name: &str, from: u64) -> Result<Vec<ObjectStripe>, MetadataError> {
         let name = name.to_string();
         let ask =
             self.metadata.ask(move |store| store.object_stripes(&name, from, STRIPES_PER_MESSAGE));
@@ -128,17 +128,17 @@ impl Service {
                 return Ok(reply);
             }
             reply.stripes += page.len() as u64;
-            let add = move |driver: &Driver| {
+            let add = move |driver: &CoordinatorDriver| {
                 page.iter().for_each(|entry| count_stripe(&mut reply, entry, driver.core()));
                 reply
             };
-            reply = self.look(add).await?;
+            reply = self.query(add).await?;
         }
     }
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
         let intent = self.metadata.ask(|store| store.intent()).await?;
-        let (mut reply, blocked) = self.look(describe).await?;
+        let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster.to_string();
         reply.epoch = self.epoch;
         for node in &mut reply.nodes {
@@ -164,12 +164,12 @@ impl Service {
 
     pub(super) async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
         let name = command.name.clone();
-        let find = move |driver: &Driver| driver.core().cluster().find(&name);
-        let Some(node) = self.look(find).await? else {
+        let find = move |driver: &CoordinatorDriver| driver.core().cluster().find(&name);
+        let Some(node) = self.query(find).await? else {
             let what = format!("there is no node '{}' (see suture node list)", command.name);
             return Err(Status::not_found(what));
         };
-        let (failed, obey) = match command.action() {
+        let (failed, apply) = match command.action() {
             proto::NodeAction::Fail => (true, Command::FailNode(node)),
             proto::NodeAction::Return => (false, Command::ReturnNode(node)),
             proto::NodeAction::Unspecified => {
@@ -177,25 +177,25 @@ impl Service {
             }
         };
         self.metadata.ask(move |store| store.set_failed(node, failed)).await?;
-        self.coordinator.obey(obey).await;
+        self.coordinator.apply(apply).await;
         Ok(())
     }
 
     pub(super) async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
         use proto::RepairAction::{Cancel, Pause, Resume, Start, Unspecified};
-        let (paused, obey) = match action {
+        let (paused, apply) = match action {
             Start | Resume => (false, Command::Resume),
             Pause => (true, Command::Pause),
             Cancel => (true, Command::Cancel),
             Unspecified => return Err(Status::invalid_argument("unknown command for repairs")),
         };
         self.metadata.ask(move |store| store.set_paused(paused)).await?;
-        self.coordinator.obey(obey).await;
+        self.coordinator.apply(apply).await;
         Ok(())
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
-        let mut reply = self.look(|driver| preview_of(driver.core())).await?;
+        let mut reply = self.query(|driver| preview_of(driver.core())).await?;
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
     }
@@ -215,7 +215,7 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     reply.unreadable_stripes += u64::from(!stripe.code.decodable(&available));
 }
 
-fn describe(driver: &Driver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
+fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
     let (core, now) = (driver.core(), driver.now());
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
@@ -314,16 +314,18 @@ fn preview_of(core: &Core) -> proto::PreviewReply {
     reply
 }
 
-impl From<StoreError> for Status {
-    fn from(error: StoreError) -> Status {
+impl From<MetadataError> for Status {
+    fn from(error: MetadataError) -> Status {
         let text = error.to_string();
         match error {
-            StoreError::NameTaken(_) | StoreError::BeingWritten(_) => Status::already_exists(text),
-            StoreError::NoSuchObject(_) => Status::not_found(text),
-            StoreError::InvalidPut(_) => Status::invalid_argument(text),
-            StoreError::PutEnded => Status::aborted(text),
-            StoreError::Damaged(_) => Status::data_loss(text),
-            StoreError::Database(_) => Status::internal(text),
+            MetadataError::NameTaken(_) | MetadataError::BeingWritten(_) => {
+                Status::already_exists(text)
+            }
+            MetadataError::NoSuchObject(_) => Status::not_found(text),
+            MetadataError::InvalidPut(_) => Status::invalid_argument(text),
+            MetadataError::PutEnded => Status::aborted(text),
+            MetadataError::Damaged(_) => Status::data_loss(text),
+            MetadataError::Database(_) => Status::internal(text),
         }
     }
 }

@@ -19,8 +19,9 @@ use tracing::debug;
 
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
-use super::service::Service;
+use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
+use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::outbox::OUTBOX_MAX;
 use crate::metadata::{NewNode, NodeRecord};
 
@@ -28,7 +29,7 @@ use crate::metadata::{NewNode, NodeRecord};
 const NAME_BYTES_MAX: usize = 128;
 
 /// How long a peer may take from connecting to saying who it is.
-const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tells sessions of one node apart.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(0);
@@ -42,7 +43,7 @@ pub type Messages =
 /// # Errors
 /// Why the agent may not join.
 pub async fn begin(
-    service: Arc<Service>,
+    service: Arc<ControlService>,
     mut said: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
     let record = join(&service, &mut said).await?;
@@ -64,7 +65,7 @@ pub async fn begin(
             match said.message().await {
                 Ok(None) => break Ok(()),
                 Ok(Some(message)) => match convert::decode_from_agent(message) {
-                    Ok(message) => service.coordinator.said(node, session, message).await,
+                    Ok(message) => service.coordinator.received(node, session, message).await,
                     Err(malformed) => break Err(Status::from(malformed)),
                 },
                 Err(status) => break Err(status),
@@ -79,10 +80,10 @@ pub async fn begin(
 }
 
 async fn join(
-    service: &Service,
+    service: &ControlService,
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<NodeRecord, Status> {
-    let first = tokio::time::timeout(JOIN_PATIENCE, said.message()).await;
+    let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("the agent did not say who it is"))??;
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
@@ -90,11 +91,12 @@ async fn join(
     };
     let node = check(service.cluster, join)?;
     let (name, address) = (node.name.clone(), node.address.clone());
-    let rival = service.coordinator.look(move |driver| driver.rival(&name, &address)).await;
-    if let Some(rival) = rival.flatten() {
+    let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
+    let conflicting = service.coordinator.query(query).await;
+    if let Some(other) = conflicting.flatten() {
         let name = &node.name;
         return Err(Status::already_exists(format!(
-            "an agent named '{name}' is in the cluster already, at {rival}: names are unique"
+            "an agent named '{name}' is in the cluster already, at {other}: names are unique"
         )));
     }
     let joined = node.clone();

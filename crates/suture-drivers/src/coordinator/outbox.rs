@@ -26,12 +26,12 @@ pub enum Outgoing {
     /// A task, shared with the others that take part.
     Dispatch(Arc<Dispatch>),
     /// Where every node is now.
-    Peers(Arc<[Peer]>),
+    Peers(Arc<[PeerAddress]>),
 }
 
 /// A node and where its agent listens.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct PeerAddress {
     /// Its number.
     pub node: NodeId,
     /// Its name.

@@ -64,7 +64,7 @@ CREATE TABLE stripe (
 CREATE TABLE chunk (
     stripe INTEGER NOT NULL REFERENCES stripe ON DELETE CASCADE,
     idx    INTEGER NOT NULL,
-    node   INTEGER REFERENCES node,  -- null: no home yet
+    node   INTEGER REFERENCES node,  -- null: stored nowhere yet
     stamp  INTEGER NOT NULL,
     crc    INTEGER NOT NULL,
     PRIMARY KEY (stripe, idx)

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use suture_code::Code;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Commit, Input};
@@ -24,6 +24,7 @@ use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
 use super::schema;
+use put::OpenPut;
 
 /// One put that has begun and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,7 +108,7 @@ pub struct Removed {
 
 /// Why the truth was not changed, or not found.
 #[derive(Debug)]
-pub enum StoreError {
+pub enum MetadataError {
     /// There is an object of this name.
     NameTaken(String),
     /// Another put is writing an object of this name.
@@ -124,35 +125,29 @@ pub enum StoreError {
     Database(rusqlite::Error),
 }
 
-#[derive(Debug)]
-struct Put {
-    name: String,
-    stripes: Vec<StripeId>,
-}
-
 /// The database and what lives only as long as the process.
 #[derive(Debug)]
-pub struct Store {
+pub struct MetadataStore {
     database: Connection,
     cluster: ClusterId,
     epoch: u32,
-    puts: BTreeMap<PutId, Put>,
+    puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
     claims: Claims,
     _lock: File,
 }
 
-impl Store {
+impl MetadataStore {
     /// Opens the truth in `dir` for a new epoch, which is durable when this returns.
     ///
     /// # Errors
     /// As [`schema::open`], and when the epoch cannot be made durable.
-    pub fn open(dir: &Path) -> Result<Store> {
+    pub fn open(dir: &Path) -> Result<MetadataStore> {
         let schema::Database { connection, lock } = schema::open(dir)?;
         let (cluster, epoch) = begin_epoch(&connection)
             .with_context(|| format!("cannot begin a new epoch in '{}'", dir.display()))?;
-        Ok(Store {
+        Ok(MetadataStore {
             database: connection,
             cluster,
             epoch,
@@ -183,7 +178,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
+    pub fn nodes(&self) -> Result<Vec<NodeRecord>, MetadataError> {
         let mut query = self.database.prepare_cached(
             "SELECT id, name, rack, address, uplink, downlink FROM node ORDER BY id",
         )?;
@@ -201,7 +196,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn join(&mut self, node: &NewNode) -> Result<NodeId, StoreError> {
+    pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
         let mut query = self.database.prepare_cached(
             "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
              VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, 0)
@@ -222,7 +217,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn intent(&self) -> Result<Intent, StoreError> {
+    pub fn intent(&self) -> Result<Intent, MetadataError> {
         let paused = self.database.query_row("SELECT paused FROM cluster", [], |row| row.get(0))?;
         let mut query = self.database.prepare("SELECT id FROM node WHERE failed ORDER BY id")?;
         let failed = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
@@ -233,7 +228,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn set_paused(&mut self, paused: bool) -> Result<(), StoreError> {
+    pub fn set_paused(&mut self, paused: bool) -> Result<(), MetadataError> {
         self.database.execute("UPDATE cluster SET paused = ?1", [paused])?;
         Ok(())
     }
@@ -242,82 +237,16 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), StoreError> {
+    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), MetadataError> {
         self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
         Ok(())
-    }
-
-    /// Begins an object. The name is reserved until the put ends.
-    ///
-    /// # Errors
-    /// When the name is taken or being written, or the database fails.
-    pub fn begin_put(&mut self, name: &str) -> Result<PutId, StoreError> {
-        if self.puts.values().any(|put| put.name == name) {
-            return Err(StoreError::BeingWritten(name.to_string()));
-        }
-        let taken = "SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)";
-        if self.database.query_row(taken, [name], |row| row.get(0))? {
-            return Err(StoreError::NameTaken(name.to_string()));
-        }
-        let id = PutId(self.next_put);
-        self.next_put += 1;
-        self.puts.insert(id, Put { name: name.to_string(), stripes: Vec::new() });
-        Ok(id)
-    }
-
-    /// Gives a put the ids of its next stripes; durable, so that nobody gets them again.
-    ///
-    /// # Errors
-    /// When the put has ended, or the database fails.
-    pub fn reserve_stripes(&mut self, put: PutId, count: u32) -> Result<Vec<StripeId>, StoreError> {
-        let entry = self.puts.get_mut(&put).ok_or(StoreError::PutEnded)?;
-        let below: u64 = self.database.query_row(
-            "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe",
-            [count],
-            |row| row.get(0),
-        )?;
-        let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
-        entry.stripes.extend(&ids);
-        self.announce_reserved()?;
-        Ok(ids)
-    }
-
-    /// Makes the object visible, whole and at once. The put has ended when this succeeds.
-    ///
-    /// # Errors
-    /// When the put has ended or committed what it was not given, or the database fails.
-    pub fn commit_put(
-        &mut self,
-        put: PutId,
-        object: &Object,
-        stripes: Vec<ObjectStripe>,
-    ) -> Result<(), StoreError> {
-        let entry = self.puts.get(&put).ok_or(StoreError::PutEnded)?;
-        check_put(entry, object, &stripes)?;
-        let transaction = self.database.transaction()?;
-        insert_object(&transaction, object, &stripes)?;
-        transaction.commit()?;
-        let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
-        self.changes.extend(added);
-        self.end_put(put)
-    }
-
-    /// Ends a put; what it wrote and did not commit is nobody's.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn end_put(&mut self, put: PutId) -> Result<(), StoreError> {
-        match self.puts.remove(&put) {
-            Some(_) => self.announce_reserved(),
-            None => Ok(()),
-        }
     }
 
     /// Says which stripe ids are given out, and which of them are still being written.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn announce_reserved(&mut self) -> Result<(), StoreError> {
+    pub fn announce_reserved(&mut self) -> Result<(), MetadataError> {
         let next = "SELECT next_stripe FROM cluster";
         let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
         let writing = self.puts.values().flat_map(|put| &put.stripes).copied().collect();
@@ -329,12 +258,12 @@ impl Store {
     ///
     /// # Errors
     /// When there is none, or the database fails.
-    pub fn object(&self, name: &str) -> Result<Object, StoreError> {
+    pub fn object(&self, name: &str) -> Result<Object, MetadataError> {
         let mut query = self.database.prepare_cached(
             "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object WHERE name = ?1",
         )?;
         let object = query.query_row([name], |row| Ok(object_of(row))).optional()?;
-        object.ok_or_else(|| StoreError::NoSuchObject(name.to_string()))?
+        object.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?
     }
 
     /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
@@ -346,7 +275,7 @@ impl Store {
         prefix: &str,
         after: &str,
         limit: u32,
-    ) -> Result<Vec<Object>, StoreError> {
+    ) -> Result<Vec<Object>, MetadataError> {
         let mut query = self.database.prepare_cached(
             "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object
              WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
@@ -365,7 +294,7 @@ impl Store {
         name: &str,
         from: u64,
         limit: u32,
-    ) -> Result<Vec<ObjectStripe>, StoreError> {
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
         self.select_stripes(
             "object = (SELECT id FROM object WHERE name = ?1) AND ordinal >= ?2 AND ordinal < ?2 + ?3",
             params![name, from, limit],
@@ -376,7 +305,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn stripes(&self) -> Result<Vec<Stripe>, StoreError> {
+    pub fn stripes(&self) -> Result<Vec<Stripe>, MetadataError> {
         let stripes = self.select_stripes("TRUE", params![])?;
         Ok(stripes.into_iter().map(|entry| entry.stripe).collect())
     }
@@ -385,7 +314,10 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails.
-    pub fn names_of(&self, stripes: &[StripeId]) -> Result<BTreeMap<StripeId, String>, StoreError> {
+    pub fn names_of(
+        &self,
+        stripes: &[StripeId],
+    ) -> Result<BTreeMap<StripeId, String>, MetadataError> {
         let mut query = self.database.prepare_cached(
             "SELECT name FROM object WHERE id = (SELECT object FROM stripe WHERE id = ?1)",
         )?;
@@ -401,14 +333,14 @@ impl Store {
     ///
     /// # Errors
     /// When there is no such object, or the database fails.
-    pub fn remove(&mut self, name: &str) -> Result<Removed, StoreError> {
+    pub fn remove(&mut self, name: &str) -> Result<Removed, MetadataError> {
         let transaction = self.database.transaction()?;
         let found = transaction
             .query_row("SELECT id, bytes FROM object WHERE name = ?1", [name], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get(1)?))
             })
             .optional()?;
-        let (object, bytes) = found.ok_or_else(|| StoreError::NoSuchObject(name.to_string()))?;
+        let (object, bytes) = found.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?;
         let ids: Vec<u64> = {
             let mut query = transaction.prepare("SELECT id FROM stripe WHERE object = ?1")?;
             query.query_map([object], |row| row.get(0))?.collect::<Result<_, _>>()?
@@ -425,7 +357,7 @@ impl Store {
     ///
     /// # Errors
     /// When the database fails; a generation that has passed is no error but an answer.
-    pub fn commit_location(&mut self, commit: &Commit) -> Result<(), StoreError> {
+    pub fn commit_location(&mut self, commit: &Commit) -> Result<(), MetadataError> {
         let id = commit.copy.stripe;
         let done = set_location(&mut self.database, commit)?;
         let stripe = self.stripe(id)?;
@@ -443,7 +375,7 @@ impl Store {
     }
 
     /// One stripe, if it exists.
-    fn stripe(&self, id: StripeId) -> Result<Option<Stripe>, StoreError> {
+    fn stripe(&self, id: StripeId) -> Result<Option<Stripe>, MetadataError> {
         let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
         Ok(stripes.pop().map(|entry| entry.stripe))
     }
@@ -453,7 +385,7 @@ impl Store {
         &self,
         condition: &str,
         parameters: &[&dyn rusqlite::ToSql],
-    ) -> Result<Vec<ObjectStripe>, StoreError> {
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
         let mut query = self.database.prepare_cached(&format!(
             "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc
              FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
@@ -490,50 +422,7 @@ fn begin_epoch(database: &Connection) -> rusqlite::Result<(ClusterId, u32)> {
     )
 }
 
-fn insert_object(
-    transaction: &Transaction<'_>,
-    object: &Object,
-    stripes: &[ObjectStripe],
-) -> Result<(), StoreError> {
-    transaction.execute(
-        "INSERT INTO object (name, bytes, code, chunk_bytes, checksum, created)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        params![
-            object.name,
-            object.bytes,
-            object.code.to_string(),
-            object.chunk_bytes,
-            object.checksum.cast_signed(),
-            object.created
-        ],
-    )?;
-    let id = transaction.last_insert_rowid();
-    let mut insert_stripe = transaction.prepare_cached(
-        "INSERT INTO stripe (id, object, ordinal, code, chunk_bytes, data_bytes, generation)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    let mut insert_chunk = transaction.prepare_cached(
-        "INSERT INTO chunk (stripe, idx, node, stamp, crc) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    for (ordinal, ObjectStripe { stripe, data_bytes }) in stripes.iter().enumerate() {
-        insert_stripe.execute(params![
-            stripe.id.0,
-            id,
-            ordinal,
-            stripe.code.to_string(),
-            stripe.chunk_bytes,
-            data_bytes,
-            stripe.generation.0
-        ])?;
-        for (index, chunk) in stripe.chunks.iter().enumerate() {
-            let node = chunk.node.map(|node| node.0);
-            insert_chunk.execute((stripe.id.0, index, node, chunk.stamp.0, chunk.crc))?;
-        }
-    }
-    Ok(())
-}
-
-fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, StoreError> {
+fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, MetadataError> {
     let (stripe, chunk) = (commit.copy.stripe.0, commit.copy.chunk.0);
     let transaction = database.transaction()?;
     let matched = transaction.execute(
@@ -556,7 +445,7 @@ fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, Stor
     Ok(false)
 }
 
-fn object_of(row: &Row<'_>) -> Result<Object, StoreError> {
+fn object_of(row: &Row<'_>) -> Result<Object, MetadataError> {
     let name: String = row.get(0)?;
     Ok(Object {
         bytes: row.get(1)?,
@@ -568,7 +457,7 @@ fn object_of(row: &Row<'_>) -> Result<Object, StoreError> {
     })
 }
 
-fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, StoreError> {
+fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, MetadataError> {
     let stripe = Stripe {
         id,
         code: code_of(row.get(1)?, &id)?,
@@ -579,88 +468,51 @@ fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, StoreError> {
     Ok(ObjectStripe { stripe, data_bytes: row.get(3)? })
 }
 
-fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, StoreError> {
-    text.parse().map_err(|error| StoreError::Damaged(format!("the code of {of}: {error}")))
+fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
+    text.parse().map_err(|error| MetadataError::Damaged(format!("the code of {of}: {error}")))
 }
 
-fn check_complete(entry: Option<&ObjectStripe>) -> Result<(), StoreError> {
+fn check_complete(entry: Option<&ObjectStripe>) -> Result<(), MetadataError> {
     let Some(ObjectStripe { stripe, .. }) = entry else { return Ok(()) };
     let (found, expected) = (stripe.chunks.len(), stripe.code.chunk_count());
     if found != expected {
         let what = format!("{} has {found} chunks, {} has {expected}", stripe.id, stripe.code);
-        return Err(StoreError::Damaged(what));
+        return Err(MetadataError::Damaged(what));
     }
     Ok(())
 }
 
-/// A put may only commit what it was given, enough of it, and no two chunks in one place.
-fn check_put(put: &Put, object: &Object, stripes: &[ObjectStripe]) -> Result<(), StoreError> {
-    let invalid = |what: String| Err(StoreError::InvalidPut(what));
-    if put.name != object.name {
-        return invalid(format!("it began as '{}' and ends as '{}'", put.name, object.name));
-    }
-    let total: u64 = stripes.iter().map(|entry| entry.data_bytes).sum();
-    if total != object.bytes {
-        return invalid(format!("its stripes hold {total} bytes, it has {}", object.bytes));
-    }
-    for ObjectStripe { stripe, data_bytes } in stripes {
-        let code = stripe.code;
-        let mut homes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
-        homes.sort_unstable();
-        homes.dedup();
-        let needed = code.durable_chunks_min();
-        let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
-        if put.stripes.binary_search(&stripe.id).is_err() {
-            return invalid(format!("{} was not given to it", stripe.id));
-        }
-        if stripe.chunks.len() != code.chunk_count() || homes.len() != placed || placed < needed {
-            return invalid(format!(
-                "{} has {placed} of {} chunks stored, on {} nodes: {code} needs {needed} on distinct nodes",
-                stripe.id,
-                stripe.chunks.len(),
-                homes.len()
-            ));
-        }
-        if *data_bytes > stripe.chunk_bytes * code.data_chunks() as u64 {
-            return invalid(format!("{} cannot hold {data_bytes} bytes", stripe.id));
-        }
-    }
-    if !stripes.is_sorted_by(|a, b| a.stripe.id < b.stripe.id) {
-        return invalid("its stripes are out of order".into());
-    }
-    Ok(())
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> StoreError {
-        StoreError::Database(error)
+impl From<rusqlite::Error> for MetadataError {
+    fn from(error: rusqlite::Error) -> MetadataError {
+        MetadataError::Database(error)
     }
 }
 
-impl fmt::Display for StoreError {
+impl fmt::Display for MetadataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::NameTaken(name) => write!(
+            MetadataError::NameTaken(name) => write!(
                 f,
                 "there is an object '{name}' already: remove it first (suture rm), or choose another --name"
             ),
-            StoreError::BeingWritten(name) => {
+            MetadataError::BeingWritten(name) => {
                 write!(f, "another put is writing '{name}' right now")
             }
-            StoreError::NoSuchObject(name) => {
+            MetadataError::NoSuchObject(name) => {
                 write!(f, "there is no object '{name}' (suture ls lists them)")
             }
-            StoreError::PutEnded => write!(f, "the put has ended; begin it again"),
-            StoreError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
-            StoreError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
-            StoreError::Database(error) => write!(f, "the metadata database failed: {error}"),
+            MetadataError::PutEnded => write!(f, "the put has ended; begin it again"),
+            MetadataError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
+            MetadataError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
+            MetadataError::Database(error) => write!(f, "the metadata database failed: {error}"),
         }
     }
 }
 
-impl std::error::Error for StoreError {}
+impl std::error::Error for MetadataError {}
 
 mod keeper;
+mod put;
 
 #[cfg(test)]
 mod tests;

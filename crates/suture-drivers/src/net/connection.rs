@@ -3,7 +3,7 @@
 //! Place: ... dispatch -> [slices flow] -> chunk durable ...
 //! Speed comes from system calls saved: a header and its payload leave in one `writev`; a payload
 //! and the header after it arrive in one `readv`, the payload straight in its slice's buffer.
-//! Every wait for the other side has an end: `patience` without a single byte moved.
+//! Every wait for the other side has an end: `timeout` without a single byte moved.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::limit::{Port, Purpose};
 
 /// How long the other side may move nothing, once something was begun.
-pub const PATIENCE: Duration = Duration::from_secs(15);
+pub const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The system gives an idle connection up after so long without a sign of life.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ const SKIP_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     header: [u8; HEADER_BYTES],
     filled: usize,
     /// What is left of the last turn, in the direction in which payload moves.
@@ -47,7 +47,7 @@ pub struct Connection {
 /// How payload is to be moved: within which limits, on behalf of whom. One connection carries
 /// payload in one direction at a time, always for the same port.
 #[derive(Clone, Copy, Debug)]
-pub struct Flow<'a> {
+pub struct Traffic<'a> {
     /// The direction's limits.
     pub port: &'a Port,
     /// Which of them apply.
@@ -116,7 +116,7 @@ impl Connection {
         limits: &Port,
     ) -> Result<(Connection, Who), NetError> {
         let mut connection = Connection::new(stream, limits)?;
-        let greeting = connection.read_frame_within(PATIENCE, "waiting for its greeting").await;
+        let greeting = connection.read_frame_within(TIMEOUT, "waiting for its greeting").await;
         let (denial, error) = match greeting {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
                 connection.write_frame(Frame::Hello { cluster, who: me }).await?;
@@ -145,18 +145,18 @@ impl Connection {
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_EVERY)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
-        sockopt::set_tcp_user_timeout(&stream, PATIENCE.as_millis() as u32)?;
+        sockopt::set_tcp_user_timeout(&stream, TIMEOUT.as_millis() as u32)?;
         if let Some(rate) = limits.rate() {
             let bytes = (rate * BUFFERED.as_millis() as u64 / 1000).max(BUFFERED_MIN) as usize;
             sockopt::set_socket_send_buffer_size(&stream, bytes)?;
             sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
         }
-        Ok(Connection { stream, patience: PATIENCE, header: [0; HEADER_BYTES], filled: 0, turn: 0 })
+        Ok(Connection { stream, timeout: TIMEOUT, header: [0; HEADER_BYTES], filled: 0, turn: 0 })
     }
 
     /// Waits that long for the other side from now on.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// The next header. Waits as long as it takes: silence between frames is no fault. May be
@@ -196,8 +196,12 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection breaks or stalls.
-    pub async fn read_payload(&mut self, into: &mut [u8], flow: Flow<'_>) -> Result<(), NetError> {
-        self.read_part(into, 0, flow).await
+    pub async fn read_payload(
+        &mut self,
+        into: &mut [u8],
+        traffic: Traffic<'_>,
+    ) -> Result<(), NetError> {
+        self.read_part(into, 0, traffic).await
     }
 
     /// Fills `into` with payload of the last frame, of which so many bytes are still to follow.
@@ -205,7 +209,7 @@ impl Connection {
         &mut self,
         into: &mut [u8],
         following: usize,
-        flow: Flow<'_>,
+        traffic: Traffic<'_>,
     ) -> Result<(), NetError> {
         let mut rest = into;
         while !rest.is_empty() {
@@ -213,7 +217,7 @@ impl Connection {
                 // Whoever has nothing to read yet is not to be paid for.
                 self.wait("receiving", self.stream.readable()).await?;
             }
-            self.take_turn(flow).await;
+            self.take_turn(traffic).await;
             let (now, later) = rest.split_at_mut(rest.len().min(self.turn));
             // What follows the payload is the next header, and comes along for nothing.
             let is_last = later.is_empty() && following == 0;
@@ -228,27 +232,27 @@ impl Connection {
                     rest = &mut rest[payload..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.end_turn(flow);
+                    self.end_turn(traffic);
                     self.wait("receiving", self.stream.readable()).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         if following == 0 && self.filled < HEADER_BYTES {
-            self.end_turn(flow);
+            self.end_turn(traffic);
         }
         Ok(())
     }
 
     /// Gives back what is left of the turn: there is nothing to be moved for now. To be called
     /// after `write` unless more follows at once.
-    pub fn end_turn(&mut self, flow: Flow<'_>) {
-        flow.port.give_back(flow.purpose, std::mem::take(&mut self.turn));
+    pub fn end_turn(&mut self, traffic: Traffic<'_>) {
+        traffic.port.give_back(traffic.purpose, std::mem::take(&mut self.turn));
     }
 
-    async fn take_turn(&mut self, flow: Flow<'_>) {
+    async fn take_turn(&mut self, traffic: Traffic<'_>) {
         if self.turn == 0 {
-            self.turn = flow.port.turn(flow.purpose).await;
+            self.turn = traffic.port.turn(traffic.purpose).await;
         }
     }
 
@@ -256,13 +260,13 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection breaks or stalls.
-    pub async fn skip_payload(&mut self, bytes: u32, flow: Flow<'_>) -> Result<(), NetError> {
+    pub async fn skip_payload(&mut self, bytes: u32, traffic: Traffic<'_>) -> Result<(), NetError> {
         let mut nowhere = [0; SKIP_BYTES];
         let mut left = bytes as usize;
         while left > 0 {
             let part = left.min(SKIP_BYTES);
             left -= part;
-            self.read_part(&mut nowhere[..part], left, flow).await?;
+            self.read_part(&mut nowhere[..part], left, traffic).await?;
         }
         Ok(())
     }
@@ -273,8 +277,8 @@ impl Connection {
     /// When the connection breaks or stalls.
     pub async fn write_frame(&mut self, frame: Frame) -> Result<(), NetError> {
         let nothing = Port::unlimited();
-        let flow = Flow { port: &nothing, purpose: Purpose::Client };
-        self.write(&frame.encode(), &[], flow).await
+        let traffic = Traffic { port: &nothing, purpose: Purpose::Client };
+        self.write(&frame.encode(), &[], traffic).await
     }
 
     /// Sends headers, and the payload of the last of them.
@@ -285,11 +289,11 @@ impl Connection {
         &mut self,
         mut headers: &[u8],
         mut payload: &[u8],
-        flow: Flow<'_>,
+        traffic: Traffic<'_>,
     ) -> Result<(), NetError> {
         while !headers.is_empty() || !payload.is_empty() {
             if !payload.is_empty() {
-                self.take_turn(flow).await;
+                self.take_turn(traffic).await;
             }
             let now = &payload[..payload.len().min(self.turn)];
             match self.stream.try_write_vectored(&[IoSlice::new(headers), IoSlice::new(now)]) {
@@ -300,7 +304,7 @@ impl Connection {
                     self.turn -= after - before;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.end_turn(flow);
+                    self.end_turn(traffic);
                     self.wait("sending", self.stream.writable()).await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -314,8 +318,8 @@ impl Connection {
         doing: &'static str,
         ready: impl Future<Output = io::Result<()>>,
     ) -> Result<(), NetError> {
-        let stalled = NetError::Stalled { doing, waited: self.patience };
-        Ok(timeout(self.patience, ready).await.map_err(|_| stalled)??)
+        let stalled = NetError::Stalled { doing, waited: self.timeout };
+        Ok(timeout(self.timeout, ready).await.map_err(|_| stalled)??)
     }
 }
 

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, Flow, NetError};
+use super::connection::{Connection, NetError, Traffic};
 use super::grants::Grants;
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Who takes what comes in.
 #[derive(Debug)]
-pub struct Door {
+pub struct Acceptor {
     /// The cluster that peers and clients must name.
     pub cluster: ClusterId,
     /// This agent.
@@ -49,15 +49,15 @@ pub struct Door {
     /// Who is told.
     pub events: mpsc::Sender<NetEvent>,
     /// Each peer's connection.
-    pub peers: Mutex<Peers>,
+    pub peers: Mutex<PeerConnections>,
 }
 
 /// A number that tells each peer's connection from a former one, and what ends it when dropped.
-type Peers = HashMap<NodeId, (u64, oneshot::Sender<()>)>;
+type PeerConnections = HashMap<NodeId, (u64, oneshot::Sender<()>)>;
 
 /// Accepts connections for as long as it is polled; dropping it closes them all. `serve` takes
 /// those of clients.
-pub async fn run<S, F>(door: Arc<Door>, listener: TcpListener, serve: S)
+pub async fn run<S, F>(acceptor: Arc<Acceptor>, listener: TcpListener, serve: S)
 where
     S: Fn(Connection) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -73,8 +73,8 @@ where
                 warn!("{CONNECTIONS_MAX} connections are open: one more is refused");
             }
             Ok((stream, _)) => {
-                let (door, serve) = (door.clone(), serve.clone());
-                connections.spawn(greet(door, stream, number, serve));
+                let (acceptor, serve) = (acceptor.clone(), serve.clone());
+                connections.spawn(accept(acceptor, stream, number, serve));
             }
             Err(error) => {
                 warn!("no connection can be accepted: {error}");
@@ -84,45 +84,49 @@ where
     }
 }
 
-async fn greet<S, F>(door: Arc<Door>, stream: TcpStream, number: u64, serve: S)
+async fn accept<S, F>(acceptor: Arc<Acceptor>, stream: TcpStream, number: u64, serve: S)
 where
     S: Fn(Connection) -> F,
     F: Future<Output = ()>,
 {
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
-    let me = (door.cluster, Who::Agent(door.me));
-    match Connection::welcome(stream, me, &door.downlink).await {
+    let me = (acceptor.cluster, Who::Agent(acceptor.me));
+    match Connection::welcome(stream, me, &acceptor.downlink).await {
         Ok((connection, Who::Client)) => serve(connection).await,
-        Ok((connection, Who::Agent(peer))) => receive(&door, connection, peer, number).await,
+        Ok((connection, Who::Agent(peer))) => receive(&acceptor, connection, peer, number).await,
         Err(error) => warn!("connection from {from} refused: {error}"),
     }
 }
 
-async fn receive(door: &Door, mut connection: Connection, peer: NodeId, number: u64) {
+async fn receive(acceptor: &Acceptor, mut connection: Connection, peer: NodeId, number: u64) {
     let (former_ends, mut replaced) = oneshot::channel();
-    let former = door.peers().insert(peer, (number, former_ends));
+    let former = acceptor.peers().insert(peer, (number, former_ends));
     if former.is_some() {
-        let _ = door.events.send(NetEvent::Lost(peer)).await;
+        let _ = acceptor.events.send(NetEvent::Lost(peer)).await;
     }
     drop(former);
     let result = tokio::select! {
-        result = read_all(door, &mut connection, peer) => result,
+        result = read_all(acceptor, &mut connection, peer) => result,
         _ = &mut replaced => return,
     };
     {
-        let mut peers = door.peers();
+        let mut peers = acceptor.peers();
         if peers.get(&peer).is_some_and(|(current, _)| *current == number) {
             peers.remove(&peer);
         }
     }
     if let Err(error) = result {
         debug!("connection from {peer} ended: {error}");
-        let _ = door.events.send(NetEvent::Lost(peer)).await;
+        let _ = acceptor.events.send(NetEvent::Lost(peer)).await;
     }
 }
 
 /// Reads until the connection breaks or the agent stops.
-async fn read_all(door: &Door, connection: &mut Connection, peer: NodeId) -> Result<(), NetError> {
+async fn read_all(
+    acceptor: &Acceptor,
+    connection: &mut Connection,
+    peer: NodeId,
+) -> Result<(), NetError> {
     let mut round = Round::default();
     loop {
         let event = match connection.read_frame().await? {
@@ -132,14 +136,14 @@ async fn read_all(door: &Door, connection: &mut Connection, peer: NodeId) -> Res
             Frame::Slice { id, payload } => {
                 let round_bytes = round.note((id.repair, id.lane), payload.bytes.into());
                 let purpose = Purpose::Repair { round_bytes };
-                match read_slice(door, connection, (peer, id), payload, purpose).await? {
+                match read_slice(acceptor, connection, (peer, id), payload, purpose).await? {
                     Some(slice) => NetEvent::Arrived { from: peer, id, slice },
                     None => continue,
                 }
             }
             frame => return Err(NetError::Unexpected(frame)),
         };
-        if door.events.send(event).await.is_err() {
+        if acceptor.events.send(event).await.is_err() {
             return Ok(());
         }
     }
@@ -147,27 +151,27 @@ async fn read_all(door: &Door, connection: &mut Connection, peer: NodeId) -> Res
 
 /// Takes a slice off the wire; gives it if it was granted.
 async fn read_slice(
-    door: &Door,
+    acceptor: &Acceptor,
     connection: &mut Connection,
     (peer, id): (NodeId, SliceId),
     payload: Payload,
     purpose: Purpose,
 ) -> Result<Option<Buffer>, NetError> {
-    let flow = Flow { port: &door.downlink, purpose };
-    if !door.grants.admit(peer, id) {
-        connection.skip_payload(payload.bytes, flow).await?;
+    let traffic = Traffic { port: &acceptor.downlink, purpose };
+    if !acceptor.grants.admit(peer, id) {
+        connection.skip_payload(payload.bytes, traffic).await?;
         return Ok(None);
     }
-    let mut slice = door.pool.take(payload.bytes as usize);
-    connection.read_payload(&mut slice, flow).await?;
+    let mut slice = acceptor.pool.take(payload.bytes as usize);
+    connection.read_payload(&mut slice, traffic).await?;
     if crc32c(&slice) != payload.crc {
         return Err(NetError::Damaged);
     }
     Ok(Some(slice))
 }
 
-impl Door {
-    fn peers(&self) -> MutexGuard<'_, Peers> {
+impl Acceptor {
+    fn peers(&self) -> MutexGuard<'_, PeerConnections> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, Flow, NetError};
+use super::connection::{Connection, NetError, Traffic};
 use super::round::Round;
 use crate::combination::Pending;
 use crate::limit::{Port, Purpose};
@@ -81,7 +81,7 @@ pub struct Destination {
 
 /// What waits to be sent.
 #[derive(Debug, Default)]
-struct Queue {
+struct SendQueue {
     /// Encoded.
     grants: Vec<u8>,
     /// In the order of their turns; none is empty.
@@ -137,7 +137,7 @@ async fn send_all(
     inbox: &mut mpsc::UnboundedReceiver<ToPeer>,
     events: &mpsc::Sender<NetEvent>,
 ) -> Result<(), NetError> {
-    let mut queue = Queue::default();
+    let mut queue = SendQueue::default();
     let mut round = Round::default();
     let mut purpose = Purpose::Repair { round_bytes: 0 };
     loop {
@@ -145,7 +145,7 @@ async fn send_all(
             queue.add(item);
         }
         if queue.is_empty() {
-            connection.end_turn(Flow { port: &to.uplink, purpose });
+            connection.end_turn(Traffic { port: &to.uplink, purpose });
             tokio::select! {
                 item = inbox.recv() => match item {
                     Some(item) => queue.add(item),
@@ -158,14 +158,14 @@ async fn send_all(
         }
         let mut headers = std::mem::take(&mut queue.grants);
         match queue.next() {
-            None => connection.write(&headers, &[], Flow { port: &to.uplink, purpose }).await?,
+            None => connection.write(&headers, &[], Traffic { port: &to.uplink, purpose }).await?,
             Some((id, pending)) => {
                 let slice = pending.compute();
                 let payload = Payload { bytes: slice.len() as u32, crc: crc32c(&slice) };
                 headers.extend(Frame::Slice { id, payload }.encode());
                 let round_bytes = round.note((id.repair, id.lane), slice.len() as u64);
                 purpose = Purpose::Repair { round_bytes };
-                connection.write(&headers, &slice, Flow { port: &to.uplink, purpose }).await?;
+                connection.write(&headers, &slice, Traffic { port: &to.uplink, purpose }).await?;
                 drop(slice);
                 let _ = events.send(NetEvent::Left(id)).await;
             }
@@ -181,7 +181,7 @@ fn unexpected(frame: Result<Frame, NetError>) -> NetError {
     }
 }
 
-impl Queue {
+impl SendQueue {
     fn is_empty(&self) -> bool {
         self.grants.is_empty() && self.lanes.is_empty()
     }

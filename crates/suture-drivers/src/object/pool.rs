@@ -14,24 +14,24 @@ use suture_repair::wire::ClusterId;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
 
 /// An agent that is there takes milliseconds.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A busy disk may take seconds to make a chunk durable.
-const IDLE_PATIENCE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connections to the agents of one cluster.
-pub struct Pool {
+pub struct ConnectionPool {
     client: ChunkClient,
     idle: Mutex<BTreeMap<SocketAddr, Vec<ChunkConnection>>>,
     silent: Mutex<BTreeSet<SocketAddr>>,
 }
 
-impl Pool {
+impl ConnectionPool {
     /// No connections yet.
-    pub fn new(cluster: ClusterId) -> Pool {
-        let (connect_timeout, idle_timeout) = (CONNECT_PATIENCE, IDLE_PATIENCE);
+    pub fn new(cluster: ClusterId) -> ConnectionPool {
+        let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
         let client = ChunkClient { cluster, connect_timeout, idle_timeout };
-        Pool { client, idle: Mutex::default(), silent: Mutex::default() }
+        ConnectionPool { client, idle: Mutex::default(), silent: Mutex::default() }
     }
 
     /// Whether the agent failed to answer before.

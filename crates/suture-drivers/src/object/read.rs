@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::layout::{Checksum, data_in_chunk, object_checksum};
-use super::pool::Pool;
+use super::pool::ConnectionPool;
 use crate::chunk_client::ChunkError;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::lookup_reply::Part;
@@ -138,14 +138,14 @@ pub async fn get(
 ) -> Result<Fetched> {
     let (reports, reporter) = report_bad_copies(client.clone());
     let reader = Arc::new(Reader {
-        pool: Pool::new(lookup.cluster),
+        pool: ConnectionPool::new(lookup.cluster),
         nodes: lookup.nodes.clone(),
         bad: Mutex::default(),
         reports,
     });
     let mut fetched = Fetched::default();
     let mut checksum = Checksum::default();
-    let mut under_way: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
+    let mut in_flight: VecDeque<JoinHandle<Result<Piece>>> = VecDeque::new();
     let mut wanted: VecDeque<Want> = VecDeque::new();
     let mut stripe_offset = 0;
     let at_once = pieces_at_once(&lookup.object);
@@ -157,12 +157,12 @@ pub async fn get(
                 stripe_offset += data_bytes;
             }
         }
-        while under_way.len() < at_once
+        while in_flight.len() < at_once
             && let Some(want) = wanted.pop_front()
         {
-            under_way.push_back(tokio::spawn(reader.clone().fetch(want)));
+            in_flight.push_back(tokio::spawn(reader.clone().fetch(want)));
         }
-        let Some(piece) = under_way.pop_front() else { break };
+        let Some(piece) = in_flight.pop_front() else { break };
         let piece = piece.await??;
         let bytes = piece.bytes.len() as u64;
         sink.write(piece.offset, &piece.bytes)?;
@@ -256,7 +256,7 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
 }
 
 struct Reader {
-    pool: Pool,
+    pool: ConnectionPool,
     nodes: BTreeMap<NodeId, SocketAddr>,
     /// Copies that are known to be of no use.
     bad: Mutex<BTreeSet<BadCopy>>,

@@ -29,7 +29,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::layout::{Checksum, chunk_bytes_for, data_in_chunk, join_checksums, object_digest};
-use super::pool::Pool;
+use super::pool::ConnectionPool;
 use crate::chunk_client::ChunkError;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::put_reply::Step as Reply;
@@ -52,26 +52,26 @@ const STRIPES_AT_ONCE: usize = 4;
 const PLACES_AHEAD: u64 = 32;
 
 /// What is to be stored.
-pub enum Source {
+pub enum ObjectSource {
     /// Can be read anywhere, and must not change meanwhile.
     File(Arc<File>, Metadata),
     /// Can be read once.
     Stream(Box<dyn Read + Send>),
 }
 
-impl Source {
+impl ObjectSource {
     /// A file to be read where needed.
     ///
     /// # Errors
     /// When the file's length cannot be asked for.
-    pub fn file(file: File) -> io::Result<Source> {
+    pub fn file(file: File) -> io::Result<ObjectSource> {
         let metadata = file.metadata()?;
-        Ok(Source::File(Arc::new(file), metadata))
+        Ok(ObjectSource::File(Arc::new(file), metadata))
     }
 
     /// A file that changed meanwhile would give parity of bytes that were never together.
     fn ensure_unchanged(&self) -> Result<()> {
-        let Source::File(file, before) = self else { return Ok(()) };
+        let ObjectSource::File(file, before) = self else { return Ok(()) };
         let now = file.metadata().context("cannot read the input")?;
         let same = now.len() == before.len() && now.modified().ok() == before.modified().ok();
         ensure!(
@@ -97,7 +97,7 @@ pub struct Stored {
 
 /// How an object is to be stored.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct PutOptions {
     /// Its name.
     pub name: String,
     /// Its code.
@@ -113,23 +113,23 @@ pub struct Wish {
 /// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible then.
 pub async fn put(
     client: &mut Client,
-    wish: &Wish,
-    source: Source,
+    options: &PutOptions,
+    source: ObjectSource,
     progress: &Arc<Progress<'static>>,
 ) -> Result<Stored> {
-    let mut session = PutSession::begin(client, wish).await?;
+    let mut session = PutStream::begin(client, options).await?;
     let writer = Arc::new(Writer {
-        code: wish.code,
-        encode: Program::compile(&wish.code.encode_dag())?,
-        pool: Pool::new(session.cluster),
+        code: options.code,
+        encode: Program::compile(&options.code.encode_dag())?,
+        pool: ConnectionPool::new(session.cluster),
         progress: progress.clone(),
     });
-    let mut cutter = Cutter::new(source, wish);
+    let mut cutter = Cutter::new(source, options);
     let mut written = Written { next: 0, waiting: BTreeMap::new(), ..Written::default() };
-    let mut under_way = JoinSet::new();
+    let mut in_flight = JoinSet::new();
     let mut ordinal = 0;
     loop {
-        while under_way.len() < STRIPES_AT_ONCE {
+        while in_flight.len() < STRIPES_AT_ONCE {
             let (back, cut) = tokio::task::spawn_blocking(move || {
                 let cut = cutter.next();
                 (cutter, cut)
@@ -138,13 +138,13 @@ pub async fn put(
             cutter = back;
             let Some(cut) = cut? else { break };
             let place = session.place(cutter.stripes_left() + 1).await?;
-            under_way.spawn(writer.clone().write_stripe(ordinal, cut, place));
+            in_flight.spawn(writer.clone().write_stripe(ordinal, cut, place));
             ordinal += 1;
         }
-        let Some(stripe) = under_way.join_next().await else { break };
+        let Some(stripe) = in_flight.join_next().await else { break };
         for (stripe, checksum) in written.accept(stripe??) {
             written.count(&stripe, checksum);
-            session.say(Step::Stripe(stripe)).await?;
+            session.send(Step::Stripe(stripe)).await?;
         }
     }
     cutter.source.ensure_unchanged()?;
@@ -195,26 +195,26 @@ fn unexpected(reply: &Reply, request: &str) -> String {
 }
 
 /// The put's stream to the coordinator.
-struct PutSession {
+struct PutStream {
     cluster: ClusterId,
-    says: mpsc::Sender<proto::PutRequest>,
-    hears: Streaming<proto::PutReply>,
+    requests: mpsc::Sender<proto::PutRequest>,
+    replies: Streaming<proto::PutReply>,
     places: std::vec::IntoIter<proto::Place>,
 }
 
-impl PutSession {
-    async fn begin(client: &mut Client, wish: &Wish) -> Result<PutSession> {
-        let (says, words) = mpsc::channel(STRIPES_AT_ONCE);
+impl PutStream {
+    async fn begin(client: &mut Client, options: &PutOptions) -> Result<PutStream> {
+        let (requests, words) = mpsc::channel(STRIPES_AT_ONCE);
         let begin = Step::Begin(proto::PutBegin {
-            name: wish.name.clone(),
-            code: wish.code.to_string(),
-            chunk_bytes: wish.chunk_bytes,
+            name: options.name.clone(),
+            code: options.code.to_string(),
+            chunk_bytes: options.chunk_bytes,
         });
-        says.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
-        let hears = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
+        requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
+        let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
         let places = Vec::new().into_iter();
-        let mut begun = PutSession { cluster: ClusterId(0), says, hears, places };
-        let answer = match begun.hear().await? {
+        let mut begun = PutStream { cluster: ClusterId(0), requests, replies, places };
+        let answer = match begun.receive().await? {
             Reply::Begun(answer) => answer,
             other => bail!(unexpected(&other, "Begin")),
         };
@@ -228,8 +228,8 @@ impl PutSession {
             return Ok(place);
         }
         let stripes = stripes.min(PLACES_AHEAD) as u32;
-        self.say(Step::Place(proto::PutPlace { stripes })).await?;
-        let placed = match self.hear().await? {
+        self.send(Step::Place(proto::PutPlace { stripes })).await?;
+        let placed = match self.receive().await? {
             Reply::Placed(placed) => placed,
             other => bail!(unexpected(&other, "Place")),
         };
@@ -238,31 +238,31 @@ impl PutSession {
     }
 
     async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
-        self.say(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
-        match self.hear().await? {
+        self.send(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
+        match self.receive().await? {
             Reply::Committed(proto::Done {}) => Ok(()),
             other => bail!(unexpected(&other, "Commit")),
         }
     }
 
-    async fn say(&mut self, step: Step) -> Result<()> {
-        if self.says.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
+    async fn send(&mut self, step: Step) -> Result<()> {
+        if self.requests.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
             return Ok(());
         }
         // It ended the put, and says why.
-        self.hear().await.map(drop)?;
+        self.receive().await.map(drop)?;
         bail!("the coordinator ended the put")
     }
 
-    async fn hear(&mut self) -> Result<Reply> {
-        let reply = self.hears.message().await.map_err(refusal)?;
+    async fn receive(&mut self) -> Result<Reply> {
+        let reply = self.replies.message().await.map_err(refusal)?;
         reply.and_then(|reply| reply.step).context("the coordinator ended the put")
     }
 }
 
 /// Cuts a source into stripes.
 struct Cutter {
-    source: Source,
+    source: ObjectSource,
     /// Data of a full stripe.
     stripe_bytes: u64,
     chunk_bytes: u64,
@@ -291,17 +291,17 @@ impl Cut {
 }
 
 impl Cutter {
-    fn new(source: Source, wish: &Wish) -> Cutter {
-        let stripe_bytes = wish.chunk_bytes * wish.code.data_chunks() as u64;
-        Cutter { source, stripe_bytes, chunk_bytes: wish.chunk_bytes, code: wish.code, at: 0 }
+    fn new(source: ObjectSource, options: &PutOptions) -> Cutter {
+        let stripe_bytes = options.chunk_bytes * options.code.data_chunks() as u64;
+        Cutter { source, stripe_bytes, chunk_bytes: options.chunk_bytes, code: options.code, at: 0 }
     }
 
     fn next(&mut self) -> Result<Option<Cut>> {
         let (file, offset, data_bytes) = match &mut self.source {
-            Source::File(file, metadata) => {
+            ObjectSource::File(file, metadata) => {
                 (file.clone(), self.at, self.stripe_bytes.min(metadata.len() - self.at))
             }
-            Source::Stream(stream) => {
+            ObjectSource::Stream(stream) => {
                 let mut spool = tempfile::tempfile().context("cannot create a temporary file")?;
                 let copied = io::copy(&mut stream.take(self.stripe_bytes), &mut spool);
                 (Arc::new(spool), 0, copied.context("cannot read or spool the input")?)
@@ -321,8 +321,10 @@ impl Cutter {
     /// How many stripes are still to come; for a stream nobody knows.
     fn stripes_left(&self) -> u64 {
         match &self.source {
-            Source::File(_, metadata) => (metadata.len() - self.at).div_ceil(self.stripe_bytes),
-            Source::Stream(_) => PLACES_AHEAD,
+            ObjectSource::File(_, metadata) => {
+                (metadata.len() - self.at).div_ceil(self.stripe_bytes)
+            }
+            ObjectSource::Stream(_) => PLACES_AHEAD,
         }
     }
 }
@@ -330,7 +332,7 @@ impl Cutter {
 struct Writer {
     code: Code,
     encode: Program,
-    pool: Pool,
+    pool: ConnectionPool,
     progress: Arc<Progress<'static>>,
 }
 

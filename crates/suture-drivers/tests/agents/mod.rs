@@ -28,10 +28,10 @@ use tokio::time::timeout;
 pub const CLUSTER: ClusterId = ClusterId(0x5075);
 
 /// Nothing in a test takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn client() -> ChunkClient {
-    ChunkClient { cluster: CLUSTER, connect_timeout: PATIENCE, idle_timeout: PATIENCE }
+    ChunkClient { cluster: CLUSTER, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
 }
 
 pub fn config(me: NodeId, rates: Rates) -> Config {
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     pub async fn next(&mut self) -> (NodeId, FromAgent) {
-        let said = timeout(PATIENCE, self.said.recv()).await.expect("someone says something");
+        let said = timeout(TIMEOUT, self.said.recv()).await.expect("someone says something");
         said.expect("the agents live")
     }
 
@@ -173,7 +173,7 @@ impl Node {
 
     /// Waits until nothing is in the making any more.
     pub async fn swept(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while std::fs::read_dir(self.dir.path().join("tmp")).unwrap().count() > 0 {
             assert!(Instant::now() < deadline, "{} keeps temporary files", self.id);
             tokio::time::sleep(Duration::from_millis(5)).await;

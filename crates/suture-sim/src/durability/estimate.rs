@@ -93,7 +93,7 @@ pub struct Estimate {
 }
 
 /// What one run adds.
-struct Run {
+struct Sample {
     seconds: f64,
     calm_seconds: f64,
     is_lost: bool,
@@ -114,7 +114,7 @@ struct Weights {
 pub fn estimate(model: &Model, effort: &Effort) -> Estimate {
     let mut outage = Outage::new(model);
     let mut weights = Weights::default();
-    let runs: Vec<Run> = (0..effort.runs as u64)
+    let runs: Vec<Sample> = (0..effort.runs as u64)
         .map(|index| {
             let seed = effort.seed.wrapping_add(1).wrapping_mul(RUN_STRIDE).wrapping_add(index);
             run(model, &mut outage, effort, &mut Random::new(seed), &mut weights)
@@ -157,7 +157,7 @@ fn run(
     effort: &Effort,
     random: &mut Random,
     weights: &mut Weights,
-) -> Run {
+) -> Sample {
     let moments = if effort.method == Method::Counting { 0 } else { effort.outages_per_run };
     let Mission { is_lost, seconds, calm_seconds, outages, moments } =
         mission::run(model, outage, moments, random);
@@ -171,11 +171,11 @@ fn run(
         weights.outages += 1;
         weights.losses += usize::from(weight > 0.0);
     }
-    Run { seconds, calm_seconds, is_lost, chance }
+    Sample { seconds, calm_seconds, is_lost, chance }
 }
 
 /// Wilson's interval for the chance; for the time that of a Poisson count.
-fn counted(runs: &[Run], lost: usize) -> (Interval, Interval) {
+fn counted(runs: &[Sample], lost: usize) -> (Interval, Interval) {
     let (count, z2) = (runs.len() as f64, NORMAL_95 * NORMAL_95);
     let share = lost as f64 / count;
     let middle = (share + z2 / (2.0 * count)) / (1.0 + z2 / count);
@@ -194,10 +194,10 @@ fn counted(runs: &[Run], lost: usize) -> (Interval, Interval) {
 }
 
 /// Normal intervals of the runs' mean and of a ratio of means.
-fn weighted(runs: &[Run]) -> (Interval, Interval) {
+fn weighted(runs: &[Sample]) -> (Interval, Interval) {
     let count = runs.len() as f64;
-    let mean = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).sum::<f64>() / count;
-    let error = |of: &dyn Fn(&Run) -> f64, mean: f64| {
+    let mean = |of: &dyn Fn(&Sample) -> f64| runs.iter().map(of).sum::<f64>() / count;
+    let error = |of: &dyn Fn(&Sample) -> f64, mean: f64| {
         let squares: f64 = runs.iter().map(|run| (of(run) - mean).powi(2)).sum();
         NORMAL_95 * (squares / (count - 1.0).max(1.0) / count).sqrt()
     };

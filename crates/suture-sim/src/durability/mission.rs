@@ -62,7 +62,7 @@ impl Ord for Failure {
 }
 
 /// A mission on the way.
-struct Run<'a, 'm> {
+struct MissionRun<'a, 'm> {
     model: &'a Model,
     outage: &'a mut Outage<'m>,
     random: &'a mut Random,
@@ -89,7 +89,7 @@ pub(super) fn run(
         moments: Vec::with_capacity(moments),
     };
     let (stamps, due) = (vec![0; nodes], BinaryHeap::with_capacity(nodes));
-    let mut run = Run { model, outage, random, fleet, stamps, due, mission };
+    let mut run = MissionRun { model, outage, random, fleet, stamps, due, mission };
     run.outage.begin(0.0);
     (0..nodes).for_each(|node| run.schedule(NodeId(node as u32), 0.0));
     (0..model.racks.len()).for_each(|rack| run.schedule_rack(rack, 0.0));
@@ -100,7 +100,7 @@ pub(super) fn run(
     run.mission
 }
 
-impl Run<'_, '_> {
+impl MissionRun<'_, '_> {
     fn schedule(&mut self, node: NodeId, now: f64) {
         let at = now + self.model.lifetime.draw(self.random);
         let stamp = self.stamps[node.index()];

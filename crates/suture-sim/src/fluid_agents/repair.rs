@@ -269,9 +269,9 @@ impl Repair {
         plan
     }
 
-    /// Calls `tell` with each unfinished chunk and its bytes so far, counted from the beginning of
+    /// Calls `notify` with each unfinished chunk and its bytes so far, counted from the beginning of
     /// the chunk, if anything has moved since the last call.
-    pub fn progress(&mut self, network: &Network, mut tell: impl FnMut(&Unfinished, u64)) {
+    pub fn progress(&mut self, network: &Network, mut notify: impl FnMut(&Unfinished, u64)) {
         if !self.has_moved {
             return;
         }
@@ -281,7 +281,7 @@ impl Repair {
             let helps = |lane: &&Lane| is_only || lane.lost.contains(&part.chunk);
             let lanes = self.lanes.iter().filter(helps);
             let done: f64 = lanes.map(|lane| lane.done(network)).sum();
-            tell(part, (from + done) as u64);
+            notify(part, (from + done) as u64);
         }
         let mut steps = self.lanes.iter().flat_map(|lane| &lane.steps);
         self.has_moved = steps.any(|step| matches!(step.state, Motion::Flowing(_)));

@@ -12,7 +12,7 @@ use suture_repair::random::Random;
 use suture_repair::slice::{SLICE_BYTES_MIN, preferred_slice};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
-use suture_sim::disk::Nets;
+use suture_sim::disk::Safeguards;
 use suture_sim::swarm;
 use suture_sim::world::{Options, World};
 
@@ -43,15 +43,19 @@ impl Case {
     pub fn new(seed: u64) -> Case {
         let mut random = Random::new(seed);
         let code: Code = random.choose(&CODES).parse().expect("a code");
-        let options =
-            Options { nodes: NODES, code, pool_bytes: 64 << 20, ..swarm::options(seed, Nets::ALL) };
+        let options = Options {
+            nodes: NODES,
+            code,
+            pool_bytes: 64 << 20,
+            ..swarm::options(seed, Safeguards::ALL)
+        };
         let mut world = World::new(options);
         let mut on: Vec<NodeId> = world.nodes().collect();
         random.shuffle(&mut on);
         on.truncate(code.chunk_count());
         let alignment = code.alignment() as u64;
         let bytes = (64 * random.between(1, 900)).next_multiple_of(alignment);
-        let mut stripe = world.truth.write(&mut random, code, bytes, &on);
+        let mut stripe = world.metadata.write(&mut random, code, bytes, &on);
         let lost_max = code.loss_tolerance().min(NODES - code.chunk_count()) as u64;
         let mut lost: Vec<ChunkIndex> = code.chunks().collect();
         random.shuffle(&mut lost);
@@ -110,7 +114,7 @@ impl Case {
 
     pub fn tell_all(&mut self, plan: &Plan, message: &ToAgent) {
         for node in plan.participants() {
-            self.world.tell(node, message.clone());
+            self.world.notify(node, message.clone());
         }
     }
 

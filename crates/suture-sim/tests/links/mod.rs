@@ -50,7 +50,7 @@ pub fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scena
         stripes,
         failed: vec![NodeId(0)],
         silent: Vec::new(),
-        room: Vec::new(),
+        free_bytes: Vec::new(),
         policy: policy.parse().unwrap(),
         seed: 1,
         overheads: Overheads::default(),

@@ -14,21 +14,21 @@ use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;
 
-use crate::demo::processes::{Link, Processes};
-use crate::demo::run::{self, Scenario};
+use crate::demo::processes::{LinkRates, Processes};
+use crate::demo::run::{self, DemoScenario};
 use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// A repair that takes longer than this has gone wrong: none is planned to take a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a run was like.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub struct MeasuredRepair {
     /// Names and links by the coordinator's numbers.
-    pub nodes: Vec<(String, Link)>,
+    pub nodes: Vec<(String, LinkRates)>,
     /// Every stripe as it was before the failure.
     pub stripes: Vec<Stripe>,
     /// Nodes that were killed.
@@ -45,11 +45,11 @@ pub struct Measured {
 
 /// Performs one run, in which so many nodes fail. The processes are left in `stage`.
 pub async fn measure(
-    scenario: &Scenario,
+    scenario: &DemoScenario,
     failures: usize,
     folder: TempDir,
     stage: &mut Option<Processes>,
-) -> Result<Measured> {
+) -> Result<MeasuredRepair> {
     let processes = stage.insert(Processes::new(folder));
     processes.start_coordinator(&scenario.setting).await?;
     let mut client = run::start_agents(scenario, processes).await?;
@@ -77,7 +77,7 @@ pub async fn measure(
     let moments = last.started_seconds.zip(last.committed_seconds);
     let (started, committed) = moments.context("nothing was repaired: nothing was lost")?;
     ensure!(last.repaired_chunks == lost.lost_chunks, "a chunk was repaired twice");
-    Ok(Measured {
+    Ok(MeasuredRepair {
         nodes: nodes(&before, scenario)?,
         stripes,
         failed: victims.iter().map(|victim| NodeId(victim.node)).collect(),
@@ -107,8 +107,8 @@ async fn wait(
             return Ok(now);
         }
         processes.check()?;
-        if since.elapsed() > PATIENCE {
-            bail!("after {} s still: {}", PATIENCE.as_secs(), status::summary(&now));
+        if since.elapsed() > TIMEOUT {
+            bail!("after {} s still: {}", TIMEOUT.as_secs(), status::summary(&now));
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
@@ -124,7 +124,7 @@ fn victims(status: &StatusReply, failures: usize) -> Vec<NodeStatus> {
 }
 
 /// Agents join in any order: their names say which link they were given.
-fn nodes(status: &StatusReply, scenario: &Scenario) -> Result<Vec<(String, Link)>> {
+fn nodes(status: &StatusReply, scenario: &DemoScenario) -> Result<Vec<(String, LinkRates)>> {
     let mut nodes: Vec<&NodeStatus> = status.nodes.iter().collect();
     nodes.sort_by_key(|node| node.node);
     let node = |node: &&NodeStatus| {

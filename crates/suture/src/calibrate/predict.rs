@@ -11,15 +11,15 @@ use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 
-use super::measure::Measured;
+use super::measure::MeasuredRepair;
 
 /// Seconds from the first dispatch to the last chunk of what was measured: the same nodes, stripes,
 /// failures and choices.
 ///
 /// # Errors
 /// When the simulated coordinator rebuilt something else, or planned other loads.
-pub fn predict(measured: &Measured, policy: Policy, overheads: Overheads) -> Result<f64> {
-    let node = |(name, link): &(String, crate::demo::processes::Link)| Node {
+pub fn predict(measured: &MeasuredRepair, policy: Policy, overheads: Overheads) -> Result<f64> {
+    let node = |(name, link): &(String, crate::demo::processes::LinkRates)| Node {
         downlink: Rate(link.down),
         ..Node::new(name.clone(), Rate(link.up))
     };
@@ -33,7 +33,7 @@ pub fn predict(measured: &Measured, policy: Policy, overheads: Overheads) -> Res
         stripes: measured.stripes.iter().filter(is_hit).cloned().collect(),
         failed: measured.failed.clone(),
         silent: Vec::new(),
-        room: Vec::new(),
+        free_bytes: Vec::new(),
         policy,
         seed: measured.seed,
         overheads,

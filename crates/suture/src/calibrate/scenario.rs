@@ -5,14 +5,14 @@
 //! twelve seconds, long against clocks and commits, while all agents together move 30 MB/s, which
 //! two processor cores do with ease. So links are what limits, as in the model.
 
-use crate::demo::processes::Link;
+use crate::demo::processes::LinkRates;
 
 /// The length of chunks.
 pub const CHUNK_BYTES: u64 = 2 << 20;
 
 /// A repair to measure and to predict.
 #[derive(Clone, Copy, Debug)]
-pub struct Scenario {
+pub struct CalibrationScenario {
     /// What is special about it.
     pub name: &'static str,
     /// The code as it is written.
@@ -42,7 +42,7 @@ pub enum Links {
 
 impl Links {
     /// Agent by agent, then from the first again.
-    pub fn rates(self) -> Vec<Link> {
+    pub fn rates(self) -> Vec<LinkRates> {
         let mbit: &[(f64, f64)] = match self {
             Links::Equal => &[(20.0, 20.0)],
             // Some nodes send better than they receive, some the other way round.
@@ -52,7 +52,7 @@ impl Links {
         };
         let bytes_per_sec = |mbit: f64| mbit * 1e6 / 8.0;
         mbit.iter()
-            .map(|&(up, down)| Link { up: bytes_per_sec(up), down: bytes_per_sec(down) })
+            .map(|&(up, down)| LinkRates { up: bytes_per_sec(up), down: bytes_per_sec(down) })
             .collect()
     }
 
@@ -66,29 +66,47 @@ impl Links {
 }
 
 /// All scenarios, in the order in which they are run.
-pub const ALL: [Scenario; 14] = [
-    Scenario { is_quick: true, ..scenario("star", "rs(6,3)", "cr") },
+pub const ALL: [CalibrationScenario; 14] = [
+    CalibrationScenario { is_quick: true, ..scenario("star", "rs(6,3)", "cr") },
     scenario("chain", "rs(6,3)", "rp"),
     scenario("tree", "rs(6,3)", "ppr"),
-    Scenario { is_quick: true, ..scenario("many lanes", "rs(6,3)", "flow") },
+    CalibrationScenario { is_quick: true, ..scenario("many lanes", "rs(6,3)", "flow") },
     scenario("traces", "rs(6,3)", "suture"),
-    Scenario { links: Links::Unequal, ..scenario("star, unequal links", "rs(6,3)", "cr") },
-    Scenario { links: Links::Unequal, ..scenario("best tree, unequal links", "rs(6,3)", "pivot") },
-    Scenario {
+    CalibrationScenario {
+        links: Links::Unequal,
+        ..scenario("star, unequal links", "rs(6,3)", "cr")
+    },
+    CalibrationScenario {
+        links: Links::Unequal,
+        ..scenario("best tree, unequal links", "rs(6,3)", "pivot")
+    },
+    CalibrationScenario {
         links: Links::Unequal,
         is_quick: true,
         ..scenario("traces, unequal links", "rs(6,3)", "suture")
     },
-    Scenario { failures: 2, is_quick: true, ..scenario("two nodes fail", "rs(6,3)", "suture") },
-    Scenario { agents: 16, ..scenario("a wide code", "rs(10,4)", "suture") },
-    Scenario { agents: 16, links: Links::Unequal, ..scenario("a long chain", "rs(10,4)", "rp") },
+    CalibrationScenario {
+        failures: 2,
+        is_quick: true,
+        ..scenario("two nodes fail", "rs(6,3)", "suture")
+    },
+    CalibrationScenario { agents: 16, ..scenario("a wide code", "rs(10,4)", "suture") },
+    CalibrationScenario {
+        agents: 16,
+        links: Links::Unequal,
+        ..scenario("a long chain", "rs(10,4)", "rp")
+    },
     scenario("local groups", "lrc(6,2,2)", "suture"),
     scenario("sub-chunks, half of each", "butterfly(4)", "suture"),
     scenario("sub-chunks, coupled", "clay(4,2,5)", "suture"),
 ];
 
-const fn scenario(name: &'static str, code: &'static str, policy: &'static str) -> Scenario {
-    Scenario {
+const fn scenario(
+    name: &'static str,
+    code: &'static str,
+    policy: &'static str,
+) -> CalibrationScenario {
+    CalibrationScenario {
         name,
         code,
         policy,

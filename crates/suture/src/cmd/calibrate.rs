@@ -1,4 +1,4 @@
-//! `suture calibrate`: does the simulator tell the truth?
+//! `suture calibrate`: how far the simulator is from real agents.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::calibrate::measure::measure;
 use crate::calibrate::predict::predict;
-use crate::calibrate::scenario::{ALL, CHUNK_BYTES, Scenario};
+use crate::calibrate::scenario::{ALL, CHUNK_BYTES, CalibrationScenario};
 use crate::demo::processes::{Processes, Setting};
 use crate::demo::run;
 use crate::demo::{source, stage};
@@ -46,11 +46,11 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct CalibrationReport {
     format: &'static str,
     tolerance: f64,
     overheads: OverheadsReport,
-    scenarios: Vec<Row>,
+    scenarios: Vec<CalibrationRow>,
     median_ratio: f64,
     worst_ratio: f64,
     worst: &'static str,
@@ -65,7 +65,7 @@ struct OverheadsReport {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct CalibrationRow {
     name: &'static str,
     code: &'static str,
     policy: &'static str,
@@ -108,15 +108,15 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(if report.within_tolerance { Outcome::Done } else { Outcome::Missed })
 }
 
-fn chosen(args: &Args) -> Result<Vec<&'static Scenario>> {
-    let is_wanted = |scenario: &&Scenario| {
+fn chosen(args: &Args) -> Result<Vec<&'static CalibrationScenario>> {
+    let is_wanted = |scenario: &&CalibrationScenario| {
         let is_named = args.only.as_ref().is_none_or(|only| scenario.name.contains(only.as_str()));
         is_named && (scenario.is_quick || !args.quick)
     };
-    let scenarios: Vec<&Scenario> = ALL.iter().filter(is_wanted).collect();
+    let scenarios: Vec<&CalibrationScenario> = ALL.iter().filter(is_wanted).collect();
     match (&args.only, scenarios.is_empty()) {
         (Some(only), true) => {
-            let of_those = |scenario: &&Scenario| scenario.is_quick || !args.quick;
+            let of_those = |scenario: &&CalibrationScenario| scenario.is_quick || !args.quick;
             let names = ALL.iter().filter(of_those).map(|scenario| scenario.name);
             let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
             Err(bad_input(format!(
@@ -128,7 +128,7 @@ fn chosen(args: &Args) -> Result<Vec<&'static Scenario>> {
     }
 }
 
-fn title(scenario: &Scenario) -> String {
+fn title(scenario: &CalibrationScenario) -> String {
     let fail = match scenario.failures {
         1 => "one fails".to_string(),
         failures => format!("{failures} fail"),
@@ -145,11 +145,11 @@ fn title(scenario: &Scenario) -> String {
 
 /// Measures and predicts one scenario.
 async fn compare(
-    scenario: &Scenario,
+    scenario: &CalibrationScenario,
     overheads: Overheads,
     folder: &TempDir,
     stage: &mut Option<Processes>,
-) -> Result<Row> {
+) -> Result<CalibrationRow> {
     let policy: Policy = scenario.policy.parse().map_err(bad_input)?;
     let code: Code = scenario.code.parse().map_err(bad_input)?;
     let place = tempfile::Builder::new().prefix("run-").tempdir_in(folder)?;
@@ -167,13 +167,18 @@ async fn compare(
         policy: policy.to_string(),
     };
     // Beside a report, the story goes to stderr.
-    let real =
-        run::Scenario { code, chunk_bytes: CHUNK_BYTES, sources, setting, format: Format::Json };
+    let real = run::DemoScenario {
+        code,
+        chunk_bytes: CHUNK_BYTES,
+        sources,
+        setting,
+        format: Format::Json,
+    };
     let measured = measure(&real, scenario.failures, place, stage).await?;
     let processes = stage.take().context("the run left its processes here")?;
     processes.end(false).await?;
     let predicted = predict(&measured, policy, overheads)?;
-    Ok(Row {
+    Ok(CalibrationRow {
         name: scenario.name,
         code: scenario.code,
         policy: scenario.policy,
@@ -188,13 +193,13 @@ async fn compare(
     })
 }
 
-fn report(scenarios: Vec<Row>, overheads: Overheads) -> Report {
+fn report(scenarios: Vec<CalibrationRow>, overheads: Overheads) -> CalibrationReport {
     let mut ratios: Vec<f64> = scenarios.iter().map(|row| row.ratio).collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    let off = |row: &&Row| row.ratio.ln().abs();
+    let off = |row: &&CalibrationRow| row.ratio.ln().abs();
     let worst = scenarios.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
     let (worst, worst_ratio) = worst.map_or(("", 1.0), |row| (row.name, row.ratio));
-    Report {
+    CalibrationReport {
         format: "suture-calibrate-1",
         tolerance: TOLERANCE,
         overheads: OverheadsReport {
@@ -209,11 +214,11 @@ fn report(scenarios: Vec<Row>, overheads: Overheads) -> Report {
     }
 }
 
-fn is_within(row: &Row) -> bool {
+fn is_within(row: &CalibrationRow) -> bool {
     (row.ratio - 1.0).abs() <= TOLERANCE
 }
 
-fn print_text(report: &Report) {
+fn print_text(report: &CalibrationReport) {
     let header = ["scenario", "code", "policy", "links", "lost", "predicted", "measured", "ratio"];
     let mut rows = table(header, &[4, 5, 6, 7]);
     for row in &report.scenarios {

@@ -71,7 +71,7 @@ const FAMILIES: [Family; 5] = [
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CodesSubcommand>,
     /// Codes to show, for instance 'rs(20,6)' [default: common ones]
     #[arg(value_name = "CODE")]
     codes: Vec<Code>,
@@ -81,14 +81,14 @@ pub struct Args {
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum CodesSubcommand {
     Search(search::Args),
 }
 
 #[derive(Serialize)]
-struct Report {
+struct CodesReport {
     families: &'static [Family],
-    codes: Vec<Row>,
+    codes: Vec<CodeRow>,
 }
 
 #[derive(Serialize)]
@@ -100,7 +100,7 @@ struct Family {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct CodeRow {
     code: String,
     data_chunks: usize,
     parity_chunks: usize,
@@ -143,14 +143,15 @@ struct Service {
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
-    if let Some(Command::Search(args)) = args.command {
+    if let Some(CodesSubcommand::Search(args)) = args.command {
         return search::run(&args);
     }
     let common =
         || COMMON.iter().map(|name| name.parse()).collect::<Result<Vec<Code>, CodeError>>();
     let codes = if args.codes.is_empty() { common()? } else { args.codes };
-    let rows = codes.iter().map(row).collect::<Result<Vec<Row>, CodeError>>().map_err(bad_input)?;
-    let report = Report { families: &FAMILIES, codes: rows };
+    let rows =
+        codes.iter().map(row).collect::<Result<Vec<CodeRow>, CodeError>>().map_err(bad_input)?;
+    let report = CodesReport { families: &FAMILIES, codes: rows };
     match args.format {
         Format::Json => print_json(&report)?,
         Format::Text => text::print(&report),
@@ -158,13 +159,13 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn row(code: &Code) -> Result<Row, CodeError> {
+fn row(code: &Code) -> Result<CodeRow, CodeError> {
     let repairs = volumes(code)?;
     let chunks = code.chunk_count() as f64;
     let mean = |of: fn(&Volume) -> f64| {
         repairs.iter().map(|volume| of(volume) * volume.chunks.len() as f64).sum::<f64>() / chunks
     };
-    Ok(Row {
+    Ok(CodeRow {
         code: code.to_string(),
         data_chunks: code.data_chunks(),
         parity_chunks: code.parity_chunks(),

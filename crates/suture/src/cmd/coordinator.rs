@@ -1,14 +1,14 @@
-//! `suture coordinator`: keeps the truth, watches the nodes, repairs what is lost.
+//! `suture coordinator`: keeps the metadata, watches the nodes, repairs what is lost.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::rpc;
-use suture_drivers::control::service::Service;
-use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_PATIENCE};
-use suture_drivers::coordinator::{Driver, Handle, inbox};
-use suture_drivers::metadata::{Metadata, NodeRecord, Store};
+use suture_drivers::control::service::ControlService;
+use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT};
+use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
+use suture_drivers::metadata::{Metadata, MetadataStore, NodeRecord};
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
@@ -24,7 +24,7 @@ use tracing::info;
 use crate::daemon;
 use crate::outcome::Outcome;
 
-/// Changes of the truth that the driver may be behind; then commits wait for it.
+/// Changes of the metadata that the driver may be behind; then commits wait for it.
 const CHANGES_MAX: usize = 1024;
 
 /// Run the coordinator: it keeps the metadata, watches the agents and repairs what is lost.
@@ -58,15 +58,15 @@ async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Ou
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot tell the own address")?;
-    let mut store = Store::open(&config.data_dir)?;
+    let mut store = MetadataStore::open(&config.data_dir)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
     let (core, nodes) = load(&config, &mut store, record)?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
-    let (changes, heard) = mpsc::channel(CHANGES_MAX);
+    let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
-    let (coordinator, inbox): (Handle, _) = inbox(heard);
-    let driver = Driver::new(core, metadata.clone(), nodes);
-    let service = Service { metadata, coordinator, cluster, epoch };
+    let (coordinator, inbox): (Handle, _) = inbox(received);
+    let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
+    let service = ControlService { metadata, coordinator, cluster, epoch };
     println!("listening on {address}");
     tokio::select! {
         () = driver.run(inbox) => {}
@@ -77,10 +77,10 @@ async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Ou
     Ok(Outcome::Done)
 }
 
-/// The core as the truth makes it.
+/// The core, from the metadata.
 fn load(
     config: &CoordinatorConfig,
-    store: &mut Store,
+    store: &mut MetadataStore,
     record: Option<RecordTo>,
 ) -> Result<(RecordedCoordinator, Vec<NodeRecord>)> {
     let (nodes, intent) = (store.nodes()?, store.intent()?);
@@ -109,10 +109,10 @@ fn load(
     Ok((core, nodes))
 }
 
-async fn listen(listener: TcpListener, service: Service) -> Result<()> {
+async fn listen(listener: TcpListener, service: ControlService) -> Result<()> {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_PATIENCE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(rpc::server(service))
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
         .await

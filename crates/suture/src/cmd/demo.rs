@@ -12,8 +12,8 @@ use suture_edge::units::{
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
-use crate::demo::processes::{Link, Processes, Setting};
-use crate::demo::run::{self, Measured, Scenario};
+use crate::demo::processes::{LinkRates, Processes, Setting};
+use crate::demo::run::{self, DemoResult, DemoScenario};
 use crate::demo::{source, stage};
 use crate::executable;
 use crate::outcome::Outcome;
@@ -68,7 +68,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct DemoReport {
     format: &'static str,
     policy: String,
     code: String,
@@ -108,7 +108,7 @@ fn check(args: &Args) -> Result<()> {
     let needed = args.code.chunk_count() + 1;
     if args.agents < needed {
         return Err(bad_input(format!(
-            "{} has {} chunks, each on an agent of its own, and a lost one needs another home: \
+            "{} has {} chunks, each on an agent of its own, and a lost one needs another agent: \
              --agents must be at least {needed}",
             args.code,
             args.code.chunk_count(),
@@ -133,9 +133,9 @@ async fn both_runs(
     args: &Args,
     folder: &TempDir,
     stage: &mut Option<Processes>,
-) -> Result<(Report, Vec<Measured>)> {
+) -> Result<(DemoReport, Vec<DemoResult>)> {
     let mut scenario = scenario(args, folder.path()).await?;
-    scenario.say(&format!(
+    scenario.print_line(&format!(
         "Suture demo: {}, {} agents, links of {} each way, chunks of {}",
         args.code,
         args.agents,
@@ -143,12 +143,12 @@ async fn both_runs(
         format_size(args.chunk_size),
     ));
     if scenario.setting.racks > 0 {
-        scenario.say(&rack_line(args, scenario.setting.racks));
+        scenario.print_line(&rack_line(args, scenario.setting.racks));
     }
     let mut measured = vec![one_run(args, &scenario, folder.path(), stage).await?];
     if args.policy != CONVENTIONAL.parse().expect("a known preset") {
         scenario.setting.policy = CONVENTIONAL.into();
-        scenario.say("the same failure again, repaired conventionally (cr):");
+        scenario.print_line("the same failure again, repaired conventionally (cr):");
         measured.push(one_run(args, &scenario, folder.path(), stage).await?);
     }
     let report = report(args, &measured)?;
@@ -157,21 +157,21 @@ async fn both_runs(
 
 async fn one_run(
     args: &Args,
-    scenario: &Scenario,
+    scenario: &DemoScenario,
     folder: &Path,
     stage: &mut Option<Processes>,
-) -> Result<Measured> {
+) -> Result<DemoResult> {
     let place = if args.keep { std::env::temp_dir() } else { folder.to_path_buf() };
     let place = tempfile::Builder::new().prefix("suture-demo-run-").tempdir_in(place)?;
     let measured = run::run(scenario, place, stage).await?;
     let processes = stage.take().expect("the run left its processes here");
     if let Some(kept) = processes.end(args.keep).await? {
-        scenario.say(&format!("  kept       everything in {}", kept.display()));
+        scenario.print_line(&format!("  kept       everything in {}", kept.display()));
     }
     Ok(measured)
 }
 
-async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
+async fn scenario(args: &Args, folder: &Path) -> Result<DemoScenario> {
     let bytes = match &args.data {
         Some(_) => 0,
         None => GENERATED_BYTES,
@@ -183,7 +183,7 @@ async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
     let stored = bytes + sources.iter().map(|source| source.bytes).sum::<u64>();
     let width = args.code.chunk_count() as u64;
     let needed = bytes + stored * width / args.code.data_chunks() as u64 * 2 + SPARE_BYTES;
-    check_room(folder, needed)?;
+    check_free_space(folder, needed)?;
     let sources = match &args.data {
         Some(_) => sources,
         None => {
@@ -195,12 +195,12 @@ async fn scenario(args: &Args, folder: &Path) -> Result<Scenario> {
     let setting = Setting {
         agents: args.agents,
         racks: args.policy.needs_racks().map_or(0, |_| rack_count(&args.code, args.agents)),
-        links: vec![Link::equal(args.link)],
+        links: vec![LinkRates::equal(args.link)],
         memory: args.memory,
         policy: format!("{}", args.policy),
     };
     let (code, chunk_bytes) = (args.code, args.chunk_size);
-    Ok(Scenario { code, chunk_bytes, sources, setting, format: args.format })
+    Ok(DemoScenario { code, chunk_bytes, sources, setting, format: args.format })
 }
 
 /// In how many racks the agents of a demo are: as few as it takes for none to have more agents than
@@ -222,9 +222,9 @@ fn rack_line(args: &Args, racks: usize) -> String {
     )
 }
 
-fn check_room(folder: &Path, needed: u64) -> Result<()> {
-    let room = rustix::fs::statvfs(folder).context("cannot tell how full the disk is")?;
-    let free = room.f_bavail * room.f_frsize;
+fn check_free_space(folder: &Path, needed: u64) -> Result<()> {
+    let disk = rustix::fs::statvfs(folder).context("cannot tell how full the disk is")?;
+    let free = disk.f_bavail * disk.f_frsize;
     if free < needed {
         return Err(bad_input(format!(
             "the demo needs {} in '{}', where {} are free: set TMPDIR to a roomier place, or name \
@@ -237,11 +237,11 @@ fn check_room(folder: &Path, needed: u64) -> Result<()> {
     Ok(())
 }
 
-fn report(args: &Args, measured: &[Measured]) -> Result<Report> {
+fn report(args: &Args, measured: &[DemoResult]) -> Result<DemoReport> {
     let Some(first) = measured.first() else { bail!("nothing was measured") };
     let bound_seconds = bound(args, first);
-    let percent = |run: &Measured| 100.0 * bound(args, run) / run.seconds;
-    Ok(Report {
+    let percent = |run: &DemoResult| 100.0 * bound(args, run) / run.seconds;
+    Ok(DemoReport {
         format: "suture-demo-1",
         policy: args.policy.to_string(),
         code: args.code.to_string(),
@@ -262,12 +262,12 @@ fn report(args: &Args, measured: &[Measured]) -> Result<Report> {
 }
 
 /// k * lost bytes / (survivors * link): every survivor sends all the time.
-fn bound(args: &Args, run: &Measured) -> f64 {
+fn bound(args: &Args, run: &DemoResult) -> f64 {
     let moved = args.code.data_chunks() as u64 * run.lost_bytes;
     moved as f64 / ((args.agents - 1) as f64 * args.link)
 }
 
-fn print_text(report: &Report, measured: &[Measured]) {
+fn print_text(report: &DemoReport, measured: &[DemoResult]) {
     let policies = [report.policy.as_str(), CONVENTIONAL];
     let header = ["policy", "lost", "repaired in", "rebuilt", "bound", "of the bound"];
     let mut rows = table(header, &[1, 2, 3, 4, 5]);

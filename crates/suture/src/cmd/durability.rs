@@ -96,7 +96,7 @@ pub struct Args {
 }
 
 /// What all policies have in common.
-struct Question {
+struct DurabilityInput {
     input: Input,
     lifetime: Lifetime,
     weibull: Option<f64>,
@@ -123,7 +123,7 @@ struct Prospect {
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
-    let mut question = Question::read(&args)?;
+    let mut question = DurabilityInput::read(&args)?;
     if args.compare {
         return compare(question, args.policy, args.format);
     }
@@ -141,7 +141,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn compare(mut question: Question, asked: Policy, format: Format) -> Result<Outcome> {
+fn compare(mut question: DurabilityInput, asked: Policy, format: Format) -> Result<Outcome> {
     let mut answers: Vec<Answer<Prospect>> = Vec::new();
     for policy in policies([asked]) {
         let repaired = repairs::simulate_all(&mut question, policy);
@@ -158,8 +158,8 @@ fn compare(mut question: Question, asked: Policy, format: Format) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-impl Question {
-    fn read(args: &Args) -> Result<Question> {
+impl DurabilityInput {
+    fn read(args: &Args) -> Result<DurabilityInput> {
         let input = Input::read_whole(&args.cluster)?;
         if input.placement.is_empty() {
             return Err(bad_input("there are no stripes, so nothing can be lost: see --stripes"));
@@ -189,7 +189,7 @@ impl Question {
         let nodes = input.cluster.nodes.len();
         let placed_bytes = input.placement.len() as f64 * input.chunk_bytes as f64 / nodes as f64;
         let node_bytes = args.node_data.map_or(placed_bytes, |bytes| bytes as f64);
-        Ok(Question {
+        Ok(DurabilityInput {
             lifetime: Lifetime::weibull(args.mttf, args.weibull.unwrap_or(1.0)),
             weibull: args.weibull,
             racks,

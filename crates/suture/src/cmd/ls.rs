@@ -9,9 +9,9 @@ use suture_edge::units::{format_exact_size, format_size};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::moment::format_moment;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
+use crate::timestamp::format_timestamp;
 
 /// List the objects.
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             format_size(object.bytes),
             object.code.to_string(),
             format_exact_size(object.chunk_bytes),
-            format_moment(object.created),
+            format_timestamp(object.created),
             object.name.clone(),
         ]);
     }

@@ -15,11 +15,11 @@ use crate::status;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: NodeSubcommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum NodeSubcommand {
     /// List the nodes
     List {
         #[command(flatten)]
@@ -49,13 +49,13 @@ enum Command {
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
-            Command::List { coordinator, format } => list(&coordinator, format).await,
-            Command::Fail { name, coordinator } => {
+            NodeSubcommand::List { coordinator, format } => list(&coordinator, format).await,
+            NodeSubcommand::Fail { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Fail).await?;
                 println!("{name} counts as failed until `suture node return {name}`");
                 Ok(Outcome::Done)
             }
-            Command::Return { name, coordinator } => {
+            NodeSubcommand::Return { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Return).await?;
                 println!("{name} is taken back");
                 Ok(Outcome::Done)

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
-use suture_drivers::object::write::{Source, Stored, Wish, put};
+use suture_drivers::object::write::{ObjectSource, PutOptions, Stored, put};
 use suture_edge::error::bad_input;
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
@@ -70,8 +70,9 @@ async fn store_all(args: Args, items: Vec<Item>) -> Result<Outcome> {
     let mut objects = Vec::new();
     let mut all = Stored::default();
     for item in &items {
-        let wish = Wish { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
-        let stored = store(&mut client, &wish, &item.path, &listener).await;
+        let options =
+            PutOptions { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
+        let stored = store(&mut client, &options, &item.path, &listener).await;
         let stored = stored.with_context(|| format!("cannot store '{}'", item.name))?;
         if args.format == Format::Text && items.len() > 1 {
             progress.line(format!("{} ({})", item.name, format_size(stored.bytes)));
@@ -101,18 +102,18 @@ async fn store_all(args: Args, items: Vec<Item>) -> Result<Outcome> {
 
 async fn store(
     client: &mut Client,
-    wish: &Wish,
+    options: &PutOptions,
     path: &Path,
     progress: &Arc<Listener<'static>>,
 ) -> Result<Stored> {
     let source = match path == Path::new("-") {
-        true => Source::Stream(Box::new(stdin())),
+        true => ObjectSource::Stream(Box::new(stdin())),
         false => {
             let cannot = || format!("cannot read '{}'", path.display());
-            Source::file(File::open(path).with_context(cannot)?).with_context(cannot)?
+            ObjectSource::file(File::open(path).with_context(cannot)?).with_context(cannot)?
         }
     };
-    put(client, wish, source, progress).await
+    put(client, options, source, progress).await
 }
 
 fn print(items: &[Item], code: &Code, all: &Stored, seconds: f64) {

@@ -13,7 +13,7 @@ use suture_edge::error::bad_input;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::DirectoryLock;
 use suture_files::manifest::Manifest;
-use suture_files::method::{self, Wish};
+use suture_files::method::{self, MethodOptions};
 use suture_files::rebuild::{Rebuild, StripeReport, StripeResult};
 use suture_files::scheme;
 use suture_files::unrepairable::Unrepairable;
@@ -65,7 +65,7 @@ enum Method {
 
 /// The report as JSON, for `--report json`.
 #[derive(Serialize)]
-struct Report {
+struct RebuildReport {
     method: method::Method,
     seconds: f64,
     read_bytes: u64,
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         directory: &args.directory,
         manifest: &manifest,
         named: &named,
-        wish: Wish { method, schemes: &schemes },
+        options: MethodOptions { method, schemes: &schemes },
         progress: &progress.listener(),
         prepared: Mutex::default(),
     };
@@ -111,7 +111,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     for stripe in &unrepairable {
         eprintln!("suture: {stripe}");
     }
-    let report = Report::of(method, seconds, &results, &unrepairable);
+    let report = RebuildReport::of(method, seconds, &results, &unrepairable);
     report.note_fallbacks();
     match args.report {
         Format::Json => print_json(&report)?,
@@ -154,13 +154,13 @@ fn named_chunks(lost: &[u8], manifest: &Manifest) -> Result<Vec<ChunkIndex>> {
     Ok(lost.iter().copied().map(ChunkIndex).collect())
 }
 
-impl Report {
+impl RebuildReport {
     fn of(
         method: method::Method,
         seconds: f64,
         results: &[StripeResult],
         unrepairable: &[&Unrepairable],
-    ) -> Report {
+    ) -> RebuildReport {
         let stripes: Vec<StripeReport> =
             results.iter().filter_map(StripeResult::report).cloned().collect();
         let helpers = || stripes.iter().flat_map(|stripe| &stripe.helpers);
@@ -169,7 +169,7 @@ impl Report {
             lost: stripe.lost.iter().map(|(chunk, _)| chunk.0).collect(),
             reason: stripe.reason.clone(),
         });
-        Report {
+        RebuildReport {
             method,
             seconds,
             read_bytes: helpers().map(|helper| helper.read_bytes).sum(),

@@ -22,11 +22,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: RepairSubcommand,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum RepairSubcommand {
     /// Repair what is lost now, without waiting for timers. Exit status 3: not all of it can be
     Start {
         /// Only show what would be done
@@ -63,17 +63,17 @@ struct Common {
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
-            Command::Start { dry_run: true, common } => preview(&common).await,
-            Command::Start { dry_run: false, common } => {
+            RepairSubcommand::Start { dry_run: true, common } => preview(&common).await,
+            RepairSubcommand::Start { dry_run: false, common } => {
                 command(&common, RepairAction::Start).await
             }
-            Command::Status { watch: true, common } => watch(&common).await,
-            Command::Status { watch: false, common } => {
+            RepairSubcommand::Status { watch: true, common } => watch(&common).await,
+            RepairSubcommand::Status { watch: false, common } => {
                 show(&mut common.coordinator.connect().await?, &common).await
             }
-            Command::Pause(common) => command(&common, RepairAction::Pause).await,
-            Command::Resume(common) => command(&common, RepairAction::Resume).await,
-            Command::Cancel(common) => command(&common, RepairAction::Cancel).await,
+            RepairSubcommand::Pause(common) => command(&common, RepairAction::Pause).await,
+            RepairSubcommand::Resume(common) => command(&common, RepairAction::Resume).await,
+            RepairSubcommand::Cancel(common) => command(&common, RepairAction::Cancel).await,
         }
     })
 }
@@ -105,7 +105,7 @@ fn finish(status: &proto::StatusReply, format: Format) -> Result<Outcome> {
 async fn watch(common: &Common) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
     let first = status::ask(&mut client).await?;
-    let progress = Progress::told(common.format, "repairing");
+    let progress = Progress::reported(common.format, "repairing");
     let mut status = first.clone();
     while matches!(status::state(&status), "repairing" | "waiting") {
         let chunks = status.repaired_chunks.saturating_sub(first.repaired_chunks);
@@ -114,9 +114,9 @@ async fn watch(common: &Common) -> Result<Outcome> {
         let words = format!(
             "{chunks} of {}, {}",
             counted(chunks + status.lost_chunks, "chunk"),
-            status::pace(&status)
+            status::rate_and_eta(&status)
         );
-        progress.tell(repaired + running, repaired + status.lost_bytes, words);
+        progress.set(repaired + running, repaired + status.lost_bytes, words);
         tokio::time::sleep(LOOK_EVERY).await;
         status = status::ask(&mut client).await?;
     }

@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct ReplayReport {
     format: &'static str,
     machine: &'static str,
     inputs: u64,
@@ -93,7 +93,12 @@ fn malformed(path: &Path, why: impl std::fmt::Display) -> anyhow::Error {
 }
 
 /// Replays one machine, line by line, whatever the length of the file.
-fn machine(path: &Path, kind: Kind, first: Vec<u8>, mut file: impl BufRead) -> Result<Report> {
+fn machine(
+    path: &Path,
+    kind: Kind,
+    first: Vec<u8>,
+    mut file: impl BufRead,
+) -> Result<ReplayReport> {
     let mut replay = Replay::new();
     let (mut text, mut is_cut) = (first, false);
     let mut ended = Ok(Ok(()));
@@ -127,18 +132,18 @@ fn machine(path: &Path, kind: Kind, first: Vec<u8>, mut file: impl BufRead) -> R
         }
     };
     let (inputs, seconds) = (replay.inputs(), replay.now().ns as f64 / 1e9);
-    Ok(Report { format: FORMAT, machine: kind.word(), inputs, seconds, is_cut, finding })
+    Ok(ReplayReport { format: FORMAT, machine: kind.word(), inputs, seconds, is_cut, finding })
 }
 
 /// Runs a trial again.
-fn cluster(path: &Path) -> Result<Report> {
+fn cluster(path: &Path) -> Result<ReplayReport> {
     let text = std::fs::read_to_string(path).with_context(|| format!("'{}'", path.display()))?;
     let Recorded { trial, broken } = Recorded::read(&text).map_err(|why| malformed(path, why))?;
     let finding = match run_trial(&trial, Watch::Rules).violation {
         Some(violation) => Finding::Broken { rule: one_line(&violation), recorded: broken },
         None => Finding::Whole { recorded: broken },
     };
-    Ok(Report {
+    Ok(ReplayReport {
         format: FORMAT,
         machine: Kind::Cluster.word(),
         inputs: trial.faults.len() as u64,
@@ -150,8 +155,8 @@ fn cluster(path: &Path) -> Result<Report> {
 
 const FORMAT: &str = "suture-replay-1";
 
-fn print_text(path: &Path, report: &Report) {
-    let Report { machine, inputs, seconds, .. } = report;
+fn print_text(path: &Path, report: &ReplayReport) {
+    let ReplayReport { machine, inputs, seconds, .. } = report;
     let what = if *machine == Kind::Cluster.word() { "fault" } else { "input" };
     let of = format!("{machine}, {}, {seconds:.3} s", counted(*inputs, what));
     line(format!("{}: {of}", path.display()));

@@ -27,7 +27,7 @@ use suture_sim::capacity::Capacities;
 use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::{Outcome as Simulated, simulate};
-use suture_sim::trace::{Direction, Model, Trace};
+use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use self::foreground::ForegroundArg;
 use self::straggler::StragglerArg;
@@ -94,7 +94,7 @@ struct Run {
 }
 
 /// All that policies have in common.
-struct Question<'a> {
+struct SimulationInput<'a> {
     input: &'a Input,
     damage: &'a Damage,
     damage_ns: u64,
@@ -113,11 +113,11 @@ pub fn run(args: Args) -> Result<Outcome> {
         stripes: damaged_stripes(&input, &damage),
         failed: input.failed.clone(),
         silent: input.excluded.clone(),
-        room: input.room(),
+        free_bytes: input.free_bytes(),
         policy: args.policy,
         seed: input.seed,
         overheads: Overheads::default(),
-        foreground: args.foreground.map(|wish| (wish.workload, wish.clients)),
+        foreground: args.foreground.map(|options| (options.workload, options.clients)),
         timeline_buckets: args.timeline.is_some().then_some(BUCKETS),
         exact_entries: EXACT_ENTRIES,
     };
@@ -126,7 +126,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     }
     let (input, damage, timeline) = (&input, &damage, args.timeline);
-    let question = Question { input, damage, damage_ns, scenario, timeline };
+    let question = SimulationInput { input, damage, damage_ns, scenario, timeline };
     if args.compare {
         return compare(question, args.format);
     }
@@ -140,7 +140,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(outcome(&evaluation.unrepairable))
 }
 
-fn compare(question: Question<'_>, format: Format) -> Result<Outcome> {
+fn compare(question: SimulationInput<'_>, format: Format) -> Result<Outcome> {
     let asked = question.scenario.policy;
     let mut answers: Vec<Answer<Run>> = Vec::new();
     for policy in policies([asked].into_iter().chain(asked.under_every_schedule())) {
@@ -179,16 +179,16 @@ fn read_trace(
     let Some(name) = name else { return Ok(None) };
     let nodes = &input.cluster.nodes;
     if let Some(model) = name.strip_prefix(MODEL_PREFIX) {
-        let found = Model::ALL.into_iter().find(|known| known.name() == model);
+        let found = LinkModel::ALL.into_iter().find(|known| known.name() == model);
         let model = found.ok_or_else(|| {
-            let known = Model::ALL.map(Model::name).join(", ");
+            let known = LinkModel::ALL.map(LinkModel::name).join(", ");
             bad_input(format!("{option} {name}: there is no such model; use one of {known}"))
         })?;
         let links: Vec<Rate> = match direction {
             Direction::Up => nodes.iter().map(|node| node.uplink_free()).collect(),
             Direction::Down => nodes.iter().map(|node| node.downlink_free()).collect(),
         };
-        // Both directions of a link have weather of their own.
+        // The two directions of a link are congested independently.
         let seed = input.seed ^ (0x7472_6163_6500 + direction as u64);
         return Ok(Some(model.draw(direction, &links, MODEL_SECONDS, seed)));
     }
@@ -198,7 +198,7 @@ fn read_trace(
     trace.map(Some).map_err(|fault| bad_input(format!("{option}: {name}: {fault}")))
 }
 
-impl Question<'_> {
+impl SimulationInput<'_> {
     fn evaluate(&self, policy: Policy) -> Result<Result<Run, Refusal>> {
         if let Err(fault) = policy.plannable() {
             return Ok(Err(Refusal(fault.to_string())));
@@ -245,8 +245,11 @@ impl Question<'_> {
     }
 
     fn bound(&self, jobs: &[Job], cluster: &Cluster) -> f64 {
-        let (room, idle) = (self.input.room(), Load::new(cluster));
-        bound_seconds(jobs, &View { cluster, room: &room, load: &idle, abilities: Abilities::ALL })
+        let (free_bytes, idle) = (self.input.free_bytes(), Load::new(cluster));
+        bound_seconds(
+            jobs,
+            &View { cluster, room: &free_bytes, load: &idle, abilities: Abilities::ALL },
+        )
     }
 
     /// What was not repaired, and why; or that the policy cannot serve this input.

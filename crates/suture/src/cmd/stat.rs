@@ -9,9 +9,9 @@ use suture_edge::units::{format_exact_size, format_size};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::moment::format_moment;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
+use crate::timestamp::format_timestamp;
 
 /// Show one object: its size, code and checksum, and what of it is missing.
 ///
@@ -61,7 +61,7 @@ fn print(object: &Object, stat: &proto::StatReply) {
     );
     println!("on disks  {}", format_size(stat.stored_bytes));
     println!("checksum  {:016x} (CRC-64/NVME)", object.checksum);
-    println!("stored    {} UTC", format_moment(object.created));
+    println!("stored    {} UTC", format_timestamp(object.created));
     println!("health    {}", health(stat));
 }
 

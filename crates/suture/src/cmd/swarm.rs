@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use suture_edge::error::bad_input;
-use suture_sim::disk::Nets;
+use suture_sim::disk::Safeguards;
 use suture_sim::fault::{Coverage, Kind};
 use suture_sim::party::Party;
 use suture_sim::shrink::{Shrunk, shrink};
@@ -46,7 +46,7 @@ pub struct Args {
     /// Print every message and fault of each seed, for one seed or a few
     #[arg(long)]
     trace: bool,
-    /// Cut a safety net to see that the checkers notice: seeds must then fail
+    /// Remove a safeguard to see that the checkers notice: seeds must then fail
     #[arg(long, value_enum, value_name = "NET")]
     without: Option<Net>,
     /// Where the transcript of the first failing seed is written, made as small as it can be
@@ -71,13 +71,13 @@ enum Net {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct SwarmReport {
     format: &'static str,
     seeds: u64,
     failed: Vec<Failed>,
     repaired_chunks: u64,
     slowest_recovery_seconds: f64,
-    coverage: Vec<Row>,
+    coverage: Vec<CoverageRow>,
 }
 
 #[derive(Serialize)]
@@ -101,7 +101,7 @@ struct Written {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct CoverageRow {
     fault: String,
     count: u64,
     seeds: u64,
@@ -142,7 +142,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
-    let nets = nets(args.without);
+    let safeguards = safeguards(args.without);
     let deadline = args.minutes.map(|m| Instant::now() + Duration::from_secs(60 * m));
     let next = AtomicU64::new(from);
     let stop = AtomicBool::new(false);
@@ -158,7 +158,7 @@ fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
                     if seed >= to || late || stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    let verdict = swarm::run(seed, nets, args.trace);
+                    let verdict = swarm::run(seed, safeguards, args.trace);
                     progress.add(1);
                     let mut total = total.lock().expect("no thread panics with it");
                     if total.take(verdict) {
@@ -189,15 +189,15 @@ impl Total {
     }
 }
 
-fn nets(without: Option<Net>) -> Nets {
-    Nets {
+fn safeguards(without: Option<Net>) -> Safeguards {
+    Safeguards {
         checksums: without != Some(Net::Checksums),
         compare_and_set: without != Some(Net::CompareAndSet),
         requeue: without != Some(Net::Requeue),
     }
 }
 
-fn report(args: &Args, mut total: Total) -> Report {
+fn report(args: &Args, mut total: Total) -> SwarmReport {
     total.failed.sort_by_key(|verdict| verdict.seed);
     let without = args.without.and_then(|net| net.to_possible_value());
     let without = without.map_or(String::new(), |net| format!(" --without {}", net.get_name()));
@@ -211,12 +211,12 @@ fn report(args: &Args, mut total: Total) -> Report {
         ),
         shrunk: None,
     });
-    let coverage = Kind::ALL.map(|kind| Row {
+    let coverage = Kind::ALL.map(|kind| CoverageRow {
         fault: kind.to_string(),
         count: total.coverage.of(kind),
         seeds: total.seeds_with.get(&kind).copied().unwrap_or(0),
     });
-    Report {
+    SwarmReport {
         format: "suture-swarm-1",
         seeds: total.seeds,
         failed: failed.collect(),
@@ -226,7 +226,7 @@ fn report(args: &Args, mut total: Total) -> Report {
     }
 }
 
-fn print_text(report: &Report) {
+fn print_text(report: &SwarmReport) {
     let mut rows = table(["fault", "times", "seeds"], &[1, 2]);
     for row in &report.coverage {
         rows.add_row([&row.fault, &row.count.to_string(), &row.seeds.to_string()]);
@@ -249,7 +249,7 @@ fn print_text(report: &Report) {
 
 /// Makes a failing seed smaller and writes it down.
 fn write_shrunk(args: &Args, seed: u64) -> Result<Written> {
-    let trial = Trial::of(seed, nets(args.without));
+    let trial = Trial::of(seed, safeguards(args.without));
     let before = trial.clone();
     let small = without_panic_messages(|| {
         let broken = swarm::run_trial(&trial, Watch::Rules).violation;

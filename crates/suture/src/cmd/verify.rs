@@ -34,7 +34,7 @@ pub struct Args {
 
 /// The report as JSON.
 #[derive(Serialize)]
-struct Report {
+struct VerifyReport {
     code: String,
     file_bytes: u64,
     chunk_bytes: u64,
@@ -74,7 +74,8 @@ pub fn run(args: Args) -> Result<Outcome> {
     let progress = Progress::bytes(args.format, "verifying", manifest.geometry.stored_bytes());
     let verdicts = verify(&args.directory, &manifest, &progress.listener());
     drop(progress);
-    let report = Report::of(&manifest, &verdicts, extra_files, started.elapsed().as_secs_f64());
+    let report =
+        VerifyReport::of(&manifest, &verdicts, extra_files, started.elapsed().as_secs_f64());
     match args.format {
         Format::Json => print_json(&report)?,
         Format::Text => report.print(&manifest, &args),
@@ -86,13 +87,13 @@ pub fn run(args: Args) -> Result<Outcome> {
     })
 }
 
-impl Report {
+impl VerifyReport {
     fn of(
         manifest: &Manifest,
         verdicts: &[StripeVerdict],
         extra_files: Vec<String>,
         seconds: f64,
-    ) -> Report {
+    ) -> VerifyReport {
         let bad = verdicts.iter().flat_map(|verdict| {
             verdict.faults.iter().map(|(chunk, fault)| BadChunk {
                 stripe: verdict.stripe,
@@ -108,7 +109,7 @@ impl Report {
                 state: if *state == ChecksumFile::Missing { "missing" } else { "stale" },
             })
         });
-        Report {
+        VerifyReport {
             code: manifest.geometry.code.to_string(),
             file_bytes: manifest.geometry.file_bytes,
             chunk_bytes: manifest.geometry.chunk_bytes,

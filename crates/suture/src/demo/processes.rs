@@ -15,24 +15,24 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 /// A process that has not said where it listens after this is not going to.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Lines of a log that are shown when its process has failed.
 const LOG_LINES_SHOWN: usize = 12;
 
 /// What a link carries, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
+pub struct LinkRates {
     /// What its node sends.
     pub up: f64,
     /// What its node receives.
     pub down: f64,
 }
 
-impl Link {
+impl LinkRates {
     /// The same both ways.
-    pub fn equal(rate: f64) -> Link {
-        Link { up: rate, down: rate }
+    pub fn equal(rate: f64) -> LinkRates {
+        LinkRates { up: rate, down: rate }
     }
 }
 
@@ -44,7 +44,7 @@ pub struct Setting {
     /// In how many racks they are; 0: in none.
     pub racks: usize,
     /// The links, agent by agent and then from the first again; none: no limits.
-    pub links: Vec<Link>,
+    pub links: Vec<LinkRates>,
     /// Memory of each agent.
     pub memory: u64,
     /// The policy as it is written.
@@ -53,7 +53,7 @@ pub struct Setting {
 
 impl Setting {
     /// The link of the agent that is called so, if it has limits.
-    pub fn link_of(&self, name: &str) -> Option<Link> {
+    pub fn link_of(&self, name: &str) -> Option<LinkRates> {
         let number: usize = name.strip_prefix(AGENT_PREFIX)?.parse().ok()?;
         self.links.iter().cycle().nth(number.checked_sub(1)?).copied()
     }
@@ -174,7 +174,7 @@ impl Processes {
         let stdout = child.stdout.take().expect("it is piped");
         self.children.push((name.to_string(), child));
         let mut lines = BufReader::new(stdout).lines();
-        let first = tokio::time::timeout(START_PATIENCE, lines.next_line()).await;
+        let first = tokio::time::timeout(START_TIMEOUT, lines.next_line()).await;
         let line = first.ok().and_then(Result::ok).flatten().unwrap_or_default();
         match line.strip_prefix("listening on ") {
             Some(address) => Ok(address.trim().to_string()),

@@ -27,11 +27,11 @@ use crate::status;
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// Agents that have not joined after this are not going to.
-const JOIN_PATIENCE: Duration = Duration::from_secs(60);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a run is about.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub struct DemoScenario {
     /// The code of every object.
     pub code: Code,
     /// The length of chunks.
@@ -46,7 +46,7 @@ pub struct Scenario {
 
 /// What a run measured.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Measured {
+pub struct DemoResult {
     /// Chunks lost with the node.
     pub lost_chunks: u64,
     /// Bytes of the lost chunks.
@@ -63,22 +63,24 @@ pub struct Measured {
 
 /// Performs one run. The processes are left in `stage`, whatever happens, for the caller to end.
 pub async fn run(
-    scenario: &Scenario,
+    scenario: &DemoScenario,
     folder: TempDir,
     stage: &mut Option<Processes>,
-) -> Result<Measured> {
-    let say = |line: String| scenario.say(&line);
+) -> Result<DemoResult> {
+    let print_line = |line: String| scenario.print_line(&line);
     let processes = stage.insert(Processes::new(folder));
     processes.start_coordinator(&scenario.setting).await?;
     let mut client = start_agents(scenario, processes).await?;
     let agents = scenario.setting.agents;
-    say(format!("  started    a coordinator and {agents} agents, each a process of its own"));
+    print_line(format!(
+        "  started    a coordinator and {agents} agents, each a process of its own"
+    ));
     let stored = store(scenario, &mut client).await?;
-    say(stored);
+    print_line(stored);
     let before = status::ask(&mut client).await?;
     let victim = victim(&before);
     let process = processes.kill(&victim.name).await?;
-    say(format!(
+    print_line(format!(
         "  killed     {} (process {process}) with SIGKILL; {} lie there",
         victim.name,
         counted(victim.chunks, "chunk"),
@@ -86,14 +88,14 @@ pub async fn run(
     let killed_at = before.uptime_seconds;
     let (lost, declared_at) = notice(&mut client, processes).await?;
     let detection_seconds = declared_at - killed_at;
-    say(format!(
+    print_line(format!(
         "  noticed    after {}: {} ({}) are lost",
         format_seconds(detection_seconds),
         counted(lost.lost_chunks, "chunk"),
         format_size(lost.lost_bytes),
     ));
     let last = watch(scenario, &mut client, processes, &lost).await?;
-    let mut measured = Measured {
+    let mut measured = DemoResult {
         lost_chunks: lost.lost_chunks,
         lost_bytes: lost.lost_bytes,
         detection_seconds,
@@ -101,14 +103,14 @@ pub async fn run(
         peak_memory: processes.peak_memory(),
         verified: false,
     };
-    say(format!(
+    print_line(format!(
         "  repaired   {} in {}, each proven against its checksum",
         counted(last.repaired_chunks, "chunk"),
         format_seconds(measured.seconds),
     ));
     verify(scenario, &mut client).await?;
     measured.verified = true;
-    say(format!(
+    print_line(format!(
         "  verified   {}: every byte equals its source",
         counted(scenario.sources.len() as u64, "object")
     ));
@@ -116,9 +118,9 @@ pub async fn run(
     Ok(measured)
 }
 
-impl Scenario {
+impl DemoScenario {
     /// A line of the story: for people on stdout, beside JSON on stderr.
-    pub fn say(&self, line: &str) {
+    pub fn print_line(&self, line: &str) {
         match self.format {
             Format::Text => println!("{line}"),
             Format::Json => eprintln!("{line}"),
@@ -131,7 +133,7 @@ impl Scenario {
 }
 
 /// Starts the agents and waits until all have joined.
-pub async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Result<Client> {
+pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
     let mut client = client::connect(&processes.address).await?;
     for _ in 0..scenario.setting.agents {
         processes.start_agent(&scenario.setting).await?;
@@ -145,13 +147,13 @@ pub async fn start_agents(scenario: &Scenario, processes: &mut Processes) -> Res
             return Ok(client);
         }
         processes.check()?;
-        ensure!(since.elapsed() < JOIN_PATIENCE, "only {up} agents have joined after a minute");
+        ensure!(since.elapsed() < JOIN_TIMEOUT, "only {up} agents have joined after a minute");
         tokio::time::sleep(ASK_EVERY).await;
     }
 }
 
 /// Stores the sources; says what that took.
-pub async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
+pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<String> {
     let began = Instant::now();
     let progress = Progress::bytes(scenario.format, "storing", scenario.bytes());
     let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
@@ -159,12 +161,13 @@ pub async fn store(scenario: &Scenario, client: &mut Client) -> Result<String> {
     for source in &scenario.sources {
         let file = File::open(&source.path)
             .with_context(|| format!("cannot read '{}'", source.path.display()))?;
-        let wish = write::Wish {
+        let options = write::PutOptions {
             name: source.name.clone(),
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
         };
-        let stored = write::put(client, &wish, write::Source::file(file)?, &listener).await?;
+        let stored =
+            write::put(client, &options, write::ObjectSource::file(file)?, &listener).await?;
         stripes += stored.stripes;
         stored_bytes += stored.stored_bytes;
     }
@@ -200,18 +203,18 @@ async fn notice(client: &mut Client, processes: &mut Processes) -> Result<(Statu
 
 /// Shows how the repair goes until nothing is lost any more.
 async fn watch(
-    scenario: &Scenario,
+    scenario: &DemoScenario,
     client: &mut Client,
     processes: &mut Processes,
     lost: &StatusReply,
 ) -> Result<StatusReply> {
-    let progress = Progress::told(scenario.format, "repairing");
+    let progress = Progress::reported(scenario.format, "repairing");
     let mut is_planned = false;
     loop {
         let now = status::ask(client).await?;
         if now.planned_chunks > 0 && !is_planned {
             is_planned = true;
-            progress.above(|| scenario.say(&plan_line(scenario, &now)));
+            progress.above(|| scenario.print_line(&plan_line(scenario, &now)));
         }
         let moving: u64 = now.running.iter().map(|running| running.bytes_done).sum();
         let done = (now.repaired_bytes + moving).min(lost.lost_bytes);
@@ -219,9 +222,9 @@ async fn watch(
             "{} of {}, {}",
             now.repaired_chunks,
             counted(lost.lost_chunks, "chunk"),
-            status::pace(&now)
+            status::rate_and_eta(&now)
         );
-        progress.tell(done, lost.lost_bytes, words);
+        progress.set(done, lost.lost_bytes, words);
         if now.at_risk.iter().sum::<u64>() == 0 {
             return Ok(now);
         }
@@ -230,7 +233,7 @@ async fn watch(
     }
 }
 
-fn plan_line(scenario: &Scenario, status: &StatusReply) -> String {
+fn plan_line(scenario: &DemoScenario, status: &StatusReply) -> String {
     format!(
         "  planned    by {}: {}, each from {} others; the busiest link needs {}",
         scenario.setting.policy,
@@ -254,12 +257,12 @@ fn helper_counts(code: &Code) -> String {
 }
 
 /// Reads every object back and compares it with its source.
-async fn verify(scenario: &Scenario, client: &mut Client) -> Result<()> {
+async fn verify(scenario: &DemoScenario, client: &mut Client) -> Result<()> {
     let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
     for source in &scenario.sources {
         let lookup = read::Lookup::of(client, &source.name).await?;
         let file = File::open(&source.path)?;
-        let mut comparison = Comparison { file, name: &source.name, buffer: Vec::new() };
+        let mut comparison = ComparingSink { file, name: &source.name, buffer: Vec::new() };
         let fetched = read::get(client, lookup, &mut comparison, &progress.listener()).await?;
         ensure!(
             fetched.bytes == source.bytes,
@@ -273,13 +276,13 @@ async fn verify(scenario: &Scenario, client: &mut Client) -> Result<()> {
 }
 
 /// A sink that compares what comes with the file that it should equal.
-struct Comparison<'a> {
+struct ComparingSink<'a> {
     file: File,
     name: &'a str,
     buffer: Vec<u8>,
 }
 
-impl read::Sink for Comparison<'_> {
+impl read::Sink for ComparingSink<'_> {
     fn takes_any_order(&self) -> bool {
         true
     }

@@ -92,7 +92,7 @@ impl TryFrom<String> for RateToml {
 pub struct ClusterFile {
     pub cluster: Cluster,
     /// Bytes of rebuilt chunks that each node may take.
-    pub room: Vec<u64>,
+    pub free_bytes: Vec<u64>,
     /// Nodes that take no part, ascending.
     pub excluded: Vec<NodeId>,
 }
@@ -117,7 +117,7 @@ fn parse(text: &str) -> Result<ClusterFile, (usize, String)> {
         let message = "there is no node; add a table [[node]] with a name for each";
         return Err((text.len(), message.to_string()));
     }
-    let ClusterFile { mut cluster, mut room, mut excluded } = ClusterFile::default();
+    let ClusterFile { mut cluster, mut free_bytes, mut excluded } = ClusterFile::default();
     for node in &toml.node {
         let fault = |message: String| (node.name.span().start, message);
         let built = build_node(node, &toml.defaults, &mut cluster).map_err(fault)?;
@@ -132,14 +132,14 @@ fn parse(text: &str) -> Result<ClusterFile, (usize, String)> {
             excluded.push(NodeId(cluster.nodes.len() as u32));
         }
         let is_closed = node.drained || node.excluded;
-        room.push(if is_closed { 0 } else { node.free.map_or(u64::MAX, |free| free.0) });
+        free_bytes.push(if is_closed { 0 } else { node.free.map_or(u64::MAX, |free| free.0) });
         cluster.nodes.push(built);
     }
     cluster.core = toml.core.map(|core| Core {
         rack_uplink: Rate(core.rack_uplink.0),
         rack_downlink: Rate(core.rack_downlink.0),
     });
-    Ok(ClusterFile { cluster, room, excluded })
+    Ok(ClusterFile { cluster, free_bytes, excluded })
 }
 
 fn build_node(

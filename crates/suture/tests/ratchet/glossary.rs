@@ -81,7 +81,10 @@ pub fn count_with(word: &str, identifiers: &[Vec<String>]) -> usize {
     identifiers.iter().filter(|parts| parts.iter().any(is_word)).count()
 }
 
-/// The parts of every different identifier of the sources.
+/// Names that the standard library gave, whatever words they have.
+const STANDARD: [&str; 3] = ["pop_front", "strip_prefix", "strip_suffix"];
+
+/// The parts of every different identifier of the sources that is our choice.
 pub fn parts_of_identifiers(sources: &[Source]) -> Vec<Vec<String>> {
     let mut identifiers = BTreeSet::new();
     for source in sources {
@@ -89,6 +92,7 @@ pub fn parts_of_identifiers(sources: &[Source]) -> Vec<Vec<String>> {
         visit_production(source, &mut items);
         collect(items.0, &mut identifiers);
     }
+    identifiers.retain(|identifier| !STANDARD.contains(&identifier.as_str()));
     identifiers.iter().map(|identifier| split(identifier)).collect()
 }
 

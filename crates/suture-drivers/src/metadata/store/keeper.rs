@@ -10,14 +10,14 @@ use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
-use super::{Store, StoreError};
+use super::{MetadataError, MetadataStore};
 
 /// A claim that is not prolonged ends after this, as with HDFS's pending reconstructions.
 pub(super) const CLAIM_LIFETIME: Span = Span::from_secs(300);
 
-impl Keeper for Store {
+impl Keeper for MetadataStore {
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
-        Ok(Store::stripes(self)?)
+        Ok(MetadataStore::stripes(self)?)
     }
 
     fn changes(&mut self) -> Vec<Input> {
@@ -50,8 +50,8 @@ impl Keeper for Store {
     }
 }
 
-impl From<StoreError> for KeeperError {
-    fn from(error: StoreError) -> KeeperError {
+impl From<MetadataError> for KeeperError {
+    fn from(error: MetadataError) -> KeeperError {
         KeeperError(error.to_string())
     }
 }

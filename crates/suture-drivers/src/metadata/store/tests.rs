@@ -15,9 +15,9 @@ use super::*;
 const CHUNK_BYTES: u64 = 128;
 
 /// A store with four nodes.
-fn store() -> (TempDir, Store) {
+fn store() -> (TempDir, MetadataStore) {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = Store::open(dir.path()).unwrap();
+    let mut store = MetadataStore::open(dir.path()).unwrap();
     for name in ["a", "b", "c", "d"] {
         store.join(&node(name)).unwrap();
     }
@@ -30,9 +30,9 @@ fn node(name: &str) -> NewNode {
 }
 
 /// Ends the store as a crash does: nothing is said, nothing is closed in order.
-fn crash(store: Store, dir: &Path) -> Store {
+fn crash(store: MetadataStore, dir: &Path) -> MetadataStore {
     drop(store);
-    Store::open(dir).unwrap()
+    MetadataStore::open(dir).unwrap()
 }
 
 fn object(name: &str, bytes: u64) -> Object {
@@ -60,7 +60,7 @@ fn stripe(id: StripeId) -> ObjectStripe {
 }
 
 /// Stores an object of so many stripes.
-fn put(store: &mut Store, name: &str, stripes: u32) -> Vec<StripeId> {
+fn put(store: &mut MetadataStore, name: &str, stripes: u32) -> Vec<StripeId> {
     let id = store.begin_put(name).unwrap();
     let ids = store.reserve_stripes(id, stripes).unwrap();
     let bytes = u64::from(stripes) * 2 * CHUNK_BYTES;
@@ -75,7 +75,7 @@ fn commit(stripe: StripeId, chunk: u8, node: u32, generation: u64) -> Commit {
     Commit { repair, copy, node: NodeId(node), generation: Generation(generation) }
 }
 
-fn last_change(store: &mut Store) -> Input {
+fn last_change(store: &mut MetadataStore) -> Input {
     store.take_changes().pop().expect("something changed")
 }
 
@@ -128,7 +128,7 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
     )
     .unwrap();
     drop(old);
-    let store = Store::open(dir.path()).unwrap();
+    let store = MetadataStore::open(dir.path()).unwrap();
     assert_eq!((store.cluster(), store.epoch()), (ClusterId(-77i64 as u64), 5));
     assert_eq!(store.intent().unwrap(), Intent { paused: true, failed: vec![NodeId(1)] });
     let nodes: Vec<NewNode> = store.nodes().unwrap().into_iter().map(|known| known.node).collect();
@@ -159,14 +159,14 @@ fn an_object_is_visible_whole_or_not_at_all() {
     let (dir, mut store) = store();
     let id = store.begin_put("x").unwrap();
     let ids = store.reserve_stripes(id, 2).unwrap();
-    assert!(matches!(store.object("x"), Err(StoreError::NoSuchObject(_))));
+    assert!(matches!(store.object("x"), Err(MetadataError::NoSuchObject(_))));
     // The second stripe names a node that does not exist: all of the put is refused.
     let mut entries: Vec<ObjectStripe> = ids.iter().copied().map(stripe).collect();
     entries[1].stripe.chunks[0].node = Some(NodeId(77));
     let refused = store.commit_put(id, &object("x", 4 * CHUNK_BYTES), entries);
-    assert!(matches!(refused, Err(StoreError::Database(_))), "{refused:?}");
+    assert!(matches!(refused, Err(MetadataError::Database(_))), "{refused:?}");
     let store = crash(store, dir.path());
-    assert!(matches!(store.object("x"), Err(StoreError::NoSuchObject(_))));
+    assert!(matches!(store.object("x"), Err(MetadataError::NoSuchObject(_))));
     assert!(store.stripes().unwrap().is_empty());
 }
 
@@ -207,12 +207,12 @@ fn stripe_ids_are_never_given_out_twice_not_even_after_a_crash() {
 fn names_are_never_overwritten_and_never_written_twice_at_once() {
     let (_dir, mut store) = store();
     put(&mut store, "x", 1);
-    assert!(matches!(store.begin_put("x"), Err(StoreError::NameTaken(_))));
+    assert!(matches!(store.begin_put("x"), Err(MetadataError::NameTaken(_))));
     let id = store.begin_put("y").unwrap();
-    assert!(matches!(store.begin_put("y"), Err(StoreError::BeingWritten(_))));
+    assert!(matches!(store.begin_put("y"), Err(MetadataError::BeingWritten(_))));
     store.end_put(id).unwrap();
     store.begin_put("y").unwrap();
-    assert!(matches!(store.reserve_stripes(id, 1), Err(StoreError::PutEnded)));
+    assert!(matches!(store.reserve_stripes(id, 1), Err(MetadataError::PutEnded)));
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_removed_object_takes_its_stripes_along_and_refuses_their_repairs() {
     assert_eq!(gone, ids);
     store.commit_location(&commit(ids[0], 0, 3, 0)).unwrap();
     assert!(matches!(last_change(&mut store), Input::CommitRefused { stripe: None, .. }));
-    assert!(matches!(store.remove("x"), Err(StoreError::NoSuchObject(_))));
+    assert!(matches!(store.remove("x"), Err(MetadataError::NoSuchObject(_))));
     assert!(store.stripes().unwrap().is_empty());
     put(&mut store, "x", 1);
 }
@@ -324,7 +324,7 @@ fn listings_come_in_pages_and_by_prefix() {
 }
 
 /// The native metadata with one stripe.
-struct Native(TempDir, Option<Store>);
+struct Native(TempDir, Option<MetadataStore>);
 
 impl Kept for Native {
     fn keeper(&mut self) -> &mut dyn Keeper {
@@ -337,7 +337,7 @@ impl Kept for Native {
 
     fn restart(&mut self) {
         self.1 = None;
-        self.1 = Some(Store::open(self.0.path()).unwrap());
+        self.1 = Some(MetadataStore::open(self.0.path()).unwrap());
     }
 
     fn claim_lifetime(&self) -> Span {

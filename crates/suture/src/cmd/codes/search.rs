@@ -46,7 +46,7 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct SearchReport {
     code: String,
     seconds: f64,
     /// What k whole chunks are.
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
     let schemes = pool::map(threads, chunks as u64, |chunk| {
         search(&code, ChunkIndex(chunk as u8), args.seed, Duration::from_secs_f64(share))
     })?;
-    let report = Report {
+    let report = SearchReport {
         code: code.to_string(),
         seconds: started.elapsed().as_secs_f64(),
         conventional_bits: 8 * code.data_chunks(),
@@ -139,7 +139,7 @@ fn write(code: &Code, schemes: &[Found], output: &Path) -> Result<()> {
     sync_directory(folder_of(output))
 }
 
-impl Report {
+impl SearchReport {
     fn print(&self, output: Option<&Path>) {
         let mut found = table(["lost", "bits", "known", "of k chunks"], &[0, 1, 2, 3]);
         for scheme in &self.schemes {

@@ -4,10 +4,10 @@
 
 use suture_edge::units::format_exact_size;
 
-use super::{Report, Row};
+use super::{CodeRow, CodesReport};
 use crate::output::{line, print_table, table};
 
-pub(super) fn print(report: &Report) {
+pub(super) fn print(report: &CodesReport) {
     for family in report.families {
         line(family.form);
         line(format_args!("    {}", family.description));
@@ -22,7 +22,7 @@ pub(super) fn print(report: &Report) {
     print_policies(&report.codes);
 }
 
-fn print_codes(rows: &[Row]) {
+fn print_codes(rows: &[CodeRow]) {
     let header = ["code", "data", "parity", "survives", "overhead", "sub-chunks", "alignment"];
     let mut codes = table(header, &[1, 2, 3, 4, 5, 6]);
     for row in rows {
@@ -39,7 +39,7 @@ fn print_codes(rows: &[Row]) {
     print_table(&codes);
 }
 
-fn print_volumes(rows: &[Row]) {
+fn print_volumes(rows: &[CodeRow]) {
     let header = ["repair of one chunk", "which", "helpers", "chunks read", "sent", "as traces"];
     let mut volumes = table(header, &[2, 3, 4, 5]);
     for row in rows {
@@ -58,12 +58,12 @@ fn print_volumes(rows: &[Row]) {
 }
 
 /// Policies down, codes across; codes that all policies serve alike share a column. The reasons stand below, each once.
-fn print_policies(rows: &[Row]) {
-    let mut columns: Vec<Vec<&Row>> = Vec::new();
+fn print_policies(rows: &[CodeRow]) {
+    let mut columns: Vec<Vec<&CodeRow>> = Vec::new();
     for row in rows {
         // Served alike; of the reasons, which may differ in numbers, one is enough.
         let served =
-            |row: &Row| row.policies.iter().map(|policy| policy.served).collect::<Vec<_>>();
+            |row: &CodeRow| row.policies.iter().map(|policy| policy.served).collect::<Vec<_>>();
         match columns.iter_mut().find(|column| served(column[0]) == served(row)) {
             Some(column) => column.push(row),
             None => columns.push(vec![row]),
@@ -71,7 +71,7 @@ fn print_policies(rows: &[Row]) {
     }
     let mut reasons: Vec<&str> = Vec::new();
     let mut policies = table([], &[]);
-    let names = |column: &Vec<&Row>| {
+    let names = |column: &Vec<&CodeRow>| {
         column.iter().map(|row| row.code.as_str()).collect::<Vec<_>>().join("\n")
     };
     policies.set_header(std::iter::once("policy".to_string()).chain(columns.iter().map(names)));

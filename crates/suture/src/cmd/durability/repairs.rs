@@ -14,7 +14,7 @@ use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 
-use super::Question;
+use super::DurabilityInput;
 use crate::cmd::evaluate::{Refusal, cpu_ns, damaged_stripes, is_of_the_policy};
 use crate::input::Input;
 
@@ -57,7 +57,7 @@ impl Repaired {
 }
 
 /// Simulates the repairs of a policy.
-pub fn simulate_all(question: &mut Question, policy: Policy) -> Result<Repaired, Refusal> {
+pub fn simulate_all(question: &mut DurabilityInput, policy: Policy) -> Result<Repaired, Refusal> {
     policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
     let racks = question.racks.clone();
     let scale = question.scale;
@@ -141,7 +141,7 @@ fn simulate_one(input: &Input, policy: Policy) -> Result<Option<f64>, Refusal> {
         stripes: damaged_stripes(input, &damage),
         failed: input.failed.clone(),
         silent: input.excluded.clone(),
-        room: input.room(),
+        free_bytes: input.free_bytes(),
         policy,
         seed: input.seed,
         overheads: Overheads::default(),

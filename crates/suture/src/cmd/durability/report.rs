@@ -6,7 +6,7 @@
 use serde::Serialize;
 use suture_sim::durability::{self, Method, YEAR_SECONDS};
 
-use super::{Prospect, Question, text};
+use super::{DurabilityInput, Prospect, text};
 
 /// The `format` of one policy's answer.
 const FORMAT: &str = "suture-durability-1";
@@ -82,7 +82,7 @@ struct MarkovChain {
     mttdl_years: f64,
 }
 
-pub fn document(question: &Question, evaluation: &Prospect) -> Document {
+pub fn document(question: &DurabilityInput, evaluation: &Prospect) -> Document {
     let input = &question.input;
     let repair = |point: &super::repairs::Point| Repair {
         nodes: point.nodes,

@@ -10,7 +10,7 @@ use comfy_table::{Table, presets};
 use suture_edge::units::{format_chance, format_exact_size, format_long, format_size};
 use suture_sim::durability::{Estimate, Interval, Method};
 
-use super::{Prospect, Question};
+use super::{DurabilityInput, Prospect};
 use crate::cmd::evaluate::text::{align_right, refused, trimmed};
 use crate::cmd::evaluate::{Answer, served};
 use crate::output::counted;
@@ -30,7 +30,7 @@ const NODE_BYTES_MIN: f64 = (100u64 << 30) as f64;
 /// Below it new nodes fail so often at first that few runs dominate the weights.
 const YOUNG_SHAPE: f64 = 0.75;
 
-pub fn print(question: &Question, evaluation: &Prospect) -> Result<()> {
+pub fn print(question: &DurabilityInput, evaluation: &Prospect) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", repair_times(evaluation))?;
     writeln!(out, "\n{}", chances(question, evaluation))?;
@@ -42,7 +42,7 @@ pub fn print(question: &Question, evaluation: &Prospect) -> Result<()> {
     Ok(())
 }
 
-pub fn print_comparison(question: &Question, results: &[Answer<Prospect>]) -> Result<()> {
+pub fn print_comparison(question: &DurabilityInput, results: &[Answer<Prospect>]) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", comparison_table(question, results))?;
     out += &refused(results);
@@ -59,7 +59,7 @@ pub fn print_comparison(question: &Question, results: &[Answer<Prospect>]) -> Re
     Ok(())
 }
 
-fn assumptions(question: &Question) -> String {
+fn assumptions(question: &DurabilityInput) -> String {
     let input = &question.input;
     let stripes = input.placement.len() / input.code.chunk_count();
     let racks = match input.cluster.racks.len() {
@@ -119,7 +119,7 @@ fn align_right_column(table: &mut Table, column: usize) {
     column.set_cell_alignment(comfy_table::CellAlignment::Right);
 }
 
-fn chances(question: &Question, evaluation: &Prospect) -> String {
+fn chances(question: &DurabilityInput, evaluation: &Prospect) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let within = format!("within {}", format_long(question.mission_seconds));
@@ -161,7 +161,7 @@ fn chances(question: &Question, evaluation: &Prospect) -> String {
     trimmed(&table)
 }
 
-fn comparison_table(question: &Question, results: &[Answer<Prospect>]) -> String {
+fn comparison_table(question: &DurabilityInput, results: &[Answer<Prospect>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let within = format!("loss in {}", format_long(question.mission_seconds));
@@ -232,7 +232,7 @@ fn how_estimated(estimate: &Estimate) -> String {
 }
 
 /// Where assumptions do not hold, as sentences without their full stops.
-pub fn warnings(question: &Question, evaluation: &Prospect) -> Vec<String> {
+pub fn warnings(question: &DurabilityInput, evaluation: &Prospect) -> Vec<String> {
     let (input, estimate) = (&question.input, &evaluation.estimate);
     let mut all = Vec::new();
     let mut warn = |is_so: bool, text: String| all.extend(is_so.then_some(text));

@@ -23,11 +23,11 @@ pub struct Panel {
     pub name: String,
     /// All of them together.
     pub average: Vec<Option<f64>>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<PictureRow>,
 }
 
 /// A link, or several that share a row.
-pub struct Row {
+pub struct PictureRow {
     pub name: String,
     /// For each bucket the part that was used; `None`: there was no bandwidth.
     pub used: Vec<Option<f64>>,
@@ -177,7 +177,7 @@ impl Picture {
     }
 
     /// Adds the cells of a row to the paths of their shades; equal neighbours are one cell.
-    fn row(&self, paths: &mut [String], row: &Row, y: f64, height: f64) {
+    fn row(&self, paths: &mut [String], row: &PictureRow, y: f64, height: f64) {
         let shade = |used: &Option<f64>| match used {
             Some(part) => ((part * SHADES as f64) as usize).min(SHADES - 1),
             None => SHADES,

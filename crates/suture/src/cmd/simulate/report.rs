@@ -7,7 +7,7 @@ use suture_repair::plan::json::{Document, FORMAT, load_rows};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Question, Run};
+use super::{Run, SimulationInput};
 
 /// The output, in the order in which it is written.
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct ChunkSeconds {
     max: f64,
 }
 
-pub fn document(question: &Question<'_>, evaluation: &Run) -> SimulationDocument {
+pub fn document(question: &SimulationInput<'_>, evaluation: &Run) -> SimulationDocument {
     let (input, simulated) = (question.input, &evaluation.simulated);
     let plan = Document {
         format: FORMAT,

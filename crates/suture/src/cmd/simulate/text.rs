@@ -11,13 +11,13 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_sim::client::percentile;
 
 use super::foreground::Interference;
-use super::{Question, Run};
+use super::{Run, SimulationInput};
 use crate::cmd::evaluate::text::{
     align_right, nothing_to_do, refused, trimmed, unrepairable, what_is_lost, who_helps,
 };
 use crate::cmd::evaluate::{Answer, served};
 
-pub fn print(question: &Question<'_>, evaluation: &Run) -> Result<()> {
+pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}", what_is_lost(question.input, question.damage))?;
     if evaluation.simulated.rebuilt.is_empty() {
@@ -37,7 +37,7 @@ pub fn print(question: &Question<'_>, evaluation: &Run) -> Result<()> {
     Ok(())
 }
 
-pub fn print_comparison(question: &Question<'_>, results: &[Answer<Run>]) -> Result<()> {
+pub fn print_comparison(question: &SimulationInput<'_>, results: &[Answer<Run>]) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}\n", what_is_lost(question.input, question.damage))?;
     writeln!(out, "{}", trimmed(&comparison_table(question, results)))?;
@@ -56,7 +56,7 @@ pub fn print_comparison(question: &Question<'_>, results: &[Answer<Run>]) -> Res
     Ok(())
 }
 
-fn comparison_table(question: &Question<'_>, results: &[Answer<Run>]) -> Table {
+fn comparison_table(question: &SimulationInput<'_>, results: &[Answer<Run>]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -108,7 +108,7 @@ fn comparison_table(question: &Question<'_>, results: &[Answer<Run>]) -> Table {
     table
 }
 
-fn figures(question: &Question<'_>, evaluation: &Run) -> String {
+fn figures(question: &SimulationInput<'_>, evaluation: &Run) -> String {
     let (simulated, chunks) = (&evaluation.simulated, evaluation.chunk_seconds());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -161,7 +161,7 @@ fn where_time_went(evaluation: &Run) -> String {
     }
 }
 
-fn applications(question: &Question<'_>, all: &Interference, operations: usize) -> String {
+fn applications(question: &SimulationInput<'_>, all: &Interference, operations: usize) -> String {
     let Some((workload, clients)) = question.scenario.foreground else { return String::new() };
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -183,7 +183,7 @@ fn applications(question: &Question<'_>, all: &Interference, operations: usize) 
 }
 
 /// What a reader must know to compare.
-fn notes(question: &Question<'_>) -> &'static str {
+fn notes(question: &SimulationInput<'_>) -> &'static str {
     match question.scenario.capacities.is_traced() {
         true => "\nLinks follow a trace; the bound counts what they have until then.\n",
         false => "",

@@ -16,7 +16,7 @@ use suture_sim::simulate::timeline_links;
 use suture_sim::timeline::Timeline;
 
 use super::Run;
-use super::picture::{Panel, Picture, Row};
+use super::picture::{Panel, Picture, PictureRow};
 
 /// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
 pub const BUCKETS: usize = 480;
@@ -25,7 +25,7 @@ pub const BUCKETS: usize = 480;
 const ROWS_MAX: usize = 64;
 
 /// A link and its column in the timeline.
-struct Link {
+struct LinkColumn {
     name: String,
     kind: &'static str,
     column: usize,
@@ -46,7 +46,7 @@ pub fn write(folder: &Path, name: &str, scenario: &Scenario, evaluation: &Run) -
 }
 
 /// The links of what survives.
-fn links(scenario: &Scenario) -> Vec<Link> {
+fn links(scenario: &Scenario) -> Vec<LinkColumn> {
     let cluster = scenario.capacities.cluster();
     let all = timeline_links(scenario).into_iter().enumerate();
     let link = |(column, port): (usize, Port)| {
@@ -61,12 +61,12 @@ fn links(scenario: &Scenario) -> Vec<Link> {
             Port::RackDownlink(id) => (&cluster.racks[id.0 as usize], "rack downlink"),
             _ => return None,
         };
-        Some(Link { name: name.clone(), kind, column })
+        Some(LinkColumn { name: name.clone(), kind, column })
     };
     all.filter_map(link).collect()
 }
 
-fn csv(timeline: &Timeline, links: &[Link]) -> String {
+fn csv(timeline: &Timeline, links: &[LinkColumn]) -> String {
     let mut out = String::from("seconds");
     for link in links {
         // Names are free text; a quoted field may hold anything.
@@ -97,7 +97,7 @@ fn used(timeline: &Timeline, bucket: usize, columns: &[usize]) -> Option<f64> {
     (possible > 0.0).then(|| (carried / possible).clamp(0.0, 1.0))
 }
 
-fn picture(timeline: &Timeline, links: &[Link], evaluation: &Run) -> Picture {
+fn picture(timeline: &Timeline, links: &[LinkColumn], evaluation: &Run) -> Picture {
     let simulated = &evaluation.simulated;
     let percent = evaluation.percent_of_bound().unwrap_or_default();
     let kinds = ["uplink", "downlink", "rack uplink", "rack downlink"];
@@ -116,21 +116,21 @@ fn picture(timeline: &Timeline, links: &[Link], evaluation: &Run) -> Picture {
     }
 }
 
-fn panel(timeline: &Timeline, links: &[Link], kind: &str) -> Panel {
-    let links: Vec<&Link> = links.iter().filter(|link| link.kind == kind).collect();
+fn panel(timeline: &Timeline, links: &[LinkColumn], kind: &str) -> Panel {
+    let links: Vec<&LinkColumn> = links.iter().filter(|link| link.kind == kind).collect();
     let columns: Vec<usize> = links.iter().map(|link| link.column).collect();
     let over_time = |columns: &[usize]| -> Vec<Option<f64>> {
         (0..timeline.len()).map(|bucket| used(timeline, bucket, columns)).collect()
     };
     let together = links.len().div_ceil(ROWS_MAX).max(1);
-    let row = |links: &[&Link]| {
+    let row = |links: &[&LinkColumn]| {
         let columns: Vec<usize> = links.iter().map(|link| link.column).collect();
         let name = match links {
             [only] => only.name.clone(),
             [first, .., last] => format!("{} - {}", first.name, last.name),
             [] => String::new(),
         };
-        Row { name, used: over_time(&columns) }
+        PictureRow { name, used: over_time(&columns) }
     };
     Panel {
         name: format!("{kind}s"),

@@ -1,9 +1,9 @@
-//! Moments as people read them, in UTC: `2026-11-20 18:30:17`.
+//! Points in time as people read them, in UTC: `2026-11-20 18:30:17`.
 //!
 //! Place: listings. Log lines have the logger's own; the core has no clock at all.
 
-/// A moment given in seconds since 1970, leap seconds not counted.
-pub fn format_moment(seconds: u64) -> String {
+/// A point in time, given in seconds since 1970, leap seconds not counted.
+pub fn format_timestamp(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments_read_as_they_should() {
+    fn known_timestamps_read_as_they_should() {
         for (seconds, text) in [
             (0, "1970-01-01 00:00:00"),
             (951_782_399, "2000-02-28 23:59:59"),
@@ -38,7 +38,7 @@ mod tests {
             (1_795_199_417, "2026-11-20 18:30:17"),
             (4_107_542_400, "2100-03-01 00:00:00"),
         ] {
-            assert_eq!(format_moment(seconds), text);
+            assert_eq!(format_timestamp(seconds), text);
         }
     }
 }

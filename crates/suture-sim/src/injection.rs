@@ -14,21 +14,21 @@ use suture_repair::keeper::Keeper;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
-use crate::fault::{Fault, Kind, Weather};
+use crate::fault::{Fault, Kind, NetworkFaults};
 use crate::party::Party;
 use crate::world::{Event, World};
 
-/// The end of a trouble that lasts a while.
+/// The end of a fault that lasts a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relief {
+pub enum Recovery {
     /// An agent starts again.
     Agent(NodeId),
     /// A coordinator starts again.
     Coordinator,
     /// Two parties hear each other again.
     Heal(Party, Party),
-    /// A disk has room again.
-    Room(NodeId),
+    /// A disk has its capacity again.
+    Capacity(NodeId),
     /// The operator takes a node back.
     Return(NodeId),
     /// The operator resumes.
@@ -38,17 +38,17 @@ pub enum Relief {
 }
 
 impl World {
-    /// Plans the troubles of a run and sets the weather.
-    pub fn brew(&mut self, weather: Weather, faults: &[(Time, Fault)]) {
-        self.weather = weather;
+    /// Plans the faults of a run and sets how unreliable messages are.
+    pub fn schedule_faults(&mut self, network_faults: NetworkFaults, faults: &[(Time, Fault)]) {
+        self.network_faults = network_faults;
         for (time, fault) in faults {
-            self.later(time.since(self.now), Event::Trouble(*fault));
+            self.later(time.since(self.now), Event::Fault(*fault));
         }
     }
 
-    /// Ends all trouble that can be ended, at once.
+    /// Ends every fault that can be ended, at once.
     pub fn heal(&mut self) {
-        self.weather = Weather::CALM;
+        self.network_faults = NetworkFaults::NONE;
         self.partitions.clear();
         for node in self.nodes() {
             self.host(node).disk.set_capacity(self.options.disk_bytes);
@@ -65,14 +65,14 @@ impl World {
         self.paused = false;
         self.coordinator_input(Input::Operator(Command::Resume));
         let writing: Vec<StripeId> = self.writing.iter().copied().collect();
-        writing.into_iter().for_each(|stripe| self.relieve(Relief::PutEnds(stripe)));
+        writing.into_iter().for_each(|stripe| self.recover(Recovery::PutEnds(stripe)));
         // Sessions that broke silently are noticed and made anew.
         self.nodes().for_each(|node| self.connect_soon(node));
     }
 
     /// Reads every chunk of every stripe as a client would, and reports what cannot be read.
     pub fn read_everything(&mut self) {
-        let stripes: Vec<Stripe> = self.truth.stripes.values().cloned().collect();
+        let stripes: Vec<Stripe> = self.metadata.stripes.values().cloned().collect();
         for stripe in stripes {
             for chunk in stripe.indices() {
                 let Some((node, copy)) = stripe.copy(chunk) else { continue };
@@ -91,7 +91,7 @@ impl World {
             Fault::CoordinatorCrash(span) => {
                 if self.coordinator.take().is_some() {
                     self.coverage.count(Kind::CoordinatorCrash);
-                    self.later(span, Event::Relief(Relief::Coordinator));
+                    self.later(span, Event::Recovery(Recovery::Coordinator));
                 }
             }
             Fault::Partition(span) => self.partition(span),
@@ -101,14 +101,14 @@ impl World {
                 let node = self.any_node();
                 self.coverage.count(Kind::FullDisk);
                 self.host(node).disk.set_capacity(0);
-                self.later(span, Event::Relief(Relief::Room(node)));
+                self.later(span, Event::Recovery(Recovery::Capacity(node)));
             }
             Fault::OperatorFail(span) => {
                 let node = self.any_node();
                 self.coverage.count(Kind::OperatorFail);
                 self.declared.insert(node);
                 self.coordinator_input(Input::Operator(Command::FailNode(node)));
-                self.later(span, Event::Relief(Relief::Return(node)));
+                self.later(span, Event::Recovery(Recovery::Return(node)));
             }
             Fault::OperatorPause(span) => {
                 self.coverage.count(Kind::OperatorPause);
@@ -116,17 +116,17 @@ impl World {
                 self.paused = true;
                 let command = if cancel { Command::Cancel } else { Command::Pause };
                 self.coordinator_input(Input::Operator(command));
-                self.later(span, Event::Relief(Relief::Resume));
+                self.later(span, Event::Recovery(Recovery::Resume));
             }
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
     }
 
-    pub(crate) fn relieve(&mut self, relief: Relief) {
-        self.note(|| format!("relief {relief:?}"));
-        match relief {
-            Relief::Agent(node) => {
+    pub(crate) fn recover(&mut self, recovery: Recovery) {
+        self.note(|| format!("recovery {recovery:?}"));
+        match recovery {
+            Recovery::Agent(node) => {
                 if self.host(node).agent.is_none() && !self.host(node).gone {
                     self.coverage.count(Kind::AgentRestart);
                     if self.coordinator.as_ref().is_some_and(|c| c.health(node) == Health::Failed) {
@@ -135,26 +135,26 @@ impl World {
                     self.start_agent(node);
                 }
             }
-            Relief::Coordinator => {
+            Recovery::Coordinator => {
                 if self.coordinator.is_none() {
                     self.coverage.count(Kind::CoordinatorRestart);
                     self.start_coordinator();
                 }
             }
-            Relief::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
-            Relief::Room(node) => {
+            Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
+            Recovery::Capacity(node) => {
                 self.host(node).disk.set_capacity(self.options.disk_bytes);
             }
-            Relief::Return(node) => {
+            Recovery::Return(node) => {
                 if self.declared.remove(&node) {
                     self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
                 }
             }
-            Relief::Resume => {
+            Recovery::Resume => {
                 self.paused = false;
                 self.coordinator_input(Input::Operator(Command::Resume));
             }
-            Relief::PutEnds(stripe) => self.end_put(stripe),
+            Recovery::PutEnds(stripe) => self.end_put(stripe),
         }
     }
 
@@ -173,7 +173,7 @@ impl World {
             self.coverage.count(Kind::DiskWipe);
             self.host(node).disk.wipe();
         }
-        self.later(back_after, Event::Relief(Relief::Agent(node)));
+        self.later(back_after, Event::Recovery(Recovery::Agent(node)));
     }
 
     fn lose_node(&mut self) {
@@ -191,7 +191,7 @@ impl World {
     }
 
     fn stop_agent(&mut self, node: NodeId) {
-        let epoch = self.truth.epoch;
+        let epoch = self.metadata.epoch;
         if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
             let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
             self.later(after, Event::Lost { node, epoch });
@@ -208,7 +208,7 @@ impl World {
             self.coverage.count(Kind::Partition);
             let (a, b) = (a.min(b), a.max(b));
             self.partitions.insert((a, b));
-            self.later(span, Event::Relief(Relief::Heal(a, b)));
+            self.later(span, Event::Recovery(Recovery::Heal(a, b)));
         }
     }
 
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Whether every stripe keeps enough good chunks where the truth points when the named copies
+    /// Whether every stripe keeps enough good chunks where the metadata points when the named copies
     /// are gone. A seed may allow the worst.
     fn can_spare(&self, gone: impl Fn(NodeId, ChunkCopy) -> bool) -> bool {
         let spared = |stripe: &Stripe| {
@@ -253,16 +253,16 @@ impl World {
             let kept: Vec<ChunkIndex> = good.iter().copied().filter(stays).collect();
             kept == good || stripe.code.decodable(&kept)
         };
-        self.options.losses || self.truth.stripes.values().all(spared)
+        self.options.losses || self.metadata.stripes.values().all(spared)
     }
 
-    /// Whether the truth's copy of a chunk is whole, on a node that is not gone.
+    /// Whether the copy of a chunk that the metadata names is whole, on a node that is not gone.
     pub(crate) fn is_good(&self, stripe: &Stripe, chunk: ChunkIndex) -> bool {
         stripe.copy(chunk).is_some_and(|(node, copy)| {
             let host = self.host(node);
             !host.gone
-                && host.disk.look(copy, |stored| {
-                    stored.is_good() && stored.bytes == self.truth.original(stripe.id, chunk)
+                && host.disk.query(copy, |stored| {
+                    stored.is_good() && stored.bytes == self.metadata.original(stripe.id, chunk)
                 }) == Some(true)
         })
     }
@@ -280,14 +280,14 @@ impl World {
         on.truncate(code.chunk_count());
         let bytes = 64 * self.random.between(1, 256);
         let bytes = bytes.next_multiple_of(code.alignment() as u64);
-        let stripe = self.truth.write(&mut self.random, code, bytes, &on);
+        let stripe = self.metadata.write(&mut self.random, code, bytes, &on);
         self.writing.insert(stripe.id);
         self.announce_reserved();
         self.store(&stripe);
         let stripe_id = stripe.id;
         self.unfinished.insert(stripe_id, stripe);
         let after = Span::from_millis(self.random.between(5, 400));
-        self.later(after, Event::Relief(Relief::PutEnds(stripe_id)));
+        self.later(after, Event::Recovery(Recovery::PutEnds(stripe_id)));
     }
 
     /// Puts the chunks of a stripe on the disks where it says they are.
@@ -298,7 +298,7 @@ impl World {
     /// Puts one chunk on its node's disk.
     pub fn write_copy(&mut self, stripe: &Stripe, chunk: ChunkIndex) {
         if let Some((node, copy)) = stripe.copy(chunk) {
-            let bytes = self.truth.original(stripe.id, chunk).to_vec();
+            let bytes = self.metadata.original(stripe.id, chunk).to_vec();
             self.host(node).disk.put(copy, bytes);
         }
     }
@@ -317,14 +317,14 @@ impl World {
                     self.host(node).disk.remove(copy);
                 }
             }
-            self.truth.stripes.insert(id, stripe.clone());
+            self.metadata.stripes.insert(id, stripe.clone());
             self.coordinator_input(Input::StripeAdded(stripe));
         }
         self.announce_reserved();
     }
 
     fn remove(&mut self) {
-        let ids: Vec<StripeId> = self.truth.stripes.keys().copied().collect();
+        let ids: Vec<StripeId> = self.metadata.stripes.keys().copied().collect();
         if ids.len() < 2 {
             return;
         }
@@ -340,8 +340,8 @@ impl World {
             None => *self.random.choose(&ids),
         };
         self.coverage.count(Kind::Remove);
-        self.truth.remove(id);
-        self.truth.changes();
+        self.metadata.remove(id);
+        self.metadata.changes();
         self.coordinator_input(Input::StripeRemoved(id));
     }
 }

@@ -3,7 +3,7 @@
 //! Place: ... dispatch -> [slices flow] -> chunk durable ...
 //! The agent's task owns the slices; the disk threads share the files. Files are opened by the
 //! first slice that needs them and stay open until the repair is over, so that every other slice
-//! is one system call. Dropping a flow frees its memory and removes its temporary files.
+//! is one system call. Dropping it frees its memory and removes its temporary files.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,7 +20,7 @@ use crate::combination::Source;
 
 /// One repair's share of memory and disk.
 #[derive(Debug, Default)]
-pub struct Flow {
+pub struct TaskData {
     /// Its files.
     pub files: Arc<Files>,
     slices: HashMap<(u16, u32), Vec<(Source, Buffer)>>,
@@ -37,7 +37,7 @@ pub struct Files {
     over: AtomicBool,
 }
 
-impl Flow {
+impl TaskData {
     /// Keeps one source of a slice until all are there.
     pub fn keep(&mut self, id: SliceId, source: Source, bytes: Buffer) {
         self.slices.entry((id.lane, id.slice)).or_default().push((source, bytes));

@@ -1,4 +1,4 @@
-//! The durable truth of the simulated cluster: the stripe map, generations, and the real bytes.
+//! The metadata of the simulated cluster: the stripe map, generations, and the original bytes.
 //!
 //! Place: ... chunk proven and durable -> [commit location] -> stripe healthy.
 //! It stands for the SQLite metadata of production: a commit is a compare-and-set on the stripe's
@@ -16,11 +16,11 @@ use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
 
-use crate::disk::{Nets, checksum};
+use crate::disk::{Safeguards, checksum};
 
 /// What survives everything.
 #[derive(Clone, Debug)]
-pub struct Truth {
+pub struct Metadata {
     /// Visible stripes.
     pub stripes: BTreeMap<StripeId, Stripe>,
     /// The bytes of every chunk of every stripe there ever was.
@@ -32,23 +32,23 @@ pub struct Truth {
     /// Who works on what.
     pub claims: Claims,
     changes: Vec<Input>,
-    nets: Nets,
+    safeguards: Safeguards,
 }
 
 /// Long enough for a claim to be prolonged, short enough to see those of the dead end.
 const CLAIM_LIFETIME: Span = Span::from_secs(3);
 
-impl Truth {
+impl Metadata {
     /// No stripe yet.
-    pub fn new(nets: Nets) -> Truth {
-        Truth {
+    pub fn new(safeguards: Safeguards) -> Metadata {
+        Metadata {
             stripes: BTreeMap::new(),
             originals: BTreeMap::new(),
             next_stripe: 0,
             epoch: 0,
             claims: Claims::new(CLAIM_LIFETIME),
             changes: Vec::new(),
-            nets,
+            safeguards,
         }
     }
 
@@ -89,7 +89,7 @@ impl Truth {
             // Its coordinator has been superseded, and the new one has read the map already.
             return Err(Some(stripe.clone()));
         }
-        if self.nets.compare_and_set && stripe.generation != commit.generation {
+        if self.safeguards.compare_and_set && stripe.generation != commit.generation {
             return Err(Some(stripe.clone()));
         }
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
@@ -112,7 +112,7 @@ impl Truth {
     }
 }
 
-impl Keeper for Truth {
+impl Keeper for Metadata {
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
         Ok(self.stripes.values().cloned().collect())
     }
@@ -153,13 +153,13 @@ mod tests {
     use super::*;
     use suture_repair::keeper::conformance::{self, Kept};
 
-    impl Kept for Truth {
+    impl Kept for Metadata {
         fn keeper(&mut self) -> &mut dyn Keeper {
             self
         }
 
         fn remove(&mut self, stripe: StripeId) {
-            Truth::remove(self, stripe);
+            Metadata::remove(self, stripe);
         }
 
         fn restart(&mut self) {
@@ -171,22 +171,24 @@ mod tests {
         }
     }
 
-    fn with_one_stripe(nets: Nets) -> Truth {
-        let mut truth = Truth::new(nets);
+    fn with_one_stripe(safeguards: Safeguards) -> Metadata {
+        let mut metadata = Metadata::new(safeguards);
         let code = "rs(2,1)".parse().expect("a code");
-        let stripe = truth.write(&mut Random::new(1), code, 64, &[0, 1, 2].map(NodeId));
-        truth.stripes.insert(stripe.id, stripe);
-        truth
+        let stripe = metadata.write(&mut Random::new(1), code, 64, &[0, 1, 2].map(NodeId));
+        metadata.stripes.insert(stripe.id, stripe);
+        metadata
     }
 
     #[test]
-    fn the_simulated_truth_keeps_every_promise_of_a_keeper() {
-        conformance::check(|| with_one_stripe(Nets::ALL));
+    fn the_simulated_metadata_keeps_every_promise_of_a_keeper() {
+        conformance::check(|| with_one_stripe(Safeguards::ALL));
     }
 
     #[test]
     #[should_panic(expected = "assertion")]
-    fn a_truth_without_compare_and_set_does_not() {
-        conformance::check(|| with_one_stripe(Nets { compare_and_set: false, ..Nets::ALL }));
+    fn metadata_without_compare_and_set_does_not() {
+        conformance::check(|| {
+            with_one_stripe(Safeguards { compare_and_set: false, ..Safeguards::ALL })
+        });
     }
 }

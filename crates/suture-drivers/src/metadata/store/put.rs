@@ -1,0 +1,175 @@
+//! Puts: stripe ids are reserved for them, and they end in one commit or in nothing.
+//!
+//! Place: [put -> object visible], before any failure.
+//! What a put wrote and did not commit belongs to no object: its stripe ids are never given out
+//! again, so inventories show its chunks as orphans.
+
+use rusqlite::{Transaction, params};
+use suture_repair::event::Input;
+use suture_repair::id::{NodeId, StripeId};
+
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId};
+
+/// A put that has begun and not ended.
+#[derive(Debug)]
+pub(super) struct OpenPut {
+    name: String,
+    pub(super) stripes: Vec<StripeId>,
+}
+
+impl MetadataStore {
+    /// Begins an object. The name is reserved until the put ends.
+    ///
+    /// # Errors
+    /// When the name is taken or being written, or the database fails.
+    pub fn begin_put(&mut self, name: &str) -> Result<PutId, MetadataError> {
+        if self.puts.values().any(|put| put.name == name) {
+            return Err(MetadataError::BeingWritten(name.to_string()));
+        }
+        let taken = "SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)";
+        if self.database.query_row(taken, [name], |row| row.get(0))? {
+            return Err(MetadataError::NameTaken(name.to_string()));
+        }
+        let id = PutId(self.next_put);
+        self.next_put += 1;
+        self.puts.insert(id, OpenPut { name: name.to_string(), stripes: Vec::new() });
+        Ok(id)
+    }
+
+    /// Gives a put the ids of its next stripes; durable, so that nobody gets them again.
+    ///
+    /// # Errors
+    /// When the put has ended, or the database fails.
+    pub fn reserve_stripes(
+        &mut self,
+        put: PutId,
+        count: u32,
+    ) -> Result<Vec<StripeId>, MetadataError> {
+        let entry = self.puts.get_mut(&put).ok_or(MetadataError::PutEnded)?;
+        let below: u64 = self.database.query_row(
+            "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe",
+            [count],
+            |row| row.get(0),
+        )?;
+        let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
+        entry.stripes.extend(&ids);
+        self.announce_reserved()?;
+        Ok(ids)
+    }
+
+    /// Makes the object visible, whole and at once. The put has ended when this succeeds.
+    ///
+    /// # Errors
+    /// When the put has ended or committed what it was not given, or the database fails.
+    pub fn commit_put(
+        &mut self,
+        put: PutId,
+        object: &Object,
+        stripes: Vec<ObjectStripe>,
+    ) -> Result<(), MetadataError> {
+        let entry = self.puts.get(&put).ok_or(MetadataError::PutEnded)?;
+        check_put(entry, object, &stripes)?;
+        let transaction = self.database.transaction()?;
+        insert_object(&transaction, object, &stripes)?;
+        transaction.commit()?;
+        let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
+        self.changes.extend(added);
+        self.end_put(put)
+    }
+
+    /// Ends a put; what it wrote and did not commit is nobody's.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn end_put(&mut self, put: PutId) -> Result<(), MetadataError> {
+        match self.puts.remove(&put) {
+            Some(_) => self.announce_reserved(),
+            None => Ok(()),
+        }
+    }
+}
+
+fn insert_object(
+    transaction: &Transaction<'_>,
+    object: &Object,
+    stripes: &[ObjectStripe],
+) -> Result<(), MetadataError> {
+    transaction.execute(
+        "INSERT INTO object (name, bytes, code, chunk_bytes, checksum, created)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            object.name,
+            object.bytes,
+            object.code.to_string(),
+            object.chunk_bytes,
+            object.checksum.cast_signed(),
+            object.created
+        ],
+    )?;
+    let id = transaction.last_insert_rowid();
+    let mut insert_stripe = transaction.prepare_cached(
+        "INSERT INTO stripe (id, object, ordinal, code, chunk_bytes, data_bytes, generation)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let mut insert_chunk = transaction.prepare_cached(
+        "INSERT INTO chunk (stripe, idx, node, stamp, crc) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for (ordinal, ObjectStripe { stripe, data_bytes }) in stripes.iter().enumerate() {
+        insert_stripe.execute(params![
+            stripe.id.0,
+            id,
+            ordinal,
+            stripe.code.to_string(),
+            stripe.chunk_bytes,
+            data_bytes,
+            stripe.generation.0
+        ])?;
+        for (index, chunk) in stripe.chunks.iter().enumerate() {
+            let node = chunk.node.map(|node| node.0);
+            insert_chunk.execute((stripe.id.0, index, node, chunk.stamp.0, chunk.crc))?;
+        }
+    }
+    Ok(())
+}
+
+/// A put may only commit what it was given, enough of it, and no two chunks in one place.
+fn check_put(
+    put: &OpenPut,
+    object: &Object,
+    stripes: &[ObjectStripe],
+) -> Result<(), MetadataError> {
+    let invalid = |what: String| Err(MetadataError::InvalidPut(what));
+    if put.name != object.name {
+        return invalid(format!("it began as '{}' and ends as '{}'", put.name, object.name));
+    }
+    let total: u64 = stripes.iter().map(|entry| entry.data_bytes).sum();
+    if total != object.bytes {
+        return invalid(format!("its stripes hold {total} bytes, it has {}", object.bytes));
+    }
+    for ObjectStripe { stripe, data_bytes } in stripes {
+        let code = stripe.code;
+        let mut nodes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let needed = code.durable_chunks_min();
+        let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
+        if put.stripes.binary_search(&stripe.id).is_err() {
+            return invalid(format!("{} was not given to it", stripe.id));
+        }
+        if stripe.chunks.len() != code.chunk_count() || nodes.len() != placed || placed < needed {
+            return invalid(format!(
+                "{} has {placed} of {} chunks stored, on {} nodes: {code} needs {needed} on distinct nodes",
+                stripe.id,
+                stripe.chunks.len(),
+                nodes.len()
+            ));
+        }
+        if *data_bytes > stripe.chunk_bytes * code.data_chunks() as u64 {
+            return invalid(format!("{} cannot hold {data_bytes} bytes", stripe.id));
+        }
+    }
+    if !stripes.is_sorted_by(|a, b| a.stripe.id < b.stripe.id) {
+        return invalid("its stripes are out of order".into());
+    }
+    Ok(())
+}

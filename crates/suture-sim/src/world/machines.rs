@@ -1,0 +1,243 @@
+//! The machines of the simulated cluster: they are started, given inputs, and their outputs are
+//! performed.
+//!
+//! Place: beside the whole life of a repair, as the drivers of production are.
+//! The outputs of an agent are performed by `effect.rs`; the coordinator's become messages and
+//! questions to the metadata, which the network may lose like any other. After each input the
+//! checkers look at the machine, and its next deadline becomes an event.
+
+use suture_repair::agent::{self, Agent};
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::coordinator::{self, Coordinator};
+use suture_repair::event::{self, Claim, Commit};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::keeper::{Keeper, KeeperError};
+use suture_repair::message::ToAgent;
+#[cfg(feature = "mutants")]
+use suture_repair::mutant::Mutant;
+use suture_repair::planner::Abilities;
+use suture_repair::stripe::StripeMap;
+use suture_repair::time::{Span, Time};
+use suture_repair::transcript;
+
+use super::{Event, Question, TIMERS, World};
+use crate::fault::{Kind, NetworkFaults};
+use crate::party::Party;
+
+impl World {
+    /// From now on everyone makes this mistake.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn mutate(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+        self.make_mistakes();
+    }
+
+    /// Whoever was just started makes the mistake of this world, if it has one.
+    fn make_mistakes(&mut self) {
+        #[cfg(feature = "mutants")]
+        if let Some(mutant) = self.mutant {
+            let agents = self.hosts.iter_mut().filter_map(|host| host.agent.as_mut());
+            agents.for_each(|agent| agent.mutate(mutant));
+            self.coordinator.iter_mut().for_each(|coordinator| coordinator.mutate(mutant));
+        }
+    }
+
+    pub(crate) fn start_agent(&mut self, node: NodeId) {
+        let incarnation = self.random.next_u64();
+        let config = agent::Config {
+            me: node,
+            incarnation,
+            abilities: Abilities::ALL,
+            pool_bytes: self.options.pool_bytes,
+            heartbeat_every: Span::from_millis(100),
+            stall_after: Span::from_millis(4000),
+            inventory_every: Span::from_millis(2500),
+        };
+        if let Some(records) = &mut self.records {
+            records.start(Party::Agent(node), transcript::agent::header(&config));
+        }
+        let host = &mut self.hosts[node.index()];
+        host.incarnation = incarnation;
+        host.agent = Some(Agent::new(config));
+        host.crash();
+        host.armed = None;
+        self.make_mistakes();
+        self.connect_soon(node);
+    }
+
+    pub(crate) fn connect_soon(&mut self, node: NodeId) {
+        let after = Span { ns: self.random.between(1_000_000, 60_000_000) };
+        self.later(after, Event::Connect(node));
+    }
+
+    pub(super) fn connect(&mut self, node: NodeId) {
+        if self.host(node).agent.is_none() {
+            return;
+        }
+        let reachable = self.can_receive(Party::Agent(node), Party::Coordinator);
+        if reachable {
+            let epoch = self.metadata.epoch;
+            self.agent_input(node, agent::Input::Connected { epoch });
+        } else {
+            // It goes on trying, as the driver does.
+            self.connect_soon(node);
+        }
+    }
+
+    /// Starts a coordinator on the metadata as it is.
+    pub fn start_coordinator(&mut self) {
+        self.metadata.epoch += 1;
+        let config = coordinator::Config {
+            epoch: self.metadata.epoch,
+            timers: TIMERS,
+            policy: self.options.policy,
+            seed: self.options.seed,
+            paused: self.paused,
+            failed: self.declared.iter().copied().collect(),
+            claims: self.options.claims,
+        };
+        let cluster = Cluster::uniform(self.hosts.len(), Rate(1e8));
+        let stripes = StripeMap::new(self.metadata.stripes.values().cloned());
+        if let Some(records) = &mut self.records {
+            let header = transcript::coordinator::header(self.now, &config, &cluster, &stripes);
+            records.start(Party::Coordinator, header);
+        }
+        // A put that was under way dies with its coordinator.
+        self.writing.clear();
+        self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
+        self.make_mistakes();
+        self.armed = None;
+        self.announce_reserved();
+        for node in self.nodes() {
+            self.connect_soon(node);
+        }
+    }
+
+    pub(crate) fn announce_reserved(&mut self) {
+        let below = StripeId(self.metadata.next_stripe);
+        let writing = self.writing.iter().copied().collect();
+        self.coordinator_input(event::Input::StripesReserved { below, writing });
+    }
+
+    /// The time that state machines are told.
+    fn clock(&self) -> Time {
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::TimeBack) && self.sequence.is_multiple_of(100) {
+            return Time { ns: self.now.ns.saturating_sub(1_000_000) };
+        }
+        self.now
+    }
+
+    pub(crate) fn coordinator_input(&mut self, input: event::Input) {
+        let now = self.clock();
+        let Some(coordinator) = &mut self.coordinator else { return };
+        if let Some(records) = &mut self.records {
+            records.input(now, Party::Coordinator, &input);
+        }
+        coordinator.handle(now, input);
+        let outputs: Vec<event::Output> = std::iter::from_fn(|| coordinator.poll()).collect();
+        if let Some(records) = &mut self.records {
+            records.coordinator_outputs(&outputs);
+        }
+        outputs.into_iter().for_each(|output| self.coordinator_output(output));
+        self.check_coordinator();
+        let deadline = self.coordinator.as_ref().and_then(Coordinator::next_deadline);
+        if let Some(deadline) = deadline
+            && self.armed.is_none_or(|armed| armed > deadline)
+        {
+            self.armed = Some(deadline);
+            self.later(deadline.since(now).max(Span { ns: 1 }), Event::CoordinatorTick);
+        }
+    }
+
+    fn coordinator_output(&mut self, output: event::Output) {
+        let epoch = self.metadata.epoch;
+        match output {
+            event::Output::Send { to, message } => {
+                if let ToAgent::Dispatch(task) = &message
+                    && !self.options.safeguards.requeue
+                    && self.dispatched.contains(&task.stripe.id)
+                {
+                    return;
+                }
+                self.note(|| format!("coordinator -> {to}: {message:?}"));
+                self.transmit(|| Event::ToAgent { to, epoch, message: message.clone() });
+            }
+            event::Output::Commit(commit) => {
+                self.note(|| format!("commit {commit:?}"));
+                self.transmit(|| Event::Ask(Question::Commit(commit)));
+            }
+            event::Output::Claim(claim) => {
+                self.note(|| format!("claim {claim:?}"));
+                self.transmit(|| Event::Ask(Question::Claim(claim.clone())));
+            }
+            event::Output::Release(repair) => {
+                self.note(|| format!("release {repair}"));
+                self.transmit(|| Event::Ask(Question::Release(repair)));
+            }
+            event::Output::Report(report) => {
+                if let event::Report::Started { plan, .. } = &report {
+                    self.dispatched.insert(plan.stripe);
+                }
+                self.note(|| format!("report {report:?}"));
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, question: Question) {
+        let answered = match &question {
+            Question::Commit(commit) => {
+                self.check_commit(commit);
+                self.metadata.commit(commit)
+            }
+            Question::Claim(claim) => self.claim(claim),
+            Question::Release(repair) => self.metadata.release(*repair),
+        };
+        answered.expect("the metadata is in memory");
+        let epoch = match question {
+            Question::Commit(Commit { repair, .. })
+            | Question::Claim(Claim { repair, .. })
+            | Question::Release(repair) => repair.epoch(),
+        };
+        for input in self.metadata.changes() {
+            self.note(|| format!("metadata {input:?}"));
+            self.transmit(|| Event::Answer { epoch, input: input.clone() });
+        }
+    }
+
+    /// Now and then somebody else is at work on the stripe.
+    fn claim(&mut self, claim: &Claim) -> Result<(), KeeperError> {
+        let ended = self.metadata.claims.expire(self.now);
+        (0..ended).for_each(|_| self.coverage.count(Kind::ClaimExpired));
+        if self.network_faults != NetworkFaults::NONE && self.random.per_mille(100) {
+            self.coverage.count(Kind::ClaimRefused);
+            self.metadata.refuse(claim);
+            return Ok(());
+        }
+        self.metadata.claim(self.now, claim)
+    }
+
+    pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::Input) {
+        let now = self.clock();
+        let host = &mut self.hosts[node.index()];
+        let Some(agent) = &mut host.agent else { return };
+        if let Some(records) = &mut self.records {
+            records.input(now, Party::Agent(node), &input);
+        }
+        agent.handle(now, input);
+        let outputs: Vec<agent::Output> = std::iter::from_fn(|| agent.poll()).collect();
+        if let Some(records) = &mut self.records {
+            records.agent_outputs(&outputs);
+        }
+        outputs.into_iter().for_each(|output| self.agent_output(node, output));
+        self.check_agent(node);
+        let host = &mut self.hosts[node.index()];
+        let deadline = host.agent.as_ref().and_then(Agent::next_deadline);
+        if let Some(deadline) = deadline
+            && host.armed.is_none_or(|armed| armed > deadline)
+        {
+            host.armed = Some(deadline);
+            self.later(deadline.since(now).max(Span { ns: 1 }), Event::AgentTick(node));
+        }
+    }
+}
