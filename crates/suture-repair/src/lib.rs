@@ -14,32 +14,54 @@
 //! effects are values. The same code runs in the simulator and in production.
 #![forbid(unsafe_code)]
 
-pub mod agent;
-pub mod bound;
-pub mod budget;
-pub mod chunk_store;
-pub mod cluster;
-pub mod coordinator;
-pub mod event;
+// A node fails.
 pub mod health;
-pub mod id;
-pub mod keeper;
+// Its stripes are looked up.
+pub mod stripe;
+// They are queued by risk.
+pub mod queue;
+// They are planned.
 mod max_flow;
-pub mod message;
-pub mod mutant;
 mod need;
-pub mod oracle;
-pub mod placement;
-pub mod plan;
 pub mod planner;
 pub mod policy;
-pub mod pump;
-pub mod queue;
-pub mod random;
-pub mod role;
+// What a plan is, and what none can beat.
+pub mod bound;
+pub mod plan;
+// The plan is scheduled and admitted.
 pub mod schedule;
+// Its slice memory is reserved at every participant.
+pub mod budget;
+// It is dispatched, and its chunk is committed.
+pub mod coordinator;
+// Agents take their roles in it.
+pub mod role;
+// Slices flow.
 pub mod slice;
-pub mod stripe;
-pub mod time;
+// Agents move them, prove the chunk and publish it.
+pub mod agent;
+// One lane's slices at one agent.
+pub mod pump;
+
+// Behind two interfaces: who knows where chunks lie, and who keeps them.
+pub mod chunk_store;
+pub mod keeper;
+
+// Where new stripes go.
+pub mod placement;
+
+// What goes in and out of the machines, and between them.
+pub mod event;
+pub mod message;
 pub mod transcript;
 pub mod wire;
+
+// What serves all of it.
+pub mod cluster;
+pub mod id;
+pub mod random;
+pub mod time;
+
+// What holds it to its word: the naive executor of plans, and mistakes to be found.
+pub mod mutant;
+pub mod oracle;

@@ -37,8 +37,11 @@ pub struct Plan {
     pub start: Start,
     /// The bytes of the chunk that it covers; a chunk shorter than that reads as zeros past its end.
     pub range: Range,
-    /// With a period, lane bounds lie in `[0, period)`, count from the range's first byte and
-    /// repeat over the range, so that the bytes of a degraded read finish in order.
+    /// With a period, in bytes, lane bounds lie in `[0, period)`, count from the range's first byte
+    /// and repeat over the range, so that the bytes of a degraded read finish in order.
+    ///
+    /// Reserved: agents execute it, but no planner makes one yet, since degraded reads are decoded
+    /// by the client.
     pub period: Option<u64>,
     /// One tree for each part of the range.
     pub lanes: Vec<Lane>,
@@ -75,10 +78,13 @@ pub enum Start {
     /// As soon as it is admitted.
     Now,
     /// After the plans with these indices in the batch.
+    ///
+    /// Reserved, like `Slot` and `Wave`: the format `suture-plan-1` has them for plans that were
+    /// scheduled elsewhere. Our schedules start plans while they run and give every plan `Now`.
     After(Vec<usize>),
-    /// In this slot of a slotted schedule.
+    /// In this slot of a slotted schedule. Reserved, see `After`.
     Slot(u32),
-    /// In this wave of a wave schedule.
+    /// In this wave of a wave schedule. Reserved, see `After`.
     Wave(u32),
 }
 
