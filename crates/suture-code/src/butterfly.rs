@@ -1,7 +1,7 @@
 //! Butterfly codes: `butterfly(k)`, two parities by exclusive or alone, and one chunk rebuilt from
 //! half of what remains.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity computed]; ... -> [what a repair combines, for one family] -> plan ...
 //! A chunk is a column of 2^(k-1) sub-chunks; columns are ordered D0 .. D(k-1), H, B. H is the
 //! exclusive or of each row. B is defined by a recursion over k; unrolled, with s_j(i) = i xor
 //! (2^j - 1), which mirrors row i within its aligned block of 2^j rows, it is

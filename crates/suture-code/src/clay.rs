@@ -1,7 +1,7 @@
 //! Coupled-layer codes: `clay(k,m,d)`, Reed-Solomon stripes tied together so that one chunk is
 //! rebuilt from d helpers with the least traffic that any code of its size allows.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity computed]; ... -> [which sub-chunks a repair reads] -> plan ...
 //! Chunks are nodes (x, y) of a grid with q = d - k + 1 columns x and t rows y, filled up with
 //! *virtual* nodes that hold zeros. A chunk has alpha = q^t sub-chunks, one in each *plane* z; the
 //! digits z_0 .. z_(t-1) of z to the base q say which node of each row is the plane's *dot*. The

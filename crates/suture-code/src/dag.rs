@@ -1,6 +1,6 @@
 //! The repair DAG: what to combine into what, with no word about where.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: ... helpers known -> [what to combine into what] -> plan places it on nodes ...
 //! A code answers every question (encode, decode, repair) with a DAG; a planner places its sums on
 //! nodes, and the executor runs it, or a node's part of it, over slices.
 //!

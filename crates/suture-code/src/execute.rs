@@ -1,6 +1,6 @@
 //! The executor: runs any repair DAG over buffers. There is one, for all codes.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... sources in memory -> [the bytes computed] -> sent or written ...
 //! A program is compiled once per plan and run once per slice. It walks the window in tiles: all
 //! values of a tile are computed before the next tile is read, so the intermediate values of a deep
 //! DAG stay in the cache. A value that is an output is computed in place, also when others read it;

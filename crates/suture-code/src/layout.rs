@@ -1,6 +1,6 @@
 //! Layout: which byte of a chunk belongs to which unit and sub-chunk.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... slice asked for -> [where its bytes are in the chunk] -> read ... written.
 //! A chunk is a sequence of units, one for each codeword; a unit is cut into alpha sub-chunks of
 //! equal length, which stand one after the other. Codes act position by position, so all work on
 //! chunks is on a *window*: the same positions of every sub-chunk, counted through all units. A
@@ -63,7 +63,7 @@ pub struct Packed {
 /// A length that is not a multiple of what it has to be, or zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeError {
-    /// The length.
+    /// The length that was given.
     pub bytes: u64,
     /// What it has to be a multiple of.
     pub step: u64,
@@ -140,7 +140,7 @@ impl Layout {
         self.unit_bytes / u64::from(self.sub_chunk_count)
     }
 
-    /// All positions.
+    /// The window of all positions.
     #[must_use]
     pub fn whole(&self) -> Window {
         Window { layout: *self, from: 0, to: self.positions() }
@@ -176,7 +176,7 @@ impl Window {
         &self.layout
     }
 
-    /// The first position.
+    /// The window's first position.
     #[must_use]
     pub fn from(&self) -> u64 {
         self.from
@@ -231,7 +231,7 @@ impl Window {
             .flat_map(move |sub_chunk| self.units().map(move |unit| unit.piece_in_unit(sub_chunk)))
     }
 
-    /// Every sub-chunk.
+    /// The numbers of all sub-chunks.
     #[must_use]
     pub fn sub_chunks(&self) -> Range<u32> {
         0..self.layout.sub_chunk_count

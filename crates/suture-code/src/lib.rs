@@ -1,7 +1,7 @@
 //! Erasure codes as data: a code *describes* how to encode and how to repair, and one executor does
 //! it.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... helpers known -> [what to combine] -> plan ... slices -> [the bytes computed] ...
 //!
 //! The tour, in reading order:
 //! * [`code`] is the front page: [`Code`] from a name such as `rs(6,3)`, its sizes, whom to ask for

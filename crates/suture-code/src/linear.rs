@@ -1,6 +1,6 @@
 //! What codes of whole chunks have in common: every output is a sum of chunks times constants.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity computed]; ... -> [coefficients of a repair] -> plan ...; under the codes.
 //! Invariant: no term has the coefficient zero, so whatever a sum names is needed.
 
 use crate::code::{CHUNK_COUNT_MAX, ChunkIndex};

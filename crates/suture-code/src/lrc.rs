@@ -1,6 +1,6 @@
 //! Locally repairable codes: `lrc(k,l,m)`, in the manner of Azure's.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity computed]; ... -> [which local group repairs a chunk] -> plan ...
 //! The k data chunks stand in l equal groups, one after the other. Each group has a local parity,
 //! the exclusive or of its chunks, and the stripe has m global parities. Chunks are ordered data,
 //! local parities, global parities. To rebuild one chunk of a group takes the rest of the group:

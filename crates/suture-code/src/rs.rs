@@ -1,7 +1,7 @@
 //! Systematic Reed-Solomon with a Cauchy matrix: `rs(k,m)`, byte for byte what HDFS and ISA-L
 //! write.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity, as HDFS has it]; ... -> [what a repair combines] -> plan ...
 //! Chunks 0..k are the data; parity chunk i, for k <= i < k + m, is the sum over the data chunks j
 //! of chunk_j / (i + j), where + is exclusive or and / is division in GF(2^8) modulo 0x11d.
 //!

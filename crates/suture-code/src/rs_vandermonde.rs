@@ -1,7 +1,7 @@
 //! Systematic Reed-Solomon from a Vandermonde matrix: `rs-vandermonde(k,m)`, byte for byte what the
 //! Go library klauspost/reedsolomon writes, and so Backblaze's Java library, MinIO and SeaweedFS.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: put -> [parity, as Ceph has it]; ... -> [what a repair combines] -> plan ...
 //! Those libraries fill a Vandermonde matrix with i^j, for chunk i and power j, and multiply it by
 //! the inverse of its top square, so that the data stay as they are. Said with polynomials: chunk i
 //! is f(i), where f is the polynomial of degree less than k through the data chunks. Hence any k

@@ -1,6 +1,6 @@
 //! Trace repair: a chunk of plain Reed-Solomon data from less than k chunks of traffic.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: ... stripe affected -> [which bits helpers send] -> plan ...
 //! Chunks c_i of a Reed-Solomon stripe satisfy sum of w_i * q(i) * c_i = 0 for every polynomial q of
 //! degree less than m. Take the trace, a linear map from GF(256) to one bit, of eight such
 //! equations: they tell eight bits about the lost chunk, which is the whole byte when the eight

@@ -81,7 +81,7 @@ pub struct Config {
     pub cluster: ClusterId,
     /// Different for each start.
     pub incarnation: u64,
-    /// Memory for slices.
+    /// Memory for slices, in bytes; the core admits no task beyond it.
     pub pool_bytes: u64,
     /// How often it reports.
     pub heartbeat_every: Span,
@@ -334,7 +334,7 @@ impl AgentDriver {
     /// Never waits for a coordinator that does not listen; the core repeats what matters.
     fn notify(&mut self, message: FromAgent) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
-            warn!("the coordinator does not listen; dropped {message:?}");
+            warn!("the queue to the coordinator is full; dropped {message:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Buffers for slices, used over and over.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... [memory taken] -> slice received or read -> sent or written -> [given back] ...
 //! How many are in use is bounded by the agent core, which admits a task only if its windows fit;
 //! the pool only saves asking the system for memory 40,000 times a second, each time with its page
 //! faults. The last one returned is the next one given: it is still in the cache.

@@ -57,39 +57,39 @@ pub struct ChunkWriter<'a> {
 pub enum ChunkError {
     /// There was no connection, or it broke.
     Unreachable {
-        /// The agent.
+        /// Address of the agent.
         addr: SocketAddr,
         /// What the system said.
         source: io::Error,
     },
     /// Nothing moved for too long.
     Timeout {
-        /// The agent.
+        /// Address of the agent.
         addr: SocketAddr,
         /// What was waited for.
         doing: &'static str,
-        /// For how long.
+        /// How long nothing moved.
         waited: Duration,
     },
     /// The copy is of no use there.
     Fault {
-        /// Which copy.
+        /// The copy that was asked for.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
     },
     /// The agent understood and said no.
     Refused {
-        /// The agent.
+        /// Address of the agent.
         addr: SocketAddr,
-        /// Its reason.
+        /// The reason that it sent.
         why: Denial,
     },
     /// The other side does not speak our frames.
     Protocol {
-        /// The agent.
+        /// Address of the agent.
         addr: SocketAddr,
-        /// What was wrong.
+        /// What was expected, and what came.
         detail: String,
     },
 }

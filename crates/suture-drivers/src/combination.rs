@@ -1,6 +1,6 @@
 //! What an agent computes for each slice, from what is in memory.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... slice received or read -> [its result computed] -> sent or written ...
 //! Computed where the first result is sent or written, so that the bytes are still in that
 //! processor's cache, and so that the agent's own task never touches a byte. Sums, by far the most
 //! of it, are formed in place: children send finished partial sums, so only the own bytes are
@@ -28,7 +28,7 @@ pub enum Source {
     Own,
     /// The spool, which holds results already.
     Spool,
-    /// A child.
+    /// Sent by this child.
     Child(NodeId),
 }
 

@@ -31,11 +31,11 @@ const LINK_ASSUMED: f64 = 125e6;
 /// within milliseconds; longer means that the disk failed it.
 const COMMIT_RETRY: Span = Span::from_secs(5);
 
-/// `suture coordinator --config`.
+/// The file of `suture coordinator --config`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoordinatorConfig {
-    /// Where it listens.
+    /// Address for agents and clients.
     pub listen: SocketAddr,
     /// Where its metadata lives.
     pub data_dir: PathBuf,
@@ -43,11 +43,11 @@ pub struct CoordinatorConfig {
     pub insecure: bool,
     /// When silence means what.
     pub timers: CoordinatorTimers,
-    /// How it repairs.
+    /// How it plans and schedules repairs.
     pub repair: RepairConfig,
 }
 
-/// The coordinator's `[timers]`.
+/// The coordinator's table `[timers]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoordinatorTimers {
@@ -60,7 +60,7 @@ pub struct CoordinatorTimers {
     /// What nodes get to join after a start.
     #[serde(deserialize_with = "duration")]
     pub start_grace: Duration,
-    /// A repair without progress for so long is tried another way.
+    /// A repair without progress for so long is planned anew.
     #[serde(deserialize_with = "duration")]
     pub stall: Duration,
     /// The wait after a first failed attempt.
@@ -71,7 +71,7 @@ pub struct CoordinatorTimers {
     pub retry_max: Duration,
 }
 
-/// The coordinator's `[repair]`.
+/// The coordinator's table `[repair]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RepairConfig {
@@ -80,7 +80,7 @@ pub struct RepairConfig {
     pub policy: Policy,
 }
 
-/// `suture agent --config`.
+/// The file of `suture agent --config`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
@@ -114,7 +114,7 @@ pub struct AgentConfig {
     pub timers: AgentTimers,
 }
 
-/// The agent's `[timers]`.
+/// The agent's table `[timers]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentTimers {
@@ -171,7 +171,7 @@ impl AgentConfig {
         let advertised = config.advertise.unwrap_or(config.listen).ip();
         if advertised.is_unspecified() {
             return Err(bad_input(format!(
-                "{}: nobody can connect to {advertised}: say in advertise what others connect to",
+                "{}: no other machine can connect to {advertised}: set advertise to an address that they reach",
                 path.display()
             )));
         }

@@ -195,7 +195,7 @@ impl CoordinatorDriver {
         {
             let stripes = status.blocked.len();
             let hopeless = status.blocked.iter().filter(|(_, why)| why.is_unrepairable()).count();
-            warn!(stripes, unrepairable = hopeless, first = %why, "stripes have to wait");
+            warn!(stripes, unrepairable = hopeless, first = %why, "stripes cannot be repaired yet");
         }
         self.blocked = status.blocked.len();
     }

@@ -1,6 +1,6 @@
 //! The data plane's network: framed TCP between agents, and to the clients of their chunks.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... dispatch -> [slices pass from agent to agent] -> chunk durable ...
 //! Each ordered pair of agents has one connection, opened by the sender at its first frame and used
 //! in that direction only (`outgoing`): a child's slices travel on its own connection, the grants
 //! for them on its parent's. What is received (`incoming`) has passed three gates: the header's
@@ -31,22 +31,22 @@ use crate::buffer::Buffer;
 pub enum NetEvent {
     /// A peer takes slices.
     Granted {
-        /// The peer.
+        /// The receiver of the slices.
         from: NodeId,
-        /// The repair.
+        /// The repair of the slices.
         repair: RepairId,
-        /// The lane.
+        /// The lane of the slices.
         lane: u16,
         /// One past the last granted slice.
         upto: u32,
     },
     /// A granted slice is in memory, as the peer sent it.
     Arrived {
-        /// The peer.
+        /// The sender of the slice.
         from: NodeId,
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
-        /// Its bytes.
+        /// Its bytes, which agree with their checksum.
         slice: Buffer,
     },
     /// A slice was handed to the network, and its memory is free.
@@ -62,9 +62,9 @@ pub enum BindError {
     Exposed(SocketAddr),
     /// The system said no.
     Io {
-        /// To this address.
+        /// The address that was asked for.
         addr: SocketAddr,
-        /// Why.
+        /// What the system answered.
         source: io::Error,
     },
 }

@@ -191,7 +191,7 @@ impl<Machine, Output> Deref for Recorded<Machine, Output> {
 }
 
 impl RecordedCoordinator {
-    /// As [`Coordinator::handle`].
+    /// As [`Coordinator::handle`]; the input is recorded first.
     pub fn handle(&mut self, now: Time, input: event::Input) {
         let Some(recording) = &mut self.recording else { return self.machine.handle(now, input) };
         recording.input(now, &input);
@@ -201,14 +201,14 @@ impl RecordedCoordinator {
         self.outputs.extend(outputs);
     }
 
-    /// As [`Coordinator::poll`].
+    /// As [`Coordinator::poll`], once its outputs are recorded.
     pub fn poll(&mut self) -> Option<event::Output> {
         self.outputs.pop_front().or_else(|| self.machine.poll())
     }
 }
 
 impl RecordedAgent {
-    /// As [`Agent::handle`].
+    /// As [`Agent::handle`]; the input is recorded first.
     pub fn handle(&mut self, now: Time, input: agent::Input) {
         let Some(recording) = &mut self.recording else { return self.machine.handle(now, input) };
         recording.input(now, &input);
@@ -218,7 +218,7 @@ impl RecordedAgent {
         self.outputs.extend(outputs);
     }
 
-    /// As [`Agent::poll`].
+    /// As [`Agent::poll`], once its outputs are recorded.
     pub fn poll(&mut self) -> Option<agent::Output> {
         self.outputs.pop_front().or_else(|| self.machine.poll())
     }

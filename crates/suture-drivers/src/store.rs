@@ -50,7 +50,7 @@ const FAN_OUT: u64 = 256;
 /// Whose chunks a data directory holds. Written at the first start, compared at every other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The cluster.
+    /// The cluster that the chunks are of.
     pub cluster: ClusterId,
     /// The node's name in the cluster.
     pub node: String,
@@ -75,27 +75,27 @@ struct Chunks(PathBuf);
 pub enum OpenError {
     /// The system said no.
     Io {
-        /// To what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system answered.
         source: io::Error,
     },
     /// Another agent runs here.
     Locked(PathBuf),
     /// Another build wrote it.
     Version {
-        /// The directory.
+        /// The directory that was opened.
         dir: PathBuf,
-        /// Its version.
+        /// The version in its `identity`.
         found: String,
     },
     /// It belongs to someone else.
     Foreign {
-        /// The directory.
+        /// The directory that was opened.
         dir: PathBuf,
-        /// Whose it is.
+        /// The identity that it has.
         found: Identity,
-        /// Who asks.
+        /// The identity of this agent.
         expected: Identity,
     },
 }

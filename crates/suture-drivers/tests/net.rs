@@ -93,7 +93,7 @@ async fn calling_something_else_names_it() {
         (foreign.to_vec(), "belongs to cluster 0000000000000bad"),
         (damaged.to_vec(), "damaged on its way"),
         (format!("{:64}", "HTTP/1.1 400 Bad Request").into_bytes(), "begins with HTTP"),
-        (Frame::WriteDone.encode().to_vec(), "makes no sense here"),
+        (Frame::WriteDone.encode().to_vec(), "unexpected frame"),
         (Frame::Error(Denial::Version { found: 1 }).encode().to_vec(), "does not speak"),
         (b"too short".to_vec(), "nothing"),
     ] {

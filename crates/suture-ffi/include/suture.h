@@ -36,7 +36,7 @@
 // How a call ended. Everything but `SUTURE_STATUS_OK` is negative. A call that is refused has
 // written nothing, except where `SUTURE_STATUS_INTERNAL` or `SUTURE_STATUS_TOO_SMALL` say so.
 typedef enum {
-    // Done.
+    // All was done as asked.
     SUTURE_STATUS_OK = 0,
     // A pointer that must not be null is, or it is not aligned for what it points to.
     SUTURE_STATUS_BAD_POINTER = -1,
@@ -85,13 +85,13 @@ typedef struct {
     uint32_t chunk;
     // Where its bytes are.
     const uint8_t *bytes;
-    // How many.
+    // How many bytes they are.
     size_t length;
 } suture_input;
 
 // Room for a chunk that is to be rebuilt.
 typedef struct {
-    // Which chunk.
+    // Which chunk to rebuild.
     uint32_t chunk;
     // Where its bytes go.
     uint8_t *bytes;
@@ -102,11 +102,11 @@ typedef struct {
 // Neighbouring sub-chunks to read, in every unit of a chunk. In unit u they are the bytes from
 // u * unit + first * (unit / alpha), count * (unit / alpha) of them.
 typedef struct {
-    // Of which chunk.
+    // The chunk to read from.
     uint32_t chunk;
     // The first sub-chunk, counted from 0.
     uint32_t first;
-    // How many.
+    // How many sub-chunks to read.
     uint32_t count;
 } suture_read;
 

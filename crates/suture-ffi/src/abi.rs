@@ -48,7 +48,7 @@ pub struct Input {
     pub chunk: u32,
     /// Where its bytes are.
     pub bytes: *const u8,
-    /// How many.
+    /// How many bytes they are.
     pub length: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct Input {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// Which chunk.
+    /// Which chunk to rebuild.
     pub chunk: u32,
     /// Where its bytes go.
     pub bytes: *mut u8,
@@ -69,11 +69,11 @@ pub struct Output {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Read {
-    /// Of which chunk.
+    /// The chunk to read from.
     pub chunk: u32,
     /// The first sub-chunk, counted from 0.
     pub first: u32,
-    /// How many.
+    /// How many sub-chunks to read.
     pub count: u32,
 }
 

@@ -1,6 +1,6 @@
 //! An open code: the code itself, and the jobs that were compiled for it.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> [slices] -> durable -> commit`.
+//! Place: `suture_open -> [what calls share] -> suture_close`.
 //! One loss is followed by thousands of stripes with the same loss, and compiling is the dearest
 //! part of a small repair; so jobs are kept, by (lost, helpers), as long as memory allows.
 //!

@@ -1,6 +1,6 @@
 //! A job: one way of computing chunks from others, compiled, and run over any number of units.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: `host's chunks -> [compiled once, run over every unit] -> host's buffers`.
 //! Encoding, decoding and repair are the same thing here: a program, and for each of its sources
 //! the helper that has it and where. A helper's buffer is a sequence of units; in each unit stand
 //! either all sub-chunks of the chunk, or, packed, those that the job reads, in ascending order.

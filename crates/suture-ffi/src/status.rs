@@ -17,7 +17,7 @@ use suture_code::CodeError;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// Done.
+    /// All was done as asked.
     Ok = 0,
     /// A pointer that must not be null is, or it is not aligned for what it points to.
     BadPointer = -1,

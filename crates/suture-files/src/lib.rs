@@ -62,7 +62,7 @@ pub fn open(root: &Path) -> Result<Manifest> {
     if unanimous && lengths[0] != claimed {
         let (root, count, found) = (root.display(), lengths.len(), lengths[0]);
         return Err(bad_input(format!(
-            "{root}: the manifest lies: it says that chunks have {claimed} bytes, but all {count} chunk files have {found}"
+            "{root}: the manifest is wrong: by it chunks have {claimed} bytes, but all {count} chunk files have {found}"
         )));
     }
     Ok(manifest)

@@ -47,7 +47,7 @@ pub struct Rebuild<'a> {
     pub manifest: &'a Manifest,
     /// Chunks to treat as lost in every stripe; where none is named, everything is read to find out.
     pub named: &'a [ChunkIndex],
-    /// How to repair.
+    /// The method, and trace schemes to choose from.
     pub options: MethodOptions<'a>,
     /// Called with the bytes that are read.
     pub progress: &'a Progress<'a>,

@@ -1,6 +1,6 @@
 //! GF(2) maps between values of 1 to 8 bits per symbol, and their bit-plane layout.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... slice read -> [its traces extracted] -> sent -> [summed at the decoder] ...
 //! Trace repair sends fewer than 8 bits of each byte: linear functions of it over GF(2).
 //! Multiplication by a constant of GF(2^8) is the 8x8 special case, and has its own fast kernels.
 //!

@@ -1,6 +1,6 @@
 //! Kernels: sums of products over buffers, one implementation per instruction set.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... program run -> [the sums, by the best instructions there are] -> bytes ...
 //! The work is memory traffic, not arithmetic: one output of k sources touches k + 1 bytes per byte
 //! produced. So the outputs are cut into tiles that stay in the first-level cache, and each pass
 //! over a tile takes as many sources as the processor can stream at once. One source at a time

@@ -1,6 +1,6 @@
 //! Arithmetic of erasure codes: GF(2^8) over whole buffers, as fast as the memory allows.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: under every byte that is encoded, combined or decoded.
 //! Every byte that a repair produces is computed here, and nowhere else.
 //!
 //! The tour, in reading order:

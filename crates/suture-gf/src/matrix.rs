@@ -1,6 +1,6 @@
 //! Dense matrices over GF(2^8): generators, their products, their inverses.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: ... helpers known -> [their coefficients: a matrix inverted] -> repair DAG ...
 //! A code is a generator matrix; to repair is to express the lost rows by the rows of the helpers.
 //! Matrices are small (at most 255 chunks times sub-chunks), so the plain cubic algorithms are
 //! enough: inverting 200 x 200 takes about a millisecond, once per plan.

@@ -254,6 +254,9 @@ impl Frame {
     }
 
     /// The frame that the bytes are the header of.
+    ///
+    /// # Errors
+    /// The first of these that is wrong: magic, version, checksum, kind, a field.
     pub fn decode(header: &[u8; HEADER_BYTES]) -> Result<Frame, DecodeError> {
         let mut from = Reader { header, at: 4 };
         if header[..4] != MAGIC {

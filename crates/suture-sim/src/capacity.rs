@@ -1,6 +1,6 @@
 //! Capacities over time: the cluster's, a trace's, and what a straggler leaves of either.
 //!
-//! Place: beside [slices flow].
+//! Place: under [slices flow]: what the links can carry when.
 //! Everything changes at whole seconds or at a straggler's two moments. A coordinator is told what
 //! traces say, once a second, as by a monitor; a straggler it has to notice by itself.
 //! Invariant: between two changes every capacity is constant.
@@ -22,7 +22,7 @@ const TOLD_MIN: Rate = Rate(1.0);
 /// A node that is slow for a while, all of it: links and disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Straggler {
-    /// Which.
+    /// The node that is slow.
     pub node: NodeId,
     /// What it keeps of its rates, in [0, 1].
     pub factor: f64,

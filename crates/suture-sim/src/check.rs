@@ -13,26 +13,26 @@ use suture_repair::stripe::Stripe;
 
 use crate::world::World;
 
-/// A broken rule.
+/// A rule that was broken, with what broke it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A chunk was published with bytes that are not the lost ones.
     WrongBytes {
-        /// Where.
+        /// The node that published it.
         node: NodeId,
-        /// Which.
+        /// The name it was published under.
         copy: ChunkCopy,
     },
     /// A copy was deleted although no other copy is at the chunk's location.
     LastCopyDeleted {
-        /// Where.
+        /// The node that deleted it.
         node: NodeId,
-        /// Which.
+        /// The copy that was deleted.
         copy: ChunkCopy,
     },
     /// A location was changed on a generation that was no longer there.
     StaleCommit {
-        /// The commit.
+        /// The commit that was applied.
         commit: Commit,
         /// The generation that the stripe had.
         generation: u64,
@@ -41,20 +41,20 @@ pub enum Violation {
     PhantomCommit(Commit),
     /// Slices in memory exceed what was reserved for them, or that exceeds the pool.
     Memory {
-        /// Where.
+        /// The node whose agent it is.
         node: NodeId,
-        /// In memory.
+        /// Bytes of slices in memory.
         held: u64,
-        /// Reserved.
+        /// Bytes that its agent has reserved.
         reserved: u64,
-        /// The pool.
+        /// Bytes of its pool.
         pool: u64,
     },
     /// Two repairs of one stripe ran at once.
     TwoRepairs(StripeId),
     /// The faults stopped, and this was not healthy in bounded time.
     NotHealthy {
-        /// The stripe.
+        /// The stripe that is still damaged.
         stripe: StripeId,
         /// The chunks without a good copy.
         chunks: Vec<ChunkIndex>,
@@ -65,18 +65,18 @@ pub enum Violation {
     NotReported(StripeId),
     /// A copy that nobody needs was never collected.
     Orphan {
-        /// Where.
+        /// The node that holds it.
         node: NodeId,
-        /// Which.
+        /// The copy that no stripe needs.
         copy: ChunkCopy,
     },
     /// Coordinator or agent panicked, most likely because an invariant of theirs is broken.
     Panic(String),
     /// Nothing runs, and memory is still reserved.
     Leak {
-        /// Where.
+        /// The node whose agent it is.
         node: NodeId,
-        /// How much.
+        /// Bytes that are still reserved.
         reserved: u64,
     },
 }

@@ -1,6 +1,6 @@
 //! One node's disk in memory: copies with checksums, chunks in the making, and what goes wrong.
 //!
-//! Place: ... slices flow -> [chunk proven and durable] -> commit ...
+//! Place: ... slices flow -> [chunk proven and durable, in memory] -> commit ...
 //! It is a chunk store like the one of production and keeps the same promises
 //! (`suture_repair::chunk_store`): a read is checked against the checksums of its blocks, a chunk
 //! is proven before it gets its name, a crash loses what is in the making and nothing else. Faults
@@ -28,7 +28,7 @@ pub struct Safeguards {
 }
 
 impl Safeguards {
-    /// All in place.
+    /// Nothing is left out.
     pub const ALL: Safeguards =
         Safeguards { checksums: true, compare_and_set: true, requeue: true };
 }
@@ -116,7 +116,7 @@ struct DiskWriter {
     bytes: u64,
 }
 
-/// An open copy.
+/// A copy that is open for reading.
 #[derive(Debug)]
 struct DiskReader {
     disk: Disk,
@@ -165,7 +165,7 @@ impl Disk {
         self.contents().copies.insert(copy, Stored::new(bytes));
     }
 
-    /// Removes a copy.
+    /// Removes a copy, if it is there.
     pub fn remove(&self, copy: ChunkCopy) {
         self.contents().copies.remove(&copy);
     }
@@ -333,7 +333,11 @@ impl ChunkWriter for DiskWriter {
         match draft.stage {
             Stage::Published(name) if name == copy => return Ok(Published::Named),
             Stage::Proven => {}
-            _ => return Err(Failure::Disk(format!("what is to be {copy} is not proven"))),
+            _ => {
+                return Err(Failure::Disk(format!(
+                    "{copy} cannot be published before it is proven"
+                )));
+            }
         }
         let bytes = std::mem::take(&mut draft.bytes);
         draft.stage = Stage::Published(copy);

@@ -1,6 +1,6 @@
 //! Performs what the agents of the simulated cluster ask for, on real bytes in memory.
 //!
-//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! Place: ... output of an agent -> [performed in memory] -> answered as an input ...
 //! It does what the driver of production does: reads, sums, sends, writes, publishes, and answers
 //! each effect as `agent.rs` demands, after the time that a disk or a network takes.
 

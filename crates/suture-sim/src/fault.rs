@@ -119,12 +119,12 @@ impl fmt::Display for Kind {
 pub struct Coverage(BTreeMap<Kind, u64>);
 
 impl Coverage {
-    /// One more.
+    /// Counts one more fault of a kind.
     pub fn count(&mut self, kind: Kind) {
         *self.0.entry(kind).or_default() += 1;
     }
 
-    /// How many.
+    /// How many faults of a kind there were.
     pub fn of(&self, kind: Kind) -> u64 {
         self.0.get(&kind).copied().unwrap_or(0)
     }
@@ -140,9 +140,9 @@ impl Coverage {
 /// How unreliable messages are, per mille.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkFaults {
-    /// Messages lost.
+    /// Messages lost, of 1000.
     pub drop: u32,
-    /// Messages doubled.
+    /// Messages doubled, of 1000.
     pub duplicate: u32,
     /// Messages delayed by up to `delay_max`.
     pub delay: u32,
@@ -151,7 +151,7 @@ pub struct NetworkFaults {
 }
 
 impl NetworkFaults {
-    /// Nothing goes wrong.
+    /// Every message arrives once and in time.
     pub const NONE: NetworkFaults =
         NetworkFaults { drop: 0, duplicate: 0, delay: 0, delay_max: Span::ZERO };
 

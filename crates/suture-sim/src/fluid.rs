@@ -43,7 +43,7 @@ pub const EXACT_ENTRIES: usize = 16_384;
 /// A port of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Take {
-    /// Which.
+    /// By its number in the network.
     pub port: PortIndex,
     /// Bytes through it for each byte of the flow; above zero.
     pub weight: f64,
@@ -83,7 +83,7 @@ pub enum Urgency {
 struct Flow {
     /// Bytes of its share; everything else of a flow is counted in shares.
     share: f64,
-    /// For each share.
+    /// Ports, and the bytes through each for each share.
     takes: Box<[Take]>,
     /// What is left at `since`.
     left: f64,
@@ -142,7 +142,7 @@ pub struct Network {
     ports: Vec<Port>,
     /// Of each port; of no meaning between fillings.
     rising: Vec<Rising>,
-    /// Ports with flows.
+    /// Ports that flows pass.
     busy: Vec<PortIndex>,
     flows: Vec<Flow>,
     /// Of each flow's slot.
@@ -216,7 +216,7 @@ impl Network {
         self.live.len()
     }
 
-    /// Whether nothing flows.
+    /// Whether there is no flow.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -381,7 +381,7 @@ impl Network {
         self.fill_at = Some(self.fill_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Settles all rates.
+    /// Computes the max-min fair rates of all flows.
     fn fill(&mut self) {
         self.fillings += 1;
         (self.fill_at, self.filled_at) = (None, self.now);

@@ -57,9 +57,9 @@ const TIMERS: Timers = Timers {
 /// A chunk that was rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rebuilt {
-    /// Of which stripe.
+    /// The stripe that it is of.
     pub stripe: StripeId,
-    /// Which.
+    /// Its index in the stripe.
     pub chunk: ChunkIndex,
     /// When its repair was dispatched, in seconds.
     pub began: f64,

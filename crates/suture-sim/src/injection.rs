@@ -31,7 +31,7 @@ pub enum Recovery {
     Capacity(NodeId),
     /// The operator takes a node back.
     Return(NodeId),
-    /// The operator resumes.
+    /// Repairs may begin again.
     Resume,
     /// A put ends: its stripe becomes visible, or it was aborted.
     PutEnds(StripeId),

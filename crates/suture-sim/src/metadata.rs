@@ -18,10 +18,10 @@ use suture_repair::time::{Span, Time};
 
 use crate::disk::{Safeguards, checksum};
 
-/// What survives everything.
+/// The map of stripes as a keeper has it, and every chunk's original bytes.
 #[derive(Clone, Debug)]
 pub struct Metadata {
-    /// Visible stripes.
+    /// Stripes that are visible to the coordinator.
     pub stripes: BTreeMap<StripeId, Stripe>,
     /// The bytes of every chunk of every stripe there ever was.
     originals: BTreeMap<(StripeId, ChunkIndex), Vec<u8>>,
@@ -39,7 +39,7 @@ pub struct Metadata {
 const CLAIM_LIFETIME: Span = Span::from_secs(3);
 
 impl Metadata {
-    /// No stripe yet.
+    /// Metadata without a stripe.
     pub fn new(safeguards: Safeguards) -> Metadata {
         Metadata {
             stripes: BTreeMap::new(),
@@ -105,7 +105,7 @@ impl Metadata {
         self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });
     }
 
-    /// Removes a stripe.
+    /// Removes a stripe; the coordinator learns of it as a change.
     pub fn remove(&mut self, id: StripeId) {
         self.stripes.remove(&id);
         self.changes.push(Input::StripeRemoved(id));

@@ -1,14 +1,14 @@
 //! Who sends and receives messages, and what a transcript is of.
 //!
-//! Place: beside the whole life of a repair.
+//! Place: beside the whole life of a repair: at both ends of every message.
 
 use suture_repair::id::NodeId;
 
 /// One party of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
-    /// The coordinator.
+    /// The coordinator that is up, whichever it is.
     Coordinator,
-    /// An agent.
+    /// The agent of a node.
     Agent(NodeId),
 }

@@ -18,7 +18,7 @@ use crate::fluid::{PortIndex, Take};
 /// Uplink, downlink, disk read, disk write.
 const PORTS_A_NODE: usize = 4;
 
-/// Uplink, downlink.
+/// Uplink and downlink of a rack.
 const PORTS_A_RACK: usize = 2;
 
 /// How the ports of a cluster and of its clients are numbered.
@@ -36,9 +36,9 @@ pub struct PortMap {
 /// One flow of a lane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Bytes to move.
+    /// Bytes of the transfer.
     pub bytes: f64,
-    /// Through which ports.
+    /// The ports that it passes.
     pub takes: Vec<Take>,
     /// The steps of the same lane that must have ended before.
     pub after: Vec<usize>,
@@ -53,7 +53,7 @@ pub struct LaneWork {
     pub bytes: u64,
     /// Edges from its deepest leaf to the end.
     pub depth: u32,
-    /// What to move.
+    /// Its transfers, in an order in which they can be performed.
     pub steps: Vec<Step>,
 }
 

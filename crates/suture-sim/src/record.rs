@@ -23,7 +23,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// A machine starts.
+    /// A machine starts: its transcript begins anew with this header.
     pub(crate) fn start(&mut self, party: Party, header: String) {
         self.texts.insert(party, header);
     }
@@ -50,7 +50,7 @@ impl Records {
         text.into_iter().for_each(|text| *text += &transcript::indented(lines));
     }
 
-    /// All of them.
+    /// Every machine's transcript so far.
     pub fn all(&self) -> impl Iterator<Item = (Party, &str)> {
         self.texts.iter().map(|(party, text)| (*party, text.as_str()))
     }

@@ -10,7 +10,7 @@ use suture_repair::stripe::Stripe;
 use crate::capacity::Capacities;
 use crate::workload::Workload;
 
-/// What to simulate.
+/// One simulated failure and its repair, as a value.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Nodes, racks and links, over time.
@@ -23,7 +23,7 @@ pub struct Scenario {
     pub silent: Vec<NodeId>,
     /// Bytes that each node can take; none at all means plenty everywhere.
     pub free_bytes: Vec<u64>,
-    /// How to repair.
+    /// How repairs are planned and scheduled.
     pub policy: Policy,
     /// Where everything random begins.
     pub seed: u64,

@@ -34,7 +34,7 @@ const AMPLE_POOL: u64 = 4 << 20;
 pub struct Shrunk {
     /// It still breaks the rule.
     pub trial: Trial,
-    /// The rule.
+    /// The rule that it breaks.
     pub broken: Violation,
     /// How many runs it took.
     pub runs: usize,

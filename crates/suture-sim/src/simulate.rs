@@ -28,14 +28,14 @@ const BEATS_A_SECOND: f64 = 250.0;
 /// Keeps the clients' choices apart from those of planners.
 const CLIENT_SEED: u64 = 0x636c_6965_6e74;
 
-/// What came out.
+/// What a simulated repair took and moved.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// From the first dispatch to the last chunk.
     pub seconds: f64,
     /// Every chunk, in the order in which they were finished.
     pub rebuilt: Vec<Rebuilt>,
-    /// What was moved.
+    /// Bytes that were moved, by port.
     pub load: Load,
     /// Stripes that still miss something, and why if the coordinator knows.
     pub unrepaired: Vec<(StripeId, Option<Blocked>)>,

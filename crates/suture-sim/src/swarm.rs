@@ -1,6 +1,6 @@
 //! Many seeds, each a cluster with a fate of its own: first safety under faults, then liveness.
 //!
-//! Place: beside the whole life of a repair.
+//! Place: around the whole life of a repair, many times over.
 //! A seed decides the topology, the code, the policy, the size of the slice memory, the network_faults
 //! and the faults (`trial.rs`). While faults strike, the checkers watch for broken rules; then
 //! everything that can be healed is healed, and everything that can be repaired must be whole in
@@ -37,9 +37,9 @@ pub enum Watch {
 /// The outcome of one seed.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// The seed.
+    /// The seed of the trial.
     pub seed: u64,
-    /// What was exercised.
+    /// How often each kind of fault happened.
     pub coverage: Coverage,
     /// The first broken rule.
     pub violation: Option<Violation>,
@@ -80,7 +80,7 @@ pub fn run(seed: u64, safeguards: Safeguards, traced: bool) -> Verdict {
     run_trial(&Trial::of(seed, safeguards), watch)
 }
 
-/// Runs one trial.
+/// Runs one trial to its end, or to its first broken rule.
 pub fn run_trial(trial: &Trial, watch: Watch) -> Verdict {
     let records = (watch == Watch::Machines).then(Records::default);
     let mut world = World::recorded(trial.options.clone(), records);

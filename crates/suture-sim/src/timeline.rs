@@ -15,7 +15,7 @@ pub struct Bucket {
     pub possible: f64,
 }
 
-/// Ports over time.
+/// What ports carried, in buckets of equal width that double when they are too many.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     ports: Vec<PortIndex>,

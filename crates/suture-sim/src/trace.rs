@@ -26,7 +26,7 @@ const CONGESTED: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     nodes: usize,
-    /// Row after row.
+    /// Row after row: all nodes of a second.
     rates: Vec<Rate>,
 }
 
@@ -37,31 +37,25 @@ pub enum TraceFault {
     Empty,
     /// A row has another number of columns than the cluster has nodes.
     Columns {
-        /// Which row.
+        /// The line of the row.
         line: usize,
         /// How many columns it has.
         found: usize,
         /// How many nodes there are.
         nodes: usize,
     },
-    /// Not a number.
-    Number {
-        /// Which row.
-        line: usize,
-        /// Which column.
-        column: usize,
-        /// What stands there.
-        text: String,
-    },
-    /// Below zero.
-    Negative {
-        /// Which row.
-        line: usize,
-        /// Which column.
-        column: usize,
-        /// What stands there.
-        text: String,
-    },
+    /// A cell that is not a number.
+    Number(Cell),
+    /// A cell that is a number below zero.
+    Negative(Cell),
+}
+
+/// A rate as it stands in the text of a trace; line and column count from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    line: usize,
+    column: usize,
+    text: String,
 }
 
 impl Trace {
@@ -77,15 +71,13 @@ impl Trace {
                 return Err(TraceFault::Columns { line, found, nodes });
             }
             for (column, cell) in row.split(',').enumerate() {
-                let (column, text) = (column + 1, cell.trim().to_string());
-                match text.parse::<f64>() {
+                let cell = Cell { line, column: column + 1, text: cell.trim().to_string() };
+                match cell.text.parse::<f64>() {
                     Ok(mbit) if mbit.is_finite() && mbit >= 0.0 => {
                         rates.push(Rate(mbit * BYTES_IN_MBIT));
                     }
-                    Ok(mbit) if mbit < 0.0 => {
-                        return Err(TraceFault::Negative { line, column, text });
-                    }
-                    _ => return Err(TraceFault::Number { line, column, text }),
+                    Ok(mbit) if mbit < 0.0 => return Err(TraceFault::Negative(cell)),
+                    _ => return Err(TraceFault::Number(cell)),
                 }
             }
         }
@@ -270,12 +262,12 @@ impl fmt::Display for TraceFault {
                 "line {line}: {found} columns, but the cluster has {nodes} nodes; write one column \
                  for each, failed ones too"
             ),
-            TraceFault::Number { line, column, text } => write!(
+            TraceFault::Number(Cell { line, column, text }) => write!(
                 f,
                 "line {line}, column {column}: '{text}' is not a rate; write Mbit/s as a number, \
                  and no header"
             ),
-            TraceFault::Negative { line, column, text } => write!(
+            TraceFault::Negative(Cell { line, column, text }) => write!(
                 f,
                 "line {line}, column {column}: a link cannot have {text} Mbit/s; write 0 or more"
             ),

@@ -60,7 +60,7 @@ const POLICIES_FOR_SUB_CHUNKS: usize = 6;
 /// One cluster and what happens to it.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// The cluster.
+    /// The simulated cluster that it runs on.
     pub options: Options,
     /// Stripes that it begins with.
     pub stripes: u64,
@@ -75,7 +75,7 @@ pub struct Trial {
 /// A trial that was written down, with the rule that it broke.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The trial.
+    /// The trial, without its end.
     pub trial: Trial,
     /// The rule's words, if one was broken.
     pub broken: Option<String>,

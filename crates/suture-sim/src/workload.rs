@@ -26,14 +26,14 @@ const SCAN_MAX: u64 = 100;
 /// `Switching` changes after so many seconds (ChameleonEC, Exp#4).
 const SWITCH_SECONDS: f64 = 15.0;
 
-/// A workload.
+/// A published mix of reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// YCSB A: half reads, half updates.
     YcsbA,
     /// YCSB B: 95 % reads, 5 % updates.
     YcsbB,
-    /// YCSB C: reads.
+    /// YCSB C: reads alone.
     YcsbC,
     /// YCSB D: 95 % reads of what was inserted last, 5 % inserts.
     YcsbD,
@@ -63,7 +63,7 @@ pub enum Access {
 /// One transfer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Who serves it.
+    /// The node that serves it.
     pub node: NodeId,
     /// Whether it reads or writes.
     pub access: Access,
@@ -122,7 +122,7 @@ impl fmt::Display for UnknownWorkload {
 
 impl std::error::Error for UnknownWorkload {}
 
-/// Draws operations.
+/// Draws the operations of a workload.
 #[derive(Clone, Debug)]
 pub struct Source {
     workload: Workload,

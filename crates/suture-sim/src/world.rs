@@ -40,9 +40,9 @@ use crate::record::Records;
 /// What a world is made from.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Seeds everything.
+    /// Seed of every random choice.
     pub seed: u64,
-    /// How many nodes.
+    /// Number of nodes, with one agent each.
     pub nodes: usize,
     /// The code of every stripe.
     pub code: Code,
@@ -183,11 +183,11 @@ impl Host {
     }
 }
 
-/// The whole cluster.
+/// The simulated cluster: machines, disks, network and clock.
 pub struct World {
     /// What it was made from.
     pub options: Options,
-    /// The clock.
+    /// Simulated time since the start.
     pub now: Time,
     /// The metadata, and every original byte.
     pub metadata: Metadata,
@@ -277,7 +277,7 @@ impl World {
         world
     }
 
-    /// All node ids.
+    /// The ids of all nodes, gone ones too.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.hosts.len() as u32).map(NodeId)
     }

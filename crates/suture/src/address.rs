@@ -1,6 +1,6 @@
 //! Which coordinator a command talks to.
 //!
-//! Place: the first step of put, get and every operator's command.
+//! Place: arguments and environment -> [which coordinator] -> a connection made.
 
 use anyhow::{Context, Result};
 use suture_drivers::config::COORDINATOR_ADDRESS;
@@ -21,6 +21,9 @@ pub struct CoordinatorAddress {
 
 impl CoordinatorAddress {
     /// Connects to the coordinator.
+    ///
+    /// # Errors
+    /// When the address is none, or no coordinator answers there.
     pub async fn connect(&self) -> Result<Client> {
         connect(&self.address).await.context(
             "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",

@@ -39,11 +39,17 @@ impl RecordArgs {
 }
 
 /// Runs `work` to its end, on as many threads as there are processors.
+///
+/// # Errors
+/// When the system gives no threads or event queue, and `work`'s own.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     block_on_runtime(tokio::runtime::Builder::new_multi_thread().enable_all().build(), work)
 }
 
 /// Runs `work` to its end on this runtime.
+///
+/// # Errors
+/// When there is no runtime, and `work`'s own.
 pub fn block_on_runtime<T>(
     runtime: io::Result<Runtime>,
     work: impl Future<Output = Result<T>>,
@@ -56,6 +62,10 @@ pub fn block_on_runtime<T>(
 }
 
 /// Listens where the configuration says. An address that may not be is the configuration's fault.
+///
+/// # Errors
+/// Bad input for an address beyond loopback without `insecure`; a failure when it is in use or not
+/// of this machine.
 pub async fn listen(address: SocketAddr, insecure: bool) -> Result<TcpListener> {
     net::bind(address, insecure).await.map_err(|error| match error {
         BindError::Exposed(_) => bad_input(error),
@@ -84,7 +94,10 @@ pub fn end_with_stdin() {
     });
 }
 
-/// Resolves when someone wants the process to end: Ctrl-C, `kill`, or a terminal that closes.
+/// Resolves when a signal asks the process to end: Ctrl-C, `kill`, or a terminal that closes.
+///
+/// # Errors
+/// When the system does not let signals be waited for.
 pub async fn stopped() -> Result<()> {
     stop_signals()?.received().await;
     Ok(())
@@ -98,6 +111,9 @@ pub struct StopSignals {
 }
 
 /// From this call on, no such signal ends the process before it has cleaned up.
+///
+/// # Errors
+/// When the system does not let signals be waited for.
 pub fn stop_signals() -> Result<StopSignals> {
     let wait_for = |kind| signal(kind).context("cannot wait for signals");
     Ok(StopSignals {

@@ -116,6 +116,9 @@ pub struct Damage {
 
 impl Input {
     /// Reads or generates what the arguments name, and checks it.
+    ///
+    /// # Errors
+    /// Bad input: which file, line or argument is wrong, and why.
     pub fn read(args: &InputArgs) -> Result<Input> {
         let mut input = Input::read_whole(&args.cluster)?;
         input.failed = find_failed(&input.cluster, &args.failed)?;
@@ -123,6 +126,9 @@ impl Input {
     }
 
     /// The same with no node failed.
+    ///
+    /// # Errors
+    /// Bad input: which file, line or argument is wrong, and why.
     pub fn read_whole(args: &ClusterArgs) -> Result<Input> {
         let code = args.code;
         let (ClusterFile { cluster, free_bytes, excluded }, placement) =

@@ -19,6 +19,9 @@ pub enum Format {
 }
 
 /// Prints the one JSON object of a command, a line per field.
+///
+/// # Errors
+/// When the report cannot be JSON.
 pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
     line(serde_json::to_string_pretty(report)?);
     Ok(())

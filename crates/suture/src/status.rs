@@ -20,12 +20,15 @@ pub const ROWS_SHOWN: usize = 10;
 /// Objects named as examples.
 const OBJECTS_SHOWN: usize = 3;
 
-/// Asks the coordinator.
+/// Asks the coordinator for its status.
+///
+/// # Errors
+/// When the coordinator goes away.
 pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
     Ok(client.status(proto::StatusRequest {}).await.map_err(refusal)?.into_inner())
 }
 
-/// What the status says about the exit of a command.
+/// The exit status of a command that shows this.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     match status.blocked.iter().any(|entry| entry.unrepairable) {
         true => Outcome::Unrepairable,
@@ -33,7 +36,7 @@ pub fn outcome(status: &proto::StatusReply) -> Outcome {
     }
 }
 
-/// In one word, for scripts: what an operator would say first.
+/// The state in one word, for scripts: the first of these that applies.
 pub fn state(status: &proto::StatusReply) -> &'static str {
     let at_risk = status.at_risk.iter().sum::<u64>() > 0;
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
@@ -70,7 +73,7 @@ pub fn summary(status: &proto::StatusReply) -> String {
             let stripes = counted(hopeless as u64, "stripe");
             format!("{stripes} cannot be repaired unless nodes return; otherwise {lost}")
         }
-        "blocked" => format!("blocked: {lost}, and something is in the way"),
+        "blocked" => format!("blocked: {lost}, none of which can be repaired yet"),
         _ => format!("waiting: {lost}"),
     }
 }
@@ -86,7 +89,7 @@ pub fn rate_and_eta(status: &proto::StatusReply) -> String {
     match status.eta_seconds {
         Some(eta) => format!("{}, {} left", format_rate(status.rate), format_seconds(eta)),
         None if status.running.is_empty() => "nothing runs".into(),
-        None => "nothing has moved yet or for a while".into(),
+        None => "nothing has moved for a while".into(),
     }
 }
 

@@ -304,7 +304,7 @@ fn a_manifest_that_lies_is_refused_before_anything_is_touched() {
         (unsealed.replace("30000", "18446744073709551615"), "no file is"),
         (
             twice_as_large,
-            "the manifest lies: it says that chunks have 8192 bytes, but all 8 chunk files have 4096",
+            "the manifest is wrong: by it chunks have 8192 bytes, but all 8 chunk files have 4096",
         ),
         (
             unsealed.replace("manifest-1", "manifest-9"),

@@ -1,7 +1,7 @@
 //! Cutting a repair DAG at its helpers: what each of them runs and sends, and what is left for the
 //! decoder.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... dispatch -> [which rows each helper sends, from the DAG] -> its role ...
 //! A helper sends sub-chunks as they are, or sums of its own sub-chunks that the code marks as
 //! [`Join::AtHelper`]: it may then read more than it sends. Whatever it sends is a *row*; rows are
 //! numbered from 0 in the order in which the DAG defines them, and both ends count alike.

@@ -1,6 +1,6 @@
 //! From a repair DAG to a program: which sums are computed together, and where each value stands.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
+//! Place: ... task received -> [its DAG becomes a program] -> slices flow through it ...
 //! Memory traffic is the cost, so what reads the same is done at once: neighbouring sums of the
 //! same values (all parities of a Reed-Solomon stripe) are one step, which reads each source once;
 //! so is a chain of exclusive ors, each the one before and a few more (the prefix sums of a

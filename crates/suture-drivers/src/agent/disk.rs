@@ -1,6 +1,6 @@
 //! What the agent asks of its disk, and what the disk answers.
 //!
-//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! Place: ... output of the agent core -> [performed on the store] -> answered as an input ...
 //! Slices go through the few threads of `io.rs`. What takes long and comes seldom (making room,
 //! proving, listing) goes to the runtime's blocking pool, proofs and checks a few at a time.
 
@@ -47,14 +47,14 @@ pub enum DiskEvent {
     Checked(Check, Result<(), CopyFault>),
     /// A client met a damaged copy.
     Found {
-        /// Which copy.
+        /// The copy that was read.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
     },
 }
 
-/// The agent's disk.
+/// Chunk files of one agent: queues reads and writes, answers each with a [`DiskEvent`].
 #[derive(Debug)]
 pub struct Disk {
     store: Arc<dyn ChunkStore>,
@@ -116,7 +116,7 @@ impl Disk {
                         target.write(piece.offset, now)
                     })
                 }
-                None => Err(Failure::Disk("no room was made for the chunk".into())),
+                None => Err(Failure::Disk("no file was made for the chunk".into())),
             };
             drop(slice);
             Some(left(id, written))
@@ -175,7 +175,7 @@ impl Disk {
         self.long_job(Some(self.proofs.clone()), move || {
             let result = match files.target() {
                 Some(target) => target.prove(Some(crc)).and_then(|_| target.publish(copy)),
-                None => Err(Failure::Disk("no room was made for the chunk".into())),
+                None => Err(Failure::Disk("no file was made for the chunk".into())),
             };
             let result = result.and_then(|published| match published {
                 Published::Named => Ok(()),
@@ -207,7 +207,7 @@ impl Disk {
         self.long_job(Some(self.checks.clone()), job);
     }
 
-    /// Removes a copy.
+    /// Removes a copy; nothing answers, the next listing shows it.
     pub fn delete(&mut self, copy: ChunkCopy) {
         let store = self.store.clone();
         self.long_job(None, move || {

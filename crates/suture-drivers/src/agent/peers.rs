@@ -1,6 +1,6 @@
 //! Whom this agent sends to: addresses, and a connection for each peer that is being sent to.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... result to be sent -> [which connection it takes] -> queued there ...
 //! Tasks and addresses come in any order: frames for a node of which nothing is known yet wait.
 //! They are few, because slices are sent when they were asked for and are counted in the pool.
 

@@ -20,10 +20,10 @@ pub const SESSION_QUEUE: usize = 1024;
 pub enum SessionEvent {
     /// A session with the coordinator of this epoch began.
     Connected {
-        /// The coordinator's epoch.
+        /// Grows with each start of a coordinator.
         epoch: u32,
     },
-    /// The session ended.
+    /// The session ended; messages are dropped until the next one.
     Disconnected,
     /// The coordinator said something.
     Message(ToAgent),
@@ -44,7 +44,7 @@ pub struct Session {
 /// The control plane's end of the seam.
 #[derive(Debug)]
 pub struct SessionFeed {
-    /// Feeds the agent.
+    /// Where sessions and messages of the coordinator go in.
     pub events: mpsc::Sender<SessionEvent>,
     /// What the agent wants said.
     pub outbox: mpsc::Receiver<FromAgent>,

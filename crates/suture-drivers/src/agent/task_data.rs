@@ -1,6 +1,6 @@
 //! What one repair has in memory and on disk here.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... slice received or read -> [waits for its other sources] -> its result computed ...
 //! The agent's task owns the slices; the disk threads share the files. Files are opened by the
 //! first slice that needs them and stay open until the repair is over, so that every other slice
 //! is one system call. Dropping it frees its memory and removes its temporary files.
@@ -21,7 +21,7 @@ use crate::combination::Source;
 /// One repair's share of memory and disk.
 #[derive(Debug, Default)]
 pub struct TaskData {
-    /// Its files.
+    /// Shared with the disk threads that read and write them.
     pub files: Arc<Files>,
     slices: HashMap<(u16, u32), Vec<(Source, Buffer)>>,
 }

@@ -1,6 +1,6 @@
 //! The way to a coordinator for commands and agents, and its refusals as errors for people.
 //!
-//! Place: the first step of put, get and every operator's command.
+//! Place: [a connection made] -> put, get or an operator's command.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ const TASK_BYTES_MAX: usize = 16 << 20;
 /// A message that says something impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Message and field.
+    /// As `Message.field` of `proto/suture.proto`.
     pub field: &'static str,
     /// What is wrong with it.
     pub fault: String,
@@ -77,7 +77,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
 /// Names the field that is missing or says something impossible.
 pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
     Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
-        AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "said twice")),
+        AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "sent twice")),
         AgentWord::Hello(hello) => FromAgent::Hello(decode_hello(hello)),
         AgentWord::Inventory(inventory) => {
             let copies = inventory.copies.into_iter().map(|copy| decode_copy(Some(copy)));
@@ -140,10 +140,13 @@ pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
 pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
     Ok(match word {
         CoordinatorWord::Welcome(_) => {
-            return Err(malformed("CoordinatorMessage.welcome", "said twice"));
+            return Err(malformed("CoordinatorMessage.welcome", "sent twice"));
         }
         CoordinatorWord::Peers(_) => {
-            return Err(malformed("CoordinatorMessage.peers", "not for the core"));
+            return Err(malformed(
+                "CoordinatorMessage.peers",
+                "unexpected after the session began",
+            ));
         }
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),
         CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),
@@ -199,7 +202,7 @@ pub fn encode_chunk(chunk: &ChunkRecord) -> proto::Chunk {
     proto::Chunk { node: chunk.node.map(|n| n.0), stamp: chunk.stamp.0, crc: chunk.crc }
 }
 
-/// One chunk's record.
+/// One chunk's record; every value is possible.
 pub fn decode_chunk(chunk: proto::Chunk) -> ChunkRecord {
     ChunkRecord { node: chunk.node.map(NodeId), stamp: Stamp(chunk.stamp), crc: chunk.crc }
 }

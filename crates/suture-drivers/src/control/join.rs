@@ -35,7 +35,7 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Introduction {
     /// Where the coordinator listens.
     pub coordinator: String,
-    /// The node's name.
+    /// The node's name, unique in the cluster.
     pub name: String,
     /// The rack that the node is in, if it says one.
     pub rack: Option<String>,
@@ -62,7 +62,7 @@ pub struct Welcome {
 enum End {
     /// It may be tried again.
     Broken(anyhow::Error),
-    /// It may not.
+    /// Trying again cannot succeed.
     Refused(anyhow::Error),
     /// The agent has ended.
     Finished,
@@ -135,7 +135,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         .map_err(|_| broken(me, anyhow!("it does not answer")))?
         .map_err(|status| refused(me, status))?;
     let Some(CoordinatorWord::Welcome(welcome)) = first else {
-        return Err(broken(me, anyhow!("it did not say welcome")));
+        return Err(broken(me, anyhow!("unexpected reply to request Join")));
     };
     if welcome.protocol != PROTOCOL_VERSION {
         return Err(End::Refused(bad_input(format!(
@@ -146,7 +146,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
     let cluster = ClusterId(welcome.cluster);
     if me.cluster.is_some_and(|mine| mine != cluster) {
         return Err(End::Refused(bad_input(format!(
-            "the coordinator at {} leads another cluster, {cluster}",
+            "the coordinator at {} is of another cluster, {cluster}: set coordinator to that of this agent's cluster, or data_dir to another directory",
             me.coordinator
         ))));
     }

@@ -1,7 +1,7 @@
 //! The coordinator's side of one put: it gives out stripes and places, and makes the object
 //! visible at the end.
 //!
-//! Place: [put -> object visible], before any failure.
+//! Place: put begun -> [stripes placed] -> chunks durable -> [object visible]; before any failure.
 //! A put lives exactly as long as its stream. Whatever ends the stream before `Commit` ends the
 //! put: nothing becomes visible, its places are given back, and what it wrote is nobody's. So
 //! there is no lease to renew and no abandoned put to clean up.
@@ -132,7 +132,7 @@ impl PutSession {
         let least = code.durable_chunks_min();
         if let Some(few) = placed.iter().map(Vec::len).find(|found| *found < least) {
             return Err(Status::failed_precondition(format!(
-                "{few} nodes are up and have room for a chunk, {code} needs at least {least}"
+                "{few} nodes are up and have enough free bytes for a chunk, {code} needs at least {least}"
             )));
         }
         let peers = service.coordinator.query(|driver| driver.peers()).await.unwrap_or_default();

@@ -24,9 +24,9 @@ const OBJECTS_PER_MESSAGE: u32 = 1000;
 
 /// What the answers are made of.
 pub struct ControlService {
-    /// The authoritative map.
+    /// The authoritative map of objects and stripes.
     pub metadata: Metadata,
-    /// The present.
+    /// The driver of the coordinator core.
     pub coordinator: Handle,
     /// Which cluster this is.
     pub cluster: ClusterId,

@@ -85,7 +85,7 @@ async fn join(
 ) -> Result<NodeRecord, Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
     let first =
-        first.map_err(|_| Status::deadline_exceeded("the agent did not say who it is"))??;
+        first.map_err(|_| Status::deadline_exceeded("the agent sent no Join in time"))??;
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
         return Err(Status::invalid_argument("a session begins with Join"));
     };

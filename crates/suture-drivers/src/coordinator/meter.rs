@@ -15,7 +15,7 @@ const MEMORY_SECONDS: f64 = 5.0;
 /// repair: a destination that proves and syncs its chunk.
 const STALLED_AFTER: Span = Span::from_secs(10);
 
-/// Measures one coordinator.
+/// Measures the repairs of one coordinator.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     measured_at: Option<Time>,

@@ -32,9 +32,9 @@ pub enum Outgoing {
 /// A node and where its agent listens.
 #[derive(Clone, Debug)]
 pub struct PeerAddress {
-    /// Its number.
+    /// The node's id in this cluster.
     pub node: NodeId,
-    /// Its name.
+    /// The name that it joined under.
     pub name: String,
     /// None: it is out of reach.
     pub address: Option<String>,
@@ -48,7 +48,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Not encoded yet.
+    /// A task that is encoded when it is first sent.
     pub fn new(task: Arc<Task>) -> Dispatch {
         Dispatch { task, encoded: OnceLock::new() }
     }

@@ -32,18 +32,18 @@ pub fn log(report: &Report, cluster: &Cluster) {
             let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");
             debug!(%repair, stripe = %plan.stripe, destinations, "repair began");
         }
-        Report::Replaced { repair, by } => debug!(%repair, %by, "repair goes on another way"),
+        Report::Replaced { repair, by } => debug!(%repair, %by, "repair is replaced"),
         Report::Committed { repair, copy, node, bytes } => {
             debug!(%repair, %copy, node = name(node), size = format_size(*bytes), "chunk rebuilt");
         }
         Report::Failed { repair, node, why } => {
             let node = node.as_ref().map_or("nobody", name);
-            warn!(%repair, said_by = node, %why, "repair failed; it will be tried another way");
+            warn!(%repair, reported_by = node, %why, "repair failed; its stripe is planned anew");
         }
-        Report::Blocked { stripe, why } => debug!(%stripe, %why, "stripe has to wait"),
+        Report::Blocked { stripe, why } => debug!(%stripe, %why, "stripe cannot be repaired yet"),
         Report::Healthy(stripe) => debug!(%stripe, "stripe is healthy"),
         Report::Excess { node, copy } => {
-            debug!(node = name(node), %copy, "copy in excess was ordered away");
+            debug!(node = name(node), %copy, "excess copy is deleted");
         }
     }
 }

@@ -76,7 +76,7 @@ const RACKS: &str = "ALTER TABLE node ADD COLUMN rack TEXT";
 
 /// An open database that nobody else has open.
 pub struct Database {
-    /// The connection.
+    /// In WAL mode, synchronous.
     pub connection: Connection,
     /// Kept for as long as the connection.
     pub lock: File,
@@ -131,7 +131,7 @@ fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
     }
     if application == APPLICATION_ID {
         return Err(bad_input(format!(
-            "'{path}' has schema version {version}, this suture knows version {SCHEMA_VERSION}: run the suture that wrote it"
+            "'{path}' has schema version {version}, this build reads version {SCHEMA_VERSION}: run the suture that wrote it"
         )));
     }
     let first_table = "SELECT name FROM sqlite_schema LIMIT 1";

@@ -30,12 +30,12 @@ use put::OpenPut;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PutId(u64);
 
-/// A stored object.
+/// What was put under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its name, unique.
+    /// Unique among all objects.
     pub name: String,
-    /// Its length.
+    /// Its length, in bytes.
     pub bytes: u64,
     /// The code of its stripes.
     pub code: Code,
@@ -43,14 +43,14 @@ pub struct Object {
     pub chunk_bytes: u64,
     /// CRC-64/NVME of its bytes.
     pub checksum: u64,
-    /// Seconds since 1970.
+    /// When the put began, in seconds since 1970.
     pub created: u64,
 }
 
 /// One stripe of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectStripe {
-    /// The stripe.
+    /// Where its chunks are.
     pub stripe: Stripe,
     /// How much of its data chunks is data, from the first byte on; the rest is zeros.
     pub data_bytes: u64,
@@ -59,7 +59,7 @@ pub struct ObjectStripe {
 /// What an agent says of itself when it joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewNode {
-    /// Its name, unique.
+    /// Unique in the cluster.
     pub name: String,
     /// Its rack, if it says one.
     pub rack: Option<String>,
@@ -93,16 +93,16 @@ pub struct NodeRecord {
 pub struct Intent {
     /// No repair is to begin.
     pub paused: bool,
-    /// Nodes declared failed.
+    /// Nodes that count as failed whatever they send, ascending.
     pub failed: Vec<NodeId>,
 }
 
 /// What went with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// Its stripes.
+    /// How many stripes it had.
     pub stripes: u64,
-    /// Its length.
+    /// Its length, in bytes.
     pub bytes: u64,
 }
 
@@ -121,7 +121,7 @@ pub enum MetadataError {
     InvalidPut(String),
     /// The database holds something that cannot be.
     Damaged(String),
-    /// The database failed.
+    /// SQLite or the disk failed.
     Database(rusqlite::Error),
 }
 
@@ -501,7 +501,7 @@ impl fmt::Display for MetadataError {
             MetadataError::NoSuchObject(name) => {
                 write!(f, "there is no object '{name}' (suture ls lists them)")
             }
-            MetadataError::PutEnded => write!(f, "the put has ended; begin it again"),
+            MetadataError::PutEnded => write!(f, "the put has ended; put the object again"),
             MetadataError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
             MetadataError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
             MetadataError::Database(error) => write!(f, "the metadata database failed: {error}"),

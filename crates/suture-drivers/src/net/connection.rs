@@ -1,6 +1,6 @@
 //! One TCP connection that carries frames.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... result computed -> [on the wire] -> slice received by the parent ...
 //! Speed comes from system calls saved: a header and its payload leave in one `writev`; a payload
 //! and the header after it arrive in one `readv`, the payload straight in its slice's buffer.
 //! Every wait for the other side has an end: `timeout` without a single byte moved.
@@ -48,7 +48,7 @@ pub struct Connection {
 /// payload in one direction at a time, always for the same port.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
-    /// The direction's limits.
+    /// The limits of this direction.
     pub port: &'a Port,
     /// Which of them apply.
     pub purpose: Purpose,
@@ -65,7 +65,7 @@ pub enum NetError {
     Stalled {
         /// What was waited for.
         doing: &'static str,
-        /// For how long.
+        /// How long nothing moved.
         waited: Duration,
     },
     /// The other side does not speak our frames.
@@ -76,7 +76,7 @@ pub enum NetError {
     Cluster(ClusterId),
     /// A payload was damaged on its way.
     Damaged,
-    /// A frame that makes no sense at this point.
+    /// A frame that cannot come at this point.
     Unexpected(Frame),
 }
 
@@ -116,7 +116,7 @@ impl Connection {
         limits: &Port,
     ) -> Result<(Connection, Who), NetError> {
         let mut connection = Connection::new(stream, limits)?;
-        let greeting = connection.read_frame_within(TIMEOUT, "waiting for its greeting").await;
+        let greeting = connection.read_frame_within(TIMEOUT, "waiting for its handshake").await;
         let (denial, error) = match greeting {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
                 connection.write_frame(Frame::Hello { cluster, who: me }).await?;
@@ -348,7 +348,7 @@ impl fmt::Display for NetError {
             NetError::Cluster(found) => write!(f, "it belongs to cluster {found}"),
             NetError::Damaged => write!(f, "a payload was damaged on its way"),
             NetError::Unexpected(frame) => {
-                write!(f, "it sent {frame:?}, which makes no sense here")
+                write!(f, "unexpected frame {frame:?}")
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Which slices may come in: those that were granted, and no more of them.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... slice granted by the core -> [what may be received] -> slice received ...
 //! A slice's payload is taken off the wire before the agent core sees it, and memory for it must
 //! be reserved then. The core reserves by granting; this table is its last word on it, for the
 //! readers of all connections. A peer that sends twice, or without a grant, or for a repair that is

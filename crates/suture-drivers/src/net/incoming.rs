@@ -1,6 +1,6 @@
 //! Everything that comes in: a task for each connection, made by whoever connected.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... slice sent by a child -> [checked and received] -> its result computed ...
 //! A peer's slices are read into buffers that its grants reserved, checked and handed to the
 //! agent. A client's connection is handed on to whoever serves chunks.
 //!
@@ -38,17 +38,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Acceptor {
     /// The cluster that peers and clients must name.
     pub cluster: ClusterId,
-    /// This agent.
+    /// The node that this agent is.
     pub me: NodeId,
     /// The limits of what is received.
     pub downlink: Arc<Port>,
-    /// What may come.
+    /// Which slices may come.
     pub grants: Arc<Grants>,
-    /// Memory for it.
+    /// Memory for the slices that come.
     pub pool: Arc<Pool>,
-    /// Who is told.
+    /// Where what comes is reported.
     pub events: mpsc::Sender<NetEvent>,
-    /// Each peer's connection.
+    /// The one connection from each peer.
     pub peers: Mutex<PeerConnections>,
 }
 

@@ -1,6 +1,6 @@
 //! The connection to one peer: everything that is sent there.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... result to be sent -> [queued and computed in turn] -> on the wire ...
 //! Grants go first: they are small, and the peer waits for them. Slices go in turn, one of each
 //! lane. A slice's sum is computed just before it is sent, so that the socket reads it from the
 //! cache; its memory is free once the system has it.
@@ -39,14 +39,14 @@ const PAUSE_DOUBLINGS: u32 = 6;
 pub enum ToPeer {
     /// That slices may come.
     Grant {
-        /// The repair.
+        /// The repair of the slices.
         repair: RepairId,
-        /// The lane.
+        /// The lane of the slices.
         lane: u16,
         /// One past the last granted slice.
         upto: u32,
     },
-    /// A slice.
+    /// A slice, computed when its turn has come.
     Slice(SliceId, Pending),
     /// Nothing more of this repair.
     Discard(RepairId),
@@ -65,13 +65,13 @@ impl ToPeer {
 /// Whom to connect to, as whom, within which limits.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// The peer.
+    /// The node that is connected to.
     pub peer: NodeId,
-    /// Where it listens.
+    /// Where that node listens.
     pub addr: SocketAddr,
     /// The cluster of both.
     pub cluster: ClusterId,
-    /// This agent.
+    /// The node that connects.
     pub me: NodeId,
     /// The limits of what is sent.
     pub uplink: Arc<Port>,
@@ -82,7 +82,7 @@ pub struct Destination {
 /// What waits to be sent.
 #[derive(Debug, Default)]
 struct SendQueue {
-    /// Encoded.
+    /// Encoded headers, in the order of their coming.
     grants: Vec<u8>,
     /// In the order of their turns; none is empty.
     lanes: VecDeque<Lane>,

@@ -1,6 +1,6 @@
 //! How much a connection carries in a round: one slice of each lane that is under way on it.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... slice queued -> [how long its connection's turn at the port is] -> sent ...
 //! Senders serve the lanes of a connection in turn, so what passed since a lane's last slice is one
 //! slice of each. A port that serves its connections in proportion to their rounds serves all lanes
 //! in turn, whichever connections they are on; and since the lanes of a repair have as many slices

@@ -27,7 +27,7 @@ pub struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    /// No connections yet.
+    /// A pool without connections, for agents of this cluster.
     pub fn new(cluster: ClusterId) -> ConnectionPool {
         let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
         let client = ChunkClient { cluster, connect_timeout, idle_timeout };

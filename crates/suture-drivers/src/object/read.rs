@@ -52,10 +52,13 @@ pub trait Sink {
     fn takes_any_order(&self) -> bool;
 
     /// Bytes of the object from `offset` on.
+    ///
+    /// # Errors
+    /// When they cannot be kept; then the read ends.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 }
 
-/// What was read, and what was in the way.
+/// What was read, and what had to be decoded or reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Length of the object.
@@ -68,7 +71,7 @@ pub struct Fetched {
 
 /// Finds an object, and how to reach its chunks.
 pub struct Lookup {
-    /// The object.
+    /// What the metadata has of it.
     pub object: Object,
     cluster: ClusterId,
     nodes: BTreeMap<NodeId, SocketAddr>,
@@ -214,10 +217,10 @@ type BadCopy = (NodeId, ChunkCopy);
 struct Want {
     stripe: Arc<Stripe>,
     chunk: ChunkIndex,
-    /// Within the chunk.
+    /// The first byte, within the chunk.
     from: u64,
     bytes: u64,
-    /// Within the object.
+    /// The first byte, within the object.
     offset: u64,
 }
 
@@ -296,7 +299,8 @@ impl Reader {
         chunk: ChunkIndex,
         (from, bytes): (u64, u64),
     ) -> Result<Vec<u8>> {
-        let (node, agent, copy) = self.holder(stripe, chunk).context("it has no living home")?;
+        let (node, agent, copy) =
+            self.holder(stripe, chunk).context("no node that is up holds it")?;
         let mut connection = self.pool.take(agent).await?;
         let mut buffer = vec![0; bytes as usize];
         let result = connection.read(copy, from, &mut buffer).await;

@@ -1,6 +1,6 @@
 //! Writing an object: cut into stripes, encoded, every chunk durable, then visible at once.
 //!
-//! Place: [put -> object visible], before any failure.
+//! Place: source -> [encoded, every chunk durable] -> object visible; before any failure.
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
 //!   window and hands all n to n tasks, which push them to n agents. A source that cannot be read
 //!   at k places at once (stdin) is spooled to an unnamed file, a stripe at a time.
@@ -87,9 +87,9 @@ impl ObjectSource {
 pub struct Stored {
     /// Length of the object.
     pub bytes: u64,
-    /// Its stripes.
+    /// How many stripes it became.
     pub stripes: u64,
-    /// All chunks' bytes.
+    /// Bytes of all chunks that are durable.
     pub stored_bytes: u64,
     /// Chunks that repair has to bring.
     pub missing_chunks: u64,
@@ -98,9 +98,9 @@ pub struct Stored {
 /// How an object is to be stored.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
-    /// Its name.
+    /// Unique among objects; a taken one is refused.
     pub name: String,
-    /// Its code.
+    /// How its stripes are encoded.
     pub code: Code,
     /// The length of chunks.
     pub chunk_bytes: u64,
@@ -463,7 +463,7 @@ impl Writer {
     ) -> Sent {
         let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
         let result = match agent {
-            None => Err(anyhow!("no node has room for {copy}")),
+            None => Err(anyhow!("no node has enough free bytes for {copy}")),
             Some(agent) if self.pool.is_silent(agent) => {
                 Err(anyhow!("the agent at {agent} does not answer"))
             }

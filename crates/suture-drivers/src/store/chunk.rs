@@ -1,6 +1,6 @@
 //! Reading a copy: no byte leaves before the block that it lies in has been checked.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable ...
+//! Place: ... dispatch -> [a helper's slice read and checked] -> its result computed ...
 //! A slice read is one `preadv`: whole blocks around the slice are read, the slice itself straight
 //! into the caller's buffer, its neighbours in the first and last block into scratch space. The
 //! table of checksums is kept in segments that cover 64 MiB of data each, so that the memory for
@@ -29,7 +29,7 @@ const SEGMENT_BLOCKS: u64 = 16 * 1024;
 /// What a full check reads at a time.
 const CHECK_BYTES: usize = 1 << 20;
 
-/// An open copy.
+/// An open copy of a chunk.
 #[derive(Debug)]
 pub struct ChunkFile {
     file: File,
@@ -58,33 +58,33 @@ pub enum Damage {
     NoFooter,
     /// Another build wrote it.
     Version {
-        /// Its version.
+        /// The version in its footer.
         found: u32,
     },
     /// The footer's checksum disagrees.
     FooterCheck,
     /// The footer names another copy.
     Name {
-        /// This one.
+        /// The copy that the footer names.
         found: ChunkCopy,
     },
     /// The length in the footer is not the file's.
     Length {
         /// What the file's length should be by the footer.
         expected: u64,
-        /// What it is.
+        /// The file's length, in bytes.
         found: u64,
     },
     /// A block's checksum disagrees.
     Block {
-        /// Which block.
+        /// The block's number, from 0.
         index: u64,
     },
     /// All blocks agree, but the whole does not.
     Whole {
-        /// In the footer.
+        /// The checksum in the footer.
         expected: u32,
-        /// Of the data.
+        /// The checksum of the data.
         found: u32,
     },
     /// The range does not lie in the chunk.
@@ -94,7 +94,7 @@ pub enum Damage {
         /// Where the chunk ends.
         bytes: u64,
     },
-    /// The disk failed.
+    /// The system could not read it.
     Io(io::Error),
 }
 
@@ -267,7 +267,7 @@ impl Damage {
 
     /// The same, with the details in the log.
     pub(super) fn logged(&self, copy: ChunkCopy) -> CopyFault {
-        tracing::warn!("{copy} is of no use: {self}");
+        tracing::warn!("{copy} is not usable: {self}");
         self.fault()
     }
 }

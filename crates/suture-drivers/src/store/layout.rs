@@ -34,7 +34,7 @@ const CHECK_AT: usize = FOOTER_BYTES as usize - 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Version {
-    /// The first.
+    /// Data, block checksums, footer.
     V1 = 1,
 }
 
@@ -61,12 +61,12 @@ pub enum FooterError {
     Magic,
     /// Another version of the file.
     Version(u32),
-    /// Their checksum disagrees.
+    /// Their checksum is not that of their bytes.
     Check,
 }
 
 impl Footer {
-    /// The footer's bytes.
+    /// The footer as it is written at the end of the file.
     pub fn encode(&self) -> [u8; FOOTER_BYTES as usize] {
         let mut bytes = [0; FOOTER_BYTES as usize];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);

@@ -154,7 +154,11 @@ impl ChunkWriter for TempChunk {
         let footer = match *stage {
             Stage::Published(footer) if footer.copy == copy => return Ok(Published::Named),
             Stage::Proven(crc) => Footer { copy, bytes: self.bytes, crc },
-            _ => return Err(Failure::Disk(format!("what is to be {copy} is not proven"))),
+            _ => {
+                return Err(Failure::Disk(format!(
+                    "{copy} cannot be published before it is proven"
+                )));
+            }
         };
         let published = self.name(&footer).map_err(|error| failure(&error))?;
         if published == Published::Named {

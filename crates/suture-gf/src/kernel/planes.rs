@@ -1,6 +1,6 @@
 //! Bit planes: extracting the traces of a chunk, and summing maps of many helpers' traces.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... kernel chosen -> [its loops over bit planes] -> traces and their sums ...
 //! A helper of width w holds w planes for every 8 symbols. Mapping them one helper at a time would
 //! cost two bit-matrix products each, mostly on empty planes. So a plan packs the planes of all
 //! helpers densely into groups of 8, and each group takes one transposition and one 8x8 map: the 50

@@ -1,7 +1,7 @@
 //! Tables: a coefficient or a bit matrix in the forms that the instruction sets want, made once per
 //! plan.
 //!
-//! Place: `failure -> stripes -> [plan] -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... program compiled -> [its coefficients as tables] -> kernels run ...
 //! Preparing tables costs more than a sum over a short sub-chunk, so plans keep them.
 
 use crate::bits::BitMatrix;

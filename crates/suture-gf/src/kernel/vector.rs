@@ -1,6 +1,6 @@
 //! Loops over buffers, written once for all instruction sets.
 //!
-//! Place: `failure -> stripes -> plan -> dispatch -> [slices] -> durable -> commit`.
+//! Place: ... kernel chosen -> [its loops over bytes] -> sums ...
 //! An instruction set is a [`Vector`]: a register of bytes and what can be done to it. The loops
 //! are generic over it and always inlined, so that each becomes part of a function which the
 //! compiler builds for that instruction set; `kernel!` makes those functions.

@@ -28,6 +28,9 @@ pub fn header(config: &Config) -> String {
 
 impl Beginning {
     /// Takes one line of the header.
+    ///
+    /// # Errors
+    /// When the line is no configuration of an agent; what was expected where.
     pub fn read(&mut self, line: &mut LineReader<'_>) -> Result<(), TextError> {
         self.config = Some(line.value()?);
         Ok(())

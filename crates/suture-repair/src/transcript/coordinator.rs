@@ -55,6 +55,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
 
 impl Beginning {
     /// Takes one line of the header.
+    ///
+    /// # Errors
+    /// When the line is none of a coordinator's header; what was expected where.
     pub fn read(&mut self, line: &mut LineReader<'_>) -> Result<(), TextError> {
         let error = line.error("a line of a coordinator's header");
         match line.word()? {

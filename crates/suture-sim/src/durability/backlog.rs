@@ -76,7 +76,7 @@ impl<'a> Backlog<'a> {
         }
     }
 
-    /// See `Outage::begin`.
+    /// As `Outage::begin`: all stripes are whole.
     pub fn begin(&mut self, now: f64) {
         let placement = &self.model.placement;
         for down in self.down.drain(..) {
@@ -92,7 +92,7 @@ impl<'a> Backlog<'a> {
         (self.now, self.credit, self.is_spread) = (now, 0.0, false);
     }
 
-    /// See `Outage::fail`.
+    /// As `Outage::fail`: its chunks join the queue once the failure is detected.
     pub fn fail(&mut self, node: NodeId) -> bool {
         if self.down.is_empty() {
             self.begin(self.now);
@@ -117,7 +117,7 @@ impl<'a> Backlog<'a> {
         is_fatal
     }
 
-    /// See `Outage::advance`.
+    /// As `Outage::advance`: repairs chunks, those of the stripes at the greatest risk first.
     pub fn advance(&mut self, to: f64, recovered: &mut Vec<NodeId>) -> f64 {
         if !self.is_spread {
             return self.advance_alone(to, recovered);
@@ -150,7 +150,7 @@ impl<'a> Backlog<'a> {
         self.now
     }
 
-    /// See `Outage::critical_seconds`.
+    /// As `Outage::critical_seconds`: until the highest class is repaired.
     pub fn critical_seconds(&self) -> f64 {
         let detections = self.down.iter().map(|down| down.detected_at - self.now);
         let waiting = detections.fold(0.0, f64::max);
@@ -161,7 +161,7 @@ impl<'a> Backlog<'a> {
         waiting + (worst * self.damaged[worst]) as f64 / self.chunks_a_second()
     }
 
-    /// See `Outage::critical_stripes`.
+    /// As `Outage::critical_stripes`: those of the highest class.
     pub fn critical_stripes(&self, few: usize) -> Vec<u32> {
         let placement = &self.model.placement;
         if !self.is_spread {

@@ -23,7 +23,7 @@ const EXTRA_STATES: usize = 4;
 /// One number of failed nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Failures a second.
+    /// Failures of nodes a second.
     pub fail_rate: f64,
     /// The part of them that loses data.
     pub fatal_share: f64,

@@ -28,11 +28,11 @@ const RUN_STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// How much to compute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
-    /// Missions.
+    /// How many missions to simulate.
     pub runs: usize,
     /// Biased outages of each.
     pub outages_per_run: usize,
-    /// What to report.
+    /// Which of the two estimates to report.
     pub method: Method,
     /// Where everything random begins.
     pub seed: u64,
@@ -52,7 +52,7 @@ pub enum Method {
 /// A number and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The best guess.
+    /// The estimate of the number itself.
     pub value: f64,
     /// At least, with confidence.
     pub low: f64,
@@ -67,7 +67,7 @@ impl Interval {
     }
 }
 
-/// What came out.
+/// An estimate of durability, and what it rests on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The chance that a mission loses data.
@@ -76,13 +76,13 @@ pub struct Estimate {
     pub mttdl_seconds: Interval,
     /// Half the interval of the chance over its value; infinite when no loss was found.
     pub relative_error: f64,
-    /// Counting or biasing.
+    /// The method that was used: counting or biasing.
     pub method: Method,
-    /// Missions.
+    /// Missions that were simulated.
     pub runs: usize,
     /// Missions that lost data.
     pub missions_lost: usize,
-    /// Biased outages.
+    /// Biased outages that were simulated.
     pub outages: usize,
     /// Of them, with a loss.
     pub outages_lost: usize,

@@ -29,13 +29,13 @@ impl<'a> Nodes<'a> {
         Nodes { model, now: 0.0, down: Vec::new(), is_down, next_recovery: f64::INFINITY }
     }
 
-    /// See `Outage::begin`.
+    /// As `Outage::begin`: all nodes are up.
     pub fn begin(&mut self, now: f64) {
         self.down.drain(..).for_each(|node| self.is_down[node.index()] = false);
         (self.now, self.next_recovery) = (now, f64::INFINITY);
     }
 
-    /// See `Outage::fail`.
+    /// As `Outage::fail`: its recovery is drawn at once.
     pub fn fail(&mut self, node: NodeId, random: &mut Random) -> bool {
         self.down.push(node);
         self.is_down[node.index()] = true;
@@ -46,7 +46,7 @@ impl<'a> Nodes<'a> {
             && placement.stripes_of(node).iter().any(|&stripe| placement.is_fatal(stripe, is_lost))
     }
 
-    /// See `Outage::advance`.
+    /// As `Outage::advance`: ends at the next recovery.
     pub fn advance(&mut self, to: f64, recovered: &mut Vec<NodeId>, random: &mut Random) -> f64 {
         if self.next_recovery > to {
             self.now = to;
@@ -66,7 +66,7 @@ impl<'a> Nodes<'a> {
         2.0 / self.model.repair_rate(self.down.len())
     }
 
-    /// See `Outage::critical_stripes`.
+    /// As `Outage::critical_stripes`: those with chunks on the failed nodes.
     pub fn critical_stripes(&self, few: usize) -> Vec<u32> {
         let placement = &self.model.placement;
         let on_down = || self.down.iter().flat_map(|node| placement.stripes_of(*node)).copied();

@@ -10,20 +10,20 @@ use super::{Take, Transfer};
 /// A flow and when it arrives.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// When, in seconds.
+    /// Time of arrival, in seconds.
     pub at: f64,
     /// What is to be moved.
     pub what: Transfer,
-    /// Through which ports.
+    /// The ports that it passes.
     pub takes: Vec<Take>,
 }
 
 /// Another capacity for a port.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// When, in seconds.
+    /// Time of the change, in seconds.
     pub at: f64,
-    /// Which port.
+    /// By its number in the network.
     pub port: u32,
     /// Bytes per second from then on.
     pub capacity: f64,

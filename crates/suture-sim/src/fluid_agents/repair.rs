@@ -1,6 +1,6 @@
 //! One dispatched repair as flows: which of its steps wait, flow, rest or have ended.
 //!
-//! Place: ... dispatch -> [slices flow] -> chunk durable -> ...
+//! Place: ... dispatch -> [its lanes flow without bytes] -> `Stored` ...
 //! A streamed lane is one step; a lane of a gated repair has a step for each edge, which waits for
 //! what its sender sums and for its release. `ports` says which flows a plan is; this file starts
 //! and stops them, and says how far the chunks have come. Knows neither coordinator nor agents.
@@ -15,7 +15,7 @@ use suture_repair::slice::lane_slice;
 use crate::fluid::{FlowId, Network, Transfer, Urgency};
 use crate::ports::{LaneWork, PortMap, Step};
 
-/// One dispatched repair.
+/// A dispatched repair, its lanes as flows.
 #[derive(Debug)]
 pub(super) struct Repair {
     pub task: Arc<Task>,

@@ -44,6 +44,10 @@ pub struct MeasuredRepair {
 }
 
 /// Performs one run, in which so many nodes fail. The processes are left in `stage`.
+///
+/// # Errors
+/// When a process cannot be started or ends early, the nodes do not fail, or the repair does not
+/// end within two minutes.
 pub async fn measure(
     scenario: &DemoScenario,
     failures: usize,

@@ -34,6 +34,11 @@ pub struct Args {
     record: daemon::RecordArgs,
 }
 
+/// Serves chunks until a signal ends it.
+///
+/// # Errors
+/// Bad input for a configuration, data directory or address that cannot be used, and for a refusal
+/// by the coordinator; a failure when the store or the network fails.
 pub fn run(args: Args) -> Result<Outcome> {
     let config = match &args.config {
         Some(path) => AgentConfig::read(path)?,
@@ -50,7 +55,7 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>) -> Result<Outcome>
     // Before anybody hears of the node: what it has may belong elsewhere.
     let known = known_identity(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
-    let address = listener.local_addr().context("cannot tell the own address")?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
     println!("listening on {address}");
     let (session, feed) = session::session();
     let (welcome, welcomed) = oneshot::channel();

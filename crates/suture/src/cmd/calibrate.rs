@@ -81,6 +81,9 @@ struct CalibrationRow {
 }
 
 /// Runs every scenario twice, in reality first, and compares.
+///
+/// # Errors
+/// Bad input when no scenario is left by the arguments; a failure when a measured run fails.
 pub fn run(args: Args) -> Result<Outcome> {
     let scenarios = chosen(&args)?;
     let overheads = Overheads::default();
@@ -120,7 +123,7 @@ fn chosen(args: &Args) -> Result<Vec<&'static CalibrationScenario>> {
             let names = ALL.iter().filter(of_those).map(|scenario| scenario.name);
             let names: Vec<String> = names.map(|name| format!("'{name}'")).collect();
             Err(bad_input(format!(
-                "--only {only}: no scenario is called so; there are {}",
+                "--only {only}: no scenario has this in its name; there are {}",
                 names.join(", ")
             )))
         }

@@ -142,6 +142,10 @@ struct Service {
     reason: Option<String>,
 }
 
+/// Prints what the codes cost, or searches for trace schemes.
+///
+/// # Errors
+/// Bad input for codes and outputs that cannot be; a failure when schemes cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     if let Some(CodesSubcommand::Search(args)) = args.command {
         return search::run(&args);

@@ -42,6 +42,11 @@ pub struct Args {
     record: daemon::RecordArgs,
 }
 
+/// Coordinates until a signal ends it.
+///
+/// # Errors
+/// Bad input for a configuration or address that cannot be used; a failure when the metadata cannot
+/// be opened or read.
 pub fn run(args: Args) -> Result<Outcome> {
     let config = match &args.config {
         Some(path) => CoordinatorConfig::read(path)?,
@@ -57,7 +62,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Outcome> {
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
-    let address = listener.local_addr().context("cannot tell the own address")?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
     let mut store = MetadataStore::open(&config.data_dir)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
     let (core, nodes) = load(&config, &mut store, record)?;

@@ -30,6 +30,11 @@ pub struct Args {
     output: PathBuf,
 }
 
+/// Gives the file back from its chunks.
+///
+/// # Errors
+/// Bad input for a directory without manifest and an output that cannot be made; a failure when the
+/// output cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
@@ -57,7 +62,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         eprintln!("suture: and {} chunks more", decoded.faults.len() - LINES_MAX);
     }
     if !decoded.faults.is_empty() {
-        eprintln!("suture: to mend the directory: suture rebuild {}", args.directory.display());
+        eprintln!("suture: to repair the directory: suture rebuild {}", args.directory.display());
     }
     let seconds = started.elapsed().as_secs_f64();
     let (size, rate) = (format_size(file_bytes), format_rate(file_bytes as f64 / seconds));

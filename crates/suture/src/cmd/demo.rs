@@ -91,7 +91,11 @@ struct Conventional {
     percent_of_bound: f64,
 }
 
-/// Tells the story, then the table.
+/// Prints the course of the runs, then the table.
+///
+/// # Errors
+/// Bad input for arguments that do not fit together; a failure when a process ends early or an
+/// object differs from its source.
 pub fn run(args: Args) -> Result<Outcome> {
     check(&args)?;
     let (report, measured) = stage::perform("suture-demo-", args.keep, async |folder, stage| {
@@ -223,11 +227,11 @@ fn rack_line(args: &Args, racks: usize) -> String {
 }
 
 fn check_free_space(folder: &Path, needed: u64) -> Result<()> {
-    let disk = rustix::fs::statvfs(folder).context("cannot tell how full the disk is")?;
+    let disk = rustix::fs::statvfs(folder).context("cannot read the free space of the disk")?;
     let free = disk.f_bavail * disk.f_frsize;
     if free < needed {
         return Err(bad_input(format!(
-            "the demo needs {} in '{}', where {} are free: set TMPDIR to a roomier place, or name \
+            "the demo needs {} in '{}', where {} are free: set TMPDIR to a larger disk, or name \
              smaller --data",
             format_size(needed),
             folder.display(),

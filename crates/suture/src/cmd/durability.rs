@@ -28,7 +28,7 @@ use crate::output::{Format, print_json};
 /// Biased outages of each run: they cost about as much as its mission.
 const OUTAGES_PER_RUN: usize = 8;
 
-/// Runs, when nobody says how many: seconds for most clusters, and an interval of a few percent.
+/// Runs without `--runs`: seconds for most clusters, and an interval of a few percent.
 const RUNS_DEFAULT: usize = 2000;
 
 /// Placements of more chunks get fewer runs, so that they take less than a minute too.
@@ -122,6 +122,10 @@ struct Prospect {
     as_chain: Option<Estimate>,
 }
 
+/// Prints the estimates for one policy, or compares several.
+///
+/// # Errors
+/// Bad input for a cluster, times or a policy that cannot be used.
 pub fn run(args: Args) -> Result<Outcome> {
     let mut question = DurabilityInput::read(&args)?;
     if args.compare {

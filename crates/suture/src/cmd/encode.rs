@@ -40,6 +40,11 @@ pub struct Args {
     output: PathBuf,
 }
 
+/// Cuts a file into chunks with parity.
+///
+/// # Errors
+/// Bad input for a file, sizes or a directory that cannot be used; a failure when the chunks cannot
+/// be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let source = Source::open(&args.file)?;

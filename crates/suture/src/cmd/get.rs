@@ -38,6 +38,11 @@ pub struct Args {
     format: Format,
 }
 
+/// Reads an object into a file or to standard output.
+///
+/// # Errors
+/// Bad input when there is no such object or no file can be made there; a failure when a stripe
+/// cannot be read, the bytes differ from what was put, or the output cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     if args.output == Path::new("-") && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the object and a JSON object"));

@@ -26,6 +26,10 @@ pub struct Args {
     format: Format,
 }
 
+/// Lists objects by name.
+///
+/// # Errors
+/// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
     let objects = daemon::block_on(list(&args))?;
     if args.format == Format::Json {

@@ -46,6 +46,10 @@ enum NodeSubcommand {
     },
 }
 
+/// Lists nodes, or changes what the operator declares of one.
+///
+/// # Errors
+/// Bad input for a name without node; a failure when no coordinator answers.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
@@ -57,7 +61,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             }
             NodeSubcommand::Return { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Return).await?;
-                println!("{name} is taken back");
+                println!("{name} counts as up once it reports");
                 Ok(Outcome::Done)
             }
         }

@@ -58,6 +58,11 @@ struct Planned {
     unrepairable: Vec<(StripeId, String)>,
 }
 
+/// Plans the repair of a failure, or compares policies.
+///
+/// # Errors
+/// Bad input for a cluster, placement or policy that cannot be used; a failure when the plans
+/// cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let input = Input::read(&args.input)?;
     let started_ns = cpu_ns();

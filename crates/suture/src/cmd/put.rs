@@ -55,6 +55,11 @@ struct Item {
     bytes: u64,
 }
 
+/// Stores files as objects.
+///
+/// # Errors
+/// Bad input for files that cannot be read and names that are taken; a failure when too few chunks
+/// become durable.
 pub fn run(args: Args) -> Result<Outcome> {
     check_chunk_size(&args)?;
     let items = items(&args)?;

@@ -82,6 +82,11 @@ struct UnrepairableReport {
     reason: String,
 }
 
+/// Rebuilds the lost chunks of a directory.
+///
+/// # Errors
+/// Bad input for a directory without manifest, chunks that it does not have and schemes that cannot
+/// be used; a failure when another process rebuilds there or a stripe cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
@@ -133,7 +138,7 @@ fn searched_schemes(args: &Args, manifest: &Manifest) -> Result<Vec<Scheme>> {
     match &args.schemes {
         None => Ok(Vec::new()),
         Some(_) if args.method != Method::Trace => {
-            Err(bad_input("--schemes is for traces; say --method trace as well"))
+            Err(bad_input("--schemes is for traces; add --method trace"))
         }
         Some(path) => scheme::read(path, &manifest.geometry.code),
     }

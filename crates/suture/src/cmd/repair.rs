@@ -60,6 +60,10 @@ struct Common {
     format: Format,
 }
 
+/// Shows, starts, pauses, resumes or cancels repairs.
+///
+/// # Errors
+/// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {

@@ -63,7 +63,10 @@ enum Finding {
     Whole { recorded: Option<String> },
 }
 
-/// Runs the command.
+/// Replays a transcript and compares what the machine does.
+///
+/// # Errors
+/// Bad input for a file that is no transcript; a failure when it cannot be read to its end.
 pub fn run(args: Args) -> Result<Outcome> {
     let path = &args.file;
     let file = File::open(path).map_err(|why| bad_input(format!("'{}': {why}", path.display())))?;

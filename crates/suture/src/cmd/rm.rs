@@ -24,6 +24,11 @@ pub struct Args {
     format: Format,
 }
 
+/// Removes objects, one after the other.
+///
+/// # Errors
+/// Bad input for a name without object; a failure when no coordinator answers. Those before it are
+/// removed.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;

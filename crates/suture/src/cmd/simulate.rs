@@ -69,7 +69,7 @@ pub struct Args {
     /// many clients, such as ycsb-a:4
     #[arg(long, value_name = "W[:CLIENTS]", help_heading = "Links and applications")]
     foreground: Option<ForegroundArg>,
-    /// A node that keeps a part of its rates from some second on, and tells nobody, such as
+    /// A node that keeps a part of its rates from some second on, unannounced, such as
     /// n3:0.1:5..60; may be given several times
     #[arg(long, value_name = "NODE:FACTOR[:FROM[..TO]]", help_heading = "Links and applications")]
     straggler: Vec<StragglerArg>,
@@ -102,6 +102,11 @@ struct SimulationInput<'a> {
     timeline: Option<PathBuf>,
 }
 
+/// Simulates the repair of a failure, or compares policies.
+///
+/// # Errors
+/// Bad input for a cluster, trace or policy that cannot be used; a failure when `--timeline` cannot
+/// be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let input = Input::read(&args.input)?;
     let capacities = read_capacities(&args, &input)?;

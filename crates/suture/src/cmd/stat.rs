@@ -28,6 +28,10 @@ pub struct Args {
     format: Format,
 }
 
+/// Shows one object and the state of its chunks.
+///
+/// # Errors
+/// Bad input for a name without object; a failure when no coordinator answers.
 pub fn run(args: Args) -> Result<Outcome> {
     let stat = daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
@@ -77,5 +81,5 @@ fn health(stat: &proto::StatReply) -> String {
             counted(stat.degraded_stripes, "stripe")
         );
     }
-    "all chunks have a living home".into()
+    "every chunk is on a node that is up".into()
 }

@@ -24,7 +24,10 @@ pub struct Args {
     format: Format,
 }
 
-/// Runs the command.
+/// Shows nodes, what is lost and what is repaired.
+///
+/// # Errors
+/// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
     let status = daemon::block_on(async { ask(&mut args.coordinator.connect().await?).await })?;
     match args.format {

@@ -22,7 +22,7 @@ use crate::output::{Format, print_json, print_table, table};
 use crate::progress::Progress;
 use crate::quiet::without_panic_messages;
 
-/// Seeds tried when neither `--seeds` nor `--minutes` says how many.
+/// Seeds tried when neither `--seeds` nor `--minutes` is given.
 const SEEDS_DEFAULT: u64 = 1000;
 
 /// Failing seeds shown; one is enough to begin with.
@@ -118,6 +118,9 @@ struct Total {
 }
 
 /// Runs the seeds and reports.
+///
+/// # Errors
+/// When the transcripts of a failing seed cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let (from, to) = match (args.seeds, args.minutes) {
         (Some(seeds), _) => seeds,
@@ -234,7 +237,7 @@ fn print_text(report: &SwarmReport) {
     print_table(&rows);
     println!();
     println!(
-        "{} seeds, {} chunks rebuilt; the slowest cluster was well {:.1} simulated seconds after its last fault",
+        "{} seeds, {} chunks rebuilt; the slowest cluster was healthy {:.1} simulated seconds after its last fault",
         report.seeds, report.repaired_chunks, report.slowest_recovery_seconds
     );
     for failed in &report.failed {

@@ -65,6 +65,10 @@ struct BadChecksumFile {
     state: &'static str,
 }
 
+/// Reads every chunk of a directory against its checksums.
+///
+/// # Errors
+/// Bad input for a directory without manifest; a failure when it cannot be read.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
@@ -156,7 +160,7 @@ impl VerifyReport {
         let what = match (self.bad.len(), self.unrepairable.len()) {
             (0, _) => format!("all {} are good", counted(chunks, "chunk")),
             (bad, 0) => format!(
-                "{bad} of {} bad; to mend them: suture rebuild {directory}",
+                "{bad} of {} bad; to repair them: suture rebuild {directory}",
                 counted(chunks, "chunk")
             ),
             (bad, lost) => {

@@ -83,6 +83,9 @@ impl Processes {
     }
 
     /// Starts the coordinator and waits until it listens.
+    ///
+    /// # Errors
+    /// When the process cannot be started or does not listen within 20 seconds.
     pub async fn start_coordinator(&mut self, setting: &Setting) -> Result<()> {
         let text = coordinator_config(&self.path(COORDINATOR), setting);
         self.address = self.start(COORDINATOR, "coordinator", &text).await?;
@@ -90,6 +93,9 @@ impl Processes {
     }
 
     /// Starts one more agent; the first is `node-01`.
+    ///
+    /// # Errors
+    /// When the process cannot be started or does not listen within 20 seconds.
     pub async fn start_agent(&mut self, setting: &Setting) -> Result<()> {
         let number = self.children.len();
         let name = format!("{AGENT_PREFIX}{number:02}");
@@ -107,6 +113,9 @@ impl Processes {
     }
 
     /// Kills an agent without warning: SIGKILL.
+    ///
+    /// # Errors
+    /// When no agent has the name, or it has ended already.
     pub async fn kill(&mut self, name: &str) -> Result<u32> {
         let agent = self.children.iter_mut().find(|(agent, _)| agent == name);
         let (_, child) = agent.with_context(|| format!("no agent is called {name}"))?;
@@ -122,20 +131,26 @@ impl Processes {
         agents.filter_map(|(_, child)| peak_memory(child.id()?)).max()
     }
 
-    /// An error if a process ended that should not have; those that were killed should have.
+    /// Checks that no process has ended, but for those that were killed.
+    ///
+    /// # Errors
+    /// When one has; with the end of its log.
     pub fn check(&mut self) -> Result<()> {
         for (name, child) in &mut self.children {
             if !self.killed.contains(name)
                 && let Some(status) = child.try_wait()?
             {
                 let log = self.folder.path().join(&*name).join("log");
-                bail!("{name} ended with {status}; its last words:\n{}", last_lines(&log));
+                bail!("{name} ended with {status}; the end of its log:\n{}", last_lines(&log));
             }
         }
         Ok(())
     }
 
     /// Ends every process, waits until they are gone, and removes the folder unless it is kept.
+    ///
+    /// # Errors
+    /// When a process cannot be waited for.
     pub async fn end(mut self, keep: bool) -> Result<Option<PathBuf>> {
         for (_, child) in &mut self.children {
             // It may have ended by itself.
@@ -161,7 +176,7 @@ impl Processes {
         std::fs::create_dir_all(&folder).context("cannot make a folder for the demo")?;
         let (config_file, log) = (folder.join("config.toml"), folder.join("log"));
         std::fs::write(&config_file, config).context("cannot write a configuration")?;
-        let program = std::env::current_exe().context("cannot find the own program")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let mut child = Command::new(program)
             .args([command, "--until-stdin-closes", "--config"])
             .arg(&config_file)
@@ -178,7 +193,7 @@ impl Processes {
         let line = first.ok().and_then(Result::ok).flatten().unwrap_or_default();
         match line.strip_prefix("listening on ") {
             Some(address) => Ok(address.trim().to_string()),
-            None => bail!("{name} did not start; its last words:\n{}", last_lines(&log)),
+            None => bail!("{name} did not start; the end of its log:\n{}", last_lines(&log)),
         }
     }
 }

@@ -62,6 +62,9 @@ pub struct DemoResult {
 }
 
 /// Performs one run. The processes are left in `stage`, whatever happens, for the caller to end.
+///
+/// # Errors
+/// When a process ends early, agents do not join, or an object differs from its source.
 pub async fn run(
     scenario: &DemoScenario,
     folder: TempDir,
@@ -133,6 +136,9 @@ impl DemoScenario {
 }
 
 /// Starts the agents and waits until all have joined.
+///
+/// # Errors
+/// When a process cannot be started, or not all have joined after a minute.
 pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
     let mut client = client::connect(&processes.address).await?;
     for _ in 0..scenario.setting.agents {
@@ -152,7 +158,10 @@ pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) ->
     }
 }
 
-/// Stores the sources; says what that took.
+/// Stores the sources; gives a line on what that took.
+///
+/// # Errors
+/// When a source cannot be read or stored.
 pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<String> {
     let began = Instant::now();
     let progress = Progress::bytes(scenario.format, "storing", scenario.bytes());

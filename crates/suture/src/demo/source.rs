@@ -25,6 +25,9 @@ pub struct Source {
 }
 
 /// Every regular file of `path`, which may be one itself, in the order of their names.
+///
+/// # Errors
+/// Bad input when it cannot be read or holds no file with bytes.
 pub fn from_user(path: &Path) -> Result<Vec<Source>> {
     let about = fs::metadata(path)
         .map_err(|error| bad_input(format!("cannot read '{}': {error}", path.display())))?;
@@ -62,6 +65,9 @@ fn walk(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
 }
 
 /// Writes `bytes` of random data to files in `folder`, the same for the same seed.
+///
+/// # Errors
+/// When a file cannot be written.
 pub fn generate(folder: &Path, bytes: u64, seed: u64) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     let mut left = bytes;

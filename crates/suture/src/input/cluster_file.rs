@@ -1,6 +1,6 @@
 //! The cluster file: TOML with defaults, an optional core, and one table a node.
 //!
-//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
+//! Place: file -> [nodes, racks and rates] -> plan or simulate.
 //! Unknown keys are refused, because a misspelt `uplink` would silently be the default. Every
 //! refusal begins with `file:line`.
 //!
@@ -97,6 +97,10 @@ pub struct ClusterFile {
     pub excluded: Vec<NodeId>,
 }
 
+/// Reads the TOML of a cluster.
+///
+/// # Errors
+/// Bad input with file and line: not readable, not TOML, or a node that cannot be.
 pub fn read(path: &Path) -> Result<ClusterFile> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));

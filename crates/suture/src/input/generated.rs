@@ -1,6 +1,6 @@
 //! A made-up cluster: equal or random links, racks of equal size, stripes at random places.
 //!
-//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
+//! Place: arguments -> [a cluster and placement] -> plan or simulate.
 //! With racks, no rack gets more chunks of a stripe than the code can lose (or than it must, with
 //! few racks), so that a stripe survives the loss of a rack, as HDFS and Ceph place them. It can
 //! from 1 + ceil(k / m) racks on: Theorem 2 of CAR (TDSC, section 4.4) for the loss of one.
@@ -60,6 +60,9 @@ impl FromStr for Bandwidth {
 }
 
 /// The cluster, and the node of each chunk, stripe after stripe.
+///
+/// # Errors
+/// Bad input when racks or stripes do not fit the nodes.
 pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<NodeId>)> {
     if shape.racks.is_some_and(|racks| racks == 0 || racks > shape.nodes) {
         return Err(bad_input(format!(

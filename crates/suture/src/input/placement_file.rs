@@ -1,6 +1,6 @@
 //! The placement file: one stripe a line, the node index of each chunk in chunk order.
 //!
-//! Place: `[failure noticed -> stripes affected] -> queue -> plan -> ...`
+//! Place: file -> [where every chunk is] -> stripes affected -> plan or simulate.
 //! A stripe's number is its 0-based line, so a line may not be skipped: an empty one is refused
 //! unless only empty ones follow.
 
@@ -13,6 +13,9 @@ use suture_repair::cluster::Cluster;
 use suture_repair::id::NodeId;
 
 /// The node of each chunk, stripe after stripe.
+///
+/// # Errors
+/// Bad input with file and line: not readable, a name without node, or a stripe of the wrong width.
 pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));

@@ -1,6 +1,6 @@
 //! Puts: stripe ids are reserved for them, and they end in one commit or in nothing.
 //!
-//! Place: [put -> object visible], before any failure.
+//! Place: [stripe ids reserved] -> chunks durable -> [object visible].
 //! What a put wrote and did not commit belongs to no object: its stripe ids are never given out
 //! again, so inventories show its chunks as orphans.
 

@@ -57,6 +57,9 @@ impl Repaired {
 }
 
 /// Simulates the repairs of a policy.
+///
+/// # Errors
+/// When the policy is not planned for this cluster and code.
 pub fn simulate_all(question: &mut DurabilityInput, policy: Policy) -> Result<Repaired, Refusal> {
     policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
     let racks = question.racks.clone();
@@ -78,7 +81,7 @@ pub fn simulate_all(question: &mut DurabilityInput, policy: Policy) -> Result<Re
     }
     if points.is_empty() {
         return Err(Refusal(
-            "no node that was tried has anything to repair: use more stripes".into(),
+            "no node that was tried holds a chunk to repair: use more stripes".into(),
         ));
     }
     let largest = racks.into_iter().max_by_key(Vec::len).unwrap_or_default();

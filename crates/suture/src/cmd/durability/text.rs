@@ -30,6 +30,10 @@ const NODE_BYTES_MIN: f64 = (100u64 << 30) as f64;
 /// Below it new nodes fail so often at first that few runs dominate the weights.
 const YOUNG_SHAPE: f64 = 0.75;
 
+/// Prints one policy's estimates.
+///
+/// # Errors
+/// Those of formatting, which text in memory does not have.
 pub fn print(question: &DurabilityInput, evaluation: &Prospect) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", repair_times(evaluation))?;
@@ -42,6 +46,10 @@ pub fn print(question: &DurabilityInput, evaluation: &Prospect) -> Result<()> {
     Ok(())
 }
 
+/// Prints a row for each policy.
+///
+/// # Errors
+/// Those of formatting, which text in memory does not have.
 pub fn print_comparison(question: &DurabilityInput, results: &[Answer<Prospect>]) -> Result<()> {
     let mut out = assumptions(question);
     writeln!(out, "\n{}", comparison_table(question, results))?;
@@ -253,7 +261,7 @@ pub fn warnings(question: &DurabilityInput, evaluation: &Prospect) -> Vec<String
     let is_ageing = !question.lifetime.is_exponential();
     warn(
         is_ageing,
-        "the Markov chain and Equation 2 know no ageing: they take the same mean, exponential"
+        "the Markov chain and Equation 2 leave ageing out: they take the same mean, exponential"
             .to_string(),
     );
     warn(
@@ -263,7 +271,7 @@ pub fn warnings(question: &DurabilityInput, evaluation: &Prospect) -> Vec<String
     );
     warn(
         !question.racks.is_empty(),
-        "the Markov chain and Equation 2 know no racks: they count failures of single nodes"
+        "the Markov chain and Equation 2 leave racks out: they count failures of single nodes"
             .to_string(),
     );
     let (code, tolerance) = (input.code, input.code.loss_tolerance());
@@ -278,14 +286,14 @@ pub fn warnings(question: &DurabilityInput, evaluation: &Prospect) -> Vec<String
     warn(
         nodes > code.chunk_count(),
         format!(
-            "Equation 2 speaks of {} nodes that hold every stripe; here are {nodes}",
+            "Equation 2 is about {} nodes that hold every stripe; here are {nodes}",
             code.chunk_count()
         ),
     );
     warn(
         evaluation.repaired.is_simulated && question.node_bytes < NODE_BYTES_MIN,
         format!(
-            "a node stores {} only; --node-data 8TB, for instance, tells what a full one takes",
+            "a node stores {} only; --node-data 8TB, for instance, estimates a full one",
             format_size(question.node_bytes as u64)
         ),
     );

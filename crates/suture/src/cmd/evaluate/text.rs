@@ -60,7 +60,7 @@ pub fn who_helps(policy: Policy) -> String {
         Balance::Lru => "those that helped least recently help",
         Balance::RepairBoost => "each place of the graph goes to the node that it delays least",
         Balance::Car => "as few racks as possible help, and their uplinks are evened out",
-        Balance::CarRandom => "anyone helps, drawn at random; destinations are those of car",
+        Balance::CarRandom => "helpers are drawn at random; destinations are those of car",
         Balance::Chameleon => "each transfer goes to the node that finishes it first",
         Balance::ChameleonArtifact => {
             "each transfer goes to the node that finishes it first, by a partial sort"
@@ -90,6 +90,9 @@ pub fn refused<E>(answers: &[Answer<E>]) -> String {
 }
 
 /// A paragraph for each reason.
+///
+/// # Errors
+/// Those of formatting, which text in memory does not have.
 pub fn unrepairable(stripes: &[(StripeId, String)]) -> Result<String> {
     let mut out = String::new();
     let mut reasons: Vec<&str> = stripes.iter().map(|(_, reason)| reason.as_str()).collect();

@@ -1,6 +1,6 @@
 //! Links over time as a picture: maps of heat in an SVG that needs nothing else.
 //!
-//! Place: what one sees of `[slices flow]`.
+//! Place: beside `[slices flow]`: what links carried, drawn.
 //! Dark is busy, pale is idle, so that a schedule that leaves gaps shows them at a glance. Cells of
 //! one shade are one path, which keeps large clusters small. Nothing here knows repairs.
 

@@ -1,6 +1,6 @@
 //! `--straggler NODE:FACTOR[:FROM[..TO]]`: a node that becomes slow, and tells nobody.
 //!
-//! Place: beside `[slices flow]`.
+//! Place: before `[slices flow]`: which node will be slow.
 
 use std::str::FromStr;
 

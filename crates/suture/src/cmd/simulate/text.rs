@@ -17,6 +17,10 @@ use crate::cmd::evaluate::text::{
 };
 use crate::cmd::evaluate::{Answer, served};
 
+/// Prints one policy's run.
+///
+/// # Errors
+/// Those of formatting, which text in memory does not have.
 pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}", what_is_lost(question.input, question.damage))?;
@@ -37,6 +41,10 @@ pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
     Ok(())
 }
 
+/// Prints a row for each policy.
+///
+/// # Errors
+/// Those of formatting, which text in memory does not have.
 pub fn print_comparison(question: &SimulationInput<'_>, results: &[Answer<Run>]) -> Result<()> {
     let mut out = String::new();
     writeln!(out, "{}\n", what_is_lost(question.input, question.damage))?;

@@ -1,6 +1,6 @@
 //! `--timeline DIR`: how busy every link was over time, as numbers and as a picture.
 //!
-//! Place: what one sees of `[slices flow]`.
+//! Place: beside `[slices flow]`: what links carried, written to files.
 //! The CSV has a row for each span of time and a column for each link, with the part of the link
 //! that was used. The picture shows the same as a map of heat: a row for each link, dark where it
 //! was busy, pale where it was idle; above it the average of all links, and where the bound lies.
@@ -31,6 +31,10 @@ struct LinkColumn {
     column: usize,
 }
 
+/// Writes `NAME.csv` and `NAME.svg` to the folder, if a timeline was kept.
+///
+/// # Errors
+/// When a file cannot be written.
 pub fn write(folder: &Path, name: &str, scenario: &Scenario, evaluation: &Run) -> Result<()> {
     let Some(timeline) = &evaluation.simulated.timeline else { return Ok(()) };
     let links = links(scenario);
