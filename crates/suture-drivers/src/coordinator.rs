@@ -5,11 +5,11 @@
 //! here inputs are gathered, outputs are performed and the clock is read.
 //!
 //! The loop is `perform everything -> wait for one thing -> handle it`. Nothing in it waits for
-//! anyone: agents are written to through queues, the truth through the metadata thread's, and
+//! anyone: agents are written to through queues, the metadata through their thread's, and
 //! what comes back comes as the next input. An agent that lets its queue fill up is cut off, as
 //! if it had gone away; it will join again and be told anew.
 //!
-//! Changes of the truth come before requests, so whoever saw a put or a removal succeed sees it
+//! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
 //! in the next status.
 
 pub mod meter;
@@ -91,7 +91,7 @@ struct Contact {
     session: Option<(u64, Outbox)>,
 }
 
-/// What the driver hears: requests, and changes of the truth.
+/// What the driver receives: requests, and changes of the metadata.
 pub struct Inbox {
     requests: mpsc::Receiver<Request>,
     changes: mpsc::Receiver<Input>,

@@ -1,11 +1,11 @@
-//! The durable truth of the native store: nodes, objects, stripes, where each chunk lies, and
+//! The durable metadata of the native store: nodes, objects, stripes, where each chunk lies, and
 //! what the operator wants. SQLite in WAL mode, synchronous, owned by one thread.
 //!
 //! Place: stripes affected <- [metadata] <- commit location. The coordinator core mirrors what is
 //! here and nothing else; it learns of each change from the thread that made it durable, in the
 //! order in which it became durable, and before whoever asked for the change is answered.
 //!
-//! * [`store`] is the truth itself, synchronous and testable without a runtime;
+//! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file.
 //!
 //! Invariants: an object appears and disappears by one transaction; a location changes only by a
@@ -35,8 +35,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Starts the thread. `changes` hears every change of the truth; while it is full the thread
-    /// waits, once it is closed the thread goes on: the truth does not depend on its listeners.
+    /// Starts the thread. `changes` receives every change; while it is full the thread waits, once it
+    /// is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, inbox) = std::sync::mpsc::channel::<Work>();
         let serve = move || {
@@ -87,7 +87,7 @@ impl Metadata {
     }
 }
 
-/// A coordinator without its truth must not go on serving a memory of it.
+/// A coordinator without its metadata must not go on serving a memory of them.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {

@@ -1,4 +1,4 @@
-//! Many seeds, each a cluster with a fate of its own: first safety under faults, then liveness.
+//! Many seeds, each a cluster with faults of its own: first safety under faults, then liveness.
 //!
 //! Place: around the whole life of a repair, many times over.
 //! A seed decides the topology, the code, the policy, the size of the slice memory, the network_faults
@@ -97,7 +97,7 @@ pub fn run_mutant(seed: u64, mutant: suture_repair::mutant::Mutant) -> Verdict {
     judge(world, &trial)
 }
 
-/// Lets a cluster live its life. A panic of coordinator or agents is a broken rule like any other.
+/// Runs a cluster to its end. A panic of coordinator or agents is a broken rule like any other.
 fn judge(mut world: World, trial: &Trial) -> Verdict {
     let lived = catch_unwind(AssertUnwindSafe(|| live(&mut world, trial)));
     let healed_after = lived.unwrap_or_else(|panic| {

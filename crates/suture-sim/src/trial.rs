@@ -1,4 +1,4 @@
-//! A trial: everything that one simulated cluster and its fate are made from, as a value.
+//! A trial: one simulated cluster and what happens to it, as a value.
 //!
 //! Place: beside the whole life of a repair; `swarm.rs` makes one of each seed and runs it, `shrink.rs`
 //! makes a failing one smaller. Its text is a transcript of the kind `cluster`: the cluster in the

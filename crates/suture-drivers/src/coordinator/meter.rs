@@ -2,8 +2,8 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> ... : what progress bars and `suture status` show.
 //! The rate is an exponential average over a few seconds, long enough for heartbeats not to make
-//! it jump. When nothing has moved for a while there is no estimate: "stalled" is the truth, and a
-//! number that grows for ever is not.
+//! it jump. When nothing has moved for a while there is no estimate, instead of one that grows for
+//! ever.
 
 use suture_repair::event::{Health, Report, Status};
 use suture_repair::time::{Span, Time};

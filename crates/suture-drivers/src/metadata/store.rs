@@ -1,4 +1,4 @@
-//! The truth, one method for each thing that may happen to it.
+//! The metadata, one method for each thing that may happen to them.
 //!
 //! Place: put -> [object visible]; stripes affected <- [stripes]; [commit location] -> healthy.
 //! Every method is one transaction. Those that change what the coordinator core mirrors also
@@ -79,7 +79,7 @@ impl NewNode {
     }
 }
 
-/// A node as the truth has it.
+/// A node as the metadata have it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRecord {
     /// Its id: ids are given in order, from 0.
@@ -106,7 +106,7 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// Why the truth was not changed, or not found.
+/// Why the metadata were not changed, or something was not found.
 #[derive(Debug)]
 pub enum MetadataError {
     /// There is an object of this name.
@@ -139,7 +139,7 @@ pub struct MetadataStore {
 }
 
 impl MetadataStore {
-    /// Opens the truth in `dir` for a new epoch, which is durable when this returns.
+    /// Opens the metadata in `dir` for a new epoch, which is durable when this returns.
     ///
     /// # Errors
     /// As [`schema::open`], and when the epoch cannot be made durable.
@@ -159,7 +159,7 @@ impl MetadataStore {
         })
     }
 
-    /// Which cluster this is the truth of.
+    /// Which cluster these metadata are of.
     pub fn cluster(&self) -> ClusterId {
         self.cluster
     }
@@ -353,7 +353,7 @@ impl MetadataStore {
     }
 
     /// Changes the location of a chunk if its stripe still has the generation that the repair
-    /// knew. The answer is a change: `Committed` or `CommitRefused`, with the truth as it then is.
+    /// knew. The answer is a change: `Committed` or `CommitRefused`, with the stripe as it then is.
     ///
     /// # Errors
     /// When the database fails; a generation that has passed is no error but an answer.

@@ -30,8 +30,8 @@ const FAILURES_SHOWN: usize = 10;
 
 /// Run simulated clusters under seeded faults and check that nothing is ever lost.
 ///
-/// Each seed is a cluster with its own code, policy, memory and fate. While faults strike,
-/// independent checkers watch every published byte, deletion and commit; then all trouble ends and
+/// Each seed is a cluster with its own code, policy, memory and faults. While faults strike,
+/// independent checkers watch every published byte, deletion and commit; then all faults end and
 /// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails. The
 /// first failing seed is made smaller while it breaks the same rule, and written down for `suture
 /// replay`.

@@ -8,7 +8,7 @@ use crate::source::{Source, visit_production};
 /// A function longer than this asks to be two (TigerBeetle's limit).
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// A file longer than this, without its tests, asks to be two rooms.
+/// A file longer than this, without its tests, asks to be two.
 const FILE_LINES_MAX: usize = 600;
 
 /// `crate file function lines` of each function past the limit.

@@ -1,4 +1,4 @@
-//! The native metadata as the keeper of the truth.
+//! The native metadata as a keeper.
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ... -> [commit location] -> stripe healthy.
 //! Nobody but its coordinator repairs what is kept here, so claims live in memory and coordinators

@@ -1,4 +1,4 @@
-//! The truth under everything that may happen to it: refusals, crashes, and two at a time.
+//! The metadata under everything that may happen to them: refusals, crashes, and two at a time.
 
 use std::path::Path;
 
@@ -253,10 +253,10 @@ fn a_location_changes_only_from_the_generation_that_the_repair_knew() {
 
     // Another repair that knew the stripe as it was before.
     store.commit_location(&commit(id, 1, 0, 0)).unwrap();
-    let Input::CommitRefused { stripe: Some(truth), .. } = last_change(&mut store) else {
+    let Input::CommitRefused { stripe: Some(found), .. } = last_change(&mut store) else {
         panic!()
     };
-    assert_eq!(truth, stripe);
+    assert_eq!(found, stripe);
     let after = crash(store, dir.path()).stripes().unwrap();
     assert_eq!(after, [stripe]);
 }
@@ -277,10 +277,10 @@ fn two_chunks_of_a_stripe_never_come_to_lie_on_one_node() {
     let (_dir, mut store) = store();
     let id = put(&mut store, "x", 1)[0];
     store.commit_location(&commit(id, 0, 1, 0)).unwrap();
-    let Input::CommitRefused { stripe: Some(truth), .. } = last_change(&mut store) else {
+    let Input::CommitRefused { stripe: Some(found), .. } = last_change(&mut store) else {
         panic!()
     };
-    assert_eq!(truth, stripe(id).stripe);
+    assert_eq!(found, stripe(id).stripe);
 }
 
 #[test]

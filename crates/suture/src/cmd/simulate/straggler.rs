@@ -1,4 +1,4 @@
-//! `--straggler NODE:FACTOR[:FROM[..TO]]`: a node that becomes slow, and tells nobody.
+//! `--straggler NODE:FACTOR[:FROM[..TO]]`: a node that becomes slow, unannounced.
 //!
 //! Place: before `[slices flow]`: which node will be slow.
 
