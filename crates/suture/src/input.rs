@@ -77,7 +77,7 @@ pub struct ClusterArgs {
     /// Bytes of a chunk
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_nonzero_size)]
     chunk_size: u64,
-    /// Where everything random begins
+    /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 }

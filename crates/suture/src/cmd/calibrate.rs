@@ -27,7 +27,7 @@ const MEMORY: u64 = 256 << 20;
 /// How far a prediction may be from what was measured.
 const TOLERANCE: f64 = 0.1;
 
-/// Hold the simulator against the real thing: predicted over measured repair times.
+/// Compare the simulator with real agents: predicted over measured repair times.
 ///
 /// Coordinator and agents run as processes on loopback, their links limited; nodes are killed, and
 /// the same repair is simulated with the same placement, failures, links and choices. Takes some

@@ -35,7 +35,7 @@ pub struct Args {
     /// The configuration (see config/coordinator.toml) [default: every key at its default]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// End when standard input closes, so as not to outlive whoever holds its other end
+    /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
     #[command(flatten)]

@@ -33,9 +33,9 @@ const SPARE_BYTES: u64 = 64 << 20;
 
 /// Store data on real agents, kill one, watch its chunks come back, and compare every byte.
 ///
-/// Coordinator and agents are processes of their own on loopback, their links limited so that one
-/// machine plays a network-bound cluster. The closing table holds the repair against the lower
-/// bound and against the conventional repair (cr) of the same failure in a second run.
+/// Coordinator and agents are processes of their own on loopback, their links limited so that
+/// one machine plays a network-bound cluster. The closing table compares the repair with the
+/// lower bound and with the conventional repair (cr) of the same failure in a second run.
 #[derive(clap::Args)]
 pub struct Args {
     /// The erasure code
@@ -62,7 +62,7 @@ pub struct Args {
     /// Keep the demo's folder: configurations, logs, chunks, metadata
     #[arg(long)]
     keep: bool,
-    /// What to print: the story and a table, or one JSON object
+    /// What to print: the course and a table, or one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }

@@ -59,7 +59,7 @@ enum Method {
     #[default]
     Optimal,
     /// From traces, parts of symbols of all survivors. Where several chunks are lost, or there is no trace scheme (--schemes
-    /// may have one), it is conventional, and says so
+    /// may have one), the repair is conventional, and the report says so
     Trace,
 }
 

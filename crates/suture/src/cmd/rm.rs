@@ -11,7 +11,7 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 
-/// Remove objects, at once and for good. Their chunks follow as the agents are told.
+/// Remove objects, at once and for good. Their chunks are deleted afterwards.
 #[derive(clap::Args)]
 pub struct Args {
     /// The objects

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long)]
     trace: bool,
     /// Remove a safeguard to see that the checkers notice: seeds must then fail
-    #[arg(long, value_enum, value_name = "NET")]
+    #[arg(long, value_enum, value_name = "SAFEGUARD")]
     without: Option<Net>,
     /// Where the transcript of the first failing seed is written, made as small as it can be
     #[arg(long, value_name = "DIR", default_value = ".")]

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 /// Chunks are checked against their checksums; where checksums are gone, against the parity of their stripe. Nothing is
 /// written. A missing or stale .crc file beside a good chunk is noted, but is no damage: rebuild writes it anew.
 ///
-/// Exit status: 0 all chunks are good, 1 some are not but rebuild can mend them (or verify failed), 2 bad usage or
+/// Exit status: 0 all chunks are good, 1 some are not but rebuild can repair them (or verify failed), 2 bad usage or
 /// input, 3 some stripe is beyond repair.
 #[derive(clap::Args)]
 pub struct Args {

@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// How long to search, for all chunks together
     #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = parse_seconds)]
     seconds: f64,
-    /// Where to begin
+    /// Seed of the search
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     /// Write the schemes to this file, one in a line: k, m, bits, lost chunk, missing chunks, quotients
