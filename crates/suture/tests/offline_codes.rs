@@ -477,7 +477,7 @@ fn schemes_that_lie_are_refused_before_anything_is_touched() {
     fs::write(&file, &honest).unwrap();
     let other = ["rebuild", "--lost", "0", "--schemes", file.to_str().unwrap()];
     let other = run(&other, &encoded.directory);
-    assert!(other.status == 2 && other.stderr.contains("say --method trace"), "{other:?}");
+    assert!(other.status == 2 && other.stderr.contains("add --method trace"), "{other:?}");
     let lrc = Encoded::new("lrc(4,2,1)", 4096, &noise(10_000));
     let lrc = rebuild_with(&file, "0", &lrc);
     assert!(lrc.status == 2 && lrc.stderr.contains("only Reed-Solomon codes can"), "{lrc:?}");

@@ -183,7 +183,10 @@ mod tests {
             set_version(dir.path(), version);
             let error = open(dir.path()).err().unwrap().to_string();
             assert!(error.contains(&format!("schema version {version},")), "{error}");
-            assert!(error.contains(&format!("knows version {SCHEMA_VERSION}")), "{error}");
+            assert!(
+                error.contains(&format!("this build reads version {SCHEMA_VERSION}")),
+                "{error}"
+            );
         }
     }
 
