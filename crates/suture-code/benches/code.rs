@@ -14,8 +14,10 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use std::hint::black_box;
 use std::time::Duration;
 use suture_code::dag::BYTE_WIDTH;
-use suture_code::{ChunkIndex, Code, Dag, Join, Program, Scratch, Source, ValueId};
-use suture_gf::bits;
+use suture_code::fingerprint::ROWS;
+use suture_code::layout::Layout;
+use suture_code::{ChunkIndex, Code, Dag, Fingerprint, Join, Program, Scratch, Source, ValueId};
+use suture_gf::{Coefficients, bits};
 
 const SLICE_BYTES: usize = 64 * 1024;
 const LARGE_SLICE_BYTES: usize = 1024 * 1024;
@@ -194,5 +196,29 @@ fn windows(buffer: &mut [u8], alpha: usize) -> impl Iterator<Item = &mut [u8]> {
     slice.chunks_exact_mut(length).take(alpha)
 }
 
-criterion_group!(benches, reed_solomon, butterfly, clay);
+/// Beside it, what one pass over the same bytes with as many outputs costs.
+fn fingerprint(criterion: &mut Criterion) {
+    let chunk: Vec<u8> = (0..LARGE_SLICE_BYTES).map(|at| (at * at / 128) as u8).collect();
+    let mut group = begin(criterion, "fingerprint");
+    group.throughput(Throughput::Bytes(chunk.len() as u64));
+    for name in ["rs(6,3)", "butterfly(4)", "clay(10,4,13)"] {
+        let layout = Layout::of(&parse(name), chunk.len() as u64);
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                let mut made = Fingerprint::new(7, layout);
+                made.add(0, black_box(&chunk));
+                made
+            });
+        });
+    }
+    let rows = vec![Coefficients::new(&[3; 32]); ROWS];
+    let sources: Vec<&[u8]> = chunk.chunks(chunk.len() / 32).collect();
+    let mut sums = vec![vec![0; chunk.len() / 32]; ROWS];
+    group.bench_function("one pass, eight outputs", |bench| {
+        let mut sums: Vec<&mut [u8]> = sums.iter_mut().map(Vec::as_mut_slice).collect();
+        bench.iter(|| suture_gf::dot_many(&mut sums, &rows, black_box(&sources)));
+    });
+}
+
+criterion_group!(benches, reed_solomon, butterfly, clay, fingerprint);
 criterion_main!(benches);

@@ -53,6 +53,17 @@ pub struct Piece {
     pub bytes: usize,
 }
 
+/// Bytes of one sub-chunk that stand together in a chunk, from one of them to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The index of the sub-chunk in its unit.
+    pub sub_chunk: u32,
+    /// The position of the first byte, counted through all units.
+    pub position: u64,
+    /// How many bytes follow in the same sub-chunk of the same unit, the first included.
+    pub bytes: u64,
+}
+
 /// Some sub-chunks of a window in a buffer: in the order of the chunk, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
@@ -138,6 +149,22 @@ impl Layout {
     #[must_use]
     pub fn unit_positions(&self) -> u64 {
         self.unit_bytes / u64::from(self.sub_chunk_count)
+    }
+
+    /// Which sub-chunk and position a byte of the chunk belongs to.
+    ///
+    /// # Panics
+    /// When the chunk ends before.
+    #[must_use]
+    pub fn run_at(&self, offset: u64) -> Run {
+        assert!(offset < self.chunk_bytes, "byte {offset} of {}", self.chunk_bytes);
+        let unit = offset / self.unit_bytes;
+        let start = unit * self.unit_bytes;
+        let alpha = u64::from(self.sub_chunk_count);
+        let length = self.unit_bytes.min(self.chunk_bytes - start) / alpha;
+        let (sub_chunk, within) = ((offset - start) / length, (offset - start) % length);
+        let position = unit * self.unit_positions() + within;
+        Run { sub_chunk: sub_chunk as u32, position, bytes: length - within }
     }
 
     /// The window of all positions.

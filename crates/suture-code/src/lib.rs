@@ -18,6 +18,7 @@
 //!   is right.
 //! * [`layout`] says which bytes of a chunk make up the same positions of its sub-chunks, for all who
 //!   read, move or write parts of chunks.
+//! * [`fingerprint`] is what a stripe can be checked by without moving it.
 //! * [`error`] lists everything that can be refused, with the numbers.
 //!
 //! ```
@@ -47,6 +48,7 @@ pub mod code;
 pub mod dag;
 pub mod error;
 pub mod execute;
+pub mod fingerprint;
 pub mod layout;
 mod linear;
 pub mod lrc;
@@ -60,6 +62,7 @@ pub use code::{ChunkIndex, Code};
 pub use dag::{Dag, Join, Map, Output, Source, Split, Term, Value, ValueId};
 pub use error::{CodeError, DagFault};
 pub use execute::{Program, Scratch};
+pub use fingerprint::Fingerprint;
 pub use lrc::Lrc;
 pub use rs::Rs;
 pub use rs_vandermonde::RsVandermonde;

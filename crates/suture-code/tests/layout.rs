@@ -121,6 +121,19 @@ proptest! {
     }
 
     #[test]
+    fn runs_are_the_bytes_of_the_map(case in case()) {
+        let mut offset = 0;
+        while let Some(first) = case.map.get(offset) {
+            let run = case.layout.run_at(offset as u64);
+            prop_assert_eq!((run.sub_chunk, run.position), (first.sub_chunk, first.position));
+            let same = |b: &&Byte| (b.unit, b.sub_chunk) == (first.unit, first.sub_chunk);
+            let left = case.map[offset..].iter().take_while(same).count();
+            prop_assert_eq!(run.bytes, left as u64);
+            offset += 1 + offset / 7;
+        }
+    }
+
+    #[test]
     fn joined_pieces_are_the_same_bytes_and_never_touch(case in case()) {
         let pieces = || case.window.pieces_by_unit(case.sub_chunks.iter().copied());
         let joined: Vec<Piece> = join_neighbours(pieces()).collect();
