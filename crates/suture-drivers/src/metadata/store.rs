@@ -1,7 +1,9 @@
 //! The metadata, one method for each thing that may happen to them.
 //!
 //! Place: put -> [object visible]; stripes affected <- [stripes]; [commit location] -> healthy.
-//! Every method is one transaction. Those that change what the coordinator core mirrors also
+//! Every method is one transaction, and what changes something commits it by name: a statement
+//! with RETURNING gives its row before it commits by itself, and the error of that commit is lost.
+//! Those that change what the coordinator core mirrors also
 //! leave an [`Input`] in `take_changes`; the thread that owns the store passes them on in order.
 //!
 //! Puts live in memory only: a restart ends them all, and since stripe ids are handed out durably
@@ -144,8 +146,8 @@ impl MetadataStore {
     /// # Errors
     /// As [`schema::open`], and when the epoch cannot be made durable.
     pub fn open(dir: &Path) -> Result<MetadataStore> {
-        let schema::Database { connection, lock } = schema::open(dir)?;
-        let (cluster, epoch) = begin_epoch(&connection)
+        let schema::Database { mut connection, lock } = schema::open(dir)?;
+        let (cluster, epoch) = begin_epoch(&mut connection)
             .with_context(|| format!("cannot begin a new epoch in '{}'", dir.display()))?;
         Ok(MetadataStore {
             database: connection,
@@ -197,16 +199,18 @@ impl MetadataStore {
     /// # Errors
     /// When the database fails or what it holds is damaged.
     pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
-        let mut query = self.database.prepare_cached(
+        let transaction = self.database.transaction()?;
+        let id = transaction.query_row(
             "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
              VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, 0)
              ON CONFLICT (name) DO UPDATE
              SET rack = excluded.rack, address = excluded.address,
                  uplink = excluded.uplink, downlink = excluded.downlink
              RETURNING id",
+            params![node.name, node.rack, node.address, node.uplink, node.downlink],
+            |row| Ok(NodeId(row.get(0)?)),
         )?;
-        let row = params![node.name, node.rack, node.address, node.uplink, node.downlink];
-        let id = query.query_row(row, |row| Ok(NodeId(row.get(0)?)))?;
+        transaction.commit()?;
         // Told as a change, so that whoever keeps nodes by number hears of them in order.
         let rack = node.rack.clone();
         self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
@@ -410,16 +414,22 @@ impl MetadataStore {
     }
 }
 
-fn begin_epoch(database: &Connection) -> rusqlite::Result<(ClusterId, u32)> {
+/// A new epoch on the database. Ids up to that of a stripe which is there are never handed out,
+/// whatever the counter says.
+fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(ClusterId, u32)> {
+    let transaction = database.transaction()?;
     // The id only has to differ from those of other clusters that an operator may mix up.
-    database.query_row(
+    let begun = transaction.query_row(
         "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
          VALUES (1, random(), 1, 0, 0)
-         ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1
+         ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1,
+             next_stripe = max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))
          RETURNING id, epoch",
         [],
         |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?)),
-    )
+    )?;
+    transaction.commit()?;
+    Ok(begun)
 }
 
 fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, MetadataError> {

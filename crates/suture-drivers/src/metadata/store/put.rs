@@ -46,11 +46,13 @@ impl MetadataStore {
         count: u32,
     ) -> Result<Vec<StripeId>, MetadataError> {
         let entry = self.puts.get_mut(&put).ok_or(MetadataError::PutEnded)?;
-        let below: u64 = self.database.query_row(
+        let transaction = self.database.transaction()?;
+        let below: u64 = transaction.query_row(
             "UPDATE cluster SET next_stripe = next_stripe + ?1 RETURNING next_stripe",
             [count],
             |row| row.get(0),
         )?;
+        transaction.commit()?;
         let ids: Vec<StripeId> = (below - u64::from(count)..below).map(StripeId).collect();
         entry.stripes.extend(&ids);
         self.announce_reserved()?;

@@ -354,3 +354,38 @@ fn the_native_metadata_keeps_every_promise_of_a_keeper() {
         Native(dir, Some(store))
     });
 }
+
+/// Lets no commit through until it is told otherwise, as a log that cannot be written does.
+fn refuse_commits(store: &mut MetadataStore, refuse: bool) {
+    store.database.commit_hook(refuse.then_some(|| true)).unwrap();
+}
+
+#[test]
+fn nothing_is_handed_out_by_a_commit_that_failed() {
+    let (dir, mut store) = store();
+    let put = store.begin_put("a").unwrap();
+    store.take_changes();
+    refuse_commits(&mut store, true);
+    store.reserve_stripes(put, 2).unwrap_err();
+    store.join(&node("late")).unwrap_err();
+    assert!(store.take_changes().is_empty());
+    refuse_commits(&mut store, false);
+    assert_eq!(store.reserve_stripes(put, 2).unwrap(), [StripeId(0), StripeId(1)]);
+    assert_eq!(store.join(&node("later")).unwrap(), NodeId(4));
+
+    refuse_commits(&mut store, true);
+    begin_epoch(&mut store.database).unwrap_err();
+    let epoch = store.epoch();
+    assert_eq!(crash(store, dir.path()).epoch(), epoch + 1);
+}
+
+#[test]
+fn ids_of_stripes_that_are_there_are_not_handed_out_whatever_the_counter_says() {
+    let (dir, mut store) = store();
+    let ids = put(&mut store, "a", 3);
+    store.database.execute("UPDATE cluster SET next_stripe = 1", []).unwrap();
+    let mut store = crash(store, dir.path());
+    let put = store.begin_put("b").unwrap();
+    let next = StripeId(ids.last().unwrap().0 + 1);
+    assert_eq!(store.reserve_stripes(put, 1).unwrap(), [next]);
+}
