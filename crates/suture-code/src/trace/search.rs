@@ -9,8 +9,8 @@
 //! to satisfy most of them: a few conditions, chosen at random, are enforced by elimination, until
 //! few enough candidates remain to try them all, one byte lane for each helper.
 //!
-//! Sideways moves are taken, one step up is taken rarely, and after long patience the climb starts
-//! anew. Most of the gain comes in seconds, the last bits in minutes.
+//! Sideways moves are taken, one step up is taken rarely, and after many moves without gain the
+//! climb starts anew. Most of the gain comes in seconds, the last bits in minutes.
 //!
 //! Invariant: the best is a scheme at any time, since no scheme can be wrong; the same seed finds
 //! the same.
@@ -28,8 +28,8 @@ const STEP_UP_ODDS: u64 = 20;
 /// One move in so many drops two dimensions or three.
 const WIDE_MOVE_ODDS: u64 = 8;
 /// Moves without gain after which the climb starts anew.
-const PATIENCE_MIN: u64 = 3_000;
-const PATIENCE_MAX: u64 = 30_000;
+const RESTART_AFTER_MIN: u64 = 3_000;
+const RESTART_AFTER_MAX: u64 = 30_000;
 
 /// A search for a scheme of few bits, to be continued as long as one likes.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Search {
     best_bits: usize,
     bits: usize,
     idle_moves: u64,
-    patience: u64,
+    restart_after: u64,
 }
 
 /// A polynomial by its coefficients, u and those of r, and by its values at the helpers.
@@ -94,7 +94,7 @@ impl Search {
             best_bits: 0,
             bits: 0,
             idle_moves: 0,
-            patience: 0,
+            restart_after: 0,
         };
         search.best = search.units[..8].to_vec();
         search.best_bits = total_rank(&search.best);
@@ -105,7 +105,7 @@ impl Search {
     /// Makes that many moves.
     pub fn step(&mut self, moves: u64) {
         for _ in 0..moves {
-            if self.idle_moves > self.patience {
+            if self.idle_moves > self.restart_after {
                 self.start();
             }
             self.make_move();
@@ -149,7 +149,8 @@ impl Search {
         }
         self.bits = total_rank(&self.state);
         self.idle_moves = 0;
-        self.patience = PATIENCE_MIN + self.rng.below(PATIENCE_MAX - PATIENCE_MIN);
+        self.restart_after =
+            RESTART_AFTER_MIN + self.rng.below(RESTART_AFTER_MAX - RESTART_AFTER_MIN);
     }
 
     fn make_move(&mut self) {
