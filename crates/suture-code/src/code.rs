@@ -2,7 +2,7 @@
 //!
 //! Place: ... stripe affected -> [who can help, and what is combined] -> plan ...
 //! A code has a name that people write (`rs(6,3)`), sizes, and two answers: how to encode and how
-//! to repair, both as a repair DAG. To add a code: one file like `rs.rs` that answers [`Describe`],
+//! to repair, both as a repair DAG. To add a code: one file like `rs.rs` that answers `Describe`,
 //! one variant of [`Code`], one line in `FAMILIES`, and one arm in `Code::description`.
 //!
 //! Invariants: data chunks come first, then parity; names survive a round trip through text; a

@@ -1,6 +1,6 @@
 //! The control plane: gRPC between coordinator, agents and clients. No chunk bytes pass here.
 //!
-//! Place: [failure noticed] -> ... -> [dispatch] -> ... -> [commit location] -> stripe healthy.
+//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
 //! * [`rpc`] takes the calls; [`service`] answers clients and operators, [`session`] talks to one
 //!   agent, [`put`] follows one put: the coordinator's side;

@@ -1,7 +1,7 @@
 //! The durable metadata of the native store: nodes, objects, stripes, where each chunk lies, and
 //! what the operator wants. SQLite in WAL mode, synchronous, owned by one thread.
 //!
-//! Place: stripes affected <- [metadata] <- commit location. The coordinator core mirrors what is
+//! Place: stripes affected <- `[metadata]` <- commit location. The coordinator core mirrors what is
 //! here and nothing else; it learns of each change from the thread that made it durable, in the
 //! order in which it became durable, and before whoever asked for the change is answered.
 //!

@@ -1,6 +1,6 @@
 //! What is simulated: a cluster, what fails, how it is repaired, and what else uses the network.
 //!
-//! Place: [failure] -> stripes -> queue -> plan -> admit -> dispatch -> slices flow -> ...
+//! Place: `[failure]` -> stripes -> queue -> plan -> admit -> dispatch -> slices flow -> ...
 //! Shared by the loop (`simulate`) and by the agents (`fluid_agents`); decides nothing.
 
 use suture_repair::id::NodeId;

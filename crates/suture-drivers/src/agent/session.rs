@@ -1,6 +1,6 @@
 //! The seam between an agent's data plane and the session with its coordinator.
 //!
-//! Place: ... admit -> [dispatch] -> slices flow -> chunk durable -> [commit] ...
+//! Place: ... admit -> `[dispatch]` -> slices flow -> chunk durable -> `[commit]` ...
 //! The control plane feeds events in and carries messages out; it may lose, repeat and delay
 //! messages, as `message.rs` allows, and it never makes the agent wait: a full outbox drops the
 //! message, which the core repeats by time.

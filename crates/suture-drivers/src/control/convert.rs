@@ -1,6 +1,6 @@
 //! The core's types as messages, and back again with everything checked.
 //!
-//! Place: ... admit -> [dispatch] -> ... chunk durable -> [commit location] ...
+//! Place: ... admit -> `[dispatch]` -> ... chunk durable -> [commit location] ...
 //! Encoding cannot fail. Decoding trusts nothing: a field that is missing, an enum that is
 //! unknown, a code that does not parse is a [`Malformed`] that names message and field. Sizes are
 //! bounded before anything is allocated for them.

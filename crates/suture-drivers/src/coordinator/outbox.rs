@@ -1,6 +1,6 @@
 //! What waits to be sent to an agent, before anyone encodes it.
 //!
-//! Place: ... plan -> admit -> [dispatch] -> ...
+//! Place: ... plan -> admit -> `[dispatch]` -> ...
 //! Every participant of a repair gets the same task, so it is shared, and so is what it becomes on
 //! the wire: whoever sends it first encodes it for all.
 

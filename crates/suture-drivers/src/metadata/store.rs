@@ -1,6 +1,6 @@
 //! The metadata, one method for each thing that may happen to them.
 //!
-//! Place: put -> [object visible]; stripes affected <- [stripes]; [commit location] -> healthy.
+//! Place: put -> [object visible]; stripes affected <- `[stripes]`; [commit location] -> healthy.
 //! Every method is one transaction, and what changes something commits it by name: a statement
 //! with RETURNING gives its row before it commits by itself, and the error of that commit is lost.
 //! Those that change what the coordinator core mirrors also

@@ -1,6 +1,6 @@
 //! Which byte of an object lies where, and the checksum of the whole from those of its parts.
 //!
-//! Place: [put] and [get], pure arithmetic.
+//! Place: `[put]` and `[get]`, pure arithmetic.
 //! A stripe holds the next `k * chunk_bytes` bytes of its object, contiguous in each chunk. Short
 //! stripes are not padded to full chunks: the last one has chunks as long as its data asks for,
 //! rounded up to what the code can work with.

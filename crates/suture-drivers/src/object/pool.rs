@@ -1,6 +1,6 @@
 //! Connections to agents: kept while they work, and not tried again where nobody answers.
 //!
-//! Place: under [put] and [get].
+//! Place: under `[put]` and `[get]`.
 //! A dead agent is noticed once and not once for each chunk: waiting for a connection that will
 //! not stand is what makes a degraded read slow.
 
