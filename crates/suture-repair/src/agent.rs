@@ -456,6 +456,8 @@ impl Agent {
             return;
         }
         self.next_beat = now + self.config.heartbeat_every;
+        // What ends in this beat is sent by that; only what ended before is repeated.
+        let repeated: Vec<FromAgent> = self.outcomes.values().cloned().collect();
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.config.stall_after;
@@ -471,8 +473,7 @@ impl Agent {
         let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
         let Status { running, arrived, .. } = self.status();
         self.send(FromAgent::Heartbeat(Heartbeat { incarnation, free_bytes, running, arrived }));
-        let outcomes: Vec<FromAgent> = self.outcomes.values().cloned().collect();
-        outcomes.into_iter().for_each(|outcome| self.send(outcome));
+        repeated.into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {
             self.next_inventory = now + self.config.inventory_every;
             self.outputs.push_back(Output::List);

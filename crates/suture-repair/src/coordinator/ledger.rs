@@ -21,7 +21,11 @@
 //!
 //! Memory is reserved while slices flow; load is charged from the plan to the last commit.
 //! Invariants: a stripe waits or runs, once; memory and load are those of what waits and runs,
-//! exactly. Does not know health, copies or why a repair ends.
+//! exactly. Does not know health, copies or why a repair ends. How far what runs has come is in
+//! `ledger/progress.rs`.
+
+mod invariants;
+mod progress;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +33,7 @@ use std::sync::Arc;
 use super::attempt::{Adopt, Attempt, ClaimState, Pending, Rebuild, State};
 use crate::budget::{Budget, NoRoom};
 use crate::cluster::{Cluster, Node};
-use crate::event::{Claim, Commit, Timers};
+use crate::event::{Claim, Commit};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
 use crate::message::Task;
 use crate::mutant::{Mistake, Mutant};
@@ -37,14 +41,10 @@ use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::policy::Schedule;
 use crate::schedule::{
-    ActiveRepair, ActiveRepairs, Directive, PlannedRepair, Quota, Release, Sample, Scheduler,
-    Slots, Snapshot, Waiting,
+    ActiveRepair, ActiveRepairs, PlannedRepair, Quota, Sample, Scheduler, Slots, Snapshot, Waiting,
 };
 use crate::stripe::Stripe;
 use crate::time::Time;
-
-/// Writing a finished chunk to disk may take this many times the stall limit.
-const PUBLISH_PATIENCE: u64 = 8;
 
 /// What schedules may look at beside the ledger.
 #[derive(Clone, Copy, Debug)]
@@ -77,17 +77,6 @@ pub(super) enum Stop {
     Flow,
     /// All of it.
     Whole,
-}
-
-/// What a look at everything that runs found.
-#[derive(Debug, Default)]
-pub(super) struct Overdue {
-    /// Repairs that stand still.
-    pub stalled: Vec<RepairId>,
-    /// Commits to ask for again.
-    pub unanswered: Vec<Commit>,
-    /// Claims to ask for again.
-    pub unclaimed: Vec<Claim>,
 }
 
 /// What waits and what runs.
@@ -277,7 +266,10 @@ impl Ledger {
 
 /// What runs.
 impl Ledger {
-    /// Starts the plan that waits for `stripe`, if its memory can be had.
+    /// Starts the plan that waits for `stripe`.
+    ///
+    /// # Errors
+    /// Some participant lacks the slice memory, at the moment or for good; the plan goes on waiting.
     pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NoRoom> {
         let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
         let alignment = work.job.code.alignment() as u32;
@@ -503,66 +495,6 @@ impl Ledger {
         self.touched.push(id);
         id
     }
-}
-
-/// How what runs gets on.
-impl Ledger {
-    /// A participant has told how far it is. Returns whether the repair runs.
-    pub fn heard(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
-        let Some(attempt) = self.running.get_mut(&repair) else { return false };
-        if let Attempt::Rebuild(rebuild) = attempt
-            && rebuild.hear(node, bytes_done)
-        {
-            rebuild.progressed_at = now;
-            if let Some(active) = self.active.get_mut(&repair) {
-                active.progressed(now, rebuild.bytes_come());
-            }
-        }
-        true
-    }
-
-    /// All of an edge of a gated repair is kept at its parent.
-    pub fn arrived(&mut self, now: Time, edge: Release) {
-        if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
-            self.progressed(now, edge.repair);
-        }
-    }
-
-    /// A repair is to pause, or to go on. Returns its attempt, if it runs.
-    pub fn hold(&mut self, now: Time, repair: RepairId, held: bool) -> Option<&Rebuild> {
-        if let Some(active) = self.active.get_mut(&repair) {
-            active.is_held = held;
-        }
-        self.progressed(now, repair)
-    }
-
-    /// Something of a repair moves, or is let move from now on. Returns its attempt, if it runs.
-    pub fn progressed(&mut self, now: Time, repair: RepairId) -> Option<&Rebuild> {
-        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
-        rebuild.progressed_at = now;
-        Some(rebuild)
-    }
-
-    /// What was released to `node` and has not arrived.
-    pub fn released_to(&self, node: NodeId) -> Vec<Release> {
-        self.slots.as_ref().map(|slots| slots.released_to(node)).unwrap_or_default()
-    }
-
-    /// Edges of gated repairs that may flow from now on.
-    pub fn release(&mut self, now: Time) -> Vec<Release> {
-        let slots = self.slots.as_mut();
-        slots.map(|slots| slots.release(now, &self.cluster)).unwrap_or_default()
-    }
-
-    /// What is to be done otherwise from now on.
-    pub fn directives(&mut self, scene: Scene) -> Vec<Directive> {
-        self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
-    }
-
-    /// When the schedule wants to be asked although nothing has happened.
-    pub fn schedule_deadline(&mut self, scene: Scene) -> Option<Time> {
-        self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
-    }
 
     /// Tells the schedule something, or asks it.
     fn consult<T>(
@@ -582,84 +514,6 @@ impl Ledger {
             slots: self.slots.as_ref(),
         };
         what(&mut self.schedule, snapshot)
-    }
-
-    /// Repairs that stand still, and commits that nobody answered, which count as asked again.
-    pub fn overdue(&mut self, now: Time, timers: &Timers) -> Overdue {
-        let mut overdue = Overdue::default();
-        let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
-        let waits = |id: &RepairId| self.slots.as_ref().is_some_and(|slots| slots.is_resting(*id));
-        for (id, attempt) in &mut self.running {
-            if let Attempt::Rebuild(rebuild) = attempt {
-                let patience = if rebuild.is_publishing() { PUBLISH_PATIENCE } else { 1 };
-                let limit = timers.stall_after.times(patience);
-                let is_still = now.since(rebuild.progressed_at) > limit;
-                if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {
-                    if now.since(*asked_at) >= timers.commit_retry {
-                        *asked_at = now;
-                        overdue.unclaimed.push(claim.clone());
-                    }
-                    continue;
-                }
-                if is_still && rebuild.is_flowing() && !is_held(id) && !waits(id) {
-                    overdue.stalled.push(*id);
-                }
-            }
-            if let Some(pending) = attempt.pending_mut()
-                && now.since(pending.asked_at) >= timers.commit_retry
-            {
-                pending.asked_at = now;
-                overdue.unanswered.push(pending.commit);
-            }
-        }
-        overdue
-    }
-}
-
-/// What holds after each event.
-impl Ledger {
-    /// Looks at the repairs that changed since it was last called.
-    pub fn assert_touched(&mut self) {
-        for repair in std::mem::take(&mut self.touched) {
-            self.assert_repair(repair);
-        }
-        let (running, repairing) = (self.running.len(), self.repairing.len());
-        assert_eq!(running, repairing, "repairs: that run, and stripes under repair");
-    }
-
-    /// Looks at everything.
-    pub fn assert_invariants(&self) {
-        self.budget.assert_invariants();
-        self.waiting.assert_invariants();
-        self.running.keys().for_each(|repair| self.assert_repair(*repair));
-        assert_eq!(self.running.len(), self.repairing.len(), "repairs: one of a stripe");
-        let flowing = self.running.values().filter(|attempt| attempt.is_flowing()).count();
-        assert_eq!(self.budget.held_count(), flowing, "budget: repairs that hold memory, and flow");
-        assert_eq!(self.active.len(), flowing, "schedule: repairs that are active, and flow");
-        for (id, rebuild) in self.running().filter_map(|(id, a)| Some((id, a.rebuild()?))) {
-            let needed = rebuild.memory();
-            let held = self.budget.held(id).filter(|held| *held != needed);
-            assert_eq!(held, None, "budget: {id} holds other memory than it needs, {needed:?}");
-        }
-        assert_eq!(self.load, self.charged(), "load: charged, and of what waits and runs");
-    }
-
-    /// One repair, whether it runs or has ended.
-    fn assert_repair(&self, repair: RepairId) {
-        let attempt = self.running.get(&repair);
-        let is_flowing = attempt.is_some_and(Attempt::is_flowing);
-        let holds = self.budget.held(repair).is_some();
-        assert_eq!(holds, is_flowing, "budget: {repair} holds memory, and slices flow");
-        let is_active = self.active.contains_key(&repair);
-        assert_eq!(is_active, is_flowing, "schedule: {repair} is active, and slices flow");
-        let Some(attempt) = attempt else { return };
-        let current = self.repairing.get(&attempt.stripe());
-        assert_eq!(current, Some(&repair), "repairs: one of {}", attempt.stripe());
-        let others = attempt.commit().filter(|commit| commit.repair != repair);
-        assert_eq!(others, None, "commits: {repair} has one of another repair");
-        if let Some(rebuild) = attempt.rebuild() {
-            rebuild.assert_invariants(repair);
-        }
     }
 }
 

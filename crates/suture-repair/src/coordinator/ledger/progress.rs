@@ -1,0 +1,115 @@
+//! How running repairs get on, as agents report it, and what stands still.
+//!
+//! Place: ... dispatch -> [slices flow -> chunk durable -> commit location] -> stripe healthy.
+//! Nothing here begins or ends a repair: that is `ledger.rs`.
+
+use crate::coordinator::attempt::{Attempt, ClaimState, Rebuild};
+use crate::coordinator::ledger::{Ledger, Scene};
+use crate::event::{Claim, Commit, Timers};
+use crate::id::{NodeId, RepairId};
+use crate::schedule::{Directive, Release};
+use crate::time::Time;
+
+/// Writing a finished chunk to disk may take this many times the stall limit.
+const PUBLISH_STALLS: u64 = 8;
+
+/// What a look at everything that runs found.
+#[derive(Debug, Default)]
+pub(in crate::coordinator) struct Overdue {
+    /// Repairs that stand still.
+    pub stalled: Vec<RepairId>,
+    /// Commits to ask for again.
+    pub unanswered: Vec<Commit>,
+    /// Claims to ask for again.
+    pub unclaimed: Vec<Claim>,
+}
+
+impl Ledger {
+    /// A participant has told how far it is. Returns whether the repair runs.
+    pub fn heard(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
+        let Some(attempt) = self.running.get_mut(&repair) else { return false };
+        if let Attempt::Rebuild(rebuild) = attempt
+            && rebuild.hear(node, bytes_done)
+        {
+            rebuild.progressed_at = now;
+            if let Some(active) = self.active.get_mut(&repair) {
+                active.progressed(now, rebuild.bytes_come());
+            }
+        }
+        true
+    }
+
+    /// All of an edge of a gated repair is kept at its parent.
+    pub fn arrived(&mut self, now: Time, edge: Release) {
+        if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
+            self.progressed(now, edge.repair);
+        }
+    }
+
+    /// A repair is to pause, or to go on. Returns its attempt, if it runs.
+    pub fn hold(&mut self, now: Time, repair: RepairId, held: bool) -> Option<&Rebuild> {
+        if let Some(active) = self.active.get_mut(&repair) {
+            active.is_held = held;
+        }
+        self.progressed(now, repair)
+    }
+
+    /// Something of a repair moves, or is let move from now on. Returns its attempt, if it runs.
+    pub fn progressed(&mut self, now: Time, repair: RepairId) -> Option<&Rebuild> {
+        let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
+        rebuild.progressed_at = now;
+        Some(rebuild)
+    }
+
+    /// What was released to `node` and has not arrived.
+    pub fn released_to(&self, node: NodeId) -> Vec<Release> {
+        self.slots.as_ref().map(|slots| slots.released_to(node)).unwrap_or_default()
+    }
+
+    /// Edges of gated repairs that may flow from now on.
+    pub fn release(&mut self, now: Time) -> Vec<Release> {
+        let slots = self.slots.as_mut();
+        slots.map(|slots| slots.release(now, &self.cluster)).unwrap_or_default()
+    }
+
+    /// What is to be done otherwise from now on.
+    pub fn directives(&mut self, scene: Scene) -> Vec<Directive> {
+        self.consult(scene, |schedule, snapshot| schedule.directives(snapshot))
+    }
+
+    /// When the schedule wants to be asked although nothing has happened.
+    pub fn schedule_deadline(&mut self, scene: Scene) -> Option<Time> {
+        self.consult(scene, |schedule, snapshot| schedule.next_deadline(snapshot))
+    }
+
+    /// Repairs that stand still, and commits that nobody answered, which count as asked again.
+    pub fn overdue(&mut self, now: Time, timers: &Timers) -> Overdue {
+        let mut overdue = Overdue::default();
+        let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
+        let waits = |id: &RepairId| self.slots.as_ref().is_some_and(|slots| slots.is_resting(*id));
+        for (id, attempt) in &mut self.running {
+            if let Attempt::Rebuild(rebuild) = attempt {
+                let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };
+                let limit = timers.stall_after.times(stalls);
+                let is_still = now.since(rebuild.progressed_at) > limit;
+                if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {
+                    if now.since(*asked_at) >= timers.commit_retry {
+                        *asked_at = now;
+                        overdue.unclaimed.push(claim.clone());
+                    }
+                    continue;
+                }
+                if is_still && rebuild.is_flowing() && !is_held(id) && !waits(id) {
+                    overdue.stalled.push(*id);
+                }
+            }
+            if let Some(pending) = attempt.pending_mut()
+                && now.since(pending.asked_at) >= timers.commit_retry
+            {
+                pending.asked_at = now;
+                overdue.unanswered.push(pending.commit);
+            }
+        }
+        overdue
+    }
+}
