@@ -239,6 +239,9 @@ impl Agent {
         let (phase, continues) = (running.phase, running.task.continues);
         let bytes = running.task.stripe.chunk_bytes;
         self.tasks.insert(repair, running);
+        if self.mistake.is(Mutant::OpenEarly) {
+            self.open(now, repair);
+        }
         match (phase, continues) {
             (Phase::Passing, from) => {
                 from.into_iter().for_each(|from| self.cancel(from));

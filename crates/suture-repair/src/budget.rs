@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::{NodeId, RepairId};
+use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
 use crate::slice::{SLICE_BYTES_LEAST, SLICE_BYTES_MIN, align, memory, preferred_slice};
 
@@ -71,6 +72,7 @@ pub struct Pool {
 pub struct Budget {
     pools: BTreeMap<NodeId, Pool>,
     held: BTreeMap<RepairId, Vec<(NodeId, u64)>>,
+    pub(crate) mistake: Mistake,
 }
 
 impl Budget {
@@ -90,11 +92,14 @@ impl Budget {
         if plan.participants().into_iter().any(is_busy) {
             return Err(NoRoom::Later);
         }
-        let fit = self.fit(plan, alignment)?;
-        let has_room =
+        let mut fit = self.fit(plan, alignment)?;
+        let fits =
             |(node, need): &(NodeId, u64)| self.pool(*node).free() >= *need && !is_busy(*node);
-        if !fit.needs.iter().all(has_room) {
+        if !fit.needs.iter().all(fits) && !self.mistake.is(Mutant::OverAdmit) {
             return Err(NoRoom::Later);
+        }
+        if self.mistake.is(Mutant::ReserveLess) {
+            fit.needs.pop();
         }
         for (node, need) in &fit.needs {
             let pool = self.pools.entry(*node).or_default();

@@ -166,6 +166,7 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, input: Input) {
         assert!(self.now <= now, "time: from {} back to {now}", self.now);
         self.now = now;
+        let (first, read) = (self.outputs.len(), invariants::read_in_full(&input));
         match input {
             Input::NodeAdded { id, node, rack } => {
                 let rack = rack.map(|name| self.ledger.rack(&name));
@@ -193,12 +194,15 @@ impl Coordinator {
         }
         self.maintain(now);
         self.assert_invariants();
+        self.assert_outputs(first, read);
     }
 
     /// From now on it makes this mistake.
     #[cfg(feature = "mutants")]
     pub fn mutate(&mut self, mutant: Mutant) {
-        self.ledger.mistake = crate::mutant::Mistake::of(mutant);
+        let mistake = crate::mutant::Mistake::of(mutant);
+        self.ledger.mutate(mistake);
+        (self.queue.mistake, self.health.mistake) = (mistake, mistake);
     }
 
     /// The next effect.
@@ -326,7 +330,17 @@ impl Coordinator {
         let stripe = self.ledger.get(id).and_then(|attempt| self.stripes.get(attempt.stripe()));
         let Some(generation) = stripe.map(|stripe| stripe.generation) else { return };
         let commit = self.ledger.commit_next(now, id, generation);
+        if self.ledger.mistake.is(Mutant::AssumeCommit) {
+            commit.iter().for_each(|commit| self.assume(commit));
+        }
         self.outputs.extend(commit.map(Output::Commit));
+    }
+
+    /// A mistake on purpose.
+    fn assume(&mut self, commit: &Commit) {
+        let Some(mut stripe) = self.stripes.get(commit.copy.stripe).cloned() else { return };
+        stripe.chunks[usize::from(commit.copy.chunk.0)].node = Some(commit.node);
+        self.stripes.put(stripe);
     }
 
     fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
@@ -383,7 +397,9 @@ impl Coordinator {
         self.report(Report::Committed { repair: id, copy, node, bytes });
         self.trouble.remove(&stripe.id);
         self.learn(stripe);
-        self.commit_next(now, id);
+        if !self.ledger.mistake.is(Mutant::ForgetNext) {
+            self.commit_next(now, id);
+        }
         if !self.lost.contains_key(&copy.stripe) {
             self.report(Report::Healthy(copy.stripe));
         }

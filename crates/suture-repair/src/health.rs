@@ -4,11 +4,13 @@
 //! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case.
-//! Invariant: what the operator declared failed stays failed until the operator returns it.
+//! Invariants: what the operator declared failed stays failed until the operator returns it; a node
+//! is up only after its Hello.
 
 use crate::event::{Health, Timers};
 use crate::id::NodeId;
 use crate::message::Hello;
+use crate::mutant::{Mistake, Mutant};
 use crate::planner::Abilities;
 use crate::time::Time;
 
@@ -30,12 +32,13 @@ pub struct NodeHealth {
 pub struct HealthTable {
     timers: Timers,
     nodes: Vec<NodeHealth>,
+    pub(crate) mistake: Mistake,
 }
 
 impl HealthTable {
     /// An empty table.
     pub fn new(timers: Timers) -> HealthTable {
-        HealthTable { timers, nodes: Vec::new() }
+        HealthTable { timers, nodes: Vec::new(), mistake: Mistake::default() }
     }
 
     /// Adds the next node: unknown, or failed if the operator said so before.
@@ -87,9 +90,12 @@ impl HealthTable {
 
     /// The node spoke. Returns the state that it left, if it changed.
     pub fn heard(&mut self, now: Time, node: NodeId) -> Option<Health> {
+        let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
         entry.heard_at = now;
-        if entry.declared || entry.health == Health::Up || entry.hello.is_none() {
+        let is_declared = entry.declared && !mistake.is(Mutant::ForgetDeclared);
+        let is_unknown = entry.hello.is_none() && !mistake.is(Mutant::TrustUnknown);
+        if is_declared || entry.health == Health::Up || is_unknown {
             return None;
         }
         Some(std::mem::replace(&mut entry.health, Health::Up))

@@ -15,10 +15,24 @@ pub enum Mutant {
     ChargeTwice,
     /// It does not tell the schedule of the end of a repair.
     KeepScheduled,
+    /// It reserves memory that others hold.
+    OverAdmit,
+    /// It reserves nothing at one of the participants.
+    ReserveLess,
+    /// It starts nothing while nothing runs.
+    StartNothing,
+    /// It leaves a plan waiting that it has started.
+    KeepWaiting,
     /// It commits two chunks of a stripe at once.
     CommitAtOnce,
+    /// It does not ask for the next location when one was changed.
+    ForgetNext,
+    /// It takes a location for changed before the metadata says so.
+    AssumeCommit,
     /// It leaves a stripe in the queue that has a plan.
     KeepQueued,
+    /// It leaves a stripe asleep that it has woken.
+    KeepAsleep,
     /// It forgets that a stripe is under repair.
     ForgetRepairing,
     /// It does not queue a stripe again whose attempt failed.
@@ -27,6 +41,18 @@ pub enum Mutant {
     TrustBadCopy,
     /// It notes that a node has failed and goes on counting on its chunks.
     TrustFailedNode,
+    /// It forgets that the operator declared a node failed.
+    ForgetDeclared,
+    /// It uses a node that has not introduced itself.
+    TrustUnknown,
+    /// It keeps a stripe among those that lack chunks that was removed.
+    KeepLost,
+    /// It puts a chunk where another chunk of its stripe is recorded.
+    ShareNode,
+    /// It orders a copy away before the one that replaces it was read.
+    DeleteUnread,
+    /// It makes a found copy the location of its chunk before it was read.
+    AdoptUnread,
     /// The driver's clock goes back now and then.
     TimeBack,
     /// An agent does not count the memory of a task.
@@ -35,6 +61,20 @@ pub enum Mutant {
     KeepTaskMemory,
     /// It takes one more slice into memory than was reserved.
     WideWindow,
+    /// Its pumps grant a slice more than their window.
+    GrantAhead,
+    /// Its gates grant a slice more than their window.
+    GateAhead,
+    /// Its gates grant before they are released.
+    GrantUnreleased,
+    /// It grants slices of a repair that is held.
+    GrantHeld,
+    /// It combines slices that not all parents take.
+    ConsumeEarly,
+    /// It lets slices flow before the temporary file exists.
+    OpenEarly,
+    /// It takes itself for a relay where it is the destination.
+    ForgetCopy,
     /// It publishes a chunk when one of several lanes is done.
     PublishEarly,
     /// It begins a task again whose outcome it still repeats.
@@ -43,21 +83,41 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 36] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
         Mutant::KeepScheduled,
+        Mutant::OverAdmit,
+        Mutant::ReserveLess,
+        Mutant::StartNothing,
+        Mutant::KeepWaiting,
         Mutant::CommitAtOnce,
+        Mutant::ForgetNext,
+        Mutant::AssumeCommit,
         Mutant::KeepQueued,
+        Mutant::KeepAsleep,
         Mutant::ForgetRepairing,
         Mutant::ForgetFailed,
         Mutant::TrustBadCopy,
         Mutant::TrustFailedNode,
+        Mutant::ForgetDeclared,
+        Mutant::TrustUnknown,
+        Mutant::KeepLost,
+        Mutant::ShareNode,
+        Mutant::DeleteUnread,
+        Mutant::AdoptUnread,
         Mutant::TimeBack,
         Mutant::UncountedMemory,
         Mutant::KeepTaskMemory,
         Mutant::WideWindow,
+        Mutant::GrantAhead,
+        Mutant::GateAhead,
+        Mutant::GrantUnreleased,
+        Mutant::GrantHeld,
+        Mutant::ConsumeEarly,
+        Mutant::OpenEarly,
+        Mutant::ForgetCopy,
         Mutant::PublishEarly,
         Mutant::BeginAgain,
     ];

@@ -22,13 +22,16 @@
 //! to rest with full windows, and needs to be told nothing.
 
 mod gate;
+mod stream;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::id::{NodeId, RepairId};
+use crate::mutant::{Mistake, Mutant};
 use crate::role::{Role, Sink, Spools};
 use gate::Gate;
+use stream::{Path, Stream};
 
 /// The widest window: arrivals ahead of the next slice are kept as bits of one word.
 pub const WINDOW_MAX: u32 = 32;
@@ -51,72 +54,54 @@ pub enum Step {
     Grant(NodeId, u32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// From the sources straight to the sink.
-    Direct,
-    /// From the sources to the spool.
-    Spooling,
-    /// From each child to the spool.
-    Keeping,
-    /// From the spool to the sink.
-    Draining,
-}
-
 /// Slice bookkeeping of one lane at one agent.
 #[derive(Clone, Debug)]
 pub struct Pump {
     role: Arc<Role>,
     window: u32,
     stage: Stage,
-    /// Idle while children are kept; from the spool on it is a new one.
-    stream: Stream,
     /// For each sink: it takes all slices below this.
     granted: Vec<u32>,
-    /// The children in their order, where each is kept.
-    gates: Vec<Gate>,
     is_open: bool,
-    is_held: bool,
+    /// What the children had been granted when it was held, if it is.
+    held: Option<u64>,
     steps: VecDeque<Step>,
+    mistake: Mistake,
 }
 
-/// Slices on their way through memory, in order: asked for, arrived, consumed, left.
-#[derive(Clone, Debug, Default)]
-struct Stream {
-    /// For each source (own or spool first, then the children): arrived slices, bit i = `next + i`.
-    arrived: Vec<u32>,
-    has_local: bool,
-    /// The next slice to be consumed.
-    next: u32,
-    /// Reads were issued for all slices below this.
-    read: u32,
-    /// The children were granted all slices below this.
-    promised: u32,
-    /// Slices below this have left memory; of those from it to `next`, how many results have not.
-    done: u32,
-    staying: VecDeque<usize>,
+/// What becomes of slices now.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// They go from each child to the spool, by gates in the order of the children.
+    Keeping(Vec<Gate>),
+    /// They go through memory in order.
+    Streaming(Stream),
 }
 
 impl Pump {
     /// A pump for `role`. It does nothing before `open`.
     pub fn new(role: Arc<Role>, window: u32) -> Pump {
         assert!((1..=WINDOW_MAX).contains(&window), "window {window}");
-        let (stage, gate_count) = match role.spools {
-            Spools::Nothing => (Stage::Direct, 0),
-            Spools::Results => (Stage::Spooling, 0),
-            Spools::Sources => (Stage::Keeping, role.children.len()),
+        let stage = match role.spools {
+            Spools::Nothing => Stage::Streaming(Stream::new(Path::Direct, &role, window)),
+            Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window)),
+            Spools::Sources => Stage::Keeping(vec![Gate::default(); role.children.len()]),
         };
         Pump {
             stage,
             window,
-            stream: Stream::new(role.own.is_some(), role.children.len()),
             granted: role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect(),
-            gates: vec![Gate::default(); gate_count],
             is_open: false,
-            is_held: false,
+            held: None,
             steps: VecDeque::new(),
+            mistake: Mistake::default(),
             role,
         }
+    }
+
+    /// The same pump, which makes a mistake.
+    pub(crate) fn mistaken(self, mistake: Mistake) -> Pump {
+        Pump { mistake, ..self }
     }
 
     /// The agent is ready to take slices (its temporary file exists, where it needs one).
@@ -138,47 +123,51 @@ impl Pump {
 
     /// `child` may be granted slices from now on. Where nothing is gated it always might.
     pub fn on_released(&mut self, child: NodeId) {
-        if let Some(gate) = self.gate_of(child) {
-            self.gates[gate].release();
+        if let (Some(child), Stage::Keeping(gates)) = (self.place_of(child), &mut self.stage) {
+            gates[child].release();
         }
         self.advance();
     }
 
     /// From now on the children are granted nothing more, or are again.
     pub fn hold(&mut self, held: bool) {
-        self.is_held = held;
+        self.held = held.then(|| self.promised());
         self.advance();
     }
 
     /// Whether a slice from `child` is wanted; one that comes twice or without a grant is not.
     pub fn wants(&self, child: NodeId, slice: u32) -> bool {
-        if let Some(gate) = self.gate_of(child) {
-            return self.gates[gate].wants(slice);
+        let Some(child) = self.place_of(child) else { return false };
+        match &self.stage {
+            Stage::Keeping(gates) => gates[child].wants(slice),
+            Stage::Streaming(stream) => stream.wants(child, slice),
         }
-        let Some(source) = self.source_of(child) else { return false };
-        slice >= self.stream.next
-            && slice < self.stream.promised
-            && self.stream.arrived[source] & self.stream.bit(slice) == 0
     }
 
     /// A slice from `child` is in memory. Must be wanted.
     pub fn on_arrived(&mut self, child: NodeId, slice: u32) {
         assert!(self.wants(child, slice), "slice {slice} from {child} was not granted");
-        if let Some(gate) = self.gate_of(child) {
-            self.gates[gate].on_arrived(slice);
-            self.steps.push_back(Step::Keep(child, slice));
-            return;
+        let place = self.place_of(child).expect("wanted, so it is a child");
+        match &mut self.stage {
+            Stage::Keeping(gates) => {
+                gates[place].on_arrived(slice);
+                self.steps.push_back(Step::Keep(child, slice));
+            }
+            Stage::Streaming(stream) => {
+                stream.on_arrived(place, slice);
+                self.advance();
+            }
         }
-        let source = self.source_of(child).expect("wanted, so it is a child");
-        self.stream.arrived[source] |= self.stream.bit(slice);
-        self.advance();
     }
 
     /// A slice of a child is in the spool.
     pub fn on_kept(&mut self, child: NodeId, slice: u32) {
-        let gate = self.gate_of(child).expect("only what a gate lets in is kept");
-        self.gates[gate].on_kept(slice);
-        if self.stage == Stage::Keeping && self.gates.iter().all(|g| g.is_full(self.count())) {
+        let (place, count) = (self.place_of(child), self.count());
+        let (Some(place), Stage::Keeping(gates)) = (place, &mut self.stage) else {
+            panic!("slice {slice} from {child} was not to be kept");
+        };
+        gates[place].on_kept(slice);
+        if gates.iter().all(|gate| gate.is_full(count)) {
             self.drain();
         }
         self.advance();
@@ -186,27 +175,16 @@ impl Pump {
 
     /// A read that a step asked for is in memory.
     pub fn on_read(&mut self, slice: u32) {
-        assert!(
-            self.stream.has_local && slice >= self.stream.next && slice < self.stream.read,
-            "read {slice}"
-        );
-        self.stream.arrived[0] |= self.stream.bit(slice);
+        self.stream_mut().on_read(slice);
         self.advance();
     }
 
     /// A result of a slice has left memory: sent, stored or spooled.
     pub fn on_left(&mut self, slice: u32) {
-        assert!(
-            slice >= self.stream.done && slice < self.stream.next,
-            "slice {slice} was not on its way out"
-        );
-        let staying = &mut self.stream.staying[(slice - self.stream.done) as usize];
-        *staying = staying.checked_sub(1).expect("each result leaves once");
-        while self.stream.staying.front() == Some(&0) {
-            self.stream.staying.pop_front();
-            self.stream.done += 1;
-        }
-        if self.stage == Stage::Spooling && self.stream.done == self.count() {
+        let count = self.count();
+        let stream = self.stream_mut();
+        stream.on_left(slice);
+        if stream.path() == Path::ToSpool && stream.done() == count {
             self.drain();
         }
         self.advance();
@@ -219,11 +197,11 @@ impl Pump {
 
     /// Whether slices from `child` are still to come.
     pub fn awaits(&self, child: NodeId) -> bool {
-        if let Some(gate) = self.gate_of(child) {
-            return self.gates[gate].awaits(self.count());
+        let Some(child) = self.place_of(child) else { return false };
+        match &self.stage {
+            Stage::Keeping(gates) => gates[child].awaits(self.count()),
+            Stage::Streaming(stream) => stream.awaits(child),
         }
-        let Some(source) = self.source_of(child) else { return false };
-        self.stream.next + self.stream.arrived[source].trailing_ones() < self.count()
     }
 
     /// Whether `node` is a parent and slices are still to go there.
@@ -238,7 +216,7 @@ impl Pump {
 
     /// Whether it is held.
     pub fn is_held(&self) -> bool {
-        self.is_held
+        self.held.is_some()
     }
 
     /// The role that it serves.
@@ -248,14 +226,21 @@ impl Pump {
 
     /// The children of whom every slice is kept.
     pub fn kept(&self) -> impl Iterator<Item = NodeId> {
-        let gates = self.role.children.iter().zip(&self.gates);
-        gates.filter(|(_, gate)| gate.is_full(self.count())).map(|(child, _)| child.node)
+        let is_kept = |place: usize| match &self.stage {
+            Stage::Keeping(gates) => gates[place].is_full(self.count()),
+            Stage::Streaming(_) => self.keeps_sources(),
+        };
+        let children = self.role.children.iter().enumerate();
+        children.filter(move |(place, _)| is_kept(*place)).map(|(_, child)| child.node)
     }
 
     /// Whether something that it asked for has not come: a granted slice, a read, or word that a
     /// result has left. A pump that is owed nothing waits for its parents, or for a release.
     pub fn is_owed(&self) -> bool {
-        self.stream.is_owed() || self.gates.iter().any(Gate::is_owed)
+        match &self.stage {
+            Stage::Keeping(gates) => gates.iter().any(Gate::is_owed),
+            Stage::Streaming(stream) => stream.is_owed(),
+        }
     }
 
     /// Whether every slice has left.
@@ -265,9 +250,9 @@ impl Pump {
 
     /// Slices that have left for good.
     pub fn slices_done(&self) -> u32 {
-        match self.stage {
-            Stage::Direct | Stage::Draining => self.stream.done,
-            Stage::Spooling | Stage::Keeping => 0,
+        match &self.stage {
+            Stage::Streaming(stream) if stream.path() != Path::ToSpool => stream.done(),
+            Stage::Streaming(_) | Stage::Keeping(_) => 0,
         }
     }
 
@@ -275,163 +260,126 @@ impl Pump {
     /// combination is an equal part of the way, so that it grows with whatever moves and reaches
     /// the lane's length with the last result.
     pub fn bytes_done(&self) -> u64 {
+        let parts = if self.keeps_sources() { self.role.children.len() as u64 + 1 } else { 1 };
         let moved = u64::from(self.slices_done()) + self.slices_kept();
-        self.role.windows.bytes_below((moved / (self.gates.len() as u64 + 1)) as u32)
+        self.role.windows.bytes_below((moved / parts) as u32)
     }
 
     /// A number that grows with every slice that moves, in whatever stage.
     pub fn progress(&self) -> u64 {
-        let spooled = if self.stage == Stage::Draining { self.count() } else { 0 };
-        u64::from(self.stream.done) + u64::from(spooled) + self.slices_kept()
+        let streamed = match &self.stage {
+            Stage::Keeping(_) => 0,
+            Stage::Streaming(stream) if stream.path() == Path::FromSpool => {
+                u64::from(self.count()) + u64::from(stream.done())
+            }
+            Stage::Streaming(stream) => u64::from(stream.done()),
+        };
+        streamed + self.slices_kept()
     }
 
     /// # Panics
-    /// More slices may be in memory than the window allows, or what is known of them disagrees.
+    /// More slices may be in memory than the window allows, what is known of them disagrees, or a
+    /// child was granted slices while the pump was held.
     pub fn assert_invariants(&self, repair: RepairId, lane: u16) {
-        let Stream { next, done, .. } = self.stream;
-        let (horizon, staying) = (self.horizon(), self.stream.staying.len());
-        let is_in_order = done <= next && (next - done) as usize == staying;
-        assert!(
-            is_in_order,
-            "slices: {repair} lane {lane}: {done} left, {next} out, {staying} stay"
-        );
-        for (source, bits) in self.stream.arrived.iter().enumerate() {
-            let asked = self.stream.asked(source);
-            let is_within = (next..=horizon).contains(&asked);
-            assert!(is_within, "window: {repair} lane {lane}: {next} to {horizon}, asked {asked}");
-            let is_asked = u64::from(*bits) >> (asked - next) == 0;
-            assert!(is_asked, "slices: {repair} lane {lane}: {bits:b} of {next} to {asked} came");
-        }
-        for gate in &self.gates {
-            assert!(gate.is_consistent(self.window), "gate: {repair} lane {lane}: {gate:?}");
+        let promised = self.promised();
+        let is_at_rest = self.held.is_none_or(|held| promised <= held);
+        assert!(is_at_rest, "held: {repair} lane {lane}: {promised} granted, {:?}", self.held);
+        match &self.stage {
+            Stage::Keeping(gates) => {
+                let is_consistent = |gate: &&Gate| !gate.is_consistent(self.window);
+                let broken = gates.iter().find(is_consistent);
+                assert!(broken.is_none(), "gate: {repair} lane {lane}: {broken:?}");
+            }
+            Stage::Streaming(stream) => stream.assert_invariants(self.taken(), repair, lane),
         }
     }
 
+    /// Whether children are kept on disk before anything is combined.
+    fn keeps_sources(&self) -> bool {
+        self.role.spools == Spools::Sources
+    }
+
+    /// Slices of children that are on disk.
     fn slices_kept(&self) -> u64 {
-        self.gates.iter().map(|gate| u64::from(gate.kept())).sum()
+        match &self.stage {
+            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.kept())).sum(),
+            Stage::Streaming(_) if self.keeps_sources() => {
+                self.role.children.len() as u64 * u64::from(self.count())
+            }
+            Stage::Streaming(_) => 0,
+        }
     }
 
-    fn gate_of(&self, child: NodeId) -> Option<usize> {
-        let gates = self.role.children.iter().zip(&self.gates);
-        gates.map(|(known, _)| known.node).position(|known| known == child)
+    /// Slices that children were granted, all told.
+    fn promised(&self) -> u64 {
+        match &self.stage {
+            Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.promised())).sum(),
+            Stage::Streaming(stream) => u64::from(stream.promised()),
+        }
     }
 
     fn count(&self) -> u32 {
         self.role.windows.count()
     }
 
-    fn source_of(&self, child: NodeId) -> Option<usize> {
-        if matches!(self.stage, Stage::Keeping | Stage::Draining) {
-            return None;
+    /// The place of a node among the children that still send.
+    fn place_of(&self, child: NodeId) -> Option<usize> {
+        match &self.stage {
+            Stage::Streaming(stream) if stream.path() == Path::FromSpool => None,
+            Stage::Streaming(_) | Stage::Keeping(_) => {
+                self.role.children.iter().position(|known| known.node == child)
+            }
         }
-        let position = self.role.children.iter().position(|c| c.node == child)?;
-        Some(position + usize::from(self.stream.has_local))
+    }
+
+    /// The stream whose reads and results are reported: whoever keeps has asked for none.
+    fn stream_mut(&mut self) -> &mut Stream {
+        match &mut self.stage {
+            Stage::Streaming(stream) => stream,
+            Stage::Keeping(_) => panic!("nothing streams yet"),
+        }
     }
 
     fn drain(&mut self) {
-        self.stage = Stage::Draining;
-        self.stream = Stream::new(true, 0);
+        self.stage = Stage::Streaming(Stream::new(Path::FromSpool, &self.role, self.window));
     }
 
-    /// Slices below this may be taken into memory.
-    fn horizon(&self) -> u32 {
-        (self.stream.done + self.window).min(self.count())
-    }
-
-    /// Whatever became possible: consume, then grant and read ahead into the room that is left.
+    /// Whatever became possible: consume, then grant and read ahead as far as memory allows.
     fn advance(&mut self) {
         if !self.is_open {
             return;
         }
-        if self.stage == Stage::Keeping {
-            return self.grant_each();
+        let is_early = self.mistake.is(Mutant::ConsumeEarly);
+        let taken = if is_early { self.count() } else { self.taken() };
+        let is_held = self.is_held() && !self.mistake.is(Mutant::GrantHeld);
+        let children = self.role.children.iter().map(|child| child.node);
+        match &mut self.stage {
+            Stage::Keeping(_) if is_held => {}
+            Stage::Keeping(gates) => {
+                // As the coordinator released them, each by its own window.
+                for (child, gate) in children.zip(gates) {
+                    let upto = gate.grant(self.window, self.role.windows.count(), self.mistake);
+                    self.steps.extend(upto.map(|upto| Step::Grant(child, upto)));
+                }
+            }
+            Stage::Streaming(stream) => {
+                let path = stream.path();
+                let is_spooled = path == Path::ToSpool;
+                let consume = if is_spooled { Step::Spool } else { Step::Deliver };
+                let read = if path == Path::FromSpool { Step::ReadSpool } else { Step::ReadOwn };
+                self.steps.extend(stream.consume(taken).map(consume));
+                let upto = if is_held { None } else { stream.grant(self.mistake) };
+                if let Some(upto) = upto {
+                    self.steps.extend(children.map(|child| Step::Grant(child, upto)));
+                }
+                self.steps.extend(stream.read_ahead(taken).map(read));
+            }
         }
-        self.consume();
-        self.grant();
-        self.read_ahead();
     }
 
     /// All sinks take the slices below this.
     fn taken(&self) -> u32 {
         self.granted.iter().copied().min().unwrap_or(0)
-    }
-
-    fn consume(&mut self) {
-        let spools = self.stage == Stage::Spooling;
-        let limit = if spools { self.count() } else { self.taken() };
-        while self.stream.next < limit && self.stream.arrived.iter().all(|bits| bits & 1 == 1) {
-            let slice = self.stream.next;
-            self.steps.push_back(if spools { Step::Spool(slice) } else { Step::Deliver(slice) });
-            self.stream.staying.push_back(if spools { 1 } else { self.role.sinks.len() });
-            self.stream.arrived.iter_mut().for_each(|bits| *bits >>= 1);
-            self.stream.next += 1;
-        }
-    }
-
-    fn grant(&mut self) {
-        let horizon = self.horizon();
-        if self.stage == Stage::Draining || self.is_held || self.stream.promised == horizon {
-            return;
-        }
-        // Half a window at a time: a grant for each slice would double the messages.
-        let worth =
-            horizon - self.stream.promised >= self.window.div_ceil(2) || horizon == self.count();
-        if worth {
-            self.stream.promised = horizon;
-            let children = self.role.children.iter();
-            self.steps.extend(children.map(|child| Step::Grant(child.node, horizon)));
-        }
-    }
-
-    /// As the coordinator released them, each by its own window.
-    fn grant_each(&mut self) {
-        if self.is_held {
-            return;
-        }
-        let (window, count) = (self.window, self.count());
-        for (child, gate) in self.role.children.iter().zip(&mut self.gates) {
-            let upto = gate.grant(window, count);
-            self.steps.extend(upto.map(|upto| Step::Grant(child.node, upto)));
-        }
-    }
-
-    fn read_ahead(&mut self) {
-        if !self.stream.has_local {
-            return;
-        }
-        // A leaf has nothing to read for before its parent takes it.
-        let leaf = self.role.children.is_empty() || self.stage == Stage::Draining;
-        let limit = if leaf { self.horizon().min(self.taken()) } else { self.horizon() };
-        while self.stream.read < limit {
-            let read = self.stream.read;
-            let spool = self.stage == Stage::Draining;
-            self.steps.push_back(if spool { Step::ReadSpool(read) } else { Step::ReadOwn(read) });
-            self.stream.read += 1;
-        }
-    }
-}
-
-impl Stream {
-    fn new(has_local: bool, children: usize) -> Stream {
-        let arrived = vec![0; children + usize::from(has_local)];
-        Stream { arrived, has_local, ..Stream::default() }
-    }
-
-    /// A slice among those that have arrived.
-    fn bit(&self, slice: u32) -> u32 {
-        1 << (slice - self.next)
-    }
-
-    /// Slices of a source below this were asked for.
-    fn asked(&self, source: usize) -> u32 {
-        if self.has_local && source == 0 { self.read } else { self.promised }
-    }
-
-    /// Whether something that was asked for has not come, or not left.
-    fn is_owed(&self) -> bool {
-        let mut sources = self.arrived.iter().enumerate();
-        let is_owed = |(at, bits): (usize, &u32)| self.asked(at) - self.next > bits.count_ones();
-        !self.staying.is_empty() || sources.any(is_owed)
     }
 }
 

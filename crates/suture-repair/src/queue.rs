@@ -1,13 +1,14 @@
 //! Which stripe is repaired next: the one that can lose least, then the one that waits longest.
 //!
 //! Place: failure -> stripes affected -> [queue] -> plan -> admit -> ...
-//! A stripe that has to wait (after a failed attempt, or until something changes) sleeps aside and
-//! never stands in the way of the others.
+//! A stripe that has to wait (after a failed attempt, or until something changes) sleeps aside, so
+//! that the others need not wait for it.
 //! Invariant: a stripe is either ready or asleep, once. Does not know why a stripe is here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::StripeId;
+use crate::mutant::{Mistake, Mutant};
 use crate::time::Time;
 
 /// How many more chunks a stripe can lose; less is more urgent.
@@ -26,6 +27,7 @@ pub struct Queue {
     asleep: BTreeSet<(Time, StripeId)>,
     index: BTreeMap<StripeId, (Place, Option<Time>)>,
     next_ticket: u64,
+    pub(crate) mistake: Mistake,
 }
 
 impl Queue {
@@ -79,7 +81,8 @@ impl Queue {
 
     fn wake_one(&mut self, stripe: StripeId) {
         let place = self.remove(stripe).expect("asleep, so indexed");
-        self.index.insert(stripe, (place, None));
+        let not_before = self.mistake.is(Mutant::KeepAsleep).then_some(Time::ZERO);
+        self.index.insert(stripe, (place, not_before));
         self.ready.insert((place, stripe));
     }
 

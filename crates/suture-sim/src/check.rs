@@ -52,6 +52,8 @@ pub enum Violation {
     },
     /// Two repairs of one stripe ran at once.
     TwoRepairs(StripeId),
+    /// The coordinator's map has a stripe in a state that it never had in the metadata.
+    Imagined(StripeId),
     /// The faults stopped, and this was not healthy in bounded time.
     NotHealthy {
         /// The stripe that is still damaged.
@@ -117,6 +119,9 @@ impl fmt::Display for Violation {
                 write!(f, "{node} holds {held} bytes of slices, reserved {reserved}, pool {pool}")
             }
             Violation::TwoRepairs(stripe) => write!(f, "two repairs of {stripe} at once"),
+            Violation::Imagined(stripe) => {
+                write!(f, "the coordinator has {stripe} as the metadata never had it")
+            }
             Violation::NotHealthy { stripe, chunks, status } => {
                 let chunks: Vec<u8> = chunks.iter().map(|chunk| chunk.0).collect();
                 write!(f, "{stripe} lacks chunks {chunks:?} though it could be repaired: {status}")
@@ -193,9 +198,18 @@ impl World {
         coordinator.assert_all_invariants();
         let mut stripes = BTreeSet::new();
         let twice = coordinator.running().find(|stripe| !stripes.insert(*stripe));
-        if let Some(stripe) = twice {
-            self.fail(Violation::TwoRepairs(stripe));
-        }
+        let imagined = coordinator.stripes().iter().find(|known| self.is_imagined(known));
+        let imagined = imagined.map(|stripe| Violation::Imagined(stripe.id));
+        let broken = twice.map(Violation::TwoRepairs).or(imagined);
+        broken.into_iter().for_each(|broken| self.fail(broken));
+    }
+
+    /// Whether a stripe is other than it is, or was, in the metadata.
+    fn is_imagined(&self, known: &Stripe) -> bool {
+        self.metadata.stripes.get(&known.id).is_some_and(|stripe| {
+            known.generation > stripe.generation
+                || (known.generation == stripe.generation && known != stripe)
+        })
     }
 
     /// What is still wrong when all faults are over; nothing when the cluster is well.

@@ -33,7 +33,8 @@ impl Agent {
         let phase = self.first_phase(&task).map_err(Failure::Refused)?;
         let window = task.window + u32::from(self.mistake.is(Mutant::WideWindow));
         let window = window.min(WINDOW_MAX);
-        let lanes = roles.into_iter().map(|(i, role)| (i, Pump::new(role, window))).collect();
+        let pump = |role| Pump::new(role, window).mistaken(self.mistake);
+        let lanes = roles.into_iter().map(|(lane, role)| (lane, pump(role))).collect();
         Ok(Running { task, lanes, phase, reserved, progressed_at: now })
     }
 
@@ -56,9 +57,9 @@ impl Agent {
     /// The phase in which a task begins; refused where it cannot continue what it is to continue.
     fn first_phase(&self, task: &Task) -> Result<Phase, Refusal> {
         let mut destinations = task.plan.destinations.iter();
-        let Some((&chunk, _)) = destinations.find(|(_, node)| **node == self.config.me) else {
-            return Ok(Phase::Passing);
-        };
+        let mine = destinations.find(|(_, node)| **node == self.config.me);
+        let mine = mine.filter(|_| !self.mistake.is(Mutant::ForgetCopy));
+        let Some((&chunk, _)) = mine else { return Ok(Phase::Passing) };
         let stamp = Stamp::from(task.repair);
         let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp };
         if let Some(old) = task.continues {

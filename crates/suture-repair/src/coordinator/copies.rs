@@ -2,10 +2,11 @@
 //!
 //! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
 //! The truth says where each chunk should be, agents say what they hold; this file compares.
-//! A listing shows names, not contents, so nothing is decided by a listing alone: a copy that is
-//! expected and not listed is asked for (`Check`), one that could be adopted is read in full
+//! A listing shows names, not contents, so by a listing alone no copy is given up or replaced: one
+//! that is expected and not listed is asked for (`Check`), one that could be adopted is read in full
 //! first, and one in excess goes only after the copy that replaces it was read in full.
-//! Invariant: `lost` holds exactly the chunks of known stripes whose recorded copy is of no use.
+//! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and only
+//! chunks of known stripes are; a copy that was ordered away is nobody's location.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,9 @@ impl Coordinator {
     /// The truth no longer has this stripe.
     pub(super) fn remove_stripe(&mut self, id: StripeId) {
         self.end_repair_of(id);
-        self.set_lost(id, BTreeSet::new());
+        if !self.ledger.mistake.is(Mutant::KeepLost) {
+            self.set_lost(id, BTreeSet::new());
+        }
         let Some(stripe) = self.stripes.remove(id) else { return };
         for chunk in stripe.indices() {
             if let Some((node, copy)) = stripe.copy(chunk) {
@@ -173,11 +176,17 @@ impl Coordinator {
         }
         if self.is_lost(copy.stripe, copy.chunk) {
             if self.can_adopt(node, copy) {
+                if self.ledger.mistake.is(Mutant::AdoptUnread) {
+                    return self.adopt(self.now, node, copy);
+                }
                 self.send(node, ToAgent::Check(Check { copy, excess: None }));
             }
         } else if let Some((home, current)) = stripe.copy(copy.chunk)
             && self.health.is_up(home)
         {
+            if self.ledger.mistake.is(Mutant::DeleteUnread) {
+                return self.delete(node, copy);
+            }
             let check = Check { copy: current, excess: Some((node, copy)) };
             self.send(home, ToAgent::Check(check));
         }
@@ -236,7 +245,8 @@ impl Coordinator {
         self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.is_committing())
     }
 
-    pub(super) fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
+    /// Whether the chunk's recorded copy is of no use.
+    pub fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
         self.lost.get(&stripe).is_some_and(|lost| lost.contains(&chunk))
     }
 

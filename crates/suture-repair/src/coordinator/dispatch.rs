@@ -1,8 +1,8 @@
 //! From waiting plans to running repairs: admit what fits, tell agents, and tell them of the end.
 //!
 //! Place: ... queue -> plan -> [admit -> dispatch] -> slices flow -> ...
-//! Plans are admitted one by one as memory and the schedule allow; one that does not fit now never
-//! stands in the way of one that does.
+//! Plans are admitted one by one as memory and the schedule allow; one that does not fit now is
+//! passed over.
 
 use std::sync::Arc;
 

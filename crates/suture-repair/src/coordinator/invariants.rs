@@ -6,9 +6,20 @@
 
 use std::collections::BTreeSet;
 
+use super::attempt::Attempt;
 use super::{Coordinator, margin};
-use crate::id::{ChunkIndex, StripeId};
+use crate::event::{Input, Output};
+use crate::id::{ChunkIndex, NodeId, StripeId};
+use crate::message::{Check, FromAgent, ToAgent};
 use crate::stripe::Stripe;
+
+/// What an event says was read in full and is good: by whom, and what for.
+pub(super) fn read_in_full(input: &Input) -> Option<(NodeId, Check)> {
+    match input {
+        Input::Agent { node, message: FromAgent::Verified(check) } => Some((*node, *check)),
+        _ => None,
+    }
+}
 
 impl Coordinator {
     /// What the last event touched.
@@ -17,6 +28,36 @@ impl Coordinator {
             self.assert_stripe(stripe);
         }
         self.ledger.assert_touched();
+        let is_idle = !self.config.paused && !self.ledger.has_running();
+        let waiting = if is_idle { self.ledger.waiting().len() } else { 0 };
+        assert_eq!(waiting, 0, "schedule: plans that wait while nothing runs");
+    }
+
+    /// What went out in answer to an event in which a copy was read in full, or none: a copy is
+    /// ordered away only after the copy that replaces it was read, and adopted only after it was
+    /// read itself. `first` is the first output of the event.
+    pub(super) fn assert_outputs(&self, first: usize, read: Option<(NodeId, Check)>) {
+        let excess = read.and_then(|(_, check)| check.excess);
+        let whole = read.map(|(node, check)| (node, check.copy));
+        for output in self.outputs.range(first..) {
+            match output {
+                Output::Send { to, message: ToAgent::Delete { copy, .. } } => {
+                    let is_known = self.stripes.get(copy.stripe).is_some();
+                    let is_replaced = !is_known || excess == Some((*to, *copy));
+                    assert!(is_replaced, "deletes: {copy} at {to}, for which nothing was read");
+                }
+                Output::Commit(commit) => {
+                    let adopted = match self.ledger.get(commit.repair) {
+                        Some(Attempt::Adopt(adopt)) if adopt.since == self.now => adopt,
+                        _ => continue,
+                    };
+                    let copy = adopted.pending.commit.copy;
+                    let is_read = whole == Some((commit.node, copy));
+                    assert!(is_read, "adopts: {copy} at {}, which was not read", commit.node);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Looks at everything; for simulations and tests.
@@ -38,6 +79,7 @@ impl Coordinator {
             let location = stripe.and_then(|stripe| stripe.copy(copy.chunk));
             assert_ne!(location, Some((node, copy)), "deleting: a copy that a stripe needs");
         }
+        self.stripes.iter().for_each(assert_nodes);
     }
 
     /// A stripe that lacks chunks has one place, and no other stripe has one.
@@ -74,4 +116,13 @@ impl Coordinator {
         let missed = stripe.indices().find(missed);
         assert_eq!(missed, None, "lost: a chunk of {} that is of no use is not listed", stripe.id);
     }
+}
+
+/// A stripe uses each node once.
+fn assert_nodes(stripe: &Stripe) {
+    let is_second = |&chunk: &ChunkIndex| {
+        stripe.copy(chunk).is_some_and(|(node, _)| stripe.chunk_on(node) != Some(chunk))
+    };
+    let second = stripe.indices().find(is_second);
+    assert_eq!(second, None, "nodes: {} has another chunk there", stripe.id);
 }

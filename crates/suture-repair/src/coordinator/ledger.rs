@@ -124,6 +124,12 @@ impl Ledger {
         }
     }
 
+    /// From now on it makes this mistake.
+    #[cfg(feature = "mutants")]
+    pub fn mutate(&mut self, mistake: Mistake) {
+        (self.mistake, self.budget.mistake) = (mistake, mistake);
+    }
+
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -260,6 +266,9 @@ impl Ledger {
 
     /// The plan to start next, other than those that were `passed` over just now for want of room.
     pub fn next(&mut self, scene: Scene, passed: &[StripeId]) -> Option<StripeId> {
+        if self.mistake.is(Mutant::StartNothing) && !self.has_running() {
+            return None;
+        }
         self.consult(scene, |schedule, snapshot| schedule.next(snapshot, passed))
     }
 }
@@ -274,7 +283,10 @@ impl Ledger {
         let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
         let alignment = work.job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
-        let work = self.waiting.remove(stripe.id).expect("looked up above");
+        let work = match self.mistake.is(Mutant::KeepWaiting) {
+            true => work.clone(),
+            false => self.waiting.remove(stripe.id).expect("looked up above"),
+        };
         let rebuild = Rebuild::new(scene.now, Arc::new(work), &fit);
         Ok(self.enter(scene, rebuild, stripe))
     }

@@ -204,7 +204,12 @@ impl Coordinator {
             chunk_bytes: stripe.chunk_bytes,
             survivors,
             idle,
-            excluded: homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect(),
+            excluded: match self.ledger.mistake.is(Mutant::ShareNode) {
+                true => Vec::new(),
+                false => {
+                    homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
+                }
+            },
             avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
             lost,
         })

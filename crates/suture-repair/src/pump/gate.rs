@@ -8,7 +8,9 @@
 //! Arithmetic: each byte that arrives is written and read once more. Kept in memory instead, the
 //! six chunks of 64 MiB that one destination waits for would be 384 MiB, for each repair.
 //!
-//! Invariant: `kept <= promised <= kept + window`.
+//! Invariants: a child is granted nothing before it is released; `kept <= promised <= kept + window`.
+
+use crate::mutant::{Mistake, Mutant};
 
 /// Slice bookkeeping of one child whose slices are kept.
 #[derive(Clone, Debug, Default)]
@@ -31,15 +33,22 @@ impl Gate {
     }
 
     /// The slices that the child is to be granted anew, if it is worth a message.
-    pub fn grant(&mut self, window: u32, count: u32) -> Option<u32> {
-        let horizon = (self.kept + window).min(count);
+    pub fn grant(&mut self, window: u32, count: u32, mistake: Mistake) -> Option<u32> {
+        let ahead = u32::from(mistake.is(Mutant::GateAhead));
+        let horizon = (self.kept + window + ahead).min(count);
         let more = horizon - self.promised;
-        let worth = more > 0 && (more >= window.div_ceil(2) || horizon == count);
-        if !self.released || !worth {
+        let is_worth = more > 0 && (more >= window.div_ceil(2) || horizon == count);
+        let is_open = self.released || mistake.is(Mutant::GrantUnreleased);
+        if !is_open || !is_worth {
             return None;
         }
         self.promised = horizon;
         Some(horizon)
+    }
+
+    /// The child was granted all slices below this.
+    pub fn promised(&self) -> u32 {
+        self.promised
     }
 
     /// Whether a slice was granted and has not come.
@@ -83,8 +92,11 @@ impl Gate {
         self.kept + self.written.count_ones()
     }
 
-    /// Whether the invariant holds, and only what was promised has come and only that is on disk.
+    /// Whether the invariants hold, and only what was promised has come and only that is on disk.
     pub fn is_consistent(&self, window: u32) -> bool {
+        if !self.released && self.promised > 0 {
+            return false;
+        }
         let in_memory = (self.kept..=self.kept + window).contains(&self.promised);
         let promised = self.promised.saturating_sub(self.kept);
         in_memory && u64::from(self.arrived) >> promised == 0 && self.written & !self.arrived == 0
@@ -102,11 +114,14 @@ mod tests {
     #[test]
     fn a_gate_grants_nothing_before_it_is_released_and_then_a_window() {
         let mut gate = Gate::default();
-        assert_eq!(gate.grant(4, 10), None);
+        assert_eq!(gate.grant(4, 10, Mistake::default()), None);
         assert!(!gate.wants(0) && !gate.is_owed() && gate.awaits(10));
         gate.release();
         gate.release();
-        assert_eq!((gate.grant(4, 10), gate.grant(4, 10)), (Some(4), None));
+        assert_eq!(
+            (gate.grant(4, 10, Mistake::default()), gate.grant(4, 10, Mistake::default())),
+            (Some(4), None)
+        );
         assert!(gate.wants(3) && !gate.wants(4) && gate.is_owed());
     }
 
@@ -117,7 +132,9 @@ mod tests {
             gate.release();
             let (mut granted, mut kept) = (0, 0);
             while !gate.is_full(count) {
-                let upto = gate.grant(window, count).expect("everything granted is kept");
+                let upto = gate
+                    .grant(window, count, Mistake::default())
+                    .expect("everything granted is kept");
                 assert!(upto <= kept + window);
                 // Backwards, and each of them twice.
                 for slice in (granted..upto).rev() {
@@ -132,7 +149,7 @@ mod tests {
                 granted = upto;
             }
             assert!(!gate.awaits(count) && !gate.is_owed());
-            assert_eq!(gate.grant(window, count), None);
+            assert_eq!(gate.grant(window, count, Mistake::default()), None);
         }
     }
 }

@@ -26,11 +26,6 @@ impl Ledger {
         let flowing = self.running.values().filter(|attempt| attempt.is_flowing()).count();
         assert_eq!(self.budget.held_count(), flowing, "budget: repairs that hold memory, and flow");
         assert_eq!(self.active.len(), flowing, "schedule: repairs that are active, and flow");
-        for (id, rebuild) in self.running().filter_map(|(id, a)| Some((id, a.rebuild()?))) {
-            let needed = rebuild.memory();
-            let held = self.budget.held(id).filter(|held| *held != needed);
-            assert_eq!(held, None, "budget: {id} holds other memory than it needs, {needed:?}");
-        }
         assert_eq!(self.load, self.charged(), "load: charged, and of what waits and runs");
     }
 
@@ -49,6 +44,9 @@ impl Ledger {
         assert_eq!(others, None, "commits: {repair} has one of another repair");
         if let Some(rebuild) = attempt.rebuild() {
             rebuild.assert_invariants(repair);
+            let needed = rebuild.memory();
+            let held = self.budget.held(repair).filter(|held| *held != needed);
+            assert_eq!(held, None, "budget: {repair} holds other memory than {needed:?}");
         }
     }
 }

@@ -1,0 +1,217 @@
+//! Slices on their way through memory, in order: asked for, arrived, consumed, left.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
+//! Sources are counted: the own chunk or the spool first, where there is one, then the children.
+//!
+//! Invariants: slices leave in the order in which they are consumed, `done <= next`; of each source
+//! what was asked for lies within the window, `next <= asked <= done + window`; and only what was
+//! asked for has arrived.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::id::RepairId;
+use crate::mutant::{Mistake, Mutant};
+use crate::role::Role;
+
+/// Where slices come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Path {
+    /// From the sources straight to the sinks.
+    Direct,
+    /// From the sources to the spool.
+    ToSpool,
+    /// From the spool to the sinks.
+    FromSpool,
+}
+
+/// Slice bookkeeping of one path through a lane.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    path: Path,
+    /// So many slices of each source may be in memory.
+    window: u32,
+    /// How many slices the lane has.
+    count: u32,
+    /// How many results each slice has.
+    results: usize,
+    /// Whether the first source is the own chunk or the spool.
+    has_local: bool,
+    /// For each source: the slices that have arrived, bit i = `next + i`.
+    arrived: Vec<u32>,
+    /// The next slice to be consumed.
+    next: u32,
+    /// Reads were issued for all slices below this.
+    read: u32,
+    /// The children were granted all slices below this.
+    promised: u32,
+    /// Slices below this have left memory; of those from it to `next`, how many results have not.
+    done: u32,
+    staying: VecDeque<usize>,
+}
+
+impl Stream {
+    /// A stream of which nothing has moved.
+    pub fn new(path: Path, role: &Role, window: u32) -> Stream {
+        let (has_local, children) = match path {
+            Path::Direct | Path::ToSpool => (role.own.is_some(), role.children.len()),
+            Path::FromSpool => (true, 0),
+        };
+        Stream {
+            path,
+            window,
+            count: role.windows.count(),
+            results: if path == Path::ToSpool { 1 } else { role.sinks.len() },
+            has_local,
+            arrived: vec![0; children + usize::from(has_local)],
+            next: 0,
+            read: 0,
+            promised: 0,
+            done: 0,
+            staying: VecDeque::new(),
+        }
+    }
+
+    pub fn path(&self) -> Path {
+        self.path
+    }
+
+    /// Slices below this have left memory.
+    pub fn done(&self) -> u32 {
+        self.done
+    }
+
+    /// The children were granted all slices below this.
+    pub fn promised(&self) -> u32 {
+        self.promised
+    }
+
+    /// Whether a child's slice was granted and has not come.
+    pub fn wants(&self, child: usize, slice: u32) -> bool {
+        (self.next..self.promised).contains(&slice)
+            && self.arrived[self.source(child)] & self.bit(slice) == 0
+    }
+
+    /// Whether slices of a child are still to come.
+    pub fn awaits(&self, child: usize) -> bool {
+        self.next + self.arrived[self.source(child)].trailing_ones() < self.count
+    }
+
+    /// A slice of a child is in memory. Must be wanted.
+    pub fn on_arrived(&mut self, child: usize, slice: u32) {
+        let source = self.source(child);
+        self.arrived[source] |= self.bit(slice);
+    }
+
+    /// A slice that was to be read is in memory.
+    pub fn on_read(&mut self, slice: u32) {
+        let was_asked = self.has_local && (self.next..self.read).contains(&slice);
+        assert!(was_asked, "read {slice}");
+        self.arrived[0] |= self.bit(slice);
+    }
+
+    /// A result of a slice has left memory.
+    pub fn on_left(&mut self, slice: u32) {
+        let was_consumed = (self.done..self.next).contains(&slice);
+        assert!(was_consumed, "slice {slice} was not on its way out");
+        let staying = &mut self.staying[(slice - self.done) as usize];
+        *staying = staying.checked_sub(1).expect("each result leaves once");
+        while self.staying.front() == Some(&0) {
+            self.staying.pop_front();
+            self.done += 1;
+        }
+    }
+
+    /// Consumes the slices whose sources have all arrived, as far as the sinks take them.
+    pub fn consume(&mut self, taken: u32) -> Range<u32> {
+        let (first, limit) = (self.next, self.limit(taken));
+        while self.next < limit && self.arrived.iter().all(|bits| bits & 1 == 1) {
+            self.staying.push_back(self.results);
+            self.arrived.iter_mut().for_each(|bits| *bits >>= 1);
+            self.next += 1;
+        }
+        first..self.next
+    }
+
+    /// The slices that the children are to be granted anew, if it is worth a message to each: half
+    /// a window at a time, since a grant for each slice would double the messages.
+    pub fn grant(&mut self, mistake: Mistake) -> Option<u32> {
+        let ahead = u32::from(mistake.is(Mutant::GrantAhead));
+        let horizon = (self.horizon() + ahead).min(self.count);
+        let more = horizon - self.promised;
+        let is_worth = more > 0 && (more >= self.window.div_ceil(2) || horizon == self.count);
+        if self.is_leaf() || !is_worth {
+            return None;
+        }
+        self.promised = horizon;
+        Some(horizon)
+    }
+
+    /// The slices to be read now. A leaf has nothing to read for before its sinks take it.
+    pub fn read_ahead(&mut self, taken: u32) -> Range<u32> {
+        let first = self.read;
+        if self.has_local {
+            let horizon = self.horizon();
+            let limit = if self.is_leaf() { horizon.min(taken) } else { horizon };
+            self.read = self.read.max(limit);
+        }
+        first..self.read
+    }
+
+    /// Whether something that was asked for has not come, or not left.
+    pub fn is_owed(&self) -> bool {
+        let mut sources = self.arrived.iter().enumerate();
+        let is_owed = |(at, bits): (usize, &u32)| self.asked(at) - self.next > bits.count_ones();
+        !self.staying.is_empty() || sources.any(is_owed)
+    }
+
+    /// # Panics
+    /// An invariant does not hold, or slices were consumed that the sinks do not take.
+    pub fn assert_invariants(&self, taken: u32, repair: RepairId, lane: u16) {
+        let (next, done, staying) = (self.next, self.done, self.staying.len());
+        let is_in_order = done <= next && (next - done) as usize == staying;
+        assert!(
+            is_in_order,
+            "slices: {repair} lane {lane}: {done} left, {next} out, {staying} stay"
+        );
+        let limit = self.limit(taken);
+        assert!(next <= limit, "slices: {repair} lane {lane}: {next} out, {limit} are taken");
+        let horizon = self.horizon();
+        for (source, bits) in self.arrived.iter().enumerate() {
+            let asked = self.asked(source);
+            let is_within = (next..=horizon).contains(&asked);
+            assert!(is_within, "window: {repair} lane {lane}: {next} to {horizon}, asked {asked}");
+            let is_asked = u64::from(*bits) >> (asked - next) == 0;
+            assert!(is_asked, "slices: {repair} lane {lane}: {bits:b} of {next} to {asked} came");
+        }
+    }
+
+    fn source(&self, child: usize) -> usize {
+        child + usize::from(self.has_local)
+    }
+
+    /// Whether no child sends.
+    fn is_leaf(&self) -> bool {
+        self.arrived.len() == usize::from(self.has_local)
+    }
+
+    /// Slices below this may be consumed: the spool takes all of them.
+    fn limit(&self, taken: u32) -> u32 {
+        if self.path == Path::ToSpool { self.count } else { taken }
+    }
+
+    /// Slices below this may be taken into memory.
+    fn horizon(&self) -> u32 {
+        (self.done + self.window).min(self.count)
+    }
+
+    /// A slice among those that have arrived.
+    fn bit(&self, slice: u32) -> u32 {
+        1 << (slice - self.next)
+    }
+
+    /// Slices of a source below this were asked for.
+    fn asked(&self, source: usize) -> u32 {
+        if self.has_local && source == 0 { self.read } else { self.promised }
+    }
+}
