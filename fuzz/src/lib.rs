@@ -10,3 +10,4 @@ pub mod control;
 pub mod frame;
 pub mod manifest;
 pub mod mutation;
+pub mod transcript;
