@@ -8,6 +8,7 @@ use std::future::Future;
 use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use suture_drivers::net::{self, BindError};
@@ -17,7 +18,11 @@ use suture_edge::units::parse_nonzero_size;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
+
+/// How long a daemon may take to end when its standard input has closed: it writes what it records.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
@@ -84,23 +89,48 @@ pub fn log_to_stderr() {
         .init();
 }
 
-/// Ends the process when its standard input closes. Whoever started it holds the other end, so it
-/// cannot outlive them, however they end.
-pub fn end_with_stdin() {
-    std::thread::spawn(|| {
-        // Nobody writes there; an error means the same as the end.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(0);
-    });
+/// When a daemon is to end.
+pub struct Stop {
+    stdin_closed: Option<watch::Receiver<bool>>,
 }
 
-/// Resolves when a signal asks the process to end: Ctrl-C, `kill`, or a terminal that closes.
-///
-/// # Errors
-/// When the system does not let signals be waited for.
-pub async fn stopped() -> Result<()> {
-    stop_signals()?.received().await;
-    Ok(())
+impl Stop {
+    /// By signals, and if `until_stdin_closes` when standard input closes: whoever started the
+    /// process holds the other end, so it cannot outlive them for long, however they end.
+    pub fn new(until_stdin_closes: bool) -> Stop {
+        if !until_stdin_closes {
+            return Stop { stdin_closed: None };
+        }
+        let (closed, stdin_closed) = watch::channel(false);
+        std::thread::spawn(move || {
+            // Nobody writes there; an error means the same as the end.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            let _ = closed.send(true);
+            std::thread::sleep(STOP_TIMEOUT);
+            std::process::exit(0);
+        });
+        Stop { stdin_closed: Some(stdin_closed) }
+    }
+
+    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes, or the end
+    /// of standard input.
+    ///
+    /// # Errors
+    /// When the system does not let signals be waited for.
+    pub async fn requested(&self) -> Result<()> {
+        let mut signals = stop_signals()?;
+        let closed = async {
+            match self.stdin_closed.clone() {
+                Some(mut closed) => drop(closed.wait_for(|is_closed| *is_closed).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = signals.received() => {}
+            () = closed => {}
+        }
+        Ok(())
+    }
 }
 
 /// A request for the process to end, by signal.

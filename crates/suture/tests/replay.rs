@@ -3,7 +3,9 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use common::run;
 
@@ -92,4 +94,31 @@ fn a_failing_seed_is_made_smaller_and_its_file_shows_the_same_failure() {
     fs::write(&file, text).unwrap();
     let whole = run(&["replay", "--format", "json"], &file);
     assert_eq!((whole.status, &whole.json()["outcome"]), (0, &"whole".into()), "{whole:?}");
+}
+
+#[test]
+fn a_daemon_that_ends_with_its_standard_input_has_recorded_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, recording) = (folder.path().join("config.toml"), folder.path().join("record.txt"));
+    let settings = "listen = \"127.0.0.1:0\"\ndata_dir = \"DATA\"\n";
+    let data = folder.path().join("data");
+    fs::write(&config, settings.replace("DATA", data.to_str().unwrap())).unwrap();
+    let mut daemon = Command::new(env!("CARGO_BIN_EXE_suture"))
+        .args(["coordinator", "--until-stdin-closes", "--config", config.to_str().unwrap()])
+        .args(["--record", recording.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on "), "{line}");
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().unwrap().success());
+    let replayed = run(&["replay", "--format", "json"], &recording);
+    let report = replayed.json();
+    assert_eq!((replayed.status, &report["is_cut"]), (0, &false.into()), "{replayed:?}");
+    // What it was given before it listened has not waited a second for the file.
+    assert!(report["inputs"].as_u64().unwrap() > 0, "{report}");
 }

@@ -15,7 +15,7 @@ use suture_edge::error::bad_input;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use crate::daemon;
+use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
 
 /// Run an agent: it keeps chunks in its data_dir and takes its part in repairs.
@@ -44,14 +44,12 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(path) => AgentConfig::read(path)?,
         None => AgentConfig::default(),
     };
-    if args.until_stdin_closes {
-        daemon::end_with_stdin();
-    }
+    let stop = Stop::new(args.until_stdin_closes);
     daemon::log_to_stderr();
-    daemon::block_on_runtime(agent::runtime(), serve(config, args.record.target()))
+    daemon::block_on_runtime(agent::runtime(), serve(config, args.record.target(), stop))
 }
 
-async fn serve(config: AgentConfig, record: Option<RecordTo>) -> Result<Outcome> {
+async fn serve(config: AgentConfig, record: Option<RecordTo>, stop: Stop) -> Result<Outcome> {
     // Before anybody hears of the node: what it has may belong elsewhere.
     let known = known_identity(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
@@ -62,7 +60,7 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>) -> Result<Outcome>
     let me = introduction(&config, address, known);
     let membership = tokio::spawn(join::keep(me, feed, welcome));
     let joined = tokio::select! {
-        result = daemon::stopped() => return result.map(|()| Outcome::Done),
+        result = stop.requested() => return result.map(|()| Outcome::Done),
         joined = welcomed => joined,
     };
     // Nobody welcomes a membership that has ended; it says why.
@@ -72,7 +70,7 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>) -> Result<Outcome>
     let store = store.with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     info!(name = identity.node, node = %joined.node, cluster = %joined.cluster, "in the cluster");
     let stop = async {
-        if let Err(why) = daemon::stopped().await {
+        if let Err(why) = stop.requested().await {
             warn!("{why:#}");
         }
     };

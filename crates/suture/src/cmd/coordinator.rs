@@ -21,7 +21,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::info;
 
-use crate::daemon;
+use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
 
 /// Changes of the metadata that the driver may be behind; then commits wait for it.
@@ -52,14 +52,12 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(path) => CoordinatorConfig::read(path)?,
         None => CoordinatorConfig::default(),
     };
-    if args.until_stdin_closes {
-        daemon::end_with_stdin();
-    }
+    let stop = Stop::new(args.until_stdin_closes);
     daemon::log_to_stderr();
-    daemon::block_on(serve(config, args.record.target()))
+    daemon::block_on(serve(config, args.record.target(), stop))
 }
 
-async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Outcome> {
+async fn serve(config: CoordinatorConfig, record: Option<RecordTo>, stop: Stop) -> Result<Outcome> {
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
@@ -76,7 +74,7 @@ async fn serve(config: CoordinatorConfig, record: Option<RecordTo>) -> Result<Ou
     tokio::select! {
         () = driver.run(inbox) => {}
         result = listen(listener, service) => result?,
-        result = daemon::stopped() => result?,
+        result = stop.requested() => result?,
     }
     info!("stopped");
     Ok(Outcome::Done)
