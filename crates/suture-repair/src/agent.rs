@@ -158,7 +158,7 @@ impl Agent {
         self.mistake = Mistake::of(mutant);
     }
 
-    /// The next effect.
+    /// The next effect, in the order in which they came about; `None` when all were taken.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -42,7 +42,7 @@ pub struct Fit {
 
 /// Why a repair may not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum NotAdmitted {
     /// Not before another one ends.
     Later,
     /// Never with these pools.
@@ -51,7 +51,7 @@ pub enum NoRoom {
         node: NodeId,
         /// What it would need at least.
         needed: u64,
-        /// What it has.
+        /// Slice memory that its agent has, in bytes.
         pool: u64,
     },
 }
@@ -59,7 +59,7 @@ pub enum NoRoom {
 /// A node's slice memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// All of it.
+    /// All of its slice memory.
     pub bytes: u64,
     /// What running repairs hold of it.
     pub reserved: u64,
@@ -86,17 +86,22 @@ impl Budget {
     ///
     /// # Errors
     /// Some participant lacks the memory, at the moment or for good.
-    pub fn admit(&mut self, repair: RepairId, plan: &Plan, alignment: u32) -> Result<Fit, NoRoom> {
+    pub fn admit(
+        &mut self,
+        repair: RepairId,
+        plan: &Plan,
+        alignment: u32,
+    ) -> Result<Fit, NotAdmitted> {
         let is_busy = |node| self.pool(node).tasks >= TASKS_MAX;
         // The usual reason to wait, and much cheaper to find than the memory that a plan needs.
         if plan.participants().into_iter().any(is_busy) {
-            return Err(NoRoom::Later);
+            return Err(NotAdmitted::Later);
         }
         let mut fit = self.fit(plan, alignment)?;
         let fits =
             |(node, need): &(NodeId, u64)| self.pool(*node).free() >= *need && !is_busy(*node);
         if !fit.needs.iter().all(fits) && !self.mistake.is(Mutant::OverAdmit) {
-            return Err(NoRoom::Later);
+            return Err(NotAdmitted::Later);
         }
         if self.mistake.is(Mutant::ReserveLess) {
             fit.needs.pop();
@@ -153,7 +158,7 @@ impl Budget {
 
     /// The largest slice, then the widest window, with which the plan takes its share of each pool;
     /// failing that, the smallest of both if only that fits at all.
-    fn fit(&self, plan: &Plan, alignment: u32) -> Result<Fit, NoRoom> {
+    fn fit(&self, plan: &Plan, alignment: u32) -> Result<Fit, NotAdmitted> {
         let fits = |slices: &[(NodeId, u64)], window: u32, shares: u64| {
             let fits = |(n, slice): &(NodeId, u64)| {
                 slice * u64::from(window) <= self.pool(*n).bytes / shares
@@ -180,7 +185,7 @@ impl Budget {
         match needs.iter().find(|(node, need)| *need > self.pool(*node).bytes) {
             None => Ok(Fit { slice_bytes: slice, window, needs }),
             Some(&(node, needed)) => {
-                Err(NoRoom::TooLarge { node, needed, pool: self.pool(node).bytes })
+                Err(NotAdmitted::TooLarge { node, needed, pool: self.pool(node).bytes })
             }
         }
     }
@@ -227,7 +232,10 @@ mod tests {
         assert_eq!((fit.slice_bytes, fit.window), (SLICE_BYTES_LEAST, 1));
         let refused = budget(7, smallest - 1).admit(RepairId(0), &plan, 64);
         let node = NodeId(6);
-        assert_eq!(refused, Err(NoRoom::TooLarge { node, needed: smallest, pool: smallest - 1 }));
+        assert_eq!(
+            refused,
+            Err(NotAdmitted::TooLarge { node, needed: smallest, pool: smallest - 1 })
+        );
     }
 
     #[test]

@@ -169,10 +169,14 @@ impl Coordinator {
         let (first, read) = (self.outputs.len(), invariants::read_in_full(&input));
         match input {
             Input::NodeAdded { id, node, rack } => {
-                let rack = rack.map(|name| self.ledger.rack(&name));
+                let known = self.ledger.cluster().nodes.get(id.index());
+                let rack = match known.filter(|_| self.ledger.mistake.is(Mutant::KeepRack)) {
+                    Some(known) => known.rack,
+                    None => rack.map(|name| self.ledger.rack(&name)),
+                };
                 self.set_node(now, id, Node { rack, ..node });
             }
-            Input::Agent { node, message } => self.hear(now, node, message),
+            Input::Agent { node, message } => self.receive(now, node, message),
             Input::AgentLost(node) => {
                 if self.health.session_lost(node) {
                     self.health_changed(now, node);
@@ -189,7 +193,7 @@ impl Coordinator {
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
             Input::Claimed { repair } => self.claimed(now, repair),
             Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
-            Input::Operator(command) => self.obey(now, command),
+            Input::Operator(command) => self.apply(now, command),
             Input::Tick => {}
         }
         self.maintain(now);
@@ -205,7 +209,7 @@ impl Coordinator {
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
     }
 
-    /// The next effect.
+    /// The next effect, in the order in which they came about; `None` when all were taken.
     pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -217,7 +221,7 @@ impl Coordinator {
         [sweep, health, queue, self.schedule_at].into_iter().flatten().min()
     }
 
-    /// The nodes.
+    /// All nodes ever added, with their racks and rates as last told.
     pub fn cluster(&self) -> &Cluster {
         self.ledger.cluster()
     }
@@ -270,11 +274,11 @@ impl Coordinator {
         self.ledger.set_node(now, id, node);
     }
 
-    fn hear(&mut self, now: Time, node: NodeId, message: FromAgent) {
+    fn receive(&mut self, now: Time, node: NodeId, message: FromAgent) {
         if let FromAgent::Hello(hello) = &message {
-            self.greet(now, node, *hello);
+            self.join(now, node, *hello);
         }
-        let left = self.health.heard(now, node);
+        let left = self.health.reported(now, node);
         if left.is_some() {
             self.health_changed(now, node);
         }
@@ -293,9 +297,9 @@ impl Coordinator {
         }
     }
 
-    fn greet(&mut self, now: Time, node: NodeId, hello: Hello) {
+    fn join(&mut self, now: Time, node: NodeId, hello: Hello) {
         self.ledger.set_pool(node, hello.pool_bytes);
-        if self.health.greeted(node, hello) {
+        if self.health.joined(node, hello) {
             // A new incarnation has forgotten its tasks.
             self.end_repairs_with(now, node);
         }
@@ -310,7 +314,7 @@ impl Coordinator {
             self.ledger.arrived(now, Release { repair: id, lane, child, parent: node });
         }
         for &(id, bytes_done) in &beat.running {
-            if !self.ledger.heard(now, id, node, bytes_done) {
+            if !self.ledger.reported(now, id, node, bytes_done) {
                 self.send(node, ToAgent::Cancel(id));
             }
         }
@@ -322,7 +326,7 @@ impl Coordinator {
             return self.commit_next(now, id);
         }
         self.send(node, ToAgent::Forget(id));
-        self.consider(node, copy);
+        self.reconcile(node, copy);
     }
 
     /// Asks for the location of the next durable chunk, unless one is being asked for.
@@ -388,7 +392,7 @@ impl Coordinator {
         let Some(before) = self.stripes.get(stripe.id) else {
             // Removed meanwhile: its copies have become orphans.
             self.end_repair_of(stripe.id);
-            return self.consider(commit.node, commit.copy);
+            return self.reconcile(commit.node, commit.copy);
         };
         let before = before.copy(commit.copy.chunk);
         self.repaired_chunks += 1;
@@ -406,7 +410,7 @@ impl Coordinator {
         if let Some((node, copy)) = before
             && self.health.is_up(node)
         {
-            self.consider(node, copy);
+            self.reconcile(node, copy);
         }
     }
 
@@ -431,7 +435,7 @@ impl Coordinator {
         }
         // It takes its place again, even if the answer was older than what is known.
         self.enqueue(commit.copy.stripe, None);
-        self.consider(commit.node, commit.copy);
+        self.reconcile(commit.node, commit.copy);
         self.commit_next(now, id);
     }
 
@@ -448,7 +452,7 @@ impl Coordinator {
         Some(commit)
     }
 
-    fn obey(&mut self, now: Time, command: Command) {
+    fn apply(&mut self, now: Time, command: Command) {
         match command {
             Command::FailNode(node) => {
                 if self.health.declare(node) {

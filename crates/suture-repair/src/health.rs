@@ -17,17 +17,17 @@ use crate::time::Time;
 /// What the coordinator knows of one node.
 #[derive(Clone, Debug)]
 pub struct NodeHealth {
-    /// How it is.
+    /// Whether it can be used, and whether its chunks are lost.
     pub health: Health,
-    /// Its last Hello.
+    /// Its last Hello; `None` while it has sent none.
     pub hello: Option<Hello>,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
     declared: bool,
-    heard_at: Time,
+    reported_at: Time,
 }
 
-/// All nodes' health.
+/// Every node's health, by id.
 #[derive(Clone, Debug)]
 pub struct HealthTable {
     timers: Timers,
@@ -36,7 +36,7 @@ pub struct HealthTable {
 }
 
 impl HealthTable {
-    /// An empty table.
+    /// A table without nodes, with the timers by which silence counts.
     pub fn new(timers: Timers) -> HealthTable {
         HealthTable { timers, nodes: Vec::new(), mistake: Mistake::default() }
     }
@@ -49,7 +49,7 @@ impl HealthTable {
             hello: None,
             free_bytes: 0,
             declared: declared_failed,
-            heard_at: now,
+            reported_at: now,
         });
     }
 
@@ -63,7 +63,7 @@ impl HealthTable {
         self.nodes.is_empty()
     }
 
-    /// The node.
+    /// What is known of a node that was added.
     pub fn get(&self, node: NodeId) -> &NodeHealth {
         &self.nodes[node.index()]
     }
@@ -89,10 +89,10 @@ impl HealthTable {
     }
 
     /// The node spoke. Returns the state that it left, if it changed.
-    pub fn heard(&mut self, now: Time, node: NodeId) -> Option<Health> {
+    pub fn reported(&mut self, now: Time, node: NodeId) -> Option<Health> {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
-        entry.heard_at = now;
+        entry.reported_at = now;
         let is_declared = entry.declared && !mistake.is(Mutant::ForgetDeclared);
         let is_unknown = entry.hello.is_none() && !mistake.is(Mutant::TrustUnknown);
         if is_declared || entry.health == Health::Up || is_unknown {
@@ -102,7 +102,7 @@ impl HealthTable {
     }
 
     /// The node introduced itself. Returns whether it is another incarnation than before.
-    pub fn greeted(&mut self, node: NodeId, hello: Hello) -> bool {
+    pub fn joined(&mut self, node: NodeId, hello: Hello) -> bool {
         let entry = &mut self.nodes[node.index()];
         entry.free_bytes = hello.free_bytes;
         let before = entry.hello.replace(hello);
@@ -135,7 +135,7 @@ impl HealthTable {
     pub fn undeclare(&mut self, now: Time, node: NodeId) -> bool {
         let entry = &mut self.nodes[node.index()];
         if entry.declared {
-            (entry.health, entry.heard_at) = (Health::Unknown, now);
+            (entry.health, entry.reported_at) = (Health::Unknown, now);
         }
         std::mem::replace(&mut entry.declared, false)
     }
@@ -158,9 +158,9 @@ impl HealthTable {
     pub fn next_deadline(&self) -> Option<Time> {
         let timers = self.timers;
         let deadline = |entry: &NodeHealth| match entry.health {
-            Health::Unknown => Some(entry.heard_at + timers.start_grace),
-            Health::Up => Some(entry.heard_at + timers.suspect_after),
-            Health::Suspect => Some(entry.heard_at + timers.dead_after),
+            Health::Unknown => Some(entry.reported_at + timers.start_grace),
+            Health::Up => Some(entry.reported_at + timers.suspect_after),
+            Health::Suspect => Some(entry.reported_at + timers.dead_after),
             Health::Failed => None,
         };
         self.nodes.iter().filter_map(deadline).min()
@@ -186,7 +186,7 @@ impl HealthTable {
 }
 
 fn due(timers: &Timers, entry: &NodeHealth, now: Time) -> Health {
-    let silence = now.since(entry.heard_at);
+    let silence = now.since(entry.reported_at);
     match entry.health {
         Health::Unknown if silence >= timers.start_grace => Health::Failed,
         Health::Up | Health::Suspect if silence >= timers.dead_after => Health::Failed,

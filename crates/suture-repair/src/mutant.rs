@@ -21,6 +21,8 @@ pub enum Mutant {
     ReserveLess,
     /// It starts nothing while nothing runs.
     StartNothing,
+    /// It lets a plan wait twice.
+    WaitTwice,
     /// It leaves a plan waiting that it has started.
     KeepWaiting,
     /// It commits two chunks of a stripe at once.
@@ -49,10 +51,14 @@ pub enum Mutant {
     KeepLost,
     /// It puts a chunk where another chunk of its stripe is recorded.
     ShareNode,
+    /// It does not notice that a node is in another rack.
+    KeepRack,
     /// It orders a copy away before the one that replaces it was read.
     DeleteUnread,
     /// It makes a found copy the location of its chunk before it was read.
     AdoptUnread,
+    /// The driver places new stripes as if there were no racks.
+    PlaceAnywhere,
     /// The driver's clock goes back now and then.
     TimeBack,
     /// An agent does not count the memory of a task.
@@ -82,8 +88,8 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Mutant; 36] = [
+    /// All of them, in the order above.
+    pub const ALL: [Mutant; 39] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -91,6 +97,7 @@ impl Mutant {
         Mutant::OverAdmit,
         Mutant::ReserveLess,
         Mutant::StartNothing,
+        Mutant::WaitTwice,
         Mutant::KeepWaiting,
         Mutant::CommitAtOnce,
         Mutant::ForgetNext,
@@ -105,8 +112,10 @@ impl Mutant {
         Mutant::TrustUnknown,
         Mutant::KeepLost,
         Mutant::ShareNode,
+        Mutant::KeepRack,
         Mutant::DeleteUnread,
         Mutant::AdoptUnread,
+        Mutant::PlaceAnywhere,
         Mutant::TimeBack,
         Mutant::UncountedMemory,
         Mutant::KeepTaskMemory,

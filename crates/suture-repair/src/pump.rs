@@ -12,9 +12,9 @@
 //! has several parents: it consumes a slice when all of them take it, and the slice has left when
 //! its results have left for all of them.
 //!
-//! A `stored` relay spools its results to disk first (stage `Spooling`) and forwards from there
-//! (`Draining`), so that its memory too is bounded by the window. In a gated task whoever receives
-//! keeps what each child sends (`Keeping`), the child being granted nothing before its release
+//! A `stored` relay spools its results to disk first and forwards from there, so that its memory
+//! too is bounded by the window: two streams, one after the other (`stream.rs`). In a gated task
+//! whoever receives keeps what each child sends, the child being granted nothing before its release
 //! (`gate.rs`); when all of it is there, the pump goes on like a leaf whose sources all lie on its
 //! own disk. Stored lanes stay as they are, because a sum takes one write and children take many.
 //!

@@ -116,7 +116,7 @@ impl Queue {
         self.index.len()
     }
 
-    /// Whether none is.
+    /// Whether no stripe is here.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }

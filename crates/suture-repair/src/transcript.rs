@@ -100,12 +100,12 @@ enum Machine {
 /// Where a replay stands.
 #[derive(Debug)]
 enum Progress {
-    /// Nothing was read.
+    /// No line was read yet.
     Empty,
     /// The header of a coordinator is being read.
-    Coordinator(Box<coordinator::Beginning>),
+    Coordinator(Box<coordinator::CoordinatorHeader>),
     /// The header of an agent is being read.
-    Agent(agent::Beginning),
+    Agent(agent::AgentHeader),
     /// Inputs are being given.
     Running(Machine),
 }
@@ -118,7 +118,7 @@ pub struct Replay {
     line: usize,
     /// The line of the last input.
     input_line: usize,
-    /// The last input.
+    /// The text of the last input.
     input: String,
     inputs: u64,
     now: Time,
@@ -131,18 +131,18 @@ pub struct Replay {
 pub enum ReplayError {
     /// The text is no transcript of a machine.
     Malformed {
-        /// Where.
+        /// The line, counted from 1.
         line: usize,
-        /// Why.
+        /// What stands there, and what should.
         error: TextError,
     },
-    /// Time goes backwards.
+    /// The time of an input is before that of the one before.
     Backwards {
-        /// Where.
+        /// The line, counted from 1.
         line: usize,
-        /// The time there.
+        /// The time of this input.
         at: Time,
-        /// The time before.
+        /// The time of the input before.
         after: Time,
     },
     /// The machine does something else than what was recorded.
@@ -259,7 +259,7 @@ impl Replay {
             Progress::Empty => {
                 self.progress = match Kind::of(text)? {
                     Kind::Coordinator => Progress::Coordinator(Box::default()),
-                    Kind::Agent => Progress::Agent(agent::Beginning::default()),
+                    Kind::Agent => Progress::Agent(agent::AgentHeader::default()),
                     Kind::Cluster => return Err(line.error("the transcript of a machine")),
                 };
                 return Ok(());

@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use suture_repair::event::Commit;
+use suture_repair::event::{Commit, Health, Output};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::stripe::Stripe;
 
+use crate::fault::Kind;
 use crate::world::World;
 
 /// A rule that was broken, with what broke it.
@@ -52,6 +53,13 @@ pub enum Violation {
     },
     /// Two repairs of one stripe ran at once.
     TwoRepairs(StripeId),
+    /// A new stripe has more chunks in a rack than the racks make necessary.
+    RackOverPlaced {
+        /// Where its chunks were put.
+        nodes: Vec<NodeId>,
+    },
+    /// A repair leaves a rack with more chunks of the stripe than may be lost, and need not.
+    RackOverfull(StripeId),
     /// The coordinator's map has a stripe in a state that it never had in the metadata.
     Imagined(StripeId),
     /// The faults stopped, and this was not healthy in bounded time.
@@ -119,6 +127,12 @@ impl fmt::Display for Violation {
                 write!(f, "{node} holds {held} bytes of slices, reserved {reserved}, pool {pool}")
             }
             Violation::TwoRepairs(stripe) => write!(f, "two repairs of {stripe} at once"),
+            Violation::RackOverPlaced { nodes } => {
+                write!(f, "a stripe was put on {nodes:?}, too many of which are in one rack")
+            }
+            Violation::RackOverfull(stripe) => {
+                write!(f, "a repair of {stripe} leaves a rack with more than may be lost")
+            }
             Violation::Imagined(stripe) => {
                 write!(f, "the coordinator has {stripe} as the metadata never had it")
             }
@@ -202,6 +216,24 @@ impl World {
         let imagined = imagined.map(|stripe| Violation::Imagined(stripe.id));
         let broken = twice.map(Violation::TwoRepairs).or(imagined);
         broken.into_iter().for_each(|broken| self.fail(broken));
+    }
+
+    /// Looks at what the coordinator begins: repairs obey the rule of racks, as far as what the
+    /// coordinator knows is known here. A disk that was full counts as full until its agent says
+    /// otherwise.
+    pub(crate) fn check_begun(&mut self, output: &Output) {
+        let is_known = self.options.racks > 1 && self.coverage.of(Kind::FullDisk) == 0;
+        let Some((id, to)) = self.racks.watch(output).filter(|_| is_known) else { return };
+        let Some(coordinator) = &self.coordinator else { return };
+        let Some(stripe) = coordinator.stripes().get(id) else { return };
+        let is_kept = |chunk: &ChunkIndex| !coordinator.is_lost(id, *chunk);
+        let kept = stripe.indices().filter(is_kept).filter_map(|chunk| stripe.copy(chunk));
+        let is_up = |node: &NodeId| coordinator.health(*node) == Health::Up;
+        let free = self.nodes().filter(|node| is_up(node) && stripe.chunk_on(*node).is_none());
+        let tolerance = stripe.code.loss_tolerance();
+        if self.racks.is_overfull(tolerance, kept.map(|(node, _)| node), free, to) {
+            self.fail(Violation::RackOverfull(id));
+        }
     }
 
     /// Whether a stripe is other than it is, or was, in the metadata.

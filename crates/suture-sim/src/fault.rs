@@ -47,6 +47,8 @@ pub enum Kind {
     OperatorFail,
     /// The operator pauses, cancels and resumes.
     OperatorPause,
+    /// A node is moved to another rack.
+    RackMove,
     /// A stripe is written.
     Put,
     /// A stripe is removed.
@@ -59,7 +61,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 22] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -78,6 +80,7 @@ impl Kind {
         Kind::FullDisk,
         Kind::OperatorFail,
         Kind::OperatorPause,
+        Kind::RackMove,
         Kind::Put,
         Kind::Remove,
         Kind::ClaimRefused,
@@ -106,6 +109,7 @@ impl fmt::Display for Kind {
             Kind::FullDisk => "disk full",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
+            Kind::RackMove => "node moved to another rack",
             Kind::Put => "stripe put",
             Kind::Remove => "stripe removed",
             Kind::ClaimRefused => "claim refused",
@@ -197,10 +201,20 @@ pub enum Fault {
     OperatorFail(Span),
     /// The operator stops repairs for the span.
     OperatorPause(Span),
+    /// A node is moved to another rack, which takes the span.
+    Move(Span),
     /// A stripe is written.
     Put,
     /// A stripe is removed.
     Remove,
+}
+
+/// The moves of one seed with racks, in whatever order.
+pub fn moves(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.between(0, 4);
+    let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::Move(span(random)));
+    (0..count).map(one).collect()
 }
 
 /// The faults of one seed, in order of time.

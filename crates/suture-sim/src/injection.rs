@@ -8,12 +8,19 @@
 use std::collections::BTreeSet;
 
 use suture_repair::chunk_store::ChunkStore;
-use suture_repair::event::{Command, Health, Input};
+use suture_repair::cluster::Cluster;
+#[cfg(feature = "mutants")]
+use suture_repair::cluster::Rate;
+use suture_repair::event::{Command, Health, Input, NodeStatus};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::keeper::Keeper;
+#[cfg(feature = "mutants")]
+use suture_repair::mutant::Mutant;
+use suture_repair::placement::Wanted;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
+use crate::check::Violation;
 use crate::fault::{Fault, Kind, NetworkFaults};
 use crate::party::Party;
 use crate::world::{Event, World};
@@ -118,6 +125,7 @@ impl World {
                 self.coordinator_input(Input::Operator(command));
                 self.later(span, Event::Recovery(Recovery::Resume));
             }
+            Fault::Move(span) => self.move_node(span),
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
@@ -168,11 +176,16 @@ impl World {
             return;
         }
         self.coverage.count(Kind::AgentCrash);
-        self.stop_agent(node);
         if wipe && self.can_spare(|at, _| at == node) {
             self.coverage.count(Kind::DiskWipe);
             self.host(node).disk.wipe();
         }
+        self.crash_for(node, back_after);
+    }
+
+    /// An agent ends without a word, and starts again later.
+    fn crash_for(&mut self, node: NodeId, back_after: Span) {
+        self.stop_agent(node);
         self.later(back_after, Event::Recovery(Recovery::Agent(node)));
     }
 
@@ -188,6 +201,18 @@ impl World {
         let host = &mut self.hosts[node.index()];
         host.gone = true;
         host.disk.wipe();
+    }
+
+    /// A node is moved to another rack while its agent is down.
+    fn move_node(&mut self, back_after: Span) {
+        let (node, racks) = (self.any_node(), self.options.racks);
+        if racks < 2 || self.host(node).agent.is_none() {
+            return;
+        }
+        self.coverage.count(Kind::RackMove);
+        let by = 1 + self.random.below(racks - 1);
+        self.racks.move_node(node, by, racks);
+        self.crash_for(node, back_after);
     }
 
     fn stop_agent(&mut self, node: NodeId) {
@@ -280,6 +305,12 @@ impl World {
         on.truncate(code.chunk_count());
         let bytes = 64 * self.random.between(1, 256);
         let bytes = bytes.next_multiple_of(code.alignment() as u64);
+        if self.options.racks > 0 {
+            on = self.place_now(bytes);
+        }
+        if on.len() < code.chunk_count() {
+            return;
+        }
         let stripe = self.metadata.write(&mut self.random, code, bytes, &on);
         self.writing.insert(stripe.id);
         self.announce_reserved();
@@ -288,6 +319,46 @@ impl World {
         self.unfinished.insert(stripe_id, stripe);
         let after = Span::from_millis(self.random.between(5, 400));
         self.later(after, Event::Recovery(Recovery::PutEnds(stripe_id)));
+    }
+
+    /// The nodes of a new stripe before the first coordinator starts.
+    pub(crate) fn place_at_first(&mut self, chunk_bytes: u64) -> Vec<NodeId> {
+        let free_bytes = self.options.disk_bytes;
+        let status = |node| {
+            let chunks = self.host(node).disk.copies().len() as u64;
+            NodeStatus { node, health: Health::Up, free_bytes, chunks }
+        };
+        let nodes: Vec<NodeStatus> = self.nodes().map(status).collect();
+        self.place(&nodes, chunk_bytes)
+    }
+
+    /// The nodes of a new stripe by what the coordinator knows, of those whose agents answer.
+    fn place_now(&mut self, chunk_bytes: u64) -> Vec<NodeId> {
+        let known = self.coordinator.iter().flat_map(|coordinator| coordinator.status().nodes);
+        let answers = |status: &NodeStatus| self.host(status.node).agent.is_some();
+        let nodes: Vec<NodeStatus> = known.filter(answers).collect();
+        self.place(&nodes, chunk_bytes)
+    }
+
+    fn place(&mut self, nodes: &[NodeStatus], chunk_bytes: u64) -> Vec<NodeId> {
+        let width = self.options.code.chunk_count();
+        let stripes = [StripeId(self.metadata.next_stripe)];
+        let wanted = Wanted { stripes: &stripes, width, chunk_bytes };
+        let cluster = self.placement_cluster();
+        let (placed, is_even) = self.racks.place(&cluster, nodes, &wanted);
+        if placed.len() == width && !is_even {
+            self.fail(Violation::RackOverPlaced { nodes: placed.clone() });
+        }
+        placed
+    }
+
+    /// The cluster that placement is told of.
+    fn placement_cluster(&self) -> Cluster {
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::PlaceAnywhere) {
+            return Cluster::uniform(self.hosts.len(), Rate(1e8));
+        }
+        self.racks.cluster(self.hosts.len())
     }
 
     /// Puts the chunks of a stripe on the disks where it says they are.

@@ -28,6 +28,7 @@ pub mod injection;
 pub mod metadata;
 pub mod party;
 pub mod ports;
+mod rack;
 pub mod record;
 pub mod scenario;
 pub mod shrink;

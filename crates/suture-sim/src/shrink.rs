@@ -154,6 +154,9 @@ fn plainer(trial: &Trial) -> Vec<Trial> {
     if options.pool_bytes != AMPLE_POOL {
         plainer.push(with(trial, |s| s.options.pool_bytes = AMPLE_POOL));
     }
+    if options.racks > 0 {
+        plainer.push(with(trial, |s| s.options.racks = 0));
+    }
     if options.losses {
         plainer.push(with(trial, |s| s.options.losses = false));
     }

@@ -12,6 +12,7 @@ use suture_code::Code;
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
+use suture_repair::slice::SLICE_BYTES_MIN;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use suture_repair::transcript::value::YesNo;
@@ -94,9 +95,14 @@ impl Trial {
     /// The trial that a seed stands for.
     pub fn of(seed: u64, safeguards: Safeguards) -> Trial {
         let mut random = Random::new(seed ^ 0xfa17);
-        let faults = fault::schedule(&mut random, SAFETY);
+        let mut faults = fault::schedule(&mut random, SAFETY);
+        let options = options(seed, safeguards);
+        if options.racks > 0 {
+            faults.extend(fault::moves(&mut Random::new(seed ^ 0x303e), SAFETY));
+            faults.sort_by_key(|(time, _)| *time);
+        }
         Trial {
-            options: options(seed, safeguards),
+            options,
             stripes: stripe_source(seed).0,
             network_faults: NetworkFaults::random(&mut random),
             faults,
@@ -114,6 +120,9 @@ impl Trial {
             on.truncate(code.chunk_count());
             let bytes = 64 * random.between(1, 400);
             let bytes = bytes.next_multiple_of(code.alignment() as u64);
+            if world.options.racks > 0 {
+                on = world.place_at_first(bytes);
+            }
             let stripe = world.metadata.write(&mut random, code, bytes, &on);
             world.store(&stripe);
             world.metadata.stripes.insert(stripe.id, stripe);
@@ -142,6 +151,7 @@ impl Trial {
         line.field("code", &options.code).field("policy", &options.policy);
         line.field("pool", &options.pool_bytes).field("disk", &options.disk_bytes);
         line.field("losses", &YesNo(options.losses)).field("claims", &YesNo(options.claims));
+        line.option("racks", Some(&options.racks).filter(|racks| **racks > 0));
         line.field("stripes", &self.stripes);
         add(line.value(&options.safeguards));
         add(line.value(&self.network_faults));
@@ -244,10 +254,21 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let (pool_bytes, disk_bytes) = (line.field("pool")?, line.field("disk")?);
     let YesNo(losses) = line.field("losses")?;
     let YesNo(claims) = line.field("claims")?;
+    let racks = line.option("racks")?.unwrap_or(0);
     let (stripes, safeguards) = (line.field("stripes")?, line.value()?);
     line.end()?;
-    let options =
-        Options { seed, nodes, code, policy, pool_bytes, disk_bytes, losses, claims, safeguards };
+    let options = Options {
+        seed,
+        nodes,
+        code,
+        policy,
+        pool_bytes,
+        disk_bytes,
+        losses,
+        claims,
+        racks,
+        safeguards,
+    };
     let (network_faults, faults, lasts) = (NetworkFaults::NONE, Vec::new(), Span::ZERO);
     let trial = Trial { options, stripes, network_faults, faults, lasts };
     Ok(Recorded { trial, broken: None })
@@ -266,15 +287,17 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
     let serving = if code.sub_chunk_count() > 1 { POLICIES_FOR_SUB_CHUNKS } else { POLICIES.len() };
     let policy: Policy = random.choose(&POLICIES[..serving]).parse().expect("a known policy");
     let nodes = code.chunk_count() + random.between(0, 4) as usize;
-    let smallest = World::smallest_pool(code);
+    let smallest = smallest_pool(code);
     let pool_bytes = match random.below(3) {
         0 => smallest,
         1 => smallest * random.between(2, 5),
         _ => 4 << 20,
     };
     let losses = random.per_mille(100);
-    // Of a stream of its own: what a seed says beside this is as it was before there were claims.
+    // Of streams of their own: what a seed says beside these is as it was before there were any.
     let claims = Random::new(seed ^ 0xc1a1_35ed).below(3) == 0;
+    let racks = &mut Random::new(seed ^ 0x2ac5);
+    let racks = if racks.below(3) == 0 { racks.between(2, 5) } else { 0 };
     Options {
         seed,
         nodes,
@@ -284,8 +307,17 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         disk_bytes: 8 << 20,
         losses,
         claims,
+        racks,
         safeguards,
     }
+}
+
+/// The smallest slice memory with which any one repair of `code` can run.
+fn smallest_pool(code: Code) -> u64 {
+    // A decoder takes k slices from its helpers at most, and has one of its own and a result for
+    // each lost chunk.
+    let slices = code.data_chunks() + 1 + code.parity_chunks();
+    slices as u64 * u64::from(SLICE_BYTES_MIN).max(code.alignment() as u64)
 }
 
 impl Textual for Safeguards {
@@ -337,6 +369,7 @@ impl Textual for Fault {
             Fault::Full(span) => line.word("disk-full").field("for", span),
             Fault::OperatorFail(span) => line.word("operator-fails-node").field("for", span),
             Fault::OperatorPause(span) => line.word("operator-pauses").field("for", span),
+            Fault::Move(span) => line.word("node-moves").field("for", span),
             Fault::Put => line.word("put"),
             Fault::Remove => line.word("remove"),
         };
@@ -357,6 +390,7 @@ impl Textual for Fault {
             "disk-full" => Fault::Full(line.field("for")?),
             "operator-fails-node" => Fault::OperatorFail(line.field("for")?),
             "operator-pauses" => Fault::OperatorPause(line.field("for")?),
+            "node-moves" => Fault::Move(line.field("for")?),
             "put" => Fault::Put,
             "remove" => Fault::Remove,
             _ => return Err(error),

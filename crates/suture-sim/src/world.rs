@@ -25,7 +25,7 @@ use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::mutant::Mutant;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
-use suture_repair::slice::{SLICE_BYTES_MIN, SliceId};
+use suture_repair::slice::SliceId;
 use suture_repair::stripe::Stripe;
 use suture_repair::time::{Span, Time};
 
@@ -35,6 +35,7 @@ use crate::fault::{Coverage, Fault, Kind, NetworkFaults};
 use crate::injection::Recovery;
 use crate::metadata::Metadata;
 use crate::party::Party;
+use crate::rack::Racks;
 use crate::record::Records;
 
 /// What a world is made from.
@@ -56,6 +57,8 @@ pub struct Options {
     pub losses: bool,
     /// Whether the coordinator claims stripes.
     pub claims: bool,
+    /// How many racks the nodes are in; 0 where nobody names one.
+    pub racks: u64,
     /// Which safeguards are in place.
     pub safeguards: Safeguards,
 }
@@ -210,6 +213,7 @@ pub struct World {
     pub(crate) published: BTreeSet<(NodeId, ChunkCopy)>,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
+    pub(crate) racks: Racks,
     /// The mistake that everyone makes.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -265,6 +269,7 @@ impl World {
             published: BTreeSet::new(),
             paused: false,
             declared: BTreeSet::new(),
+            racks: Racks::new(options.seed, options.nodes, options.racks),
             #[cfg(feature = "mutants")]
             mutant: None,
             dispatched: BTreeSet::new(),
@@ -430,14 +435,6 @@ impl World {
     /// Slices in memory and files in the making at a node.
     pub fn unfinished_count(&self, node: NodeId) -> usize {
         self.host(node).buffers.len() + self.host(node).disk.unfinished_count()
-    }
-
-    /// The smallest slice memory with which any one repair of `code` can run.
-    pub fn smallest_pool(code: Code) -> u64 {
-        // A decoder takes k slices from its helpers at most, and has one of its own and a result
-        // for each lost chunk.
-        let slices = code.data_chunks() + 1 + code.parity_chunks();
-        slices as u64 * u64::from(SLICE_BYTES_MIN).max(code.alignment() as u64)
     }
 
     pub(crate) fn fail(&mut self, violation: Violation) {

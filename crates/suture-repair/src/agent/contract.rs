@@ -12,7 +12,7 @@ use crate::role::Role;
 use crate::slice::SliceId;
 use crate::time::Span;
 
-/// What an agent is told at its start.
+/// What an agent is made from.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Which node it is.
@@ -21,7 +21,7 @@ pub struct Config {
     pub incarnation: u64,
     /// What its driver can execute.
     pub abilities: Abilities,
-    /// Memory for slices.
+    /// Slice memory that its tasks may hold together, in bytes.
     pub pool_bytes: u64,
     /// How often it reports.
     pub heartbeat_every: Span,
@@ -31,134 +31,134 @@ pub struct Config {
     pub inventory_every: Span,
 }
 
-/// What happened.
+/// What an agent is told of: by its driver, by the coordinator, by peers.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A session with the coordinator of this epoch began.
     Connected {
-        /// The coordinator's epoch.
+        /// The coordinator's epoch: orders of an older one count no more.
         epoch: u32,
     },
-    /// The session ended.
+    /// The session with the coordinator ended.
     Disconnected,
-    /// The coordinator said something.
+    /// The coordinator sent a message.
     Message(ToAgent),
     /// `from` takes all slices of the lane below `upto`.
     Granted {
-        /// The parent.
+        /// The parent, which takes the slices.
         from: NodeId,
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
-        /// The lane.
+        /// Which lane of its plan.
         lane: u16,
         /// One past the last granted slice.
         upto: u32,
     },
     /// A wanted slice from a child is in memory.
     SliceArrived {
-        /// The child.
+        /// The child, which sends the slices.
         from: NodeId,
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
     },
     /// A slice that was to be read is in memory, checked, or cannot be had.
     SliceRead {
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
         /// The trouble, if any: the own copy's or the spool's.
         result: Result<(), Failure>,
     },
     /// A child's slice has left memory for the spool.
     SliceKept {
-        /// The child.
+        /// The child, which sends the slices.
         from: NodeId,
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
     },
     /// A result of a slice has left memory: sent, written or spooled (all of them at once).
     SliceLeft(SliceId),
     /// A write did not succeed.
     WriteFailed {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
-        /// Why.
+        /// Why it did not.
         why: Failure,
     },
     /// The temporary file for the chunk exists, or not.
     Prepared {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
         /// The trouble, if any.
         result: Result<(), Failure>,
     },
     /// The chunk is proven and durable under its name, or not.
     Published {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
         /// The trouble, if any.
         result: Result<(), Failure>,
     },
     /// A peer is out of reach.
     PeerLost(NodeId),
-    /// All copies on disk, and the room left.
+    /// All copies on disk, and the bytes that are free.
     Listed {
-        /// The copies.
+        /// Every copy, in ascending order.
         copies: Vec<ChunkCopy>,
-        /// Free bytes.
+        /// Free bytes of the disk.
         free_bytes: u64,
     },
     /// A copy was read in full.
     Checked {
-        /// What was asked.
+        /// The check as it was asked for.
         check: Check,
         /// What is wrong with it, if anything.
         result: Result<(), CopyFault>,
     },
     /// Someone who reads chunks found a copy to be of no use.
     Found {
-        /// Which copy.
+        /// The copy that is of no use.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
     },
-    /// Time passed.
+    /// Nothing but that time passed.
     Tick,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Tell the coordinator.
+    /// Send the coordinator a message.
     Send(FromAgent),
     /// Tell a child that slices below `upto` may come.
     Grant {
-        /// The child.
+        /// The child, which sends the slices.
         to: NodeId,
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
-        /// The lane.
+        /// Which lane of its plan.
         lane: u16,
         /// One past the last granted slice.
         upto: u32,
     },
-    /// Make room on disk for the chunk to be rebuilt.
+    /// Make a temporary file on disk for the chunk to be rebuilt.
     Prepare {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
-        /// The chunk's length.
+        /// The chunk's length in bytes.
         bytes: u64,
     },
     /// The temporary file of `from`, which ends here, becomes that of this repair; everything else
     /// of `from` is dropped.
     Continue {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
         /// The attempt that it goes on with.
         from: RepairId,
     },
     /// Read a slice, of the own copy or of what was spooled, and check it.
     Read {
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
         /// Which pieces of the copy; which part of the spool.
         role: Arc<Role>,
@@ -169,49 +169,49 @@ pub enum Output {
     /// Combine the sources of the slice that are in memory, and hand each result to its sink. A
     /// slice of which the results were spooled is its results already.
     Deliver {
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
         /// What to combine, and the sinks.
         role: Arc<Role>,
     },
     /// Combine the sources of the slice that are in memory, and write the results to the spool.
     Spool {
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
-        /// What to combine.
+        /// What to combine, and where it goes.
         role: Arc<Role>,
     },
     /// Write the slice of this child, which is in memory, to the spool as it is.
     Keep {
-        /// Which slice.
+        /// Its repair, lane and number.
         id: SliceId,
-        /// The child.
+        /// The child, which sends the slices.
         from: NodeId,
-        /// Where to.
+        /// Where in the spool it goes.
         role: Arc<Role>,
     },
     /// Prove the chunk by reading it back, make it durable, give it its name.
     Publish {
-        /// The repair.
+        /// Which repair it is about.
         repair: RepairId,
-        /// The name.
+        /// The name that it is given.
         copy: ChunkCopy,
-        /// The length.
+        /// The length that it must have.
         bytes: u64,
         /// What it must sum to.
         crc: u32,
     },
     /// Drop every slice and temporary of the repair.
     Discard(RepairId),
-    /// List all copies.
+    /// List all copies on the disk, and its free bytes.
     List,
     /// Read a copy in full.
     Check(Check),
-    /// Remove a copy.
+    /// Remove a copy from the disk.
     Delete(ChunkCopy),
 }
 
-/// What a curious driver or checker may see.
+/// What runs at an agent, for drivers and checkers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Memory that running tasks may use.

@@ -13,20 +13,20 @@ use crate::id::{NodeId, RepairId};
 const EARLY_MAX: usize = 4096;
 
 /// An edge of a repair's lane, by the node at its other end.
-pub(super) type Edge = (RepairId, u16, NodeId);
+pub(super) type EdgeId = (RepairId, u16, NodeId);
 
 /// What was said too early.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// By parent: it takes all slices below the number.
-    grants: BTreeMap<Edge, u32>,
-    /// By child.
-    releases: BTreeSet<Edge>,
+    grants: BTreeMap<EdgeId, u32>,
+    /// By child: it may send.
+    releases: BTreeSet<EdgeId>,
 }
 
 impl Early {
     /// A parent takes all slices below `upto`.
-    pub fn grant(&mut self, edge: Edge, upto: u32) {
+    pub fn grant(&mut self, edge: EdgeId, upto: u32) {
         let granted = self.grants.entry(edge).or_default();
         *granted = upto.max(*granted);
         if self.grants.len() > EARLY_MAX {
@@ -35,7 +35,7 @@ impl Early {
     }
 
     /// A child may send.
-    pub fn release(&mut self, edge: Edge) {
+    pub fn release(&mut self, edge: EdgeId) {
         self.releases.insert(edge);
         if self.releases.len() > EARLY_MAX {
             self.releases.pop_first();
@@ -43,12 +43,12 @@ impl Early {
     }
 
     /// What the parent granted, once.
-    pub fn granted(&mut self, edge: Edge) -> Option<u32> {
+    pub fn granted(&mut self, edge: EdgeId) -> Option<u32> {
         self.grants.remove(&edge)
     }
 
     /// Whether the child was released, once.
-    pub fn released(&mut self, edge: Edge) -> bool {
+    pub fn released(&mut self, edge: EdgeId) -> bool {
         self.releases.remove(&edge)
     }
 

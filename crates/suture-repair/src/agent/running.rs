@@ -36,7 +36,7 @@ impl Phase {
         }
     }
 
-    /// Whether slices move.
+    /// Whether slices move in this phase.
     pub fn is_flowing(self) -> bool {
         matches!(self, Phase::Passing | Phase::Filling(_))
     }
@@ -45,7 +45,7 @@ impl Phase {
 #[derive(Debug)]
 pub(super) struct Running {
     pub task: Arc<Task>,
-    /// Ascending by lane.
+    /// The pump of each lane that this agent takes part in, ascending by lane.
     pub lanes: Vec<(u16, Pump)>,
     pub phase: Phase,
     pub reserved: u64,

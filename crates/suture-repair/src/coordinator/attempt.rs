@@ -19,7 +19,7 @@ use crate::schedule::PlannedRepair;
 use crate::slice::memory;
 use crate::time::Time;
 
-/// One attempt.
+/// An attempt to give chunks new locations, from its start to its last commit.
 #[derive(Clone, Debug)]
 pub(super) enum Attempt {
     Rebuild(Rebuild),
@@ -38,7 +38,7 @@ pub(super) struct Rebuild {
     /// So many slices are under way on an edge.
     pub window: u32,
     /// Bytes that each participant has last said to have done.
-    pub heard: BTreeMap<NodeId, u64>,
+    pub reported: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     pub since: Time,
     /// A chunk of it has ended without being committed.
@@ -72,13 +72,13 @@ pub(super) struct Goal {
     pub destination: NodeId,
     /// Counted from the beginning of the chunk, as last heard.
     pub bytes_done: u64,
-    pub state: State,
+    pub state: GoalState,
 }
 
 /// How far a chunk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Slices flow.
+pub(super) enum GoalState {
+    /// Its slices flow to the destination, or are about to.
     Flowing,
     /// The copy is durable; another chunk's location is being changed.
     Stored(ChunkCopy),
@@ -129,8 +129,8 @@ impl Attempt {
         match self {
             Attempt::Rebuild(rebuild) => {
                 rebuild.goals.iter_mut().find_map(|goal| match &mut goal.state {
-                    State::Committing(pending) => Some(pending),
-                    State::Flowing | State::Stored(_) => None,
+                    GoalState::Committing(pending) => Some(pending),
+                    GoalState::Flowing | GoalState::Stored(_) => None,
                 })
             }
             Attempt::Adopt(adopt) => Some(&mut adopt.pending),
@@ -195,7 +195,7 @@ impl Rebuild {
             chunk,
             destination: plan.destinations[&chunk],
             bytes_done: plan.range.from,
-            state: State::Flowing,
+            state: GoalState::Flowing,
         });
         Rebuild {
             goals: goals.collect(),
@@ -203,7 +203,7 @@ impl Rebuild {
             claim: ClaimState::Unclaimed,
             slice_bytes: fit.slice_bytes,
             window: fit.window,
-            heard: BTreeMap::new(),
+            reported: BTreeMap::new(),
             progressed_at: now,
             since: now,
             is_partly_given_up: false,
@@ -212,11 +212,11 @@ impl Rebuild {
 
     /// Notes how much a participant has done of its part, counted from the beginning of the chunk.
     /// Returns whether it is more than before.
-    pub fn hear(&mut self, node: NodeId, bytes_done: u64) -> bool {
+    pub fn report(&mut self, node: NodeId, bytes_done: u64) -> bool {
         for goal in self.goals.iter_mut().filter(|goal| goal.destination == node) {
             goal.bytes_done = goal.bytes_done.max(bytes_done);
         }
-        let before = self.heard.entry(node).or_default();
+        let before = self.reported.entry(node).or_default();
         let is_more = bytes_done > *before;
         *before = bytes_done.max(*before);
         is_more
@@ -229,7 +229,7 @@ impl Rebuild {
     }
 
     pub fn is_flowing(&self) -> bool {
-        self.goals.iter().any(|goal| goal.state == State::Flowing)
+        self.goals.iter().any(|goal| goal.state == GoalState::Flowing)
     }
 
     /// Whether its claim has not been answered, so that no agent knows of it.
@@ -249,7 +249,7 @@ impl Rebuild {
 
     /// Whether none of its chunks is durable.
     pub fn is_all_flowing(&self) -> bool {
-        self.goals.iter().all(|goal| goal.state == State::Flowing)
+        self.goals.iter().all(|goal| goal.state == GoalState::Flowing)
     }
 
     /// Whether `node` sends, receives or keeps something of it.
@@ -262,8 +262,9 @@ impl Rebuild {
         if !self.is_flowing() || self.is_asked() {
             return Vec::new();
         }
-        let is_done =
-            |goal: &Goal, node: NodeId| goal.destination == node && goal.state != State::Flowing;
+        let is_done = |goal: &Goal, node: NodeId| {
+            goal.destination == node && goal.state != GoalState::Flowing
+        };
         let mut workers: Vec<NodeId> = self.work.plan.participants().into_iter().collect();
         workers.retain(|&node| !self.goals.iter().any(|goal| is_done(goal, node)));
         workers
@@ -285,7 +286,7 @@ impl Rebuild {
     /// Its chunks are not in states that fit each other.
     pub fn assert_invariants(&self, repair: RepairId) {
         let stored =
-            self.goals.iter().filter(|goal| matches!(goal.state, State::Stored(_))).count();
+            self.goals.iter().filter(|goal| matches!(goal.state, GoalState::Stored(_))).count();
         let committing = self.goals.iter().filter(|goal| goal.pending().is_some()).count();
         assert!(!self.goals.is_empty(), "goals: {repair} has none");
         assert!(committing <= 1, "commits: {repair} has {committing} at once");
@@ -300,15 +301,15 @@ impl Rebuild {
         if self.goals.iter().any(|goal| goal.pending().is_some()) {
             return None;
         }
-        self.goals.iter_mut().find(|goal| matches!(goal.state, State::Stored(_)))
+        self.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))
     }
 }
 
 impl Goal {
     fn pending(&self) -> Option<Pending> {
         match self.state {
-            State::Committing(pending) => Some(pending),
-            State::Flowing | State::Stored(_) => None,
+            GoalState::Committing(pending) => Some(pending),
+            GoalState::Flowing | GoalState::Stored(_) => None,
         }
     }
 }

@@ -153,12 +153,12 @@ impl Coordinator {
             }
         }
         for copy in listed.difference(&expected) {
-            self.consider(node, *copy);
+            self.reconcile(node, *copy);
         }
     }
 
     /// A copy that the truth does not point to: an orphan, in excess, or a chunk found again.
-    pub(super) fn consider(&mut self, node: NodeId, copy: ChunkCopy) {
+    pub(super) fn reconcile(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else {
             // Ids that this metadata never gave out belong to someone else: hands off.
             let ours = copy.stripe < self.reserved_below && !self.writing.contains(&copy.stripe);
@@ -181,14 +181,14 @@ impl Coordinator {
                 }
                 self.send(node, ToAgent::Check(Check { copy, excess: None }));
             }
-        } else if let Some((home, current)) = stripe.copy(copy.chunk)
-            && self.health.is_up(home)
+        } else if let Some((holder, current)) = stripe.copy(copy.chunk)
+            && self.health.is_up(holder)
         {
             if self.ledger.mistake.is(Mutant::DeleteUnread) {
                 return self.delete(node, copy);
             }
             let check = Check { copy: current, excess: Some((node, copy)) };
-            self.send(home, ToAgent::Check(check));
+            self.send(holder, ToAgent::Check(check));
         }
     }
 

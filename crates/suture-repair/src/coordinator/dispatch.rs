@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Coordinator;
 use super::attempt::Attempt;
 use super::ledger::{Stop, Stopped};
-use crate::budget::NoRoom;
+use crate::budget::NotAdmitted;
 use crate::event::{Blocked, Output, Report};
 use crate::id::{RepairId, StripeId};
 use crate::message::{Task, ToAgent};
@@ -37,11 +37,11 @@ impl Coordinator {
                     self.outputs.push_back(Output::Claim(claim));
                 }
                 Ok(task) => self.dispatch(task),
-                Err(NoRoom::Later) => passed.push(id),
-                Err(NoRoom::TooLarge { node, needed, pool }) => {
+                Err(NotAdmitted::Later) => passed.push(id),
+                Err(NotAdmitted::TooLarge { node, needed, pool }) => {
                     self.unplan(id);
                     let trouble = self.trouble.entry(id).or_default();
-                    if std::mem::replace(&mut trouble.is_frugal, true) {
+                    if std::mem::replace(&mut trouble.is_single_chunk, true) {
                         self.hold_back(now, id, Blocked::Pool { node, needed, pool });
                     }
                 }

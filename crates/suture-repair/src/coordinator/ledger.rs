@@ -30,8 +30,8 @@ mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::attempt::{Adopt, Attempt, ClaimState, Pending, Rebuild, State};
-use crate::budget::{Budget, NoRoom};
+use super::attempt::{Adopt, Attempt, ClaimState, GoalState, Pending, Rebuild};
+use crate::budget::{Budget, NotAdmitted};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Claim, Commit};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
@@ -75,7 +75,7 @@ pub(super) struct Stopped {
 pub(super) enum Stop {
     /// What flows. Chunks that are durable keep the repair until their locations are settled.
     Flow,
-    /// All of it.
+    /// All of it, durable chunks included: they are found and adopted later.
     Whole,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// An empty one.
+    /// A ledger of these nodes in which nothing waits or runs.
     pub fn new(epoch: u32, schedule: Schedule, cluster: Cluster) -> Ledger {
         Ledger {
             load: Load::new(&cluster),
@@ -224,7 +224,7 @@ impl Ledger {
     }
 }
 
-/// What waits.
+/// What waits: plans from the planner to their start.
 impl Ledger {
     /// How many stripes may be planned now, and for which links.
     pub fn quota(&mut self, scene: Scene) -> Quota {
@@ -240,6 +240,9 @@ impl Ledger {
             self.load.add(&self.cluster, &work.plan, &work.job.facts());
             if self.mistake.is(Mutant::ChargeTwice) {
                 self.load.add(&self.cluster, &work.plan, &work.job.facts());
+            }
+            if self.mistake.is(Mutant::WaitTwice) {
+                self.waiting.push(work.clone());
             }
             self.waiting.push(work);
         }
@@ -273,13 +276,13 @@ impl Ledger {
     }
 }
 
-/// What runs.
+/// What runs: repairs from their start to their end.
 impl Ledger {
     /// Starts the plan that waits for `stripe`.
     ///
     /// # Errors
     /// Some participant lacks the slice memory, at the moment or for good; the plan goes on waiting.
-    pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NoRoom> {
+    pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NotAdmitted> {
         let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
         let alignment = work.job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &work.plan, alignment)?;
@@ -400,9 +403,9 @@ impl Ledger {
         let mut goals = rebuild.goals.iter_mut();
         let goal = goals.find(|goal| (goal.destination, goal.chunk) == (node, copy.chunk));
         let Some(goal) = goal else { return false };
-        if goal.state == State::Flowing {
+        if goal.state == GoalState::Flowing {
             self.touched.push(repair);
-            goal.state = State::Stored(copy);
+            goal.state = GoalState::Stored(copy);
             goal.bytes_done = rebuild.work.job.chunk_bytes;
             if !rebuild.is_flowing() {
                 self.flow_ended(repair);
@@ -420,13 +423,15 @@ impl Ledger {
     ) -> Option<Commit> {
         let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
         let goal = match self.mistake.is(Mutant::CommitAtOnce) {
-            true => rebuild.goals.iter_mut().find(|goal| matches!(goal.state, State::Stored(_)))?,
+            true => {
+                rebuild.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))?
+            }
             false => rebuild.next_stored()?,
         };
         self.touched.push(repair);
-        let State::Stored(copy) = goal.state else { return None };
+        let GoalState::Stored(copy) = goal.state else { return None };
         let commit = Commit { repair, copy, node: goal.destination, generation };
-        goal.state = State::Committing(Pending { commit, asked_at: now });
+        goal.state = GoalState::Committing(Pending { commit, asked_at: now });
         Some(commit)
     }
 
@@ -461,7 +466,7 @@ impl Ledger {
         let before = stopped(repair, attempt);
         match attempt {
             Attempt::Rebuild(rebuild) if what == Stop::Flow && !rebuild.is_all_flowing() => {
-                rebuild.goals.retain(|goal| goal.state != State::Flowing);
+                rebuild.goals.retain(|goal| goal.state != GoalState::Flowing);
                 rebuild.is_partly_given_up = true;
                 self.flow_ended(repair);
                 return Some(Stopped { claim: None, ..before });

@@ -4,7 +4,7 @@
 //! What it wants is passed to agents as it is; nothing here decides.
 
 use super::Coordinator;
-use super::attempt::State;
+use super::attempt::GoalState;
 use super::ledger::Scene;
 use crate::event::Report;
 use crate::id::{NodeId, RepairId};
@@ -55,7 +55,7 @@ impl Coordinator {
     /// Lets a repair rest, or go on.
     fn hold(&mut self, now: Time, repair: RepairId, held: bool) {
         let Some(rebuild) = self.ledger.hold(now, repair, held) else { return };
-        let flowing = rebuild.goals.iter().filter(|goal| goal.state == State::Flowing);
+        let flowing = rebuild.goals.iter().filter(|goal| goal.state == GoalState::Flowing);
         let destinations: Vec<NodeId> = flowing.map(|goal| goal.destination).collect();
         for to in destinations {
             self.send(to, ToAgent::Hold { repair, held });

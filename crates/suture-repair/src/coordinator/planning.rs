@@ -23,7 +23,7 @@ const BATCH_MAX: usize = 8192;
 
 /// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
 /// time and one lane, which every code allows.
-const FRUGAL: Policy =
+const SINGLE_CHUNK: Policy =
     Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
 
 /// What an operator may learn before anything is done.
@@ -88,10 +88,11 @@ impl Coordinator {
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
         let view = View { cluster, ..self.view(&room, &left) };
-        let is_frugal = |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_frugal);
-        let (frugal, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_frugal);
+        let is_single_chunk =
+            |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_single_chunk);
+        let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single_chunk);
         let mut batches = Vec::new();
-        for (jobs, policy) in [(frugal, FRUGAL), (jobs, self.config.policy)] {
+        for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
             let batch = planner::plan_checked(policy, &jobs, &view, self.seed());
             batches.push((jobs, batch));
         }
@@ -118,19 +119,19 @@ impl Coordinator {
         }
         let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
         let under_way = waiting.chain(self.running());
-        let homes = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_homes(id));
-        let Some(turn) = homes.map(|(_, node)| node).min() else {
+        let locations = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_locations(id));
+        let Some(turn) = locations.map(|(_, node)| node).min() else {
             return ready.take(quota).filter_map(|id| self.job(id)).collect();
         };
         let jobs = ready.filter_map(|id| {
-            let (chunk, _) = self.lost_homes(id).find(|(_, node)| *node == turn)?;
+            let (chunk, _) = self.lost_locations(id).find(|(_, node)| *node == turn)?;
             self.job_for(id, Some(chunk))
         });
         jobs.take(quota).collect()
     }
 
     /// A stripe's lost chunks, and the nodes that keep them by the truth.
-    fn lost_homes(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
+    fn lost_locations(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
         let lost = self.lost.get(&id).into_iter().flatten();
         let stripe = self.stripes.get(id);
         lost.filter_map(move |&chunk| Some((chunk, stripe?.copy(chunk)?.0)))
@@ -173,9 +174,9 @@ impl Coordinator {
 
     /// The question for the planner.
     fn job(&self, id: StripeId) -> Option<Job> {
-        let is_frugal = self.trouble.get(&id).is_some_and(|trouble| trouble.is_frugal);
+        let is_single_chunk = self.trouble.get(&id).is_some_and(|trouble| trouble.is_single_chunk);
         let first = self.lost.get(&id)?.first().copied();
-        self.job_for(id, first.filter(|_| is_frugal))
+        self.job_for(id, first.filter(|_| is_single_chunk))
     }
 
     /// The question about only one of the lost chunks, or about all that go together.
@@ -196,7 +197,7 @@ impl Coordinator {
         let idle = stripe.indices().filter(is_idle).filter_map(|chunk| stripe.copy(chunk));
         let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
         let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
-        let homes = stripe.indices().filter(|chunk| !is_target(chunk));
+        let others = stripe.indices().filter(|chunk| !is_target(chunk));
         let trouble = self.trouble.get(&id);
         Some(Job {
             stripe: id,
@@ -207,7 +208,7 @@ impl Coordinator {
             excluded: match self.ledger.mistake.is(Mutant::ShareNode) {
                 true => Vec::new(),
                 false => {
-                    homes.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
+                    others.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
                 }
             },
             avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),

@@ -23,7 +23,7 @@ pub(super) struct Trouble {
     /// Nodes to be used only when nothing else will do.
     pub avoid: BTreeSet<NodeId>,
     /// The usual plan takes more memory than some agent has.
-    pub is_frugal: bool,
+    pub is_single_chunk: bool,
     pub blocked: Option<Blocked>,
 }
 

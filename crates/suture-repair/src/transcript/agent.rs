@@ -12,7 +12,7 @@ use crate::transcript::value::Checksum;
 
 /// What an agent begins with.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beginning {
+pub(super) struct AgentHeader {
     config: Option<Config>,
 }
 
@@ -26,7 +26,7 @@ pub fn header(config: &Config) -> String {
     format!("{first}\n{}\n{}\n", line.finish(), start.finish())
 }
 
-impl Beginning {
+impl AgentHeader {
     /// Takes one line of the header.
     ///
     /// # Errors

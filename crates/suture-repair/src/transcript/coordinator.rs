@@ -17,7 +17,7 @@ use crate::transcript::value::YesNo;
 
 /// What a coordinator begins with.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Beginning {
+pub(super) struct CoordinatorHeader {
     config: Option<Config>,
     cluster: Cluster,
     stripes: Vec<Stripe>,
@@ -53,7 +53,7 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     text
 }
 
-impl Beginning {
+impl CoordinatorHeader {
     /// Takes one line of the header.
     ///
     /// # Errors

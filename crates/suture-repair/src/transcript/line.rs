@@ -11,7 +11,7 @@ use std::fmt;
 
 /// A type with a form in words, which [`Textual::read`] takes back exactly.
 pub trait Textual: Sized {
-    /// Appends the value.
+    /// Appends the value in its words.
     fn write(&self, line: &mut LineWriter);
 
     /// Reads the next value.
@@ -24,7 +24,7 @@ pub trait Textual: Sized {
 /// Words that are not what should stand there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
-    /// What should.
+    /// What should stand there, in words.
     pub expected: String,
     /// What does; empty at the end of the line.
     pub found: String,
@@ -43,7 +43,7 @@ pub struct LineReader<'a> {
 }
 
 impl LineWriter {
-    /// What was written.
+    /// All that was written, without an end of the line.
     pub fn finish(self) -> String {
         self.text
     }
@@ -57,7 +57,7 @@ impl LineWriter {
         self
     }
 
-    /// Appends a value.
+    /// Appends a value in its words.
     pub fn value<T: Textual>(&mut self, value: &T) -> &mut LineWriter {
         value.write(self);
         self

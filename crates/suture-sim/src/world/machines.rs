@@ -7,7 +7,6 @@
 //! checkers look at the machine, and its next deadline becomes an event.
 
 use suture_repair::agent::{self, Agent};
-use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::coordinator::{self, Coordinator};
 use suture_repair::event::{self, Claim, Commit};
 use suture_repair::id::{NodeId, StripeId};
@@ -77,6 +76,8 @@ impl World {
         let reachable = self.can_receive(Party::Agent(node), Party::Coordinator);
         if reachable {
             let epoch = self.metadata.epoch;
+            let joined = self.racks.join(node);
+            joined.into_iter().for_each(|input| self.coordinator_input(input));
             self.agent_input(node, agent::Input::Connected { epoch });
         } else {
             // It goes on trying, as the driver does.
@@ -96,7 +97,7 @@ impl World {
             failed: self.declared.iter().copied().collect(),
             claims: self.options.claims,
         };
-        let cluster = Cluster::uniform(self.hosts.len(), Rate(1e8));
+        let cluster = self.racks.cluster(self.hosts.len());
         let stripes = StripeMap::new(self.metadata.stripes.values().cloned());
         if let Some(records) = &mut self.records {
             let header = transcript::coordinator::header(self.now, &config, &cluster, &stripes);
@@ -152,6 +153,7 @@ impl World {
 
     fn coordinator_output(&mut self, output: event::Output) {
         let epoch = self.metadata.epoch;
+        self.check_begun(&output);
         match output {
             event::Output::Send { to, message } => {
                 if let ToAgent::Dispatch(task) = &message

@@ -26,10 +26,10 @@ pub(in crate::coordinator) struct Overdue {
 
 impl Ledger {
     /// A participant has told how far it is. Returns whether the repair runs.
-    pub fn heard(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
+    pub fn reported(&mut self, now: Time, repair: RepairId, node: NodeId, bytes_done: u64) -> bool {
         let Some(attempt) = self.running.get_mut(&repair) else { return false };
         if let Attempt::Rebuild(rebuild) = attempt
-            && rebuild.hear(node, bytes_done)
+            && rebuild.report(node, bytes_done)
         {
             rebuild.progressed_at = now;
             if let Some(active) = self.active.get_mut(&repair) {
