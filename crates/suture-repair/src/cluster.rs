@@ -11,7 +11,14 @@ pub struct Rate(pub f64);
 
 /// What a link without any free capacity counts as: so slow that every other one is better, but
 /// still a number that can be compared.
-pub(crate) const DEAD_LINK: Rate = Rate(1e-9);
+const DEAD_LINK: Rate = Rate(1e-9);
+
+impl Rate {
+    /// The same above zero, also of a dead link, so that it can be the last resort.
+    pub(crate) fn usable(self) -> Rate {
+        Rate(self.0.max(DEAD_LINK.0))
+    }
+}
 
 /// One node: its links, its disk and its place.
 #[derive(Clone, Debug, PartialEq)]

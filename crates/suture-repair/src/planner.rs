@@ -27,7 +27,7 @@ pub use checked::{plan_checked, validated};
 pub use error::PlanError;
 pub(crate) use keep::full_racks;
 
-use crate::cluster::{Cluster, DEAD_LINK, Node, Rate};
+use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::plan::load::Load;
 use crate::plan::{Plan, StripeFacts};
@@ -89,12 +89,12 @@ pub struct View<'a> {
 impl View<'_> {
     /// What is free of the uplink, in bytes per second; above zero.
     fn up(&self, node: NodeId) -> f64 {
-        self.cluster.node(node).uplink_free().0.max(DEAD_LINK.0)
+        self.cluster.node(node).uplink_free().usable().0
     }
 
     /// What is free of the downlink, in bytes per second; above zero.
     fn down(&self, node: NodeId) -> f64 {
-        self.cluster.node(node).downlink_free().0.max(DEAD_LINK.0)
+        self.cluster.node(node).downlink_free().usable().0
     }
 
     /// Whether the node may take rebuilt chunks.

@@ -17,7 +17,7 @@ use crate::bound::{Demand, with_demands};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
 use crate::plan::load::Load;
-use crate::planner::ports::{Port, Ports};
+use crate::planner::ports::{PortIndex, Ports};
 use crate::planner::{Job, View};
 
 /// What may be chosen for a stripe.
@@ -188,7 +188,7 @@ impl Item<'_> {
     }
 
     /// Calls `charge` for every port that a way uses, with the bytes there.
-    fn each_charge(&self, way: Way, offers: &Offers<'_>, mut charge: impl FnMut(Port, f64)) {
+    fn each_charge(&self, way: Way, offers: &Offers<'_>, mut charge: impl FnMut(PortIndex, f64)) {
         let (bytes, ports) = (self.chunk_bytes(), offers.ports);
         let (Way::Whole(meeting) | Way::Traces(_, meeting)) = way;
         match way {
@@ -210,7 +210,7 @@ impl Item<'_> {
         &self,
         meeting: Meeting,
         offers: &Offers<'_>,
-        charge: &mut impl FnMut(Port, f64),
+        charge: &mut impl FnMut(PortIndex, f64),
     ) {
         self.each_helper(offers, charge);
         let (node, helper) = match meeting {
@@ -230,7 +230,7 @@ impl Item<'_> {
         candidate: &Candidate,
         meeting: Meeting,
         ports: &Ports,
-        charge: &mut impl FnMut(Port, f64),
+        charge: &mut impl FnMut(PortIndex, f64),
     ) {
         let bytes = self.chunk_bytes();
         for &(place, bits) in &candidate.bits {
@@ -253,7 +253,7 @@ impl Item<'_> {
     }
 
     /// The cheapest helpers of a tree or a gather.
-    fn each_helper(&self, offers: &Offers<'_>, charge: &mut impl FnMut(Port, f64)) {
+    fn each_helper(&self, offers: &Offers<'_>, charge: &mut impl FnMut(PortIndex, f64)) {
         let (part, demand, ports) = (self.part, self.demand, offers.ports);
         let (sent, read) = (u64::from(part.free_sent), u64::from(part.free_read));
         let cost = |node: &NodeId| {

@@ -12,7 +12,7 @@
 //! The work is counted, not timed: it ends when it has cost about as much as planning does.
 
 use crate::plan::load::Load;
-use crate::planner::ports::{Port, Ports};
+use crate::planner::ports::{PortIndex, Ports};
 
 /// How many e-folds a price falls from the busiest port to an idle one, for the load that is given.
 const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];
@@ -51,11 +51,11 @@ impl Amounts {
         amounts
     }
 
-    pub fn at(&self, port: Port) -> f64 {
+    pub fn at(&self, port: PortIndex) -> f64 {
         self.0[port]
     }
 
-    pub fn add(&mut self, port: Port, amount: f64) {
+    pub fn add(&mut self, port: PortIndex, amount: f64) {
         self.0[port] += amount;
     }
 
@@ -66,11 +66,11 @@ impl Amounts {
 
     /// What a byte costs at each port, so that a second at every port costs 1 together.
     fn prices(&self, ports: &Ports, steepness: f64) -> Amounts {
-        let seconds = |port: Port| self.0[port] * ports.seconds_per_byte(port);
+        let seconds = |port: PortIndex| self.0[port] * ports.seconds_per_byte(port);
         let all = || 0..ports.count();
         let peak = all().map(seconds).fold(f64::MIN_POSITIVE, f64::max);
         // Ports that nobody uses would only take a part of the sum.
-        let weight = |port: Port| match seconds(port) {
+        let weight = |port: PortIndex| match seconds(port) {
             seconds if seconds > 0.0 => (steepness * (seconds / peak - 1.0)).exp(),
             _ => 0.0,
         };

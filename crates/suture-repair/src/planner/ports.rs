@@ -2,15 +2,17 @@
 //!
 //! Place: beside `[plan]`. Four ports for each node, then two for each rack whose links are modelled.
 //! Each has a rate, and bytes that running repairs still bring to it. Readers scale these as they
-//! count: supplies of flows and prices of the planners, prices of the bounds. `plan::load::Load` is
-//! the same in whole bytes, for plans that are made.
+//! count: the tally of the balances, supplies of flows and prices of the exact planners, prices of
+//! the bounds. `plan::load::Load` is the same in whole bytes, for plans that are made.
 
-use crate::cluster::{DEAD_LINK, Rate};
+use std::ops::Range;
+
+use crate::cluster::Rate;
 use crate::id::NodeId;
 use crate::planner::View;
 
-/// A port's number.
-pub(crate) type Port = usize;
+/// The number of a port.
+pub(crate) type PortIndex = usize;
 
 /// All ports of a cluster.
 #[derive(Debug)]
@@ -20,8 +22,11 @@ pub(crate) struct Ports {
     rack_count: usize,
     /// The rack of each node; for a node without one, a number of its own beyond those of racks.
     racks: Vec<u32>,
+    have_disks: bool,
     /// Bytes per second; infinite for what is not modelled, above zero for a dead link.
     rates: Vec<f64>,
+    /// The other way round, since divisions are slow.
+    seconds_per_byte: Vec<f64>,
     /// Bytes that running repairs still have to move.
     running: Vec<u64>,
 }
@@ -39,7 +44,9 @@ impl Ports {
             node_count: cluster.nodes.len(),
             rack_count,
             racks: cluster.ids().map(rack).collect(),
+            have_disks: false,
             rates: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
+            seconds_per_byte: Vec::new(),
             running: Vec::with_capacity(4 * cluster.nodes.len() + 2 * rack_count),
         };
         let nodes = || cluster.nodes.iter().zip(load.nodes());
@@ -54,11 +61,14 @@ impl Ports {
             racks().for_each(|load| ports.add(Some(core.rack_uplink), load.up_bytes));
             racks().for_each(|load| ports.add(Some(core.rack_downlink), load.down_bytes));
         }
+        let disks = 2 * ports.node_count..ports.of_nodes().end;
+        ports.have_disks = ports.rates[disks].iter().any(|rate| rate.is_finite());
+        ports.seconds_per_byte = ports.rates.iter().map(|rate| 1.0 / rate).collect();
         ports
     }
 
     fn add(&mut self, rate: Option<Rate>, running: u64) {
-        self.rates.push(rate.map_or(f64::INFINITY, |rate| rate.0.max(DEAD_LINK.0)));
+        self.rates.push(rate.map_or(f64::INFINITY, |rate| rate.usable().0));
         self.running.push(running);
     }
 
@@ -68,48 +78,54 @@ impl Ports {
     }
 
     /// Bytes per second, above zero; infinite for a port that is not modelled.
-    pub fn rate(&self, port: Port) -> f64 {
+    pub fn rate(&self, port: PortIndex) -> f64 {
         self.rates[port]
     }
 
     /// Seconds for a byte; nothing at a port that is not modelled.
-    pub fn seconds_per_byte(&self, port: Port) -> f64 {
-        1.0 / self.rates[port]
+    pub fn seconds_per_byte(&self, port: PortIndex) -> f64 {
+        self.seconds_per_byte[port]
     }
 
-    /// Bytes that running repairs still bring to the port.
-    pub fn running_bytes(&self, port: Port) -> f64 {
-        self.running[port] as f64
-    }
-
-    /// The same of all ports.
+    /// Bytes that running repairs still bring to each port.
     pub fn running(&self) -> &[u64] {
         &self.running
     }
 
+    /// When the busiest port is done with so many bytes at each.
+    pub fn busiest_seconds(&self, bytes: &[u64]) -> f64 {
+        let seconds = bytes.iter().zip(&self.rates).map(|(bytes, rate)| *bytes as f64 / rate);
+        seconds.fold(0.0, f64::max)
+    }
+
+    /// The ports of nodes, which come before those of racks.
+    pub fn of_nodes(&self) -> Range<PortIndex> {
+        0..4 * self.node_count
+    }
+
     /// What a node sends.
-    pub fn up(&self, node: u32) -> Port {
+    pub fn up(&self, node: u32) -> PortIndex {
         node as usize
     }
 
     /// What a node receives.
-    pub fn down(&self, node: u32) -> Port {
+    pub fn down(&self, node: u32) -> PortIndex {
         self.node_count + node as usize
     }
 
     /// What a node's disk reads.
-    pub fn read(&self, node: u32) -> Port {
+    pub fn read(&self, node: u32) -> PortIndex {
         2 * self.node_count + node as usize
     }
 
     /// What a node's disk writes.
-    pub fn write(&self, node: u32) -> Port {
+    pub fn write(&self, node: u32) -> PortIndex {
         3 * self.node_count + node as usize
     }
 
     /// Whether any disk is modelled.
     pub fn have_disks(&self) -> bool {
-        self.rates[2 * self.node_count..4 * self.node_count].iter().any(|rate| rate.is_finite())
+        self.have_disks
     }
 
     /// Whether racks have links of their own.
@@ -123,17 +139,17 @@ impl Ports {
     }
 
     /// The uplink of a rack, where it has one.
-    pub fn rack_up(&self, rack: u32) -> Option<Port> {
+    pub fn rack_up(&self, rack: u32) -> Option<PortIndex> {
         ((rack as usize) < self.rack_count).then_some(4 * self.node_count + rack as usize)
     }
 
     /// The downlink of a rack, where it has one.
-    pub fn rack_down(&self, rack: u32) -> Option<Port> {
+    pub fn rack_down(&self, rack: u32) -> Option<PortIndex> {
         self.rack_up(rack).map(|up| up + self.rack_count)
     }
 
     /// The two links between racks that a transfer crosses, if it does.
-    pub fn crossing(&self, from: u32, to: u32) -> Option<[Port; 2]> {
+    pub fn crossing(&self, from: u32, to: u32) -> Option<[PortIndex; 2]> {
         if self.rack_count == 0 {
             return None;
         }

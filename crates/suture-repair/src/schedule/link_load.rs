@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::{DEAD_LINK, Node};
+use crate::cluster::Node;
 use crate::id::NodeId;
 use crate::plan::Plan;
 
@@ -20,8 +20,8 @@ pub(super) struct LinkLoad {
 impl LinkLoad {
     /// How long the slower of both takes by itself.
     pub fn seconds(self, node: &Node) -> f64 {
-        let up = self.up_bytes / node.uplink_free().0.max(DEAD_LINK.0);
-        let down = self.down_bytes / node.downlink_free().0.max(DEAD_LINK.0);
+        let up = self.up_bytes / node.uplink_free().usable().0;
+        let down = self.down_bytes / node.downlink_free().usable().0;
         up.max(down)
     }
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::matching;
 use super::transmissions::{Candidate, Transmission, TransmissionId, Transmissions};
-use crate::cluster::{Cluster, DEAD_LINK, Rate};
+use crate::cluster::{Cluster, Rate};
 use crate::id::{NodeId, RepairId};
 use crate::plan::Plan;
 use crate::policy::Schedule;
@@ -181,7 +181,7 @@ fn release(id: TransmissionId, transmission: Transmission) -> Release {
 fn link(cluster: &Cluster, child: NodeId, parent: NodeId) -> Rate {
     let up = cluster.node(child).uplink_free().0;
     let down = cluster.node(parent).downlink_free().0;
-    Rate(up.min(down).max(DEAD_LINK.0))
+    Rate(up.min(down)).usable()
 }
 
 /// Whether all links that carry anything are as fast as each other.

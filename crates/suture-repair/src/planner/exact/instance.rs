@@ -11,7 +11,7 @@ use crate::id::NodeId;
 use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::{Needs, Part};
 use crate::plan::Plan;
-use crate::planner::ports::{Port, Ports};
+use crate::planner::ports::{PortIndex, Ports};
 use crate::planner::request::{Helper, Request, read_all};
 use crate::planner::{Job, PlanError, View};
 
@@ -79,18 +79,18 @@ impl<'a> Instance<'a> {
     }
 
     /// Seconds for a unit; nothing at a port that is not modelled.
-    pub fn seconds_per_unit(&self, port: Port) -> f64 {
+    pub fn seconds_per_unit(&self, port: PortIndex) -> f64 {
         1.0 / self.units_per_second(port)
     }
 
-    fn units_per_second(&self, port: Port) -> f64 {
+    fn units_per_second(&self, port: PortIndex) -> f64 {
         self.ports.rate(port) / self.unit_bytes
     }
 
-    fn supply(&self, ports: [Port; 2]) -> Supply {
+    fn supply(&self, ports: [PortIndex; 2]) -> Supply {
         Supply {
             rates: ports.map(|port| self.units_per_second(port)),
-            bases: ports.map(|port| self.ports.running_bytes(port) / self.unit_bytes),
+            bases: ports.map(|port| self.ports.running()[port] as f64 / self.unit_bytes),
         }
     }
 
@@ -146,8 +146,7 @@ impl<'a> Instance<'a> {
             bytes[self.ports.up(edge.child.0)] += edge.bytes;
             bytes[self.ports.down(edge.parent.0)] += edge.bytes;
         }
-        let seconds = |(port, bytes): (Port, &u64)| *bytes as f64 / self.ports.rate(port);
-        bytes.iter().enumerate().map(seconds).fold(0.0, f64::max)
+        self.ports.busiest_seconds(&bytes)
     }
 }
 

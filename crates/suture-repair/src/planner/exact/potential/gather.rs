@@ -5,7 +5,7 @@
 //! decode, and any helper, which then sends finished chunks in place of its own.
 
 use crate::planner::exact::potential::option::{Decoder, Item, Way, free_helpers};
-use crate::planner::exact::potential::ports::{Port, PricedPorts};
+use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
 pub(super) fn each_charge(
@@ -14,7 +14,7 @@ pub(super) fn each_charge(
     decoder: Decoder,
     kept: &[u32],
     ports: &PricedPorts<'_>,
-    mut charge: impl FnMut(Port, f64),
+    mut charge: impl FnMut(PortIndex, f64),
 ) {
     let at = match decoder {
         Decoder::Destination(place) => kept[usize::from(place)],
@@ -154,7 +154,7 @@ impl<'a> Gather<'a> {
     }
 
     /// What so many chunks cost at a port.
-    fn cost(&self, port: Port, chunks: f64) -> f64 {
+    fn cost(&self, port: PortIndex, chunks: f64) -> f64 {
         self.ports.cost(port, chunks * self.item.length)
     }
 }

@@ -11,7 +11,7 @@ use suture_code::{ChunkIndex, Code, Scheme};
 use crate::need::Part;
 use crate::plan::SchemeId;
 use crate::planner::exact::instance::ExactRequest;
-use crate::planner::exact::potential::ports::{PRICE_MAX, Port, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 use crate::planner::keep::Rule;
 
 /// Something to be rebuilt: a part of a request, or a range of it.
@@ -133,7 +133,7 @@ pub(super) fn each_charge(
     kept: &[u32],
     menus: &[Menu],
     ports: &PricedPorts<'_>,
-    mut charge: impl FnMut(Port, f64),
+    mut charge: impl FnMut(PortIndex, f64),
 ) {
     let length = item.length;
     if ports.have_disks() {
@@ -182,7 +182,7 @@ pub(super) struct Prices {
     /// What one more would cost each joint, and by what that grows with each.
     pub next: Vec<(f64, f64)>,
     /// Where a piece that is taken out or put back is noted.
-    pub charges: Vec<(Port, f64)>,
+    pub charges: Vec<(PortIndex, f64)>,
 }
 
 impl Prices {

@@ -8,7 +8,7 @@
 use std::ops::Deref;
 
 use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
-pub(super) use crate::planner::ports::Port;
+pub(super) use crate::planner::ports::PortIndex;
 use crate::planner::ports::Ports;
 
 /// Exponents are cut off here: ports this far behind are all equally bad, those this far ahead all
@@ -29,8 +29,6 @@ pub(super) struct PricedPorts<'a> {
     states: Vec<State>,
     /// Seconds for what already runs.
     bases: Vec<f64>,
-    /// Whether disks are modelled anywhere.
-    have_disks: bool,
     /// The exponent of a second.
     sharpness: f64,
     /// The exponent at which prices are 1: that of the busiest port.
@@ -59,9 +57,9 @@ impl Deref for PricedPorts<'_> {
 impl<'a> PricedPorts<'a> {
     pub fn new(instance: &'a Instance<'_>) -> PricedPorts<'a> {
         let ports = &instance.ports;
-        let state = |port: Port| {
+        let state = |port: PortIndex| {
             let second = instance.seconds_per_unit(port);
-            let seconds = ports.running_bytes(port) / instance.unit_bytes * second;
+            let seconds = ports.running()[port] as f64 / instance.unit_bytes * second;
             State { chunk_seconds: f64::from(CHUNK_UNITS) * second, seconds, weight: 1.0 }
         };
         let states: Vec<State> = (0..ports.count()).map(state).collect();
@@ -69,25 +67,19 @@ impl<'a> PricedPorts<'a> {
             ports,
             bases: states.iter().map(|state| state.seconds).collect(),
             states,
-            have_disks: ports.have_disks(),
             sharpness: 0.0,
             shift: 0.0,
         }
     }
 
-    /// Whether disks are worth looking at.
-    pub fn have_disks(&self) -> bool {
-        self.have_disks
-    }
-
     /// What `amount` more would cost.
-    pub fn cost(&self, port: Port, amount: f64) -> f64 {
+    pub fn cost(&self, port: PortIndex, amount: f64) -> f64 {
         let State { chunk_seconds, weight, .. } = self.states[port];
         weight * (self.power(chunk_seconds, amount) - 1.0)
     }
 
     /// The weight of a port now, and by what it grows with `amount` more.
-    pub fn growth(&self, port: Port, amount: f64) -> (f64, f64) {
+    pub fn growth(&self, port: PortIndex, amount: f64) -> (f64, f64) {
         let State { chunk_seconds, weight, .. } = self.states[port];
         (weight, self.power(chunk_seconds, amount))
     }
@@ -97,7 +89,7 @@ impl<'a> PricedPorts<'a> {
     }
 
     /// Puts `amount` on a port; less than nothing takes it off.
-    pub fn charge(&mut self, port: Port, amount: f64) {
+    pub fn charge(&mut self, port: PortIndex, amount: f64) {
         let (sharpness, shift) = (self.sharpness, self.shift);
         let state = &mut self.states[port];
         state.seconds += state.chunk_seconds * amount;

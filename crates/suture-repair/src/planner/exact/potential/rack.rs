@@ -12,7 +12,7 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
 use crate::planner::exact::potential::option::{Item, Prices, Way, free_helpers};
-use crate::planner::exact::potential::ports::{Port, PricedPorts};
+use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
 fn by_rack(
@@ -295,7 +295,7 @@ pub(super) fn each_crossing(
     arrivals: &[(u32, u8)],
     root: u32,
     ports: &PricedPorts<'_>,
-    mut charge: impl FnMut(Port, f64),
+    mut charge: impl FnMut(PortIndex, f64),
 ) {
     let home = ports.rack(root);
     let racks = helpers.iter().map(|place| ports.rack(item.holders[usize::from(*place)]));

@@ -7,7 +7,7 @@
 //! shared out finely: each share goes where it costs least after those before it.
 
 use crate::planner::exact::potential::option::{Decoder, Dish, Item, Menu, Prices, SHARES, Way};
-use crate::planner::exact::potential::ports::{PRICE_MAX, Port, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
@@ -16,7 +16,7 @@ pub(super) fn each_charge(
     decoders: &[(Decoder, u8)],
     root: u32,
     ports: &PricedPorts<'_>,
-    mut charge: impl FnMut(Port, f64),
+    mut charge: impl FnMut(PortIndex, f64),
 ) {
     let eighth = item.length / 8.0;
     for (place, &bits) in dish.bits.iter().enumerate().filter(|(_, bits)| **bits > 0) {
@@ -56,7 +56,7 @@ fn each_crossing(
     root: u32,
     eighth: f64,
     ports: &PricedPorts<'_>,
-    charge: &mut impl FnMut(Port, f64),
+    charge: &mut impl FnMut(PortIndex, f64),
 ) {
     let sent = dish.bits.iter().zip(&item.holders).map(|(bits, node)| (*node, at, *bits));
     for (from, to, bits) in sent.chain([(at, root, 8)]).filter(|(.., bits)| *bits > 0) {

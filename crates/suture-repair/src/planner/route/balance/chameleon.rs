@@ -22,7 +22,7 @@ use crate::id::NodeId;
 use crate::planner::View;
 use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
-use crate::planner::route::balance::tally::{Port, Ports, Tally};
+use crate::planner::route::balance::tally::{Backlog, Tally};
 use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 
@@ -44,7 +44,7 @@ pub(in crate::planner) fn place(
 ) -> Vec<Route> {
     let tally = Tally::new(view);
     let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
-    let key = |node| account.keeping(tally.node(node), usual_bytes);
+    let key = |node| account.keeping(&tally, node, usual_bytes);
     let destinations = Destinations::new(view, key);
     let mut dispatch = Dispatch { account, usual_bytes, destinations, tally, sides: Vec::new() };
     let route = |request| {
@@ -58,29 +58,29 @@ pub(in crate::planner) fn place(
 
 impl Account {
     /// What a survivor would need to send so much more.
-    fn sending(self, ports: &Ports, more_bytes: u64) -> f64 {
-        let up = ports.up.seconds_with(more_bytes);
+    fn sending(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
+        let up = tally.up(node).seconds_with(more_bytes);
         match self {
             Account::Links => up,
-            Account::LinksAndDisks => up.max(ports.disk_read.seconds_with(more_bytes)),
+            Account::LinksAndDisks => up.max(tally.read(node).seconds_with(more_bytes)),
         }
     }
 
     /// What a destination would need to receive and keep so much more.
-    fn keeping(self, ports: &Ports, more_bytes: u64) -> f64 {
-        let down = ports.down.seconds_with(more_bytes);
+    fn keeping(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
+        let down = tally.down(node).seconds_with(more_bytes);
         match self {
             Account::Links => down,
-            Account::LinksAndDisks => down.max(ports.disk_write.seconds_with(more_bytes)),
+            Account::LinksAndDisks => down.max(tally.write(node).seconds_with(more_bytes)),
         }
     }
 
     /// What a destination needs apart from its downlink, when it keeps so much more.
-    fn besides(self, ports: &Ports, more_bytes: u64) -> f64 {
-        let up = ports.up.seconds_with(0);
+    fn besides(self, tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
+        let up = tally.up(node).seconds_with(0);
         match self {
             Account::Links => up,
-            Account::LinksAndDisks => up.max(ports.disk_write.seconds_with(more_bytes)),
+            Account::LinksAndDisks => up.max(tally.write(node).seconds_with(more_bytes)),
         }
     }
 }
@@ -101,14 +101,14 @@ struct Dispatch<'a> {
 struct Side {
     /// What it needs whatever it receives: a survivor for sending its own, once.
     floor: f64,
-    down: Port,
+    down: Backlog,
     receives: u32,
     /// When it would be done with one more download.
     done: f64,
 }
 
 impl Side {
-    fn new(floor: f64, down: Port, receives: u32, chunk_bytes: u64) -> Side {
+    fn new(floor: f64, down: Backlog, receives: u32, chunk_bytes: u64) -> Side {
         let mut side = Side { floor, down, receives, done: 0.0 };
         side.update(chunk_bytes);
         side
@@ -137,7 +137,7 @@ impl Dispatch<'_> {
     /// Those who would have sent first come first.
     fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Helper> {
         let bytes = request.job.chunk_bytes;
-        let seconds = |(_, node): &Helper| self.account.sending(self.tally.node(*node), bytes);
+        let seconds = |(_, node): &Helper| self.account.sending(&self.tally, *node, bytes);
         let mut sources = request.candidates.clone();
         sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         sources
@@ -173,14 +173,12 @@ impl Dispatch<'_> {
     ) {
         let chunk_bytes = request.job.chunk_bytes;
         self.sides.clear();
-        for (_, node) in sources {
-            let ports = self.tally.node(*node);
-            let floor = self.account.sending(ports, chunk_bytes);
-            self.sides.push(Side::new(floor, ports.down, 0, chunk_bytes));
+        for &(_, node) in sources {
+            let floor = self.account.sending(&self.tally, node, chunk_bytes);
+            self.sides.push(Side::new(floor, self.tally.down(node), 0, chunk_bytes));
         }
-        let ports = self.tally.node(destination);
-        let floor = self.account.besides(ports, chunk_bytes);
-        self.sides.push(Side::new(floor, ports.down, 1, chunk_bytes));
+        let floor = self.account.besides(&self.tally, destination, chunk_bytes);
+        self.sides.push(Side::new(floor, self.tally.down(destination), 1, chunk_bytes));
         for _ in 1..request.helper_count(sources) {
             let first = first_done(&mut self.sides);
             first.receives += 1;
@@ -192,7 +190,7 @@ impl Dispatch<'_> {
         route.each_load(request, |node, load| {
             self.tally.add(node, &load);
             if load.down_bytes > 0 {
-                let key = self.account.keeping(self.tally.node(node), self.usual_bytes);
+                let key = self.account.keeping(&self.tally, node, self.usual_bytes);
                 self.destinations.set(node, key);
             }
         });

@@ -35,7 +35,7 @@ pub(in crate::planner) fn place(
 ) -> Vec<Route> {
     let mut tally = Tally::new(view);
     let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
-    let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
+    let key = |tally: &Tally, node| tally.down(node).seconds_with(usual_bytes);
     let mut ranked = Destinations::new(view, |node| key(&tally, node));
     let route = |request: &RouteRequest<'_>| {
         let destinations = ranked.choose(request);
@@ -60,7 +60,7 @@ fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Helper> {
         true => request.candidates.clone(),
         false => request.choose_helpers(&request.candidates),
     };
-    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(request.job.chunk_bytes);
+    let seconds = |(_, node): &Helper| tally.up(*node).seconds_with(request.job.chunk_bytes);
     let helper_count = request.helper_count(&sources);
     sources[..helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     sources
@@ -74,10 +74,9 @@ fn dispatch(
 ) -> Choice {
     let chunk_bytes = request.job.chunk_bytes;
     let node = |at: usize| sources.get(at).map_or(destination, |(_, node)| *node);
-    let up = |node: NodeId| tally.node(node).up.seconds_with(chunk_bytes);
-    let down = |node: NodeId, count: u32| {
-        tally.node(node).down.seconds_with(u64::from(count) * chunk_bytes)
-    };
+    let up = |node: NodeId| tally.up(node).seconds_with(chunk_bytes);
+    let down =
+        |node: NodeId, count: u32| tally.down(node).seconds_with(u64::from(count) * chunk_bytes);
     let mut receives = vec![0; sources.len()];
     receives.push(1);
     let first = |at: usize| UPLOAD_WEIGHT * up(node(at)) + down(node(at), 1);

@@ -13,12 +13,12 @@
 //!
 //! It knows nothing of racks: a batch that is bound by the core needs another balance.
 
-use crate::cluster::{DEAD_LINK, Rate};
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
 use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
+use crate::planner::route::balance::tally::Tally;
 use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;
@@ -50,7 +50,7 @@ pub(in crate::planner) fn place(
             state.add(request, &route);
             routes[index] = Some(route);
         }
-        let peak = state.peak_seconds();
+        let peak = state.tally.peak_seconds();
         if peak >= best.0 {
             break;
         }
@@ -59,32 +59,9 @@ pub(in crate::planner) fn place(
     best.1
 }
 
-/// Seconds per byte of each port of a node.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    up: f64,
-    down: f64,
-    disk_read: f64,
-    disk_write: f64,
-}
-
-impl Pace {
-    /// What `load` takes to send, with the disk behind it.
-    fn sending(&self, load: &NodeLoad, more_bytes: u64) -> f64 {
-        let up = (load.up_bytes + more_bytes) as f64 * self.up;
-        up.max((load.disk_read_bytes + more_bytes) as f64 * self.disk_read)
-    }
-
-    /// What `load` takes to receive.
-    fn receiving(&self, load: &NodeLoad, more_bytes: u64) -> f64 {
-        (load.down_bytes + more_bytes) as f64 * self.down
-    }
-}
-
 /// The loads so far and the destinations ranked by them.
 struct State<'a> {
-    paces: Vec<Pace>,
-    loads: Vec<NodeLoad>,
+    tally: Tally,
     destinations: Destinations<'a>,
     /// What a typical destination receives; destinations are ranked as if each request brought it.
     lump_bytes: u64,
@@ -96,22 +73,10 @@ impl<'a> State<'a> {
             request.receives(request.usual_count)[request.usual_count] * request.job.chunk_bytes
         };
         let lump_bytes = requests.iter().map(lump).sum::<u64>() / requests.len().max(1) as u64;
-        let pace = |rate: Rate| 1.0 / rate.0.max(DEAD_LINK.0);
-        let nodes = view.cluster.nodes.iter();
-        let paces = nodes.map(|node| Pace {
-            up: pace(node.uplink_free()),
-            down: pace(node.downlink_free()),
-            disk_read: node.disk_read.map_or(0.0, pace),
-            disk_write: node.disk_write.map_or(0.0, pace),
-        });
-        let mut state = State {
-            paces: paces.collect(),
-            loads: view.load.nodes().to_vec(),
-            destinations: Destinations::new(view, |_| 0.0),
-            lump_bytes,
-        };
-        view.cluster.ids().for_each(|node| state.rank(node));
-        state
+        let tally = Tally::new(view);
+        let destinations =
+            Destinations::new(view, |node| destination_seconds(&tally, node, lump_bytes));
+        State { tally, destinations, lump_bytes }
     }
 
     fn choose(
@@ -134,8 +99,11 @@ impl<'a> State<'a> {
         let usual = request.receives(request.usual_count);
         let relay_count = usual[..request.usual_count].iter().filter(|count| **count > 0).count();
 
-        let sending = |node: NodeId| self.paces[node.index()].sending(self.load(node), bytes);
-        let receiving = |node: NodeId| self.paces[node.index()].receiving(self.load(node), bytes);
+        let tally = &self.tally;
+        let sending = |node: NodeId| {
+            tally.up(node).seconds_with(bytes).max(tally.read(node).seconds_with(bytes))
+        };
+        let receiving = |node: NodeId| tally.down(node).seconds_with(bytes);
         let both = |node: NodeId| sending(node).max(receiving(node));
         let mut ranked = request.candidates.clone();
         random.shuffle(&mut ranked);
@@ -158,47 +126,30 @@ impl<'a> State<'a> {
         helpers
     }
 
-    fn destination_key(&self, node: NodeId) -> f64 {
-        let (pace, load) = (&self.paces[node.index()], &self.loads[node.index()]);
-        let writing = load.disk_write_bytes as f64 * pace.disk_write;
-        pace.receiving(load, self.lump_bytes).max(writing)
-    }
-
     fn add(&mut self, request: &RouteRequest<'_>, route: &Route) {
-        self.charge(request, route, |total, bytes| *total += bytes);
+        self.charge(request, route, Tally::add);
     }
 
     fn subtract(&mut self, request: &RouteRequest<'_>, route: &Route) {
-        self.charge(request, route, |total, bytes| *total -= bytes);
+        self.charge(request, route, Tally::subtract);
     }
 
-    fn charge(&mut self, request: &RouteRequest<'_>, route: &Route, apply: impl Fn(&mut u64, u64)) {
-        route.each_load(request, |node, change| {
-            let load = &mut self.loads[node.index()];
-            apply(&mut load.up_bytes, change.up_bytes);
-            apply(&mut load.down_bytes, change.down_bytes);
-            apply(&mut load.disk_read_bytes, change.disk_read_bytes);
-            apply(&mut load.disk_write_bytes, change.disk_write_bytes);
-            self.rank(node);
+    fn charge(
+        &mut self,
+        request: &RouteRequest<'_>,
+        route: &Route,
+        apply: fn(&mut Tally, NodeId, &NodeLoad),
+    ) {
+        route.each_load(request, |node, load| {
+            apply(&mut self.tally, node, &load);
+            self.destinations.set(node, destination_seconds(&self.tally, node, self.lump_bytes));
         });
     }
+}
 
-    fn rank(&mut self, node: NodeId) {
-        self.destinations.set(node, self.destination_key(node));
-    }
-
-    fn load(&self, node: NodeId) -> &NodeLoad {
-        &self.loads[node.index()]
-    }
-
-    fn peak_seconds(&self) -> f64 {
-        let nodes = self.paces.iter().zip(&self.loads);
-        let busiest = nodes.map(|(pace, load)| {
-            let writing = load.disk_write_bytes as f64 * pace.disk_write;
-            pace.sending(load, 0).max(pace.receiving(load, 0)).max(writing)
-        });
-        busiest.fold(0.0, f64::max)
-    }
+/// When a destination would be done that receives so much more.
+fn destination_seconds(tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
+    tally.down(node).seconds_with(more_bytes).max(tally.write(node).seconds_with(0))
 }
 
 /// The least first; of equals, in the order in which they stand.

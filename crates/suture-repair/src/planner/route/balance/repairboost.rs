@@ -117,8 +117,7 @@ fn map_relays(requests: &[RouteRequest<'_>], graphs: &mut [Graph], tally: &mut T
         let up_bytes = requests[request].job.chunk_bytes;
         let graph = &mut graphs[request];
         let seconds = |(_, node): &Helper| {
-            let ports = tally.node(*node);
-            (ports.down.seconds_with(bytes), ports.up.seconds_with(up_bytes))
+            (tally.down(*node).seconds_with(bytes), tally.up(*node).seconds_with(up_bytes))
         };
         let least = least_by(&graph.free, seconds);
         let helper = graph.free.remove(least);
@@ -138,7 +137,7 @@ fn map_roots(
     // Nodes stay ranked from one root to the next, so they are as if each brought the usual.
     let median = roots.get(roots.len() / 2);
     let usual_bytes = median.map_or(0, |&request| graphs[request].received_by_root());
-    let key = |tally: &Tally, node| tally.node(node).down.seconds_with(usual_bytes);
+    let key = |tally: &Tally, node| tally.down(node).seconds_with(usual_bytes);
     let mut ranked = Destinations::new(view, |node| key(tally, node));
     for request in roots {
         let (request, graph) = (&requests[request], &mut graphs[request]);
@@ -170,7 +169,7 @@ fn map_leaves(request: &RouteRequest<'_>, graph: &mut Graph, tally: &mut Tally) 
 
 /// Those who would be done first with so much more come first.
 fn sort_by_uploads(helpers: &mut [Helper], tally: &Tally, more_bytes: u64) {
-    let seconds = |(_, node): &Helper| tally.node(*node).up.seconds_with(more_bytes);
+    let seconds = |(_, node): &Helper| tally.up(*node).seconds_with(more_bytes);
     helpers.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
 }
 

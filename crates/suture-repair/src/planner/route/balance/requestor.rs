@@ -30,7 +30,7 @@ impl<'a> Requestors<'a> {
     /// With what already runs.
     pub fn new(view: &'a View<'a>) -> Requestors<'a> {
         let (tally, usual_bytes) = (Tally::new(view), 1);
-        let ranked = Destinations::new(view, |node| tally.node(node).down.seconds_with(1));
+        let ranked = Destinations::new(view, |node| tally.down(node).seconds_with(1));
         Requestors { tally, ranked, usual_bytes }
     }
 
@@ -51,7 +51,7 @@ impl<'a> Requestors<'a> {
     }
 
     fn rank(&mut self, node: NodeId) {
-        let seconds = self.tally.node(node).down.seconds_with(self.usual_bytes);
+        let seconds = self.tally.down(node).seconds_with(self.usual_bytes);
         self.ranked.set(node, seconds);
     }
 }

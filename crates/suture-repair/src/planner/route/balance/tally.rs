@@ -1,83 +1,91 @@
 //! What has been dispatched so far: bytes at the ports of every node, and how long they take.
 //!
 //! Place: inside of a balance. It begins with what running repairs put on the cluster and grows
-//! with each request. Bytes are counted whole, so that equal loads compare as equal.
+//! with each request. Bytes are counted whole, so that equal loads compare as equal, and what was
+//! added can be taken off again. Of links between racks balances know nothing.
 
-use crate::cluster::DEAD_LINK;
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
+use crate::planner::ports::{PortIndex, Ports};
 
-/// A port: what it has to move, and how fast it is.
+/// What a port has to move, and how fast it is.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::planner) struct Port {
-    pub bytes: u64,
-    /// Seconds per byte; zero for a port that is not modelled.
-    pace: f64,
+pub(in crate::planner) struct Backlog {
+    bytes: u64,
+    /// Zero for a port that is not modelled.
+    seconds_per_byte: f64,
 }
 
-impl Port {
-    fn new(bytes: u64, rate: f64) -> Port {
-        Port { bytes, pace: 1.0 / rate.max(DEAD_LINK.0) }
-    }
-
+impl Backlog {
     /// What it needs for its bytes and so many more.
     pub fn seconds_with(&self, more_bytes: u64) -> f64 {
-        (self.bytes + more_bytes) as f64 * self.pace
+        (self.bytes + more_bytes) as f64 * self.seconds_per_byte
     }
 }
 
-/// The ports of a node.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::planner) struct Ports {
-    pub up: Port,
-    pub down: Port,
-    pub disk_read: Port,
-    pub disk_write: Port,
-}
-
-/// The ports of all nodes.
-#[derive(Clone, Debug)]
+/// The backlogs of all nodes' ports.
+#[derive(Debug)]
 pub(in crate::planner) struct Tally {
-    nodes: Vec<Ports>,
+    ports: Ports,
+    backlogs: Vec<Backlog>,
 }
 
 impl Tally {
     /// What already runs.
     pub fn new(view: &View<'_>) -> Tally {
-        let ports = |id: NodeId| {
-            let (node, load) = (view.cluster.node(id), view.load.node(id));
-            let unmodelled = f64::INFINITY;
-            Ports {
-                up: Port::new(load.up_bytes, view.up(id)),
-                down: Port::new(load.down_bytes, view.down(id)),
-                disk_read: Port::new(
-                    load.disk_read_bytes,
-                    node.disk_read.map_or(unmodelled, |r| r.0),
-                ),
-                disk_write: Port::new(
-                    load.disk_write_bytes,
-                    node.disk_write.map_or(unmodelled, |r| r.0),
-                ),
-            }
+        let ports = Ports::new(view);
+        let backlog = |port: PortIndex| Backlog {
+            bytes: ports.running()[port],
+            seconds_per_byte: ports.seconds_per_byte(port),
         };
-        Tally { nodes: view.cluster.ids().map(ports).collect() }
-    }
-
-    pub fn node(&self, node: NodeId) -> &Ports {
-        &self.nodes[node.index()]
+        Tally { backlogs: ports.of_nodes().map(backlog).collect(), ports }
     }
 
     pub fn node_count(&self) -> usize {
-        self.nodes.len()
+        self.backlogs.len() / 4
+    }
+
+    /// What a node has to send.
+    pub fn up(&self, node: NodeId) -> Backlog {
+        self.backlogs[self.ports.up(node.0)]
+    }
+
+    /// What a node has to receive.
+    pub fn down(&self, node: NodeId) -> Backlog {
+        self.backlogs[self.ports.down(node.0)]
+    }
+
+    /// What a node's disk has to read.
+    pub fn read(&self, node: NodeId) -> Backlog {
+        self.backlogs[self.ports.read(node.0)]
+    }
+
+    /// What a node's disk has to write.
+    pub fn write(&self, node: NodeId) -> Backlog {
+        self.backlogs[self.ports.write(node.0)]
     }
 
     /// Puts more on a node.
     pub fn add(&mut self, node: NodeId, more: &NodeLoad) {
-        let ports = &mut self.nodes[node.index()];
-        ports.up.bytes += more.up_bytes;
-        ports.down.bytes += more.down_bytes;
-        ports.disk_read.bytes += more.disk_read_bytes;
-        ports.disk_write.bytes += more.disk_write_bytes;
+        self.charge(node, more, |bytes, more| *bytes += more);
+    }
+
+    /// Takes off what was put on a node.
+    pub fn subtract(&mut self, node: NodeId, less: &NodeLoad) {
+        self.charge(node, less, |bytes, less| *bytes -= less);
+    }
+
+    fn charge(&mut self, NodeId(node): NodeId, load: &NodeLoad, apply: impl Fn(&mut u64, u64)) {
+        let Tally { ports, backlogs } = self;
+        apply(&mut backlogs[ports.up(node)].bytes, load.up_bytes);
+        apply(&mut backlogs[ports.down(node)].bytes, load.down_bytes);
+        apply(&mut backlogs[ports.read(node)].bytes, load.disk_read_bytes);
+        apply(&mut backlogs[ports.write(node)].bytes, load.disk_write_bytes);
+    }
+
+    /// When the busiest port is done.
+    pub fn peak_seconds(&self) -> f64 {
+        self.backlogs.iter().map(|backlog| backlog.seconds_with(0)).fold(0.0, f64::max)
     }
 }
