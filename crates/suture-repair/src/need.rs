@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suture_code::{ChunkIndex, Code};
 
+use crate::plan::content::Content;
+pub(crate) use crate::plan::content::Sender;
+
 /// The cheapest repair of the lost chunks of a stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Need {
@@ -49,14 +52,6 @@ pub(crate) struct Part {
     pub sets: Vec<Vec<ChunkIndex>>,
     /// Whether the chunk is one sum over whole chunks, which may be added up on the way.
     pub is_sum: bool,
-}
-
-/// A helper and what it sends and reads, in sub-chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sender {
-    pub chunk: ChunkIndex,
-    pub sent: u32,
-    pub read: u32,
 }
 
 impl Part {
@@ -180,14 +175,12 @@ fn parts(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Ve
 fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Part> {
     let helpers = code.helpers_for(lost, available).ok()?;
     let shares = shares(code, lost, &helpers)?;
-    let sent: u64 = shares.iter().map(|share| u64::from(share.sent)).sum();
+    let sent = sent(code, lost, &helpers);
     let is_forced = |share: &&Sender| {
         let others: Vec<ChunkIndex> =
             available.iter().copied().filter(|chunk| *chunk != share.chunk).collect();
         let replaced = code.helpers_for(lost, &others).ok();
-        let replaced = replaced.and_then(|helpers| self::shares(code, lost, &helpers));
-        let total = |shares: Vec<Sender>| shares.iter().map(|s| u64::from(s.sent)).sum::<u64>();
-        let is_dearer = replaced.is_none_or(|shares| total(shares) > sent);
+        let is_dearer = replaced.is_none_or(|helpers| self::sent(code, lost, &helpers) > sent);
         let last: Vec<ChunkIndex> = others.into_iter().chain([share.chunk]).collect();
         let chosen = code.helpers_for(lost, &last).expect("they are enough in any order");
         is_dearer && chosen.contains(&share.chunk)
@@ -222,10 +215,20 @@ fn shares(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec
         let whole = |&chunk: &ChunkIndex| Sender { chunk, sent: 1, read: 1 };
         return Some(helpers.iter().map(whole).collect());
     }
-    let dag = code.repair_dag(lost, helpers).ok()?;
-    let reads: BTreeMap<ChunkIndex, Vec<u32>> = dag.reads().into_iter().collect();
-    let share = |(chunk, sent)| Sender { chunk, sent, read: reads[&chunk].len() as u32 };
-    Some(dag.sends().into_iter().map(share).collect())
+    let content = Content::of_repair(code, lost, helpers).ok()?;
+    Some(content.senders)
+}
+
+/// Sub-chunks that these helpers, which the code chose, send together: without its DAG, which for
+/// many sub-chunks takes long to build.
+fn sent(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> u64 {
+    match lost {
+        // Codes with sub-chunks decode from k whole chunks, and regenerate one from more.
+        [lost] if code.sub_chunk_count() > 1 && helpers.len() > code.data_chunks() => {
+            code.least_helper_sub_chunks(*lost).into()
+        }
+        _ => helpers.len() as u64 * u64::from(code.sub_chunk_count()),
+    }
 }
 
 /// The most helper sets that are tried: enough for any locally repairable code in use.
@@ -350,6 +353,26 @@ mod tests {
         assert!(u64::from(read) > b.parts[0].sent());
         let clay = need("clay(6,3,7)", &[0], &[]);
         assert!(clay.parts[0].count > 0 && clay.parts[0].free.len() > clay.parts[0].count);
+    }
+
+    #[test]
+    fn what_is_sent_is_what_the_repair_dag_sends() {
+        for name in ["butterfly(4)", "clay(4,2,5)", "clay(6,3,7)", "lrc(6,2,2)", "rs(4,2)"] {
+            let code: Code = name.parse().unwrap();
+            let mut random = crate::random::Random::new(1);
+            for _ in 0..200 {
+                let mut chunks: Vec<ChunkIndex> = code.chunks().collect();
+                random.shuffle(&mut chunks);
+                let mut lost = chunks.split_off(chunks.len() - *random.choose(&[1, 1, 1, 2]));
+                lost.sort_unstable();
+                chunks.truncate(chunks.len() - random.index(2));
+                let Ok(mut helpers) = code.helpers_for(&lost, &chunks) else { continue };
+                helpers.sort_unstable();
+                let dag = code.repair_dag(&lost, &helpers).unwrap();
+                let expected: u64 = dag.sends().iter().map(|(_, rows)| u64::from(*rows)).sum();
+                assert_eq!(sent(code, &lost, &helpers), expected, "{name}: {lost:?}, {helpers:?}");
+            }
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! A plan knows nothing of time: when it runs is the schedule's business.
 
 pub mod arbitrary;
+pub(crate) mod content;
 mod fault;
 pub mod json;
 pub mod load;

@@ -249,9 +249,7 @@ fn best_of(shapes: &[Shape], balance: Balance, jobs: &[Job], view: &View<'_>, se
 /// How long the busiest port needs for the batch and for what already runs.
 fn peak_seconds(batch: &Batch, jobs: &[Job], view: &View<'_>) -> f64 {
     let mut load = view.load.clone();
-    for (job, plan) in batch.planned(jobs) {
-        load.add(view.cluster, plan, &job.facts());
-    }
+    load.add_all(view.cluster, batch.planned(jobs).map(|(job, plan)| (plan, job.facts())));
     load.max_seconds(view.cluster)
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use suture_code::Scheme;
 
 use crate::id::{ChunkIndex, NodeId};
-use crate::plan::validate::{sub_chunks_sent, trace_bits};
+use crate::plan::content::{Content, Contents};
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start, StripeFacts};
 use crate::random::Random;
 
@@ -114,11 +114,11 @@ fn traces(
     let root = plan.destinations[&lost];
     let mut lane = empty_lane(random, segment, vec![lost]);
     (lane.decoder, lane.scheme) = (Some(parent), Some(SchemeId::of(scheme)));
-    let dag = facts.code.trace_dag(scheme).expect("a scheme of this code");
-    for (chunk, bits) in trace_bits(&dag) {
-        let holder = facts.survivors.iter().find(|(held, _)| *held == chunk);
+    let content = Contents::default().of_lane(&lane, facts).expect("a scheme of this code");
+    for sender in &content.senders {
+        let holder = facts.survivors.iter().find(|(held, _)| *held == sender.chunk);
         let (_, child) = *holder.expect("the scheme's helpers survive");
-        let bytes = plan.trace_bytes(&lane, bits);
+        let bytes = plan.trace_bytes(&lane, sender.sent.into());
         lane.edges.push(Edge { child, parent, bytes, carries: Carries::Traces });
     }
     let bytes = plan.lane_bytes(&lane);
@@ -183,11 +183,12 @@ fn gather(
 
     let mut chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
     chunks.sort_unstable();
-    let dag = facts.code.repair_dag(&plan.lost, &chunks).expect("the code chose these helpers");
+    let content = Content::of_repair(facts.code, &plan.lost, &chunks);
+    let content = content.expect("the code chose these helpers");
     let lane_bytes = plan.lane_bytes(&lane);
     let alpha = u64::from(facts.code.sub_chunk_count());
     for (chunk, child) in helpers {
-        let bytes = sub_chunks_sent(&dag, chunk) * lane_bytes / alpha;
+        let bytes = content.sent(chunk) * lane_bytes / alpha;
         lane.edges.push(Edge { child, parent: decoder, bytes, carries: Carries::Combined });
     }
     for &parent in plan.destinations.values() {

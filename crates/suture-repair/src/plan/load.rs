@@ -11,6 +11,7 @@
 
 use crate::cluster::{Cluster, Rate};
 use crate::id::{ChunkIndex, NodeId, RackId};
+use crate::plan::content::Contents;
 use crate::plan::{Lane, Plan, StripeFacts};
 
 /// What moves through one node.
@@ -85,13 +86,26 @@ impl Load {
         plans: impl IntoIterator<Item = (&'a Plan, StripeFacts<'a>)>,
     ) -> Load {
         let mut load = Load::new(cluster);
-        plans.into_iter().for_each(|(plan, facts)| load.add(cluster, plan, &facts));
+        load.add_all(cluster, plans);
         load
+    }
+
+    /// Puts `plans` on the cluster, each beside the facts of its stripe.
+    pub fn add_all<'a>(
+        &mut self,
+        cluster: &Cluster,
+        plans: impl IntoIterator<Item = (&'a Plan, StripeFacts<'a>)>,
+    ) {
+        let mut contents = Contents::default();
+        for (plan, facts) in plans {
+            self.charge(cluster, (plan, &facts), &mut contents, |total, bytes| *total += bytes);
+        }
     }
 
     /// Puts a plan on the cluster.
     pub fn add(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>) {
-        self.charge(cluster, plan, facts, |total, bytes| *total += bytes);
+        let contents = &mut Contents::default();
+        self.charge(cluster, (plan, facts), contents, |total, bytes| *total += bytes);
     }
 
     /// Takes off what is done of a plan that was added with the same facts: a part of all of it.
@@ -102,13 +116,16 @@ impl Load {
         facts: &StripeFacts<'_>,
         part: f64,
     ) {
-        let part = part.clamp(0.0, 1.0);
-        self.charge(cluster, plan, facts, |total, bytes| *total -= (bytes as f64 * part) as u64);
+        let (part, contents) = (part.clamp(0.0, 1.0), &mut Contents::default());
+        self.charge(cluster, (plan, facts), contents, |total, bytes| {
+            *total -= (bytes as f64 * part) as u64;
+        });
     }
 
     /// Takes off a plan that was added with the same facts.
     pub fn subtract(&mut self, cluster: &Cluster, plan: &Plan, facts: &StripeFacts<'_>) {
-        self.charge(cluster, plan, facts, |total, bytes| *total -= bytes);
+        let contents = &mut Contents::default();
+        self.charge(cluster, (plan, facts), contents, |total, bytes| *total -= bytes);
     }
 
     /// Puts another load of the same cluster on top of this one.
@@ -181,8 +198,8 @@ impl Load {
     fn charge(
         &mut self,
         cluster: &Cluster,
-        plan: &Plan,
-        facts: &StripeFacts<'_>,
+        (plan, facts): (&Plan, &StripeFacts<'_>),
+        contents: &mut Contents,
         apply: impl Fn(&mut u64, u64),
     ) {
         for lane in &plan.lanes {
@@ -198,7 +215,7 @@ impl Load {
                 }
             }
             let lane_bytes = plan.lane_bytes(lane);
-            for (node, bytes) in disk_reads(lane, lane_bytes, facts) {
+            for (node, bytes) in reads(lane, lane_bytes, facts, contents) {
                 apply(&mut self.nodes[node.index()].disk_read_bytes, bytes);
             }
             for destination in lane.lost.iter().filter_map(|lost| plan.destinations.get(lost)) {
@@ -218,18 +235,26 @@ fn port_load(port: Port, bytes: u64, capacity: Option<Rate>) -> Option<PortLoad>
 /// What each helper of a lane reads. Codes of one sub-chunk read all of the range; others read
 /// the sub-chunks that the repair DAG names.
 pub fn disk_reads(lane: &Lane, lane_bytes: u64, facts: &StripeFacts<'_>) -> Vec<(NodeId, u64)> {
+    reads(lane, lane_bytes, facts, &mut Contents::default())
+}
+
+fn reads(
+    lane: &Lane,
+    lane_bytes: u64,
+    facts: &StripeFacts<'_>,
+    contents: &mut Contents,
+) -> Vec<(NodeId, u64)> {
     let helpers = lane.helpers(facts);
     let holder = |chunk: ChunkIndex| {
         facts.survivors.iter().find(|(c, _)| *c == chunk).map(|(_, node)| *node)
     };
     let sub_chunks = u64::from(facts.code.sub_chunk_count());
     if sub_chunks > 1
-        && let Ok(dag) = facts.code.repair_dag(&lane.lost, &helpers)
+        && let Ok(content) = contents.of_repair(facts.code, &lane.lost, &helpers)
     {
-        let reads = dag.reads().into_iter();
-        let bytes =
-            reads.map(|(chunk, parts)| (chunk, parts.len() as u64 * lane_bytes / sub_chunks));
-        return bytes.filter_map(|(chunk, bytes)| Some((holder(chunk)?, bytes))).collect();
+        let bytes = |read: u32| u64::from(read) * lane_bytes / sub_chunks;
+        let senders = content.senders.iter();
+        return senders.filter_map(|s| Some((holder(s.chunk)?, bytes(s.read)))).collect();
     }
     helpers.into_iter().filter_map(|chunk| Some((holder(chunk)?, lane_bytes))).collect()
 }

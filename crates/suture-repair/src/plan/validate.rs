@@ -15,9 +15,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suture_code::{Dag, ValueId};
-
 use crate::id::{ChunkIndex, NodeId};
+use crate::plan::content::{Content, Contents};
 use crate::plan::{
     Carries, Edge, Lane, LaneFault, Plan, PlanFault, Range, SchemeId, Start, StripeFacts,
 };
@@ -27,12 +26,25 @@ use crate::plan::{
 /// # Errors
 /// The first fault found, in the order of the file head.
 pub fn validate(plan: &Plan, facts: &StripeFacts<'_>, node_count: usize) -> Result<(), PlanFault> {
+    validate_one_of(plan, facts, node_count, &mut Contents::default())
+}
+
+/// The same for plans of a batch, of which many repair the same chunks from the same helpers.
+///
+/// # Errors
+/// The first fault found, in the order of the file head.
+pub(crate) fn validate_one_of(
+    plan: &Plan,
+    facts: &StripeFacts<'_>,
+    node_count: usize,
+    contents: &mut Contents,
+) -> Result<(), PlanFault> {
     validate_lost(plan, facts)?;
     validate_destinations(plan, facts, node_count)?;
     validate_range(plan, facts)?;
     each_lane(plan, |lane| validate_bounds(plan, facts, lane))?;
     plan.lost.iter().try_for_each(|&lost| validate_tiling(plan, lost))?;
-    each_lane(plan, |lane| LaneCheck { plan, facts, lane }.run(node_count))
+    each_lane(plan, |lane| LaneCheck { plan, facts, lane }.run(node_count, contents))
 }
 
 /// Checks that every `start` of a batch names other plans of it, and that none waits for itself.
@@ -70,7 +82,10 @@ pub fn validate_starts(plans: &[Plan]) -> Result<(), PlanFault> {
     }
 }
 
-fn each_lane(plan: &Plan, check: impl Fn(&Lane) -> Result<(), LaneFault>) -> Result<(), PlanFault> {
+fn each_lane(
+    plan: &Plan,
+    mut check: impl FnMut(&Lane) -> Result<(), LaneFault>,
+) -> Result<(), PlanFault> {
     for (lane, content) in plan.lanes.iter().enumerate() {
         check(content).map_err(|fault| PlanFault::Lane { lane, fault })?;
     }
@@ -197,14 +212,14 @@ struct LaneCheck<'a> {
 }
 
 impl LaneCheck<'_> {
-    fn run(&self, node_count: usize) -> Result<(), LaneFault> {
+    fn run(&self, node_count: usize, contents: &mut Contents) -> Result<(), LaneFault> {
         let nodes = self.lane.edges.iter().flat_map(|edge| [edge.child, edge.parent]);
         let mut nodes = nodes.chain(self.lane.decoder);
         if let Some(node) = nodes.find(|node| node.index() >= node_count) {
             return Err(LaneFault::NoSuchNode { node, node_count });
         }
         if let Some(scheme) = self.lane.scheme {
-            return self.traces(scheme);
+            return self.traces(scheme, contents);
         }
         if let Some(edge) = self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
             let code = self.facts.code;
@@ -214,15 +229,15 @@ impl LaneCheck<'_> {
             None => self.sums_reach_destination()?,
             Some(decoder) => self.decoder_gathers_and_delivers(decoder, Carries::Combined)?,
         }
-        let dag = self.lane.dag(self.facts)?;
-        if self.lane.decoder.is_none() && dag.partial_coefficients(self.lane.lost[0]).is_none() {
+        let content = contents.of_lane(self.lane, self.facts)?;
+        if self.lane.decoder.is_none() && !content.is_sum {
             return Err(LaneFault::NotASum { code: self.facts.code });
         }
-        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &dag))
+        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &content))
     }
 
     /// A gather of traces: every helper of the scheme sends its own, nobody else sends any.
-    fn traces(&self, id: SchemeId) -> Result<(), LaneFault> {
+    fn traces(&self, id: SchemeId, contents: &mut Contents) -> Result<(), LaneFault> {
         let (code, lost) = (self.facts.code, &self.lane.lost);
         let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
         if lost[..] != [scheme.lost()] {
@@ -230,13 +245,12 @@ impl LaneCheck<'_> {
         }
         let decoder = self.lane.decoder.ok_or(LaneFault::TracesWithoutDecoder)?;
         self.decoder_gathers_and_delivers(decoder, Carries::Traces)?;
-        let dag = code.trace_dag(scheme).map_err(LaneFault::Helpers)?;
-        let sent = trace_bits(&dag);
+        let content = contents.of_lane(self.lane, self.facts)?;
         let senders = self.lane.edges.iter().filter(|edge| edge.carries == Carries::Traces);
         let senders: Vec<NodeId> = senders.map(|edge| edge.child).collect();
         for &child in &senders {
             let chunk = self.facts.chunk_on(child);
-            if !sent.iter().any(|(helper, _)| Some(*helper) == chunk) {
+            if !content.senders.iter().any(|helper| Some(helper.chunk) == chunk) {
                 return Err(LaneFault::TracesUnwanted { child, scheme: id });
             }
         }
@@ -244,10 +258,10 @@ impl LaneCheck<'_> {
             self.facts.chunk_on(decoder) == Some(chunk)
                 || senders.iter().any(|node| self.facts.chunk_on(*node) == Some(chunk))
         };
-        if let Some((chunk, _)) = sent.iter().find(|(chunk, _)| !arrives(*chunk)) {
-            return Err(LaneFault::TracesMissing { chunk: *chunk, scheme: id });
+        if let Some(missing) = content.senders.iter().find(|helper| !arrives(helper.chunk)) {
+            return Err(LaneFault::TracesMissing { chunk: missing.chunk, scheme: id });
         }
-        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &dag))
+        self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &content))
     }
 
     /// A tree of partial sums: one parent for each child, every path ends at the destination.
@@ -339,8 +353,8 @@ impl LaneCheck<'_> {
         }
     }
 
-    fn bytes(&self, edge: &Edge, dag: &Dag) -> Result<(), LaneFault> {
-        let expected = edge_bytes(self.plan, self.lane, edge, self.facts, dag);
+    fn bytes(&self, edge: &Edge, content: &Content) -> Result<(), LaneFault> {
+        let expected = edge_bytes(self.plan, self.lane, edge, self.facts, content);
         if edge.bytes == expected {
             return Ok(());
         }
@@ -350,31 +364,19 @@ impl LaneCheck<'_> {
 }
 
 /// The bytes that an edge moves for all of a lane, all periods together.
-fn edge_bytes(plan: &Plan, lane: &Lane, edge: &Edge, facts: &StripeFacts<'_>, dag: &Dag) -> u64 {
-    let chunk = facts.chunk_on(edge.child);
+fn edge_bytes(
+    plan: &Plan,
+    lane: &Lane,
+    edge: &Edge,
+    facts: &StripeFacts<'_>,
+    content: &Content,
+) -> u64 {
+    let sent = || facts.chunk_on(edge.child).map_or(0, |chunk| content.sent(chunk));
     match edge.carries {
         Carries::Partial | Carries::Finished => plan.lane_bytes(lane),
         Carries::Combined => {
-            let rows = chunk.map_or(0, |chunk| sub_chunks_sent(dag, chunk));
-            rows * plan.lane_bytes(lane) / u64::from(dag.sub_chunk_count())
+            sent() * plan.lane_bytes(lane) / u64::from(facts.code.sub_chunk_count())
         }
-        Carries::Traces => {
-            let sent = trace_bits(dag).into_iter();
-            let bits =
-                sent.filter(|(helper, _)| Some(*helper) == chunk).map(|(_, bits)| bits).sum();
-            plan.trace_bytes(lane, bits)
-        }
+        Carries::Traces => plan.trace_bytes(lane, sent()),
     }
-}
-
-/// How many bits each helper of a trace repair sends for each byte.
-pub(crate) fn trace_bits(dag: &Dag) -> Vec<(ChunkIndex, u64)> {
-    let bits = |values: &[ValueId]| values.iter().map(|id| dag.value(*id).width as u64).sum();
-    dag.sent_values().iter().map(|(chunk, values)| (*chunk, bits(values))).collect()
-}
-
-/// How many sub-chunks, or sums of its own, the holder of `chunk` sends to the decoder.
-pub(crate) fn sub_chunks_sent(dag: &Dag, chunk: ChunkIndex) -> u64 {
-    let sent = dag.sends().into_iter().find(|(sender, _)| *sender == chunk);
-    sent.map_or(0, |(_, rows)| u64::from(rows))
 }

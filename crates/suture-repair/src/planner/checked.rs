@@ -14,7 +14,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::plan::validate::validate;
+use crate::plan::content::Contents;
+use crate::plan::validate::validate_one_of;
 use crate::planner::{Batch, Job, PlanError, View};
 use crate::policy::Policy;
 
@@ -76,8 +77,10 @@ fn one_by_one(
 /// The batch without the plans that are not valid: their jobs are refused.
 pub fn validated(mut batch: Batch, jobs: &[Job], view: &View<'_>) -> Batch {
     let node_count = view.cluster.nodes.len();
+    let mut contents = Contents::default();
     let checked = batch.planned_at(jobs).map(|(index, plan)| {
-        let fault = validate(plan, &jobs[index].facts(), node_count).err();
+        let facts = jobs[index].facts();
+        let fault = validate_one_of(plan, &facts, node_count, &mut contents).err();
         (index, fault)
     });
     let faults: Vec<_> = checked.collect();

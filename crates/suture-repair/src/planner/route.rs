@@ -12,8 +12,8 @@ pub(in crate::planner) mod request;
 pub mod shape;
 
 use crate::id::{ChunkIndex, NodeId};
+use crate::plan::content::Contents;
 use crate::plan::load::NodeLoad;
-use crate::plan::validate::sub_chunks_sent;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan};
 use crate::planner::View;
 use crate::planner::request::Helper;
@@ -48,18 +48,21 @@ pub(in crate::planner) struct Route {
     pub parents: Option<Vec<usize>>,
     /// In the order of the lost chunks.
     pub destinations: Vec<NodeId>,
+    /// What each helper of a gather sends.
+    gathered_bytes: Vec<u64>,
 }
 
-/// Makes routes; keeps the buffers that it takes.
+/// Makes routes; keeps the buffers that it takes, and what repairs take of their helpers.
 #[derive(Debug)]
 pub(in crate::planner) struct Joiner<'a> {
     view: &'a View<'a>,
     pivot: Pivot,
+    contents: Contents,
 }
 
 impl<'a> Joiner<'a> {
     pub fn new(view: &'a View<'a>) -> Joiner<'a> {
-        Joiner { view, pivot: Pivot::default() }
+        Joiner { view, pivot: Pivot::default(), contents: Contents::default() }
     }
 
     /// The route of a request whose helpers and destinations have been decided about.
@@ -80,7 +83,25 @@ impl<'a> Joiner<'a> {
             },
             Choice::Tuned { helpers, receives } => (helpers, Some(tunable::parents(&receives))),
         };
-        Route { helpers, parents, destinations }
+        let gathered_bytes = match parents {
+            Some(_) => Vec::new(),
+            None => self.gathered_bytes(request, &helpers),
+        };
+        Route { helpers, parents, destinations, gathered_bytes }
+    }
+
+    /// What each helper sends to a decoder.
+    pub fn gathered_bytes(&mut self, request: &RouteRequest<'_>, helpers: &[Helper]) -> Vec<u64> {
+        let (code, chunk_bytes) = (request.job.code, request.job.chunk_bytes);
+        let alpha = u64::from(code.sub_chunk_count());
+        if alpha == 1 {
+            return vec![chunk_bytes; helpers.len()];
+        }
+        let mut chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
+        chunks.sort_unstable();
+        let content = self.contents.of_repair(code, request.lost, &chunks);
+        let content = content.expect("the code chose these helpers");
+        helpers.iter().map(|(chunk, _)| content.sent(*chunk) * chunk_bytes / alpha).collect()
     }
 
     /// Takes and arranges helpers of those that were offered.
@@ -164,8 +185,8 @@ impl Route {
 
     fn gather_edges(&self, request: &RouteRequest<'_>) -> Vec<Edge> {
         let decoder = self.destinations[0];
-        let sent = gathered_bytes(request, &self.helpers);
-        let combined = self.helpers.iter().zip(sent).map(|(&(_, child), bytes)| Edge {
+        let combined = self.helpers.iter().zip(&self.gathered_bytes);
+        let combined = combined.map(|(&(_, child), &bytes)| Edge {
             child,
             parent: decoder,
             bytes,
@@ -185,19 +206,14 @@ impl Route {
     pub fn each_load(&self, request: &RouteRequest<'_>, mut charge: impl FnMut(NodeId, NodeLoad)) {
         let (chunk_bytes, helper_count) = (request.job.chunk_bytes, self.helpers.len());
         let mut received_bytes = vec![0; helper_count + 1];
-        let sent = match &self.parents {
+        match &self.parents {
             Some(parents) => {
                 parents.iter().for_each(|&parent| received_bytes[parent] += chunk_bytes);
-                None
             }
-            None => {
-                let sent = gathered_bytes(request, &self.helpers);
-                received_bytes[helper_count] = sent.iter().sum();
-                Some(sent)
-            }
-        };
+            None => received_bytes[helper_count] = self.gathered_bytes.iter().sum(),
+        }
         for (at, (_, node)) in self.helpers.iter().enumerate() {
-            let up_bytes = sent.as_ref().map_or(chunk_bytes, |sent| sent[at]);
+            let up_bytes = self.gathered_bytes.get(at).copied().unwrap_or(chunk_bytes);
             let down_bytes = received_bytes[at];
             charge(
                 *node,
@@ -214,22 +230,4 @@ impl Route {
             charge(*node, load);
         }
     }
-}
-
-/// What each helper sends to the decoder.
-pub(in crate::planner) fn gathered_bytes(
-    request: &RouteRequest<'_>,
-    helpers: &[Helper],
-) -> Vec<u64> {
-    let chunk_bytes = request.job.chunk_bytes;
-    let alpha = u64::from(request.job.code.sub_chunk_count());
-    if alpha == 1 {
-        return vec![chunk_bytes; helpers.len()];
-    }
-    let mut chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
-    chunks.sort_unstable();
-    let dag = request.job.code.repair_dag(request.lost, &chunks);
-    let dag = dag.expect("the code chose these helpers");
-    let bytes = |(chunk, _): &Helper| sub_chunks_sent(&dag, *chunk) * chunk_bytes / alpha;
-    helpers.iter().map(bytes).collect()
 }

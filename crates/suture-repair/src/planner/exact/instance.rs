@@ -136,9 +136,8 @@ impl<'a> Instance<'a> {
         let cluster = self.view.cluster;
         if self.ports.have_racks() || self.ports.have_disks() {
             let mut load = self.view.load.clone();
-            for (request, plan) in self.requests.iter().zip(plans) {
-                load.add(cluster, plan, &request.job.facts());
-            }
+            let requests = self.requests.iter();
+            load.add_all(cluster, plans.iter().zip(requests.map(|request| request.job.facts())));
             return load.max_seconds(cluster);
         }
         let mut bytes = self.ports.running().to_vec();

@@ -23,7 +23,7 @@ use crate::planner::request::Helper;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
 use crate::planner::route::request::{RouteRequest, Topology};
-use crate::planner::route::{Choice, Joiner, Route, gathered_bytes};
+use crate::planner::route::{Choice, Joiner, Route};
 
 /// A graph that is being mapped.
 struct Graph {
@@ -50,11 +50,11 @@ pub(in crate::planner) fn place(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut tally = Tally::new(view);
-    let mut graphs = graphs(requests, view);
+    let mut graphs = graphs(requests, view, joiner);
     map_relays(requests, &mut graphs, &mut tally);
     map_roots(requests, &mut graphs, &mut tally, view);
     for (request, graph) in requests.iter().zip(&mut graphs) {
-        map_leaves(request, graph, &mut tally);
+        map_leaves(request, graph, &mut tally, joiner);
     }
     let route = |(request, graph): (&RouteRequest<'_>, Graph)| {
         let helpers = graph.mapped.into_iter().flatten().collect();
@@ -63,14 +63,14 @@ pub(in crate::planner) fn place(
     requests.iter().zip(graphs).map(route).collect()
 }
 
-fn graphs(requests: &[RouteRequest<'_>], view: &View<'_>) -> Vec<Graph> {
+fn graphs(requests: &[RouteRequest<'_>], view: &View<'_>, joiner: &mut Joiner<'_>) -> Vec<Graph> {
     let mut uploads = Tally::new(view);
     // Repairs with few helpers are local and leave the code no choice: they are counted first.
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|&index| requests[index].usual_count);
     let mut free: Vec<Vec<Helper>> = vec![Vec::new(); requests.len()];
     for index in order {
-        free[index] = free_nodes(&requests[index], &mut uploads);
+        free[index] = free_nodes(&requests[index], &mut uploads, joiner);
     }
     requests.iter().zip(free).map(|(request, free)| Graph::new(request, free)).collect()
 }
@@ -93,14 +93,18 @@ impl Graph {
 }
 
 /// The nodes that vertices may go to: the stripe's, or those that the code chooses.
-fn free_nodes(request: &RouteRequest<'_>, uploads: &mut Tally) -> Vec<Helper> {
+fn free_nodes(
+    request: &RouteRequest<'_>,
+    uploads: &mut Tally,
+    joiner: &mut Joiner<'_>,
+) -> Vec<Helper> {
     if request.takes_any() {
         return request.candidates.clone();
     }
     let mut candidates = request.candidates.clone();
     sort_by_uploads(&mut candidates, uploads, request.job.chunk_bytes);
     let helpers = request.choose_helpers(&candidates);
-    for (helper, up_bytes) in helpers.iter().zip(gathered_bytes(request, &helpers)) {
+    for (helper, up_bytes) in helpers.iter().zip(joiner.gathered_bytes(request, &helpers)) {
         uploads.add(helper.1, &NodeLoad { up_bytes, ..NodeLoad::default() });
     }
     helpers
@@ -152,14 +156,19 @@ fn map_roots(
     }
 }
 
-fn map_leaves(request: &RouteRequest<'_>, graph: &mut Graph, tally: &mut Tally) {
+fn map_leaves(
+    request: &RouteRequest<'_>,
+    graph: &mut Graph,
+    tally: &mut Tally,
+    joiner: &mut Joiner<'_>,
+) {
     sort_by_uploads(&mut graph.free, tally, request.job.chunk_bytes);
     let mut leaves = graph.free.iter().copied();
     let unmapped = graph.mapped.iter_mut().filter(|place| place.is_none());
     let mapped: Vec<Helper> =
         unmapped.zip(&mut leaves).map(|(place, leaf)| *place.insert(leaf)).collect();
     let sent = match request.topology {
-        Topology::Gather => gathered_bytes(request, &mapped),
+        Topology::Gather => joiner.gathered_bytes(request, &mapped),
         _ => vec![request.job.chunk_bytes; mapped.len()],
     };
     for ((_, node), up_bytes) in mapped.into_iter().zip(sent) {
