@@ -1,8 +1,7 @@
 //! Every way in which a plan can be wrong, with the numbers that let the reader see why.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! Found by `validate.rs`, whose head lists the rules. Invariant: a variant per rule, never free
-//! text; the message names the lane and the nodes, what was expected and what was found.
+//! Place: what `validate.rs` answers, whose head lists the rules. Invariant: a variant per rule,
+//! never free text; the message names the lane and the nodes, what was expected and what was found.
 
 use std::fmt;
 
@@ -170,27 +169,13 @@ impl fmt::Display for LaneFault {
                 write!(f, "it rebuilds chunk {chunk}, which the plan does not")
             }
             NoSuchNode { node, node_count } => no_such_node(f, *node, *node_count),
-            NoScheme { scheme, code } => write!(f, "{code} has no trace scheme {}", scheme.0),
-            NoTraces { child, code } => {
-                write!(f, "{child} sends traces, but the lane names no trace scheme of {code}")
-            }
-            SchemeForOther { scheme, chunk } => {
-                write!(f, "trace scheme {} rebuilds chunk {chunk}, and nothing else", scheme.0)
-            }
-            TracesWithoutDecoder => write!(f, "it has a trace scheme but no decoder"),
-            TracesUnwanted { child, scheme } => {
-                write!(f, "{child} sends traces, but scheme {} does without its chunk", scheme.0)
-            }
-            TracesMissing { chunk, scheme } => {
-                write!(
-                    f,
-                    "scheme {} needs the traces of chunk {chunk}, which nobody sends",
-                    scheme.0
-                )
-            }
-            GatheredOther { child, carries, gathered } => {
-                write!(f, "{child} sends {carries} to a decoder of {gathered}")
-            }
+            NoScheme { .. }
+            | NoTraces { .. }
+            | SchemeForOther { .. }
+            | TracesWithoutDecoder
+            | TracesUnwanted { .. }
+            | TracesMissing { .. }
+            | GatheredOther { .. } => self.fmt_traces(f),
             SumOfSeveral { lost_count } => write!(
                 f,
                 "it rebuilds {lost_count} chunks without a decoder, but one sum is one chunk"
@@ -232,6 +217,37 @@ impl fmt::Display for LaneFault {
             Bytes { child, parent, expected, found } => {
                 write!(f, "the edge {child} -> {parent} says {found} bytes but moves {expected}")
             }
+        }
+    }
+}
+
+impl LaneFault {
+    /// What is wrong with traces and their scheme.
+    fn fmt_traces(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use LaneFault::*;
+        match self {
+            NoScheme { scheme, code } => write!(f, "{code} has no trace scheme {}", scheme.0),
+            NoTraces { child, code } => {
+                write!(f, "{child} sends traces, but the lane names no trace scheme of {code}")
+            }
+            SchemeForOther { scheme, chunk } => {
+                write!(f, "trace scheme {} rebuilds chunk {chunk}, and nothing else", scheme.0)
+            }
+            TracesWithoutDecoder => write!(f, "it has a trace scheme but no decoder"),
+            TracesUnwanted { child, scheme } => {
+                write!(f, "{child} sends traces, but scheme {} does without its chunk", scheme.0)
+            }
+            TracesMissing { chunk, scheme } => {
+                write!(
+                    f,
+                    "scheme {} needs the traces of chunk {chunk}, which nobody sends",
+                    scheme.0
+                )
+            }
+            GatheredOther { child, carries, gathered } => {
+                write!(f, "{child} sends {carries} to a decoder of {gathered}")
+            }
+            _ => unreachable!("the others are not about traces"),
         }
     }
 }
