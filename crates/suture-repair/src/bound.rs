@@ -187,7 +187,7 @@ fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
 
 /// For each node, whether it holds a survivor of some job or accepts chunks.
 fn takes_part(demands: &[Demand<'_>], view: &View<'_>) -> Vec<bool> {
-    let mut takes_part: Vec<bool> = view.room.iter().map(|room| *room > 0).collect();
+    let mut takes_part: Vec<bool> = view.free_bytes.iter().map(|free| *free > 0).collect();
     for (_, node) in demands.iter().flat_map(|demand| &demand.job.survivors) {
         takes_part[node.index()] = true;
     }

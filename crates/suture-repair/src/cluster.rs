@@ -5,7 +5,7 @@
 
 use crate::id::{NodeId, RackId};
 
-/// Bytes per second.
+/// A rate in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);
 
@@ -67,7 +67,7 @@ impl Node {
     }
 }
 
-/// Links between racks.
+/// The links between racks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Core {
     /// What one rack can send to the others.

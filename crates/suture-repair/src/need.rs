@@ -34,7 +34,7 @@ pub(crate) struct Need {
 /// Lost chunks that are rebuilt from one set of helpers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Ascending.
+    /// The lost chunks, ascending.
     pub lost: Vec<ChunkIndex>,
     /// Helpers that cannot be replaced at the same cost.
     pub forced: Vec<Sender>,
@@ -66,9 +66,9 @@ impl Part {
         self.lost.len() - 1
     }
 
-    /// As many of the free helpers as it takes: those that come first in `preferred`, which names all
-    /// of them, as far as the code accepts that. Where their order leads the code to more helpers
-    /// than need be, the set whose last in that order comes first.
+    /// As many of the free helpers as it takes: those that come first in `preferred`, which names
+    /// all of them, as far as the code accepts that. Where their order leads the code to more
+    /// helpers than need be, the set whose last in that order comes first.
     pub fn free_helpers(&self, code: Code, preferred: Vec<ChunkIndex>) -> Vec<ChunkIndex> {
         if self.any {
             return preferred.into_iter().take(self.count).collect();
@@ -316,7 +316,8 @@ mod tests {
 
     #[test]
     fn a_global_parity_takes_as_few_helpers_as_any_set_that_rebuilds_it() {
-        // Each has sets that happen to be smaller than k; by trying all of them, whatever their size.
+        // Each has sets that happen to be smaller than k; by trying all of them, whatever their
+        // size.
         for (name, lost) in [("lrc(8,2,3)", 10), ("lrc(6,2,3)", 9), ("lrc(4,2,4)", 6)] {
             let code: Code = name.parse().unwrap();
             let found = need(name, &[lost], &[]);

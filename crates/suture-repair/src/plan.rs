@@ -28,7 +28,7 @@ use crate::id::{ChunkIndex, NodeId, StripeId};
 /// What to do about the lost chunks of one stripe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The stripe.
+    /// The stripe that lost them.
     pub stripe: StripeId,
     /// The chunks that it rebuilds, ascending.
     pub lost: Vec<ChunkIndex>,
@@ -36,7 +36,8 @@ pub struct Plan {
     pub destinations: BTreeMap<ChunkIndex, NodeId>,
     /// When it may start, relative to the other plans of its batch.
     pub start: Start,
-    /// The bytes of the chunk that it covers; a chunk shorter than that reads as zeros past its end.
+    /// The bytes of the chunk that it covers; a chunk shorter than that reads as zeros past its
+    /// end.
     pub range: Range,
     /// With a period, in bytes, lane bounds lie in `[0, period)`, count from the range's first byte
     /// and repeat over the range, so that the bytes of a degraded read finish in order.
@@ -51,9 +52,9 @@ pub struct Plan {
 /// The stripe as it stands: what a plan is made for, judged against and executed on.
 #[derive(Clone, Copy, Debug)]
 pub struct StripeFacts<'a> {
-    /// The stripe.
+    /// The stripe of the chunks.
     pub stripe: StripeId,
-    /// Its code.
+    /// The code of the stripe.
     pub code: Code,
     /// The length of its chunks.
     pub chunk_bytes: u64,
@@ -89,10 +90,10 @@ pub enum Start {
     Wave(u32),
 }
 
-/// Bytes `[from, to)`.
+/// The bytes `[from, to)` of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
-    /// The first byte.
+    /// The first byte that it holds.
     pub from: u64,
     /// One past the last byte.
     pub to: u64,
@@ -152,9 +153,9 @@ pub enum Mode {
 /// One transfer of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Who sends.
+    /// The node that sends.
     pub child: NodeId,
-    /// Who receives.
+    /// The node that receives.
     pub parent: NodeId,
     /// How much in all (over all periods).
     pub bytes: u64,

@@ -14,11 +14,11 @@
 mod checked;
 mod error;
 mod exact;
+mod free_space;
 pub(crate) mod keep;
 mod least;
 pub(crate) mod ports;
 mod request;
-mod room;
 pub mod route;
 
 use suture_code::Code;
@@ -42,9 +42,9 @@ use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
 /// One stripe with lost chunks that a plan is asked for.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The stripe.
+    /// The stripe that lost them.
     pub stripe: StripeId,
-    /// Its code.
+    /// The code of the stripe.
     pub code: Code,
     /// The length of its chunks.
     pub chunk_bytes: u64,
@@ -52,7 +52,8 @@ pub struct Job {
     pub lost: Vec<ChunkIndex>,
     /// The chunks that may help and who holds them, ascending by chunk.
     pub survivors: Vec<(ChunkIndex, NodeId)>,
-    /// Nodes with chunks that are not lost and cannot help: silent ones, or excluded by the operator.
+    /// Nodes with chunks that are not lost and cannot help: silent ones, or excluded by the
+    /// operator.
     pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
@@ -75,11 +76,11 @@ impl Job {
 /// What a planner may know of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Nodes and links.
+    /// Nodes, racks, and the rates of links and disks.
     pub cluster: &'a Cluster,
     /// For each node, bytes of rebuilt chunks that it may take; 0 for none (down, full, draining),
     /// `u64::MAX` where space is not known.
-    pub room: &'a [u64],
+    pub free_bytes: &'a [u64],
     /// What running repairs already put on each node.
     pub load: &'a Load,
     /// What every agent can execute.
@@ -99,19 +100,19 @@ impl View<'_> {
 
     /// Whether the node may take rebuilt chunks.
     pub(crate) fn accepts(&self, node: NodeId) -> bool {
-        self.room[node.index()] > 0
+        self.free_bytes[node.index()] > 0
     }
 
     /// Whether the node may take a rebuilt chunk of so many bytes.
-    pub(crate) fn has_room(&self, node: NodeId, bytes: u64) -> bool {
-        self.room[node.index()] >= bytes.max(1)
+    pub(crate) fn has_space(&self, node: NodeId, bytes: u64) -> bool {
+        self.free_bytes[node.index()] >= bytes.max(1)
     }
 }
 
 /// The kinds of edges that agents can execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
-    /// Full-width partial sums.
+    /// Partial sums of full width.
     pub partial: bool,
     /// Linear combinations of sub-chunks, and several losses at one decoder.
     pub combined: bool,
@@ -122,7 +123,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Nothing.
+    /// No kind at all.
     pub const NONE: Abilities =
         Abilities { partial: false, combined: false, traces: false, finished: false };
 
@@ -154,7 +155,8 @@ pub struct Batch {
     pub refused: Vec<(usize, PlanError)>,
 }
 
-/// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. The order of jobs matters to nobody but ties; plans come in their order.
+/// Plans a batch; [`plan_checked`] is for plans that are printed or dispatched. The order of jobs
+/// matters to nobody but ties; plans come in their order.
 ///
 /// # Panics
 /// When the view is not of its own cluster, or a job excludes or avoids nodes that there are not.
@@ -163,7 +165,7 @@ pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     if let Err(error) = usable.and_then(|()| check(policy, jobs, view)) {
         return Batch::refuse_all(jobs, &error);
     }
-    room::within(jobs, view, |jobs, view| plan_batch(policy, jobs, view, seed))
+    free_space::within(jobs, view, |jobs, view| plan_batch(policy, jobs, view, seed))
 }
 
 /// Plans a batch as if each chunk were the only one that comes to its destination.
@@ -220,7 +222,7 @@ fn check(policy: Policy, jobs: &[Job], view: &View<'_>) -> Result<(), PlanError>
 
 /// For each node, whether it holds a survivor of some job or accepts chunks.
 fn takes_part(jobs: &[Job], view: &View<'_>) -> Vec<bool> {
-    let mut takes_part: Vec<bool> = view.room.iter().map(|room| *room > 0).collect();
+    let mut takes_part: Vec<bool> = view.free_bytes.iter().map(|free| *free > 0).collect();
     for (_, node) in jobs.iter().flat_map(|job| &job.survivors) {
         // A node that there is not is the job's own fault.
         if let Some(takes_part) = takes_part.get_mut(node.index()) {

@@ -12,7 +12,7 @@ mod fit;
 mod name;
 
 pub use fit::PolicyFault;
-pub use name::{Part, PolicyError};
+pub use name::{PolicyError, PolicyPart};
 
 /// How a batch of repairs is planned and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Policy {
     pub shape: Shape,
     /// Who helps and who receives.
     pub balance: Balance,
-    /// What runs when.
+    /// Which repairs run when.
     pub schedule: Schedule,
 }
 
@@ -34,17 +34,17 @@ pub enum Shape {
     Ppr,
     /// One after the other: repair pipelining (RP, ECPipe).
     Chain,
-    /// PPT's tree.
+    /// The best of all trees, by trying them: PPT.
     Ppt,
-    /// PivotRepair's tree.
+    /// The tree whose slowest link is fastest: PivotRepair.
     Pivot,
     /// CAR: sums within racks, then across.
     Rack,
-    /// ChameleonEC's tunable plans.
+    /// Trees from how often each node receives: ChameleonEC.
     Tunable,
     /// Several trees for ranges of one chunk.
     Split,
-    /// Trace repair.
+    /// Traces wherever the code has a scheme.
     Trace,
     /// The best of what the agents can execute.
     Mix,
@@ -53,17 +53,17 @@ pub enum Shape {
 /// Who helps and who receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Anyone, uniformly.
+    /// Anyone, with equal chances.
     Random,
     /// Whoever helped least recently.
     Lru,
-    /// RepairBoost's Algorithm 1.
+    /// Algorithm 1 of RepairBoost.
     RepairBoost,
-    /// CAR's minimal racks.
+    /// As few racks as possible: CAR.
     Car,
     /// CAR's baseline: its destinations, and anyone's help.
     CarRandom,
-    /// ChameleonEC's dispatch rule.
+    /// The dispatch rule of ChameleonEC.
     Chameleon,
     /// ChameleonEC as its published code does it, with a partial sort.
     ChameleonArtifact,
@@ -75,16 +75,16 @@ pub enum Balance {
     Greedy,
 }
 
-/// What runs when.
+/// Which repairs run when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Everything at once.
+    /// All repairs at once.
     All,
     /// At most so many repairs at a time; `None` is the number of surviving nodes.
     Window(Option<u32>),
     /// RepairBoost's slots by maximum flow; in subprocesses of so many chunks, if given.
     Slots(Option<u32>, Order),
-    /// PivotRepair's adaptive admission.
+    /// The adaptive admission of PivotRepair.
     Adaptive,
     /// ChameleonEC's phases of so many seconds.
     Phases(u32, Order),

@@ -22,7 +22,8 @@ pub fn refusal(policy: Policy, code: &Code) -> Option<PlanError> {
     }
     let free_bytes = vec![u64::MAX; cluster.nodes.len()];
     let idle = Load::new(&cluster);
-    let view = View { cluster: &cluster, room: &free_bytes, load: &idle, abilities: ABILITIES };
+    let view =
+        View { cluster: &cluster, free_bytes: &free_bytes, load: &idle, abilities: ABILITIES };
     let jobs: Vec<Job> = code.chunks().map(|lost| job(code, lost)).collect();
     let refused = plan(policy, &jobs, &view, 1).refused.into_iter().next();
     refused.map(|(_, error)| error)

@@ -98,7 +98,7 @@ fn failed_rack(demand: &Demand<'_>, view: &View<'_>) -> Option<RackId> {
     let failed = job.excluded.iter().find(|node| !holds(node))?;
     let rack = view.cluster.node(*failed).rack?;
     let nodes = || view.cluster.ids().filter(|node| view.cluster.node(*node).rack == Some(rack));
-    let is_limited = |node: NodeId| (1..u64::MAX).contains(&view.room[node.index()]);
+    let is_limited = |node: NodeId| (1..u64::MAX).contains(&view.free_bytes[node.index()]);
     let found = nodes().any(|node| demand.may_keep(node, view)) && !nodes().any(is_limited);
     found.then_some(rack)
 }

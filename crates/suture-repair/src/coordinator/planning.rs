@@ -157,7 +157,12 @@ impl Coordinator {
     }
 
     fn view<'a>(&'a self, room: &'a [u64], load: &'a Load) -> View<'a> {
-        View { cluster: self.ledger.cluster(), room, load, abilities: self.health.abilities() }
+        View {
+            cluster: self.ledger.cluster(),
+            free_bytes: room,
+            load,
+            abilities: self.health.abilities(),
+        }
     }
 
     /// What each node can take: what is free, less what running and planned repairs bring it.

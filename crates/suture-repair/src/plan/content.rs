@@ -1,9 +1,9 @@
 //! What a repair takes of its helpers: all that planning asks of a repair DAG.
 //!
-//! Place: beneath `[plan]`, where plans are made, validated and weighed. The DAG of a code with many
-//! sub-chunks is large, a million values where alpha is 4096, and stripes of a batch repeat a few
-//! patterns of (code, lost chunks, helpers). So each DAG is built once and let go, and what helpers
-//! read and send is kept.
+//! Place: beneath `[plan]`, where plans are made, validated and weighed. The DAG of a code with
+//! many sub-chunks is large, a million values where alpha is 4096, and stripes of a batch repeat a
+//! few patterns of (code, lost chunks, helpers). So each DAG is built once and let go, and what
+//! helpers read and send is kept.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -64,12 +64,12 @@ fn senders(dag: &Dag, sent: &[(ChunkIndex, u32)]) -> Vec<Sender> {
 }
 
 /// Lost chunks and helpers, or a trace scheme.
-type Pattern = (Option<SchemeId>, Vec<ChunkIndex>, Vec<ChunkIndex>);
+type RepairPattern = (Option<SchemeId>, Vec<ChunkIndex>, Vec<ChunkIndex>);
 
 /// Answers for the repairs of a batch, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    known: Vec<(Code, BTreeMap<Pattern, Result<Rc<Content>, CodeError>>)>,
+    known: Vec<(Code, BTreeMap<RepairPattern, Result<Rc<Content>, CodeError>>)>,
 }
 
 impl Contents {
@@ -113,7 +113,7 @@ impl Contents {
     fn find(
         &mut self,
         code: Code,
-        pattern: Pattern,
+        pattern: RepairPattern,
         compute: impl FnOnce() -> Result<Content, CodeError>,
     ) -> Result<Rc<Content>, CodeError> {
         let at = self.known.iter().position(|(known, _)| *known == code).unwrap_or_else(|| {

@@ -1,9 +1,9 @@
 //! `suture-plan-1`: plans as JSON, the form in which they leave and enter the program.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! In memory a plan holds ids; in JSON nodes carry the names of the cluster file, so that a plan
-//! stays readable beside it. A document is the output of `suture plan`: what was asked, what the
-//! plans cost, and (unless left out) the plans.
+//! Place: plans as text, on their way out: `suture plan --format json`. In memory a plan holds ids;
+//! in JSON nodes carry the names of the cluster file, so that a plan stays readable beside it. A
+//! document is the output of `suture plan`: what was asked, what the plans cost, and (unless left
+//! out) the plans.
 //!
 //! Writing is serde; reading goes over the parsed value by hand, because an error must name the
 //! field (`plans[3].lanes[0].edges[2]`) and serde knows only line and column. Unknown fields are
@@ -30,11 +30,11 @@ pub const FORMAT: &str = "suture-plan-1";
 /// The output of `suture plan`, in the order in which it is written.
 #[derive(Debug, Serialize)]
 pub struct Document {
-    /// [`FORMAT`].
+    /// The name of the format, [`FORMAT`].
     pub format: &'static str,
-    /// The policy's name.
+    /// The name of the policy.
     pub policy: String,
-    /// The code's name.
+    /// The name of the code.
     pub code: String,
     /// The length of each chunk.
     pub chunk_bytes: u64,
@@ -50,9 +50,9 @@ pub struct Document {
     pub ratio: Option<f64>,
     /// CPU time of planning.
     pub planning_seconds: f64,
-    /// Sent between racks.
+    /// Bytes sent from one rack to another.
     pub cross_rack_bytes: u64,
-    /// Sent in all.
+    /// Bytes sent by all nodes.
     pub moved_bytes: u64,
     /// What each node moves.
     pub load: Vec<NodeLoadJson>,
@@ -111,7 +111,7 @@ pub struct PlannedBatch {
     pub code: Code,
     /// The length of each chunk.
     pub chunk_bytes: u64,
-    /// The plans.
+    /// The plans of the document.
     pub plans: Vec<Plan>,
 }
 

@@ -1,8 +1,8 @@
 //! The load of plans: bytes for each uplink, downlink and disk, and between racks.
 //!
-//! Place: `failure -> stripes -> queue -> [plan -> admit] -> dispatch -> slices -> commit`.
-//! One vector, four readers: planners minimise its bottleneck, admission compares it with the
-//! budget, the simulator drains it, the command line prints it.
+//! Place: beside `[plan]` and `[admit]`. One vector, four readers: planners minimise its
+//! bottleneck, admission compares it with the budget, the simulator drains it, the command line
+//! prints it.
 //!
 //! Invariants: loads are whole bytes, so what is added can be subtracted without a trace; a helper
 //! reads each lane's range of its chunk (or, with sub-chunks, what the repair DAG reads of it)
@@ -17,13 +17,13 @@ use crate::plan::{Lane, Plan, StripeFacts};
 /// What moves through one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLoad {
-    /// Sent.
+    /// Bytes that it sends.
     pub up_bytes: u64,
-    /// Received.
+    /// Bytes that it receives.
     pub down_bytes: u64,
-    /// Read from disk.
+    /// Bytes that its disk reads.
     pub disk_read_bytes: u64,
-    /// Written to disk.
+    /// Bytes that its disk writes.
     pub disk_write_bytes: u64,
 }
 
@@ -63,7 +63,7 @@ pub enum Port {
 /// A port, its bytes, and how long it needs for them when it does nothing else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PortLoad {
-    /// The port.
+    /// The port in question.
     pub port: Port,
     /// What it has to move.
     pub bytes: u64,

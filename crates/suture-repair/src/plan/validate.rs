@@ -1,15 +1,15 @@
 //! What makes a plan a plan: every rule of `suture-plan-1`, checked one by one.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! Planners are many and will be more; executors, simulator and agents rely on this one file
-//! instead of on each of them. Plans also come from outside, as JSON.
+//! Place: between `[plan]` and `[admit]`, and once more at every agent that gets a plan. Planners
+//! are many and will be more; executors, simulator and agents rely on this one file instead of on
+//! each of them. Plans also come from outside, as JSON.
 //!
 //! The rules, in the order of the checks: the lost chunks exist and cannot be read; each has a
 //! destination of its own that holds no surviving chunk; the lanes tile the range (or the period)
 //! for each lost chunk, at bounds that every code can be cut at; each lane is a tree of sums into
 //! its destination, or a gather at one decoder (of combinations, or of the traces of one scheme)
-//! that sends finished bytes on; the code takes the helper set; and the bytes of each edge are those
-//! that follow from its content.
+//! that sends finished bytes on; the code takes the helper set; and the bytes of each edge are
+//! those that follow from its content.
 //!
 //! A node without a surviving chunk may relay sums. It says nothing about speed or balance.
 

@@ -1,13 +1,13 @@
 //! Plans that may be printed or dispatched: each one valid, whatever the planner did.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, between
-//! a planner and whoever acts on its plans. A planner is a function of its input, so one that makes
-//! an invalid plan or panics does so again for every attempt at the same job. Here the job is
-//! refused instead, and the others go on: an invalid plan becomes [`PlanError::Invalid`]; after a
-//! panic the batch is planned job by job, and the job that panics becomes [`PlanError::Panicked`].
+//! Place: `[plan]`, between a planner and whoever acts on its plans. A planner is a function of its
+//! input, so one that makes an invalid plan or panics does so again for every attempt at the same
+//! job. Here the job is refused instead, and the others go on: an invalid plan becomes
+//! [`PlanError::Invalid`]; after a panic the batch is planned job by job, and the job that panics
+//! becomes [`PlanError::Panicked`].
 //!
-//! Job by job a batch is not balanced as a whole, only against the plans before. That happens once in
-//! a programmer's mistake; a repair that is not balanced is better than none.
+//! Job by job a batch is not balanced as a whole, only against the plans before. That happens once
+//! in a programmer's mistake; a repair that is not balanced is better than none.
 //!
 //! Invariant: every plan passes `validate`, and every job has a plan or a reason.
 
@@ -46,17 +46,17 @@ fn caught(
     batch.map_err(|payload| message(&*payload))
 }
 
-/// Plans each job by itself, against the room and the load that the plans before leave.
+/// Plans each job by itself, against the space and the load that the plans before leave.
 fn one_by_one(
     jobs: &[Job],
     view: &View<'_>,
     planner: impl Fn(&[Job], &View<'_>) -> Batch,
 ) -> Batch {
     let cluster = view.cluster;
-    let (mut room, mut load) = (view.room.to_vec(), view.load.clone());
+    let (mut free_bytes, mut load) = (view.free_bytes.to_vec(), view.load.clone());
     let mut all = Batch::default();
     for (index, job) in jobs.iter().enumerate() {
-        let view = View { room: &room, load: &load, ..*view };
+        let view = View { free_bytes: &free_bytes, load: &load, ..*view };
         let alone = std::slice::from_ref(job);
         let batch = match caught(alone, &view, &planner) {
             Ok(batch) => validated(batch, alone, &view),
@@ -65,7 +65,8 @@ fn one_by_one(
         all.refused.extend(batch.refused.into_iter().map(|(_, why)| (index, why)));
         for plan in batch.plans {
             for node in plan.destinations.values() {
-                room[node.index()] = room[node.index()].saturating_sub(plan.range.bytes());
+                let free = &mut free_bytes[node.index()];
+                *free = free.saturating_sub(plan.range.bytes());
             }
             load.add(cluster, &plan, &job.facts());
             all.plans.push(plan);
@@ -127,7 +128,7 @@ mod tests {
     fn planned(room: [u64; 5], spoil: impl Fn(&[Job], &mut Batch)) -> Batch {
         let cluster = Cluster::uniform(5, Rate(1.0));
         let (load, abilities) = (Load::new(&cluster), Abilities::ALL);
-        let view = View { cluster: &cluster, room: &room, load: &load, abilities };
+        let view = View { cluster: &cluster, free_bytes: &room, load: &load, abilities };
         let jobs: Vec<Job> = (0..5).map(job).collect();
         checked(&jobs, &view, |jobs, view| {
             let mut batch = crate::planner::plan("cr".parse().unwrap(), jobs, view, 1);

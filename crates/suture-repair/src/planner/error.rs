@@ -1,7 +1,7 @@
 //! Why a stripe has no plan: what is wrong with the stripe, the cluster or the policy.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! Every refusal names the thing that was wrong and, where something can be done, what.
+//! Place: the other answer of `[plan]`, from every planner and from `checked.rs`. Every refusal
+//! names the thing that was wrong and, where something can be done, what.
 
 use std::fmt;
 
@@ -14,92 +14,38 @@ use crate::policy::{PolicyFault, Shape};
 
 /// Why a stripe has no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message of each variant explains its fields")]
 pub enum PlanError {
     /// The survivors do not determine the lost chunks.
-    NotEnoughChunks {
-        /// How many chunks the code needs.
-        needed: usize,
-        /// How many are left.
-        available: usize,
-    },
+    NotEnoughChunks { needed: usize, available: usize },
     /// Every living node holds a chunk of the stripe already, is full, or is not to take any.
     NoDestination,
     /// The code refused the helper set.
     Code(CodeError),
     /// The policy's shape joins sums, and this code's repair is not a sum of whole chunks.
-    NoSums {
-        /// The shape.
-        shape: Shape,
-        /// The code.
-        code: Code,
-    },
+    NoSums { shape: Shape, code: Code },
     /// The policy is for codes with trace schemes, and this one has none.
-    NoSchemes {
-        /// The code.
-        code: Code,
-    },
+    NoSchemes { code: Code },
     /// Some agent cannot execute the kind of edge that the repair needs.
-    Inability {
-        /// The kind of edge.
-        needed: Carries,
-    },
-    /// PPT would have to try more trees than is sensible.
-    TooManyTrees {
-        /// How many survivors there are to choose from.
-        candidate_count: usize,
-        /// How many of them help.
-        helper_count: usize,
-        /// How many choices that makes; `u64::MAX` stands for more.
-        trials: u64,
-    },
+    Inability { needed: Carries },
+    /// PPT would have to try more trees than is sensible; `u64::MAX` trials stand for more.
+    TooManyTrees { candidate_count: usize, helper_count: usize, trials: u64 },
     /// The policy needs racks, and the cluster has none, or a node outside of them.
-    NoRacks {
-        /// The part of the policy.
-        name: &'static str,
-        /// A node without a rack, where there are racks.
-        node: Option<String>,
-    },
+    NoRacks { name: &'static str, node: Option<String> },
     /// The policy weighs disks, and a node's is not known.
-    NoDisks {
-        /// The part of the policy.
-        name: &'static str,
-        /// The node.
-        node: String,
-    },
+    NoDisks { name: &'static str, node: String },
     /// The bandwidth of a link is negative or no number.
-    NoRate {
-        /// The node.
-        node: String,
-        /// The link.
-        link: &'static str,
-    },
+    NoRate { node: String, link: &'static str },
     /// A chunk is on a node that the cluster does not have.
-    NoSuchNode {
-        /// The chunk.
-        chunk: ChunkIndex,
-        /// The node.
-        node: NodeId,
-        /// How many nodes there are.
-        node_count: usize,
-    },
+    NoSuchNode { chunk: ChunkIndex, node: NodeId, node_count: usize },
     /// Two chunks of the stripe are on one node.
-    SharedNode {
-        /// The node.
-        node: NodeId,
-        /// One of them.
-        first: ChunkIndex,
-        /// The other.
-        second: ChunkIndex,
-    },
+    SharedNode { node: NodeId, first: ChunkIndex, second: ChunkIndex },
     /// No plans can be made with this policy.
     Policy(PolicyFault),
     /// The planner made a plan that is none: a defect of this program.
     Invalid(PlanFault),
     /// The planner panicked: a defect of this program.
-    Panicked {
-        /// What it said.
-        message: String,
-    },
+    Panicked { message: String },
 }
 
 impl PlanError {

@@ -1,12 +1,11 @@
 //! Who may keep a rebuilt chunk: the one rule of all planners.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, inside
-//! of every choice of destinations. A node must have room for the chunk and none of the stripe's
-//! others. Besides, as far as enough nodes allow it, it should not have disappointed before, and no
-//! rack should end with more chunks of the stripe than the code can lose, or losing that rack loses
-//! the stripe.
+//! Place: `[plan]`, inside of every choice of destinations. A node must have space for the chunk
+//! and none of the stripe's others. Besides, as far as enough nodes allow it, it should not have
+//! disappointed before, and no rack should end with more chunks of the stripe than the code can
+//! lose, or losing that rack loses the stripe.
 //!
-//! Room here is that for a single chunk; a whole batch is held to it by `room.rs`.
+//! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
 
 use crate::id::{NodeId, RackId};
 use crate::planner::{Job, View};
@@ -14,18 +13,18 @@ use crate::planner::{Job, View};
 impl Job {
     /// Whether `node` may become a destination of the job's chunks at all.
     pub(crate) fn may_be_kept_by(&self, node: NodeId, view: &View<'_>) -> bool {
-        view.has_room(node, self.chunk_bytes)
+        view.has_space(node, self.chunk_bytes)
             && !self.excluded.contains(&node)
             && !self.survivors.iter().any(|(_, holder)| *holder == node)
     }
 }
 
-/// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost, and
-/// there are other nodes. None where room is scarce, since then batches are planned in rounds.
+/// Racks of which no rule lets a node keep a chunk of the job: they hold as many as may be lost,
+/// and there are other nodes. None where space is scarce, since then batches are planned in rounds.
 pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
     let places = Places::new(job, view);
     let mut held: Vec<RackId> = places.with_less_than(1).collect();
-    let is_scarce = || view.room.iter().any(|room| (1..u64::MAX).contains(room));
+    let is_scarce = || view.free_bytes.iter().any(|free| (1..u64::MAX).contains(free));
     // Not all count what silent nodes hold.
     if !held.is_empty()
         && (!job.idle.is_empty() || places.shared(job, view).len() < job.lost.len() || is_scarce())
@@ -37,7 +36,7 @@ pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
 
 /// Which nodes should keep the chunks of a job.
 #[derive(Debug, Default)]
-pub(super) struct Rule {
+pub(super) struct DestinationRule {
     trusted: bool,
     /// Racks in which there is no place for all of them.
     full: Vec<RackId>,
@@ -45,26 +44,30 @@ pub(super) struct Rule {
     among: Option<Vec<NodeId>>,
 }
 
-impl Rule {
+impl DestinationRule {
     /// The strictest rule that `wanted` nodes pass.
-    pub fn new(job: &Job, wanted: usize, view: &View<'_>) -> Rule {
+    pub fn new(job: &Job, wanted: usize, view: &View<'_>) -> DestinationRule {
         let places = Places::new(job, view);
         let full: Vec<RackId> = places.with_less_than(wanted).collect();
         if full.is_empty() && job.avoid.is_empty() {
-            return Rule::default();
+            return DestinationRule::default();
         }
-        let strict = Rule { trusted: true, full: full.clone(), among: None };
+        let strict = DestinationRule { trusted: true, full: full.clone(), among: None };
         if strict.passed_by(wanted, job, view) {
             return strict;
         }
-        let shared = (wanted > 1).then(|| Rule { among: Some(places.shared(job, view)), ..strict });
-        let lenient = [Rule { trusted: true, ..Rule::default() }, Rule { full, ..Rule::default() }];
-        let mut rules = shared.into_iter().map(Rule::without_full).chain(lenient);
+        let shared = (wanted > 1)
+            .then(|| DestinationRule { among: Some(places.shared(job, view)), ..strict });
+        let lenient = [
+            DestinationRule { trusted: true, ..DestinationRule::default() },
+            DestinationRule { full, ..DestinationRule::default() },
+        ];
+        let mut rules = shared.into_iter().map(DestinationRule::without_full).chain(lenient);
         rules.find(|rule| rule.passed_by(wanted, job, view)).unwrap_or_default()
     }
 
-    fn without_full(self) -> Rule {
-        Rule { full: Vec::new(), ..self }
+    fn without_full(self) -> DestinationRule {
+        DestinationRule { full: Vec::new(), ..self }
     }
 
     fn passed_by(&self, wanted: usize, job: &Job, view: &View<'_>) -> bool {

@@ -1,9 +1,9 @@
 //! The ports of a cluster, numbered once: what everything that plans or bounds a batch counts with.
 //!
-//! Place: beside `[plan]`. Four ports for each node, then two for each rack whose links are modelled.
-//! Each has a rate, and bytes that running repairs still bring to it. Readers scale these as they
-//! count: the tally of the balances, supplies of flows and prices of the exact planners, prices of
-//! the bounds. `plan::load::Load` is the same in whole bytes, for plans that are made.
+//! Place: beside `[plan]`. Four ports for each node, then two for each rack whose links are
+//! modelled. Each has a rate, and bytes that running repairs still bring to it. Readers scale these
+//! as they count: the tally of the balances, supplies of flows and prices of the exact planners,
+//! prices of the bounds. `plan::load::Load` is the same in whole bytes, for plans that are made.
 
 use std::ops::Range;
 

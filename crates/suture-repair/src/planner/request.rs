@@ -15,7 +15,7 @@ use crate::plan::{Carries, Lane, Plan, Range, Start};
 use crate::planner::{Abilities, Job, PlanError, View};
 
 /// A chunk that may help and the node that holds it.
-pub(in crate::planner) type Helper = (ChunkIndex, NodeId);
+pub(in crate::planner) type Holder = (ChunkIndex, NodeId);
 
 /// What is asked of a planner for one job.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(in crate::planner) struct Request<'a> {
     /// The lost chunks that are rebuilt now, ascending.
     pub lost: &'a [ChunkIndex],
     /// The survivors that may help; those that are to be avoided come last.
-    pub candidates: Vec<Helper>,
+    pub candidates: Vec<Holder>,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a job. `ask` is what the planner has to know of the helpers for some lost chunks; it is
-    /// `None` when these are not enough.
+    /// Reads a job. `ask` is what the planner has to know of the helpers for some lost chunks; it
+    /// is `None` when these are not enough.
     ///
     /// # Errors
     /// When the stripe is not on nodes of the cluster, each chunk on one of its own; when the
@@ -37,7 +37,7 @@ impl<'a> Request<'a> {
     pub fn new<T>(
         job: &'a Job,
         view: &View<'_>,
-        mut ask: impl FnMut(&[ChunkIndex], &[Helper]) -> Option<T>,
+        mut ask: impl FnMut(&[ChunkIndex], &[Holder]) -> Option<T>,
     ) -> Result<(Request<'a>, T), PlanError> {
         check(job, view)?;
         let all_at_once = view.abilities.combined && view.abilities.finished;
@@ -135,9 +135,9 @@ fn check(job: &Job, view: &View<'_>) -> Result<(), PlanError> {
 fn candidates<T>(
     job: &Job,
     lost: &[ChunkIndex],
-    ask: &mut impl FnMut(&[ChunkIndex], &[Helper]) -> Option<T>,
-) -> Result<(Vec<Helper>, T), PlanError> {
-    let (mut helpers, avoided): (Vec<Helper>, Vec<Helper>) =
+    ask: &mut impl FnMut(&[ChunkIndex], &[Holder]) -> Option<T>,
+) -> Result<(Vec<Holder>, T), PlanError> {
+    let (mut helpers, avoided): (Vec<Holder>, Vec<Holder>) =
         job.survivors.iter().partition(|(_, node)| !job.avoid.contains(node));
     if let Some(answer) = ask(lost, &helpers) {
         return Ok((helpers, answer));

@@ -1,9 +1,9 @@
 //! A route: the nodes of a request and who sends to whom. What a balance and a shape make together.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! A balance decides one of three things about the helpers: who may help, in order of preference;
-//! who stands at which place of a tree that is known; or who receives how often. From there the
-//! shape goes on. A balance that counts what it dispatches takes the loads from the route.
+//! Place: `[plan]` by a published planner, between a balance and the plan of one lane. A balance
+//! decides one of three things about the helpers: who may help, in order of preference; who stands
+//! at which place of a tree that is known; or who receives how often. From there the shape goes on.
+//! A balance that counts what it dispatches takes the loads from the route.
 //!
 //! Invariant: a route is complete; its lane is valid whatever the balance thought of.
 
@@ -16,7 +16,7 @@ use crate::plan::content::Contents;
 use crate::plan::load::NodeLoad;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan};
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::shape::pivot::{self, Pivot};
 use crate::planner::route::shape::{chain, ppt, rack, tunable};
@@ -26,13 +26,13 @@ use crate::policy::Shape;
 #[derive(Clone, Debug)]
 pub(in crate::planner) enum Choice {
     /// Those who may help, best first; the shape takes and arranges as many as it needs.
-    Offered(Vec<Helper>),
+    Offered(Vec<Holder>),
     /// Exactly the helpers, by place.
-    Placed(Vec<Helper>),
+    Placed(Vec<Holder>),
     /// Exactly the helpers, and how often each of them receives; the destination receives the rest.
     Tuned {
-        /// The helpers.
-        helpers: Vec<Helper>,
+        /// The helpers by place.
+        helpers: Vec<Holder>,
         /// One number for each of them.
         receives: Vec<u32>,
     },
@@ -41,8 +41,8 @@ pub(in crate::planner) enum Choice {
 /// The nodes of a request, joined.
 #[derive(Clone, Debug)]
 pub(in crate::planner) struct Route {
-    /// By place.
-    pub helpers: Vec<Helper>,
+    /// The helper in each place.
+    pub helpers: Vec<Holder>,
     /// The parent of each helper's place, `helpers.len()` being the destination; `None` for a
     /// gather at the first destination.
     pub parents: Option<Vec<usize>>,
@@ -91,7 +91,7 @@ impl<'a> Joiner<'a> {
     }
 
     /// What each helper sends to a decoder.
-    pub fn gathered_bytes(&mut self, request: &RouteRequest<'_>, helpers: &[Helper]) -> Vec<u64> {
+    pub fn gathered_bytes(&mut self, request: &RouteRequest<'_>, helpers: &[Holder]) -> Vec<u64> {
         let (code, chunk_bytes) = (request.job.code, request.job.chunk_bytes);
         let alpha = u64::from(code.sub_chunk_count());
         if alpha == 1 {
@@ -108,9 +108,9 @@ impl<'a> Joiner<'a> {
     fn arrange(
         &mut self,
         request: &RouteRequest<'_>,
-        offered: &[Helper],
+        offered: &[Holder],
         destination: NodeId,
-    ) -> (Vec<Helper>, Option<Vec<usize>>) {
+    ) -> (Vec<Holder>, Option<Vec<usize>>) {
         match (&request.topology, request.shape) {
             (Topology::Gather, _) => (request.choose_helpers(offered), None),
             (Topology::Tree(tree), Shape::Chain) => {
@@ -128,9 +128,9 @@ impl<'a> Joiner<'a> {
         &mut self,
         request: &RouteRequest<'_>,
         shape: Shape,
-        offered: &[Helper],
+        offered: &[Holder],
         destination: NodeId,
-    ) -> (Vec<Helper>, Vec<usize>) {
+    ) -> (Vec<Holder>, Vec<usize>) {
         let view = self.view;
         if shape == Shape::Rack {
             return rack::join(request, offered, destination, view);
@@ -148,8 +148,8 @@ impl<'a> Joiner<'a> {
 /// Helpers by place on the tree that there is for so many.
 fn on_the_tree(
     tree: fn(usize) -> Vec<usize>,
-    helpers: Vec<Helper>,
-) -> (Vec<Helper>, Option<Vec<usize>>) {
+    helpers: Vec<Holder>,
+) -> (Vec<Holder>, Option<Vec<usize>>) {
     let parents = tree(helpers.len());
     (helpers, Some(parents))
 }

@@ -1,7 +1,7 @@
 //! Which parts of a policy fit together, and what a policy asks of the cluster.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, before
-//! anything is planned. Which codes it serves is said by the planners, job by job.
+//! Place: before `[plan]`, when a policy is chosen. Which codes it serves is said by the planners,
+//! job by job.
 
 use std::fmt;
 
@@ -10,21 +10,12 @@ use super::{Balance, Policy, Shape};
 
 /// Why a policy cannot be used, although its name is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message of each variant explains its fields")]
 pub enum PolicyFault {
     /// The policy looks at something of nodes that agents do not report yet.
-    NotReported {
-        /// What needs it: a shape or a balance.
-        name: &'static str,
-        /// What it is.
-        what: &'static str,
-    },
+    NotReported { name: &'static str, what: &'static str },
     /// The balance does not decide what the shape has to know.
-    Apart {
-        /// The shape.
-        shape: Shape,
-        /// The balance.
-        balance: Balance,
-    },
+    Apart { shape: Shape, balance: Balance },
 }
 
 impl Policy {

@@ -1,7 +1,7 @@
 //! Policies as text: the names of their parts, reading and writing, and what is wrong with a text.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, before
-//! anything is planned. A name that is unknown is answered with the one that is spelled most like it.
+//! Place: before `[plan]`, when a policy is typed. A name that is unknown is answered with the one
+//! that is spelled most like it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,8 +38,8 @@ pub(super) const BALANCES: &[(&str, Balance)] = &[
     ("greedy", Balance::Greedy),
 ];
 
-/// The names of schedules; `window`, `slots` and `phases` may be followed by `:number`, the last two
-/// then by `:order`.
+/// The names of schedules; `window`, `slots` and `phases` may be followed by `:number`, the last
+/// two then by `:order`.
 pub(super) const SCHEDULES: &[(&str, Schedule)] = &[
     ("all", Schedule::All),
     ("window", Schedule::Window(None)),
@@ -55,12 +55,12 @@ const ORDERS: &[(&str, Order)] =
 
 /// One of the three parts of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The first.
+pub enum PolicyPart {
+    /// The part before the first slash.
     Shape,
-    /// The second.
+    /// The part between the slashes.
     Balance,
-    /// The third.
+    /// The part after the second slash.
     Schedule,
     /// What may follow the third.
     Order,
@@ -68,37 +68,16 @@ pub enum Part {
 
 /// Why a text is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message of each variant explains its fields")]
 pub enum PolicyError {
     /// Neither a preset nor a triple.
-    UnknownPreset {
-        /// What was given.
-        name: String,
-        /// The preset that is spelled most like it.
-        nearest: &'static str,
-    },
+    UnknownPreset { name: String, nearest: &'static str },
     /// A triple has three parts.
-    PartCount {
-        /// What was given.
-        text: String,
-        /// How many parts it has.
-        found: usize,
-    },
+    PartCount { text: String, found: usize },
     /// No such shape, balance or schedule.
-    UnknownName {
-        /// Which part.
-        part: Part,
-        /// What was given.
-        name: String,
-        /// The name that is spelled most like it.
-        nearest: &'static str,
-    },
+    UnknownName { part: PolicyPart, name: String, nearest: &'static str },
     /// The number after the colon is missing, zero or no number, or the schedule takes none.
-    Parameter {
-        /// The schedule.
-        name: &'static str,
-        /// What stood after the colon.
-        found: String,
-    },
+    Parameter { name: &'static str, found: String },
 }
 
 impl FromStr for Policy {
@@ -119,8 +98,8 @@ impl FromStr for Policy {
             return Err(PolicyError::PartCount { text: text.to_string(), found: parts.len() });
         };
         Ok(Policy {
-            shape: lookup(SHAPES, Part::Shape, shape)?.1,
-            balance: lookup(BALANCES, Part::Balance, balance)?.1,
+            shape: lookup(SHAPES, PolicyPart::Shape, shape)?.1,
+            balance: lookup(BALANCES, PolicyPart::Balance, balance)?.1,
             schedule: parse_schedule(schedule)?,
         })
     }
@@ -128,9 +107,9 @@ impl FromStr for Policy {
 
 fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
     let Some((name, parameters)) = text.split_once(':') else {
-        return Ok(lookup(SCHEDULES, Part::Schedule, text)?.1);
+        return Ok(lookup(SCHEDULES, PolicyPart::Schedule, text)?.1);
     };
-    let (name, schedule) = lookup(SCHEDULES, Part::Schedule, name)?;
+    let (name, schedule) = lookup(SCHEDULES, PolicyPart::Schedule, name)?;
     let wrong = || PolicyError::Parameter { name, found: parameters.to_string() };
     let (number, order) = match parameters.rsplit_once(':') {
         Some((number, order)) => (Some(number), Some(order)),
@@ -142,7 +121,7 @@ fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
     let number =
         number.map(|number| number.parse().ok().filter(|&value| value > 0).ok_or_else(wrong));
     let number: Option<u32> = number.transpose()?;
-    let order = order.map(|order| lookup(ORDERS, Part::Order, order)).transpose()?;
+    let order = order.map(|order| lookup(ORDERS, PolicyPart::Order, order)).transpose()?;
     match (schedule, order) {
         (Schedule::Window(_), None) => Ok(Schedule::Window(number)),
         (Schedule::Slots(_, first), _) => Ok(Schedule::Slots(number, order.map_or(first, |o| o.1))),
@@ -155,7 +134,7 @@ fn parse_schedule(text: &str) -> Result<Schedule, PolicyError> {
 
 fn lookup<T: Copy>(
     table: &[(&'static str, T)],
-    part: Part,
+    part: PolicyPart,
     name: &str,
 ) -> Result<(&'static str, T), PolicyError> {
     let found = table.iter().find(|(known, _)| *known == name);
@@ -226,13 +205,13 @@ impl fmt::Display for Policy {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for PolicyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Part::Shape => "shape",
-            Part::Balance => "balance",
-            Part::Schedule => "schedule",
-            Part::Order => "order",
+            PolicyPart::Shape => "shape",
+            PolicyPart::Balance => "balance",
+            PolicyPart::Schedule => "schedule",
+            PolicyPart::Order => "order",
         })
     }
 }

@@ -116,7 +116,7 @@ impl World {
     pub fn view(&self) -> View<'_> {
         View {
             cluster: &self.cluster,
-            room: &self.room,
+            free_bytes: &self.room,
             load: &self.load,
             abilities: self.abilities,
         }

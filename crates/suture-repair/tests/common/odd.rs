@@ -60,7 +60,8 @@ pub fn odd_world(random: &mut Random) -> World {
     let jobs: Vec<Job> = jobs.collect();
     let mut load = Load::new(&cluster);
     if random.per_mille(300) {
-        let view = View { cluster: &cluster, room: &room, load: &load, abilities: Abilities::ALL };
+        let view =
+            View { cluster: &cluster, free_bytes: &room, load: &load, abilities: Abilities::ALL };
         let policy: Policy = random.choose(&["star/random/all", "ppr/greedy/all"]).parse().unwrap();
         let running = plan(policy, &jobs, &view, random.next_u64());
         let planned = running.planned(&jobs).map(|(job, plan)| (plan, job.facts()));

@@ -109,8 +109,12 @@ fn evaluate(
 ) -> Result<Planned, Refusal> {
     policy.plannable().map_err(|fault| Refusal(fault.to_string()))?;
     let (free_bytes, idle) = (input.free_bytes(), Load::new(&input.cluster));
-    let view =
-        View { cluster: &input.cluster, room: &free_bytes, load: &idle, abilities: Abilities::ALL };
+    let view = View {
+        cluster: &input.cluster,
+        free_bytes: &free_bytes,
+        load: &idle,
+        abilities: Abilities::ALL,
+    };
     let started_ns = cpu_ns();
     let batch = plan(policy, &damage.jobs, &view, input.seed);
     let planning_seconds = (damage_ns + cpu_ns() - started_ns) as f64 / 1e9;

@@ -253,7 +253,7 @@ impl SimulationInput<'_> {
         let (free_bytes, idle) = (self.input.free_bytes(), Load::new(cluster));
         bound_seconds(
             jobs,
-            &View { cluster, room: &free_bytes, load: &idle, abilities: Abilities::ALL },
+            &View { cluster, free_bytes: &free_bytes, load: &idle, abilities: Abilities::ALL },
         )
     }
 

@@ -1,9 +1,8 @@
 //! Reads `suture-plan-1` from a parsed JSON value, with the path of every field at hand.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! Each step down (`field`, `each`) remembers where it came from, so that an error can name the
-//! field whatever is wrong with it; the path is spelled out only then. An object says up front
-//! which fields it may have.
+//! Place: plans as text, on their way in. Each step down (`field`,
+//! `each`) remembers where it came from, so that an error can name the field whatever is wrong with
+//! it; the path is spelled out only then. An object says up front which fields it may have.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,47 +41,30 @@ const FOUND_CHARS_MAX: usize = 60;
 
 /// Why a text is not a plan or a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message of each variant explains its fields")]
 pub enum JsonError {
     /// The text is not JSON.
     Syntax(String),
     /// A field that must be there is not.
-    Missing {
-        /// Its path.
-        path: String,
-    },
+    Missing { path: String },
     /// A field that means nothing here.
-    Unknown {
-        /// Its path.
-        path: String,
-    },
+    Unknown { path: String },
     /// A field of the wrong kind or with an impossible value.
-    Wrong {
-        /// Its path.
-        path: String,
-        /// What would be right.
-        expected: String,
-        /// What stands there.
-        found: String,
-    },
+    Wrong { path: String, expected: String, found: String },
     /// A node that the cluster does not have.
-    NoSuchNode {
-        /// The path of the field.
-        path: String,
-        /// The name.
-        name: String,
-    },
+    NoSuchNode { path: String, name: String },
 }
 
-/// A value and the way to it from the root.
+/// A value and the path to it from the root.
 #[derive(Clone, Copy)]
 struct At<'a> {
     value: &'a Value,
     from: Option<&'a At<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Root,
     Field(&'a str),
     Index(usize),
@@ -96,7 +78,7 @@ pub(super) fn parse(text: &str) -> Result<Value, JsonError> {
 }
 
 pub(super) fn document(value: &Value, cluster: &Cluster) -> Result<PlannedBatch, JsonError> {
-    let root = At { value, from: None, step: Step::Root };
+    let root = At { value, from: None, step: PathStep::Root };
     root.object(DOCUMENT_FIELDS)?;
     root.field("format", |format| match format.text()? {
         FORMAT => Ok(()),
@@ -112,7 +94,7 @@ pub(super) fn document(value: &Value, cluster: &Cluster) -> Result<PlannedBatch,
 }
 
 pub(super) fn plan(value: &Value, cluster: &Cluster) -> Result<Plan, JsonError> {
-    read_plan(&At { value, from: None, step: Step::Root }, &names(cluster))
+    read_plan(&At { value, from: None, step: PathStep::Root }, &names(cluster))
 }
 
 fn names(cluster: &Cluster) -> Names<'_> {
@@ -167,7 +149,7 @@ fn destinations(at: &At<'_>, names: &Names<'_>) -> Result<BTreeMap<ChunkIndex, N
         return Err(at.wrong("an object: chunk to node"));
     };
     let entry = |(key, value): (&String, &Value)| {
-        let at = At { value, from: Some(at), step: Step::Field(key) };
+        let at = At { value, from: Some(at), step: PathStep::Field(key) };
         let index = key.parse().map_err(|_| at.wrong("a chunk index as its name"))?;
         Ok((ChunkIndex(index), node(&at, names)?))
     };
@@ -210,10 +192,10 @@ impl<'a> At<'a> {
     fn path(&self) -> String {
         let mut path = self.from.map_or_else(String::new, At::path);
         match self.step {
-            Step::Root => {}
-            Step::Field(name) if path.is_empty() => path.push_str(name),
-            Step::Field(name) => path.extend([".", name]),
-            Step::Index(index) => path.push_str(&format!("[{index}]")),
+            PathStep::Root => {}
+            PathStep::Field(name) if path.is_empty() => path.push_str(name),
+            PathStep::Field(name) => path.extend([".", name]),
+            PathStep::Index(index) => path.push_str(&format!("[{index}]")),
         }
         path
     }
@@ -233,7 +215,7 @@ impl<'a> At<'a> {
         };
         match fields.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             Some((name, value)) => {
-                let at = At { value, from: Some(self), step: Step::Field(name) };
+                let at = At { value, from: Some(self), step: PathStep::Field(name) };
                 Err(JsonError::Unknown { path: at.path() })
             }
             None => Ok(()),
@@ -247,7 +229,7 @@ impl<'a> At<'a> {
         read: impl FnOnce(&At<'_>) -> Result<T, JsonError>,
     ) -> Result<T, JsonError> {
         let value = self.value.get(name).unwrap_or(&Value::Null);
-        let at = At { value, from: Some(self), step: Step::Field(name) };
+        let at = At { value, from: Some(self), step: PathStep::Field(name) };
         if self.value.get(name).is_none() {
             return Err(JsonError::Missing { path: at.path() });
         }
@@ -272,7 +254,9 @@ impl<'a> At<'a> {
         };
         let items = items.iter().enumerate();
         items
-            .map(|(index, value)| read(&At { value, from: Some(self), step: Step::Index(index) }))
+            .map(|(index, value)| {
+                read(&At { value, from: Some(self), step: PathStep::Index(index) })
+            })
             .collect()
     }
 
@@ -280,7 +264,8 @@ impl<'a> At<'a> {
     fn tuple<const N: usize>(&'a self, form: &str) -> Result<[At<'a>; N], JsonError> {
         let items = self.value.as_array().filter(|items| items.len() == N);
         let items = items.ok_or_else(|| self.wrong(form))?;
-        let item = |index| At { value: &items[index], from: Some(self), step: Step::Index(index) };
+        let item =
+            |index| At { value: &items[index], from: Some(self), step: PathStep::Index(index) };
         Ok(std::array::from_fn(item))
     }
 

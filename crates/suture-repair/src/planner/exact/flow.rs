@@ -1,10 +1,11 @@
-//! Flow: exact balancing by augmenting paths, and chunks cut into lanes where whole ones are coarse.
+//! Flow: exact balancing by augmenting paths, and chunks cut into lanes where whole ones are
+//! coarse.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! In a tree every helper sends the chunk's length once, whatever the tree; what is received may lie
-//! anywhere among the helpers and the destination, as any in-degrees that add up make a tree. So
-//! the batch falls apart into three transport problems (`max_flow.rs`), solved one after the
-//! other, each with a certificate that no less time is possible:
+//! Place: `[plan]`, one of the exact planners: destinations, then helpers, then lanes. In a tree
+//! every helper sends the chunk's length once, whatever the tree; what is received may lie anywhere
+//! among the helpers and the destination, as any in-degrees that add up make a tree. So the batch
+//! falls apart into three transport problems (`max_flow.rs`), solved one after the other, each with
+//! a certificate that no less time is possible:
 //!
 //! 1. destinations (`flow/destination.rs`): who keeps each chunk, fair to downlinks and disks;
 //! 2. uploads: which survivors of each stripe send. First whole chunks, greedily and then by
@@ -19,8 +20,9 @@
 //! A chunk alone is split over many trees (`split.rs`), where all three steps are one.
 //!
 //! Where racks have links, or stripes have several losses, `potential.rs` plans as well, and the
-//! better batch is taken: these are no transport problems. It also tries small batches whose helpers
-//! cannot receive what they send, since the three steps follow each other and do not look back far.
+//! better batch is taken: these are no transport problems. It also tries small batches whose
+//! helpers cannot receive what they send, since the three steps follow each other and do not look
+//! back far.
 //!
 //! What already runs counts as a base of every port. Nodes that cannot be relieved do not spoil the
 //! balance of the others: these are balanced again among themselves.
@@ -40,13 +42,13 @@ use crate::planner::exact::split;
 use crate::planner::{Batch, Job, View};
 use crate::random::Random;
 
-use lanes::{Strand, Strip};
+use lanes::{PartPlan, SubRange};
 
 /// How far above the fractional optimum whole chunks may stay: what is not worth more lanes.
 const GAP_MAX: f64 = 0.002;
 
-/// The most grains of a chunk. What a node ships is rounded to grains, so a few chunks on many nodes
-/// need fine ones; a chunk has hardly more lanes for that.
+/// The most grains of a chunk. What a node ships is rounded to grains, so a few chunks on many
+/// nodes need fine ones; a chunk has hardly more lanes for that.
 const CUTS_MAX: u32 = 1024;
 
 /// The shortest lane: one of the smallest slices.
@@ -98,21 +100,21 @@ fn exact_plans(instance: &Instance<'_>, random: &mut Random) -> (Vec<Plan>, bool
             return (vec![split], true);
         }
     }
-    let mut order: Vec<usize> = (0..strands(instance, &destinations).len()).collect();
+    let mut order: Vec<usize> = (0..part_plans(instance, &destinations).len()).collect();
     random.shuffle(&mut order);
-    let attempt = Attempt::new(instance, &destinations, &order, None);
-    let least_seconds = attempt.sent_seconds.max(destinations.least_seconds);
-    let attempt = attempt.improved(instance, &destinations, &order);
-    let seconds = attempt.seconds().max(destinations.seconds);
+    let assignment = Assignment::new(instance, &destinations, &order, None);
+    let least_seconds = assignment.sent_seconds.max(destinations.least_seconds);
+    let assignment = assignment.improved(instance, &destinations, &order);
+    let seconds = assignment.seconds().max(destinations.seconds);
     // What the code is asked for is chosen in turn, which may be far from the best.
-    let is_exact = attempt.strands.iter().all(|strand| strand.part.any);
+    let is_exact = assignment.part_plans.iter().all(|part_plan| part_plan.part.any);
     let is_tight = is_exact && seconds <= least_seconds * (1.0 + GAP_MAX);
-    (lanes::plans(instance, &destinations, &attempt.strands), is_tight)
+    (lanes::plans(instance, &destinations, &assignment.part_plans), is_tight)
 }
 
 /// Helpers and joints for all requests.
-struct Attempt<'a> {
-    strands: Vec<Strand<'a>>,
+struct Assignment<'a> {
+    part_plans: Vec<PartPlan<'a>>,
     /// When all is sent.
     sent_seconds: f64,
     /// When all is received, and by whom at last.
@@ -129,17 +131,17 @@ struct Spare {
 /// How often helpers are chosen again for the sake of those that receive.
 const IMPROVEMENTS_MAX: usize = 4;
 
-impl<'a> Attempt<'a> {
+impl<'a> Assignment<'a> {
     fn new(
         instance: &'a Instance<'a>,
         destinations: &destination::Chosen,
         order: &[usize],
         spare: Option<&Spare>,
-    ) -> Attempt<'a> {
-        let mut strands = strands(instance, destinations);
-        let sent_seconds = choose_helpers(instance, &mut strands, order, spare);
-        let received = choose_joints(instance, &mut strands, order, sent_seconds);
-        Attempt { strands, sent_seconds, received }
+    ) -> Assignment<'a> {
+        let mut part_plans = part_plans(instance, destinations);
+        let sent_seconds = choose_helpers(instance, &mut part_plans, order, spare);
+        let received = choose_joints(instance, &mut part_plans, order, sent_seconds);
+        Assignment { part_plans, sent_seconds, received }
     }
 
     fn seconds(&self) -> f64 {
@@ -153,7 +155,7 @@ impl<'a> Attempt<'a> {
         instance: &'a Instance<'a>,
         destinations: &destination::Chosen,
         order: &[usize],
-    ) -> Attempt<'a> {
+    ) -> Assignment<'a> {
         let mut best = self;
         let mut nodes = vec![false; instance.view.cluster.nodes.len()];
         let mut sent_seconds = best.sent_seconds;
@@ -163,7 +165,7 @@ impl<'a> Attempt<'a> {
             }
             best.received.nodes.iter().for_each(|node| nodes[*node as usize] = true);
             let spare = Spare { nodes: nodes.clone(), seconds: sent_seconds };
-            let next = Attempt::new(instance, destinations, order, Some(&spare));
+            let next = Assignment::new(instance, destinations, order, Some(&spare));
             match next.seconds() < best.seconds() {
                 true => best = next,
                 // Sending may take longer, as long as receiving takes longer still.
@@ -175,92 +177,104 @@ impl<'a> Attempt<'a> {
 }
 
 /// What is to be rebuilt together, of each request one after the other.
-fn strands<'a>(instance: &'a Instance<'a>, destinations: &destination::Chosen) -> Vec<Strand<'a>> {
-    let mut strands = Vec::with_capacity(instance.requests.len());
+fn part_plans<'a>(
+    instance: &'a Instance<'a>,
+    destinations: &destination::Chosen,
+) -> Vec<PartPlan<'a>> {
+    let mut part_plans = Vec::with_capacity(instance.requests.len());
     for (index, request) in instance.requests.iter().enumerate() {
         let units = instance.units(request);
         for part in instance.parts(request) {
             let lost = |chunk: &ChunkIndex| request.lost.iter().position(|lost| lost == chunk);
             let kept = part.lost.iter().filter_map(lost).map(|at| destinations.of(index)[at]);
             let alpha = request.job.code.sub_chunk_count();
-            strands.push(Strand::new(request, part, units, alpha, kept.collect()));
+            part_plans.push(PartPlan::new(request, part, units, alpha, kept.collect()));
         }
     }
-    strands
+    part_plans
 }
 
-/// Chooses who sends, and cuts strands into lanes with one helper set each. Returns when the busiest
-/// has sent, in seconds.
+/// Chooses who sends, and cuts part plans into lanes with one helper set each. Returns when the
+/// busiest has sent, in seconds.
 fn choose_helpers(
     instance: &Instance<'_>,
-    strands: &mut [Strand<'_>],
+    part_plans: &mut [PartPlan<'_>],
     order: &[usize],
     spare: Option<&Spare>,
 ) -> f64 {
     let mut supplies: Vec<Supply> =
         instance.view.cluster.ids().map(|node| instance.sending(node)).collect();
-    for strand in strands.iter() {
-        strand.sent_anyway(|node, sent, read| {
+    for part_plan in part_plans.iter() {
+        part_plan.sent_anyway(|node, sent, read| {
             supplies[node.index()].bases[0] += sent;
             supplies[node.index()].bases[1] += read;
         });
     }
-    ask_the_codes(&mut supplies, strands);
+    ask_the_codes(&mut supplies, part_plans);
     let mut transport = Transport::new(supplies);
     let mut lengths = Lengths::default();
-    let demands: Vec<SentDemands> = strands
+    let demands: Vec<SentDemands> = part_plans
         .iter()
-        .map(|strand| SentDemands::new(strand, &mut transport, &mut lengths))
+        .map(|part_plan| SentDemands::new(part_plan, &mut transport, &mut lengths))
         .collect();
     for &index in order {
-        demands[index].ship_forwards(&strands[index], &mut transport);
+        demands[index].ship_forwards(&part_plans[index], &mut transport);
     }
     for &index in order {
-        demands[index].ship_shares(&strands[index], &mut transport, spare);
+        demands[index].ship_shares(&part_plans[index], &mut transport, spare);
     }
     transport.set_floor(spare.map_or(0.0, |spare| spare.seconds));
     balance(&mut transport, &lengths, instance);
-    for (strand, demands) in strands.iter_mut().zip(&demands) {
+    for (part_plan, demands) in part_plans.iter_mut().zip(&demands) {
         if let Some(demand) = demands.shares {
-            strand.cut_by_helpers(transport.shipped(demand));
+            part_plan.cut_by_helpers(transport.shipped(demand));
         }
         if let Some(demand) = demands.forwards {
-            strand.cut_by_decoders(transport.shipped(demand));
+            part_plan.cut_by_decoders(transport.shipped(demand));
         }
     }
     transport.peak_seconds()
 }
 
-/// What a strand asks of senders, as demands of the transport: shares of helpers that are not forced,
-/// and finished chunks that a decoder sends on, who may be whoever sends best.
+/// What a part plan asks of senders, as demands of the transport: shares of helpers that are not
+/// forced, and finished chunks that a decoder sends on, who may be whoever sends best.
 struct SentDemands {
     shares: Option<usize>,
     forwards: Option<usize>,
 }
 
 impl SentDemands {
-    fn new(strand: &Strand<'_>, transport: &mut Transport, lengths: &mut Lengths) -> SentDemands {
-        let (part, share) = (strand.part, strand.shares(strand.part.free_sent));
+    fn new(
+        part_plan: &PartPlan<'_>,
+        transport: &mut Transport,
+        lengths: &mut Lengths,
+    ) -> SentDemands {
+        let (part, share) = (part_plan.part, part_plan.shares(part_plan.part.free_sent));
         let shares = (part.any && part.count > 0).then(|| {
             lengths.add(share);
-            transport.add(share, part.free.iter().map(|chunk| strand.request.holder(*chunk).0))
+            transport.add(share, part.free.iter().map(|chunk| part_plan.request.holder(*chunk).0))
         });
         let forwards = (part.forwards() > 0).then(|| {
             lengths.differ = true;
-            transport.add(strand.forwarded(), strand.decoders().map(|node| node.0))
+            transport.add(part_plan.forwarded(), part_plan.decoders().map(|node| node.0))
         });
         SentDemands { shares, forwards }
     }
 
-    fn ship_forwards(&self, strand: &Strand<'_>, transport: &mut Transport) {
+    fn ship_forwards(&self, part_plan: &PartPlan<'_>, transport: &mut Transport) {
         if let Some(demand) = self.forwards {
-            transport.ship_greedily(demand, 1, strand.forwarded());
+            transport.ship_greedily(demand, 1, part_plan.forwarded());
         }
     }
 
-    fn ship_shares(&self, strand: &Strand<'_>, transport: &mut Transport, spare: Option<&Spare>) {
+    fn ship_shares(
+        &self,
+        part_plan: &PartPlan<'_>,
+        transport: &mut Transport,
+        spare: Option<&Spare>,
+    ) {
         let Some(demand) = self.shares else { return };
-        let (count, share) = (strand.part.count, strand.shares(strand.part.free_sent));
+        let (count, share) = (part_plan.part.count, part_plan.shares(part_plan.part.free_sent));
         match spare {
             None => transport.ship_greedily(demand, count, share),
             Some(spare) => transport.ship_by(demand, count, share, |node, seconds| {
@@ -274,58 +288,61 @@ impl SentDemands {
     }
 }
 
-/// How often the helpers of strands that the code must be asked for are chosen again.
+/// How often the helpers of part plans that the code must be asked for are chosen again.
 const ASKED_MAX: usize = 4;
 
-/// How many strips such a strand is cut into when that lowers the peak.
+/// How many sub-ranges such a part plan is cut into when that lowers the peak.
 const ASKED_CUTS: u32 = 8;
 
-/// Helpers of strands of which not any set will do. Where the least busy ones are more than a repair
-/// needs, the fewest are tried as well, and the lower peak wins.
-fn ask_the_codes(supplies: &mut Vec<Supply>, strands: &mut [Strand<'_>]) {
-    let mut asked: Vec<&mut Strand<'_>> =
-        strands.iter_mut().filter(|strand| !strand.part.any).collect();
+/// Helpers of part plans of which not any set will do. Where the least busy ones are more than a
+/// repair needs, the fewest are tried as well, and the lower peak wins.
+fn ask_the_codes(supplies: &mut Vec<Supply>, part_plans: &mut [PartPlan<'_>]) {
+    let mut asked: Vec<&mut PartPlan<'_>> =
+        part_plans.iter_mut().filter(|part_plan| !part_plan.part.any).collect();
     if asked.is_empty() {
         return;
     }
     let none = (lanes_of(&asked), supplies.clone());
     ask_until_even(supplies, &mut asked, true);
-    if asked.iter().any(|strand| strand.has_more_than_needed()) {
+    if asked.iter().any(|part_plan| part_plan.has_more_than_needed()) {
         let more = (lanes_of(&asked), std::mem::replace(supplies, none.1));
-        asked.iter_mut().zip(none.0).for_each(|(strand, lanes)| strand.lanes = lanes);
+        asked.iter_mut().zip(none.0).for_each(|(part_plan, lanes)| part_plan.lanes = lanes);
         ask_until_even(supplies, &mut asked, false);
         if peak_seconds(&more.1) < peak_seconds(supplies) {
             *supplies = more.1;
-            asked.iter_mut().zip(more.0).for_each(|(strand, lanes)| strand.lanes = lanes);
+            asked.iter_mut().zip(more.0).for_each(|(part_plan, lanes)| part_plan.lanes = lanes);
         }
     }
-    asked.iter_mut().for_each(|strand| strand.merge_equal());
+    asked.iter_mut().for_each(|part_plan| part_plan.merge_equal());
 }
 
-/// Each strand in turn takes the least busy helpers that the code accepts, given what all others
-/// took, until nothing changes; in whole, then in strips.
-fn ask_until_even(supplies: &mut Vec<Supply>, asked: &mut [&mut Strand<'_>], rather_more: bool) {
-    let ask_all = |asked: &mut [&mut Strand<'_>], supplies: &mut [Supply]| {
+/// Each part plan in turn takes the least busy helpers that the code accepts, given what all others
+/// took, until nothing changes; in whole, then in sub-ranges.
+fn ask_until_even(supplies: &mut Vec<Supply>, asked: &mut [&mut PartPlan<'_>], rather_more: bool) {
+    let ask_all = |asked: &mut [&mut PartPlan<'_>], supplies: &mut [Supply]| {
         for _ in 0..ASKED_MAX {
-            for strand in asked.iter_mut() {
-                let strips = 0..strand.lanes.len();
-                strips.for_each(|strip| strand.ask_the_code(strip, supplies, rather_more));
+            for part_plan in asked.iter_mut() {
+                let sub_ranges = 0..part_plan.lanes.len();
+                sub_ranges
+                    .for_each(|sub_range| part_plan.ask_the_code(sub_range, supplies, rather_more));
             }
         }
     };
     ask_all(asked, supplies);
     let whole = lanes_of(asked);
     let (before, peak_before) = (supplies.clone(), peak_seconds(supplies));
-    asked.iter_mut().for_each(|strand| strand.cut_evenly(strand.units.div_ceil(ASKED_CUTS)));
+    asked
+        .iter_mut()
+        .for_each(|part_plan| part_plan.cut_evenly(part_plan.units.div_ceil(ASKED_CUTS)));
     ask_all(asked, supplies);
     if peak_seconds(supplies) > peak_before * (1.0 - GAP_MAX) {
         *supplies = before;
-        asked.iter_mut().zip(whole).for_each(|(strand, lanes)| strand.lanes = lanes);
+        asked.iter_mut().zip(whole).for_each(|(part_plan, lanes)| part_plan.lanes = lanes);
     }
 }
 
-fn lanes_of(strands: &[&mut Strand<'_>]) -> Vec<Vec<Strip>> {
-    strands.iter().map(|strand| strand.lanes.clone()).collect()
+fn lanes_of(part_plans: &[&mut PartPlan<'_>]) -> Vec<Vec<SubRange>> {
+    part_plans.iter().map(|part_plan| part_plan.lanes.clone()).collect()
 }
 
 /// When the busiest port is done with its base.
@@ -338,45 +355,45 @@ fn peak_seconds(supplies: &[Supply]) -> f64 {
 /// early enough: a decoder that is a helper may have to send more than if it were none.
 fn choose_joints(
     instance: &Instance<'_>,
-    strands: &mut [Strand<'_>],
+    part_plans: &mut [PartPlan<'_>],
     order: &[usize],
     sent_seconds: f64,
 ) -> Certificate {
     let mut supplies: Vec<Supply> =
         instance.view.cluster.ids().map(|node| instance.link_down(node)).collect();
-    for strand in strands.iter() {
-        strand.received_anyway(|node, units| supplies[node.index()].bases[0] += units);
+    for part_plan in part_plans.iter() {
+        part_plan.received_anyway(|node, units| supplies[node.index()].bases[0] += units);
     }
     let mut transport = Transport::new(supplies);
     transport.set_floor(sent_seconds);
     let mut lengths = Lengths::default();
     let mut first = vec![0];
     let may_forward = instance.view.abilities.finished;
-    for strand in strands.iter() {
-        for lane in &strand.lanes {
-            let joints = strand.joints(lane, may_forward);
-            let besides = strand.received_besides(lane);
+    for part_plan in part_plans.iter() {
+        for lane in &part_plan.lanes {
+            let joints = part_plan.joints(lane, may_forward);
+            let besides = part_plan.received_besides(lane);
             transport.add(besides, joints.iter().map(|node| node.0));
-            lengths.add(if strand.part.is_sum { lane.units() } else { besides });
+            lengths.add(if part_plan.part.is_sum { lane.units() } else { besides });
         }
-        first.push(first[first.len() - 1] + strand.lanes.len());
+        first.push(first[first.len() - 1] + part_plan.lanes.len());
     }
     for &index in order {
-        let strand = &strands[index];
-        for (demand, lane) in (first[index]..).zip(&strand.lanes) {
-            if strand.part.is_sum {
+        let part_plan = &part_plans[index];
+        for (demand, lane) in (first[index]..).zip(&part_plan.lanes) {
+            if part_plan.part.is_sum {
                 transport.ship_greedily(demand, lane.helpers.len() - 1, lane.units());
             } else {
-                let joints = strand.joints(lane, may_forward);
-                let decoder = strand.decoder_among(lane, &joints);
-                transport.ship_from(demand, decoder, strand.received_besides(lane));
+                let joints = part_plan.joints(lane, may_forward);
+                let decoder = part_plan.decoder_among(lane, &joints);
+                transport.ship_from(demand, decoder, part_plan.received_besides(lane));
             }
         }
     }
     let received = balance(&mut transport, &lengths, instance);
-    for (index, strand) in strands.iter_mut().enumerate() {
+    for (index, part_plan) in part_plans.iter_mut().enumerate() {
         let shipped = (first[index]..first[index + 1]).map(|demand| transport.shipped(demand));
-        strand.cut_by_joints(shipped);
+        part_plan.cut_by_joints(shipped);
     }
     received
 }

@@ -1,4 +1,5 @@
-//! A batch as the exact planners see it: what is asked, what it needs, and ports in parts of a chunk.
+//! A batch as the exact planners see it: what is asked, what it needs, and ports in parts of a
+//! chunk.
 //!
 //! Place: the first step of `[plan]` by an exact planner. Every request goes with what its lost
 //! chunks need at least (`need.rs`). Foreground traffic is taken off links; what already runs is a
@@ -12,7 +13,7 @@ use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::{Needs, Part};
 use crate::plan::Plan;
 use crate::planner::ports::{PortIndex, Ports};
-use crate::planner::request::{Helper, Request, read_all};
+use crate::planner::request::{Holder, Request, read_all};
 use crate::planner::{Job, PlanError, View};
 
 /// Units of the longest chunk. A power of two, so that halves of halves are whole.
@@ -130,8 +131,8 @@ impl<'a> Instance<'a> {
         seconds_to_ship(&up, moved).max(seconds_to_ship(&down, moved))
     }
 
-    /// How long the busiest port needs for the plans of all requests and for what already runs. Where
-    /// only links of nodes are modelled, edges say it all.
+    /// How long the busiest port needs for the plans of all requests and for what already runs.
+    /// Where only links of nodes are modelled, edges say it all.
     pub fn peak_seconds(&self, plans: &[Plan]) -> f64 {
         let cluster = self.view.cluster;
         if self.ports.have_racks() || self.ports.have_disks() {
@@ -155,7 +156,7 @@ fn request<'a>(
     view: &View<'_>,
     needs: &mut Needs,
 ) -> Result<ExactRequest<'a>, PlanError> {
-    let (request, need) = Request::new(job, view, |lost, helpers: &[Helper]| {
+    let (request, need) = Request::new(job, view, |lost, helpers: &[Holder]| {
         needs.find(job.code, lost, helpers.iter().map(|(chunk, _)| *chunk))
     })?;
     let parts = &needs.get(need).parts;

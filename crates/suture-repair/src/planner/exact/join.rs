@@ -1,11 +1,11 @@
 //! Cutting amounts to ranges, and joining helpers to trees.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, at the
-//! end of planners that first decide how much each node sends and adds up. Any amounts, none above
-//! the chunk and k chunks in all, can be cut into ranges of k helpers each: lay them end to end
-//! around a circle as long as the chunk (McNaughton's wrap-around, 1959). And any in-degrees that
-//! add up to the number of helpers, with at least one at the root, make a tree: attach helpers
-//! breadth-first, those with the most children first, which also keeps the tree flat.
+//! Place: `[plan]`, at the end of exact planners that first decide how much each node sends and
+//! adds up. Any amounts, none above the chunk and k chunks in all, can be cut into ranges of k
+//! helpers each: lay them end to end around a circle as long as the chunk (McNaughton's
+//! wrap-around, 1959). And any in-degrees that add up to the number of helpers, with at least one
+//! at the root, make a tree: attach helpers breadth-first, those with the most children first,
+//! which also keeps the tree flat.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};

@@ -1,7 +1,7 @@
 //! Potential: every chunk again and again by the cheapest of its ways, at prices that sharpen.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! For what is no flow: traces, which send different amounts and may do without one helper;
+//! Place: `[plan]`, one of the exact planners, also beneath `flow.rs` where flows do not see it
+//! all. For what is no flow: traces, which send different amounts and may do without one helper;
 //! several losses, whose decoder sends as well as receives; racks, whose links many helpers share.
 //! A port's price grows exponentially with its load (`potential/ports.rs`); a sweep takes every
 //! chunk out in random order and puts it back by the cheapest way (`potential/option.rs`), and the
@@ -25,11 +25,11 @@ use std::collections::BTreeMap;
 use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
-use crate::planner::keep::Rule;
+use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
 use keeper::Keepers;
-use option::{Item, Menu, Prices, Way, each_charge};
+use option::{CandidateSchemes, PricedPart, Prices, RepairOption, each_charge};
 use ports::PricedPorts;
 
 /// The exponent of the busiest port in the first and in the last sweep over whole chunks. Beginning
@@ -46,12 +46,12 @@ const RANGE_SHARPNESS: (f64, f64) = (20.0, 600.0);
 const RANGE_SWEEPS: (usize, usize) = (3, 32);
 
 /// How often a range is looked at in all. Large batches have small parts, and need no ranges.
-const LOOKS_MAX: usize = 15_000;
+const VISITS_MAX: usize = 15_000;
 
 /// The most ranges of a chunk: what a few chunks on many nodes need to be even.
 const CUTS_MAX: usize = 32;
 
-/// The shortest range.
+/// The shortest range into which chunks are cut.
 const RANGE_BYTES_MIN: u64 = 32 << 10;
 
 /// Up to so many ranges, chunks move to other destinations with all of their ranges, after these
@@ -68,14 +68,14 @@ const TRIES_MAX: usize = 5;
 const TRIED: (usize, usize) = (8, 2);
 
 /// How many racks are considered for a destination, where racks have links.
-const HOMES_MAX: usize = 4;
+const DESTINATION_RACKS_MAX: usize = 4;
 
-/// What to consider.
+/// The kinds of repair that compete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::planner) enum Kinds {
-    /// Trees and gathers.
+    /// Trees and gathers of whole chunks.
     Chunks,
-    /// Traces too.
+    /// Traces as well, where they cost less.
     Traces,
     /// Traces wherever a scheme serves, whatever they cost; trees and gathers for the rest.
     TracesFirst,
@@ -87,9 +87,9 @@ pub(in crate::planner) fn plans(
     kinds: Kinds,
     random: &mut Random,
 ) -> Vec<Plan> {
-    let first = State::planned(instance, kinds, random);
+    let first = Descent::planned(instance, kinds, random);
     let others = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
-    let others = (1..others).map(|_| State::planned(instance, kinds, random));
+    let others = (1..others).map(|_| Descent::planned(instance, kinds, random));
     let fastest = others.fold(first, |best, next| {
         if next.ports.peak_seconds() < best.ports.peak_seconds() { next } else { best }
     });
@@ -104,37 +104,37 @@ fn sharpness((first, last): (f64, f64), steps: usize) -> impl Iterator<Item = f6
 /// One range of an item, and how it is rebuilt.
 struct Piece {
     item: u32,
-    way: Option<Way>,
+    option: Option<RepairOption>,
 }
 
-struct State<'a> {
+struct Descent<'a> {
     instance: &'a Instance<'a>,
     kinds: Kinds,
-    items: Vec<Item<'a>>,
+    items: Vec<PricedPart<'a>>,
     /// Who keeps the chunks of each item.
     kept: Vec<Vec<u32>>,
     pieces: Vec<Piece>,
     /// Whether destinations may change still.
     is_cut: bool,
-    menus: Vec<Menu>,
+    candidate_sets: Vec<CandidateSchemes>,
     ports: PricedPorts<'a>,
     keepers: Keepers,
     prices: Prices,
     /// The time of all ports when everything is spread evenly.
     fair_seconds: f64,
     order: Vec<usize>,
-    /// Sweeps so far.
+    /// How many sweeps were made.
     sweeps: usize,
 }
 
-impl<'a> State<'a> {
-    fn new(instance: &'a Instance<'a>, kinds: Kinds) -> State<'a> {
-        let (items, menus) = items(instance, kinds);
+impl<'a> Descent<'a> {
+    fn new(instance: &'a Instance<'a>, kinds: Kinds) -> Descent<'a> {
+        let (items, candidate_sets) = items(instance, kinds);
         let ports = PricedPorts::new(instance);
-        State {
+        Descent {
             fair_seconds: fair_seconds(instance, &items),
             kept: vec![Vec::new(); items.len()],
-            pieces: (0..items.len() as u32).map(|item| Piece { item, way: None }).collect(),
+            pieces: (0..items.len() as u32).map(|item| Piece { item, option: None }).collect(),
             is_cut: false,
             order: (0..items.len()).collect(),
             sweeps: 0,
@@ -143,17 +143,17 @@ impl<'a> State<'a> {
             instance,
             kinds,
             items,
-            menus,
+            candidate_sets,
             ports,
         }
     }
 
     /// All chunks put where they are cheapest, again and again.
-    fn planned(instance: &'a Instance<'a>, kinds: Kinds, random: &mut Random) -> State<'a> {
-        let mut state = State::new(instance, kinds);
+    fn planned(instance: &'a Instance<'a>, kinds: Kinds, random: &mut Random) -> Descent<'a> {
+        let mut state = Descent::new(instance, kinds);
         sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
-        let looks = LOOKS_MAX.saturating_sub(SWEEPS * state.items.len());
-        let Some(sweeps) = state.cut(looks) else { return state };
+        let visits = VISITS_MAX.saturating_sub(SWEEPS * state.items.len());
+        let Some(sweeps) = state.cut(visits) else { return state };
         for (sweep, sharpness) in sharpness(RANGE_SHARPNESS, sweeps).enumerate() {
             state.sweep(sharpness, random);
             if RELOCATIONS.contains(&sweep) && state.pieces.len() <= RELOCATED_MAX {
@@ -179,11 +179,11 @@ impl<'a> State<'a> {
     }
 
     fn charge(&mut self, piece: usize, sign: f64) {
-        let Piece { item, way: Some(way) } = &self.pieces[piece] else { return };
+        let Piece { item, option: Some(option) } = &self.pieces[piece] else { return };
         let (item, kept) = (&self.items[*item as usize], &self.kept[*item as usize]);
         let mut charges = std::mem::take(&mut self.prices.charges);
         charges.clear();
-        each_charge(item, way, kept, &self.menus, &self.ports, |port, amount| {
+        each_charge(item, option, kept, &self.candidate_sets, &self.ports, |port, amount| {
             charges.push((port, amount));
         });
         for &(port, amount) in &charges {
@@ -204,27 +204,27 @@ impl<'a> State<'a> {
         let kept = &self.kept[index];
         let may_forward = self.instance.view.abilities.finished;
         if !item.part.is_sum {
-            let (_, way) = gather::cheapest(item, kept, may_forward, &self.ports);
-            self.pieces[piece].way = Some(way);
+            let (_, option) = gather::cheapest(item, kept, may_forward, &self.ports);
+            self.pieces[piece].option = Some(option);
             return;
         }
-        self.prices.look_up(item, &self.ports);
+        self.prices.compute(item, &self.ports);
         if self.ports.have_racks() {
             self.choose_with_racks(piece);
             return;
         }
-        let menu = item.menu.map(|menu| &self.menus[menu]);
-        let traces = menu.and_then(|menu| {
+        let candidates = item.candidates.map(|candidates| &self.candidate_sets[candidates]);
+        let traces = candidates.and_then(|candidates| {
             let limit = f64::INFINITY;
-            traces::cheapest(item, menu, kept[0], &self.ports, &mut self.prices, limit)
+            traces::cheapest(item, candidates, kept[0], &self.ports, &mut self.prices, limit)
         });
         if self.kinds == Kinds::TracesFirst && traces.is_some() {
-            self.pieces[piece].way = traces.map(|(_, way)| way);
+            self.pieces[piece].option = traces.map(|(_, option)| option);
             return;
         }
         let limit = traces.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
         let tree = self.prices.tree(item, kept[0], &self.ports, limit);
-        self.pieces[piece].way = tree.or(traces).map(|(_, way)| way);
+        self.pieces[piece].option = tree.or(traces).map(|(_, option)| option);
     }
 
     /// The same where racks have links: destinations in several racks compete.
@@ -234,40 +234,42 @@ impl<'a> State<'a> {
         let first = self.kept[index][0];
         let mut roots = vec![first];
         if !self.is_cut {
-            let homes = rack::homes(item, first, HOMES_MAX, &self.ports);
+            let destination_racks =
+                rack::destination_racks(item, first, DESTINATION_RACKS_MAX, &self.ports);
             let taken = self.kept_by_siblings(index);
-            let among = (&taken[..], &homes[..]);
+            let among = (&taken[..], &destination_racks[..]);
             let (keepers, begin) = (&self.keepers, piece + self.sweeps);
             roots.extend(keepers.cheapest_in_racks(self.instance, item, among, &self.ports, begin));
         }
-        let mut best: Option<(f64, u32, Way)> = None;
+        let mut best: Option<(f64, u32, RepairOption)> = None;
         for root in roots {
             let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
-            let (cost, way) = rack::cheapest(item, root, &self.ports, &mut self.prices);
+            let (cost, option) = rack::cheapest(item, root, &self.ports, &mut self.prices);
             if best.is_none() || cost < limit {
-                best = Some((cost, root, way));
+                best = Some((cost, root, option));
             }
             let limit = best.as_ref().map_or(f64::INFINITY, |(cost, ..)| *cost);
-            let menu = item.menu.map(|menu| &self.menus[menu]);
-            let traces = menu.and_then(|menu| {
-                traces::cheapest(item, menu, root, &self.ports, &mut self.prices, limit)
+            let candidates = item.candidates.map(|candidates| &self.candidate_sets[candidates]);
+            let traces = candidates.and_then(|candidates| {
+                traces::cheapest(item, candidates, root, &self.ports, &mut self.prices, limit)
             });
-            if let Some((cost, way)) = traces {
-                best = Some((cost, root, way));
+            if let Some((cost, option)) = traces {
+                best = Some((cost, root, option));
             }
         }
-        let (_, root, way) = best.expect("there is a destination");
+        let (_, root, option) = best.expect("there is a destination");
         self.kept[index][0] = root;
-        self.pieces[piece].way = Some(way);
+        self.pieces[piece].option = Some(option);
     }
 
-    /// Moves a chunk to the destination at which all of its ranges, one after the other, cost least.
+    /// Moves a chunk to the destination at which all of its ranges, one after the other, cost
+    /// least.
     fn relocate(&mut self, index: usize) {
         let &[kept] = &self.kept[index][..] else { return };
         let first = self.pieces.partition_point(|piece| (piece.item as usize) < index);
         let count = self.pieces[first..].iter().take_while(|p| p.item as usize == index).count();
         let pieces = first..first + count;
-        let mut best = (self.ports.potential(), kept, self.ways(pieces.clone()));
+        let mut best = (self.ports.potential(), kept, self.options(pieces.clone()));
         pieces.clone().for_each(|piece| self.charge(piece, -1.0));
         let taken = self.kept_by_siblings(index);
         let tried = self.keepers.cheapest_few(
@@ -285,20 +287,20 @@ impl<'a> State<'a> {
             }
             let potential = self.ports.potential();
             if potential < best.0 {
-                best = (potential, node, self.ways(pieces.clone()));
+                best = (potential, node, self.options(pieces.clone()));
             }
             pieces.clone().for_each(|piece| self.charge(piece, -1.0));
         }
-        let (_, node, ways) = best;
+        let (_, node, options) = best;
         self.kept[index][0] = node;
-        for (piece, way) in pieces.zip(ways) {
-            self.pieces[piece].way = way;
+        for (piece, option) in pieces.zip(options) {
+            self.pieces[piece].option = option;
             self.charge(piece, 1.0);
         }
     }
 
-    fn ways(&self, pieces: std::ops::Range<usize>) -> Vec<Option<Way>> {
-        self.pieces[pieces].iter().map(|piece| piece.way.clone()).collect()
+    fn options(&self, pieces: std::ops::Range<usize>) -> Vec<Option<RepairOption>> {
+        self.pieces[pieces].iter().map(|piece| piece.option.clone()).collect()
     }
 
     /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
@@ -312,9 +314,9 @@ impl<'a> State<'a> {
 
     /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few
     /// that each can be looked at some times. Returns how often.
-    fn cut(&mut self, looks: usize) -> Option<usize> {
+    fn cut(&mut self, visits: usize) -> Option<usize> {
         let shortest = self.items.iter().map(|item| item.request.job.chunk_bytes).min()?;
-        let each = looks / self.items.len();
+        let each = visits / self.items.len();
         let cuts = (each / RANGE_SWEEPS.0).min(CUTS_MAX).min((shortest / RANGE_BYTES_MIN) as usize);
         if cuts < 2 {
             return None;
@@ -323,7 +325,7 @@ impl<'a> State<'a> {
         self.items.iter_mut().for_each(|item| item.length /= cuts as f64);
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let copies = |piece: Piece| {
-            (0..cuts).map(move |_| Piece { item: piece.item, way: piece.way.clone() })
+            (0..cuts).map(move |_| Piece { item: piece.item, option: piece.option.clone() })
         };
         self.pieces = pieces.flat_map(copies).collect();
         self.order = (0..self.pieces.len()).collect();
@@ -339,13 +341,14 @@ impl<'a> State<'a> {
             {
                 let index = piece.item as usize;
                 let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
-                let ways = same.map(|piece| piece.way.as_ref().expect("each was put somewhere"));
-                let ways: Vec<&Way> = ways.collect();
-                at += ways.len();
+                let options =
+                    same.map(|piece| piece.option.as_ref().expect("each was put somewhere"));
+                let options: Vec<&RepairOption> = options.collect();
+                at += options.len();
                 let (item, kept) = (&self.items[index], &self.kept[index]);
                 let nodes = kept.iter().map(|node| NodeId(*node));
                 destinations.extend(item.part.lost.iter().copied().zip(nodes));
-                lanes.extend(lanes::lanes(item, &ways, kept, &self.menus, &self.ports));
+                lanes.extend(lanes::lanes(item, &options, kept, &self.candidate_sets, &self.ports));
             }
             let nodes: Vec<NodeId> = destinations.into_values().collect();
             request.plan(&nodes, lanes)
@@ -355,10 +358,13 @@ impl<'a> State<'a> {
 }
 
 /// What is to be rebuilt, and the menus of schemes that serve it.
-fn items<'a>(instance: &'a Instance<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Menu>) {
+fn items<'a>(
+    instance: &'a Instance<'a>,
+    kinds: Kinds,
+) -> (Vec<PricedPart<'a>>, Vec<CandidateSchemes>) {
     let abilities = instance.view.abilities;
     let may_trace = kinds != Kinds::Chunks && abilities.traces && abilities.finished;
-    let mut menus: Vec<Menu> = Vec::new();
+    let mut candidate_sets: Vec<CandidateSchemes> = Vec::new();
     let mut known: BTreeMap<(usize, usize), Option<usize>> = BTreeMap::new();
     let mut items = Vec::with_capacity(instance.requests.len());
     for request in &instance.requests {
@@ -366,28 +372,29 @@ fn items<'a>(instance: &'a Instance<'a>, kinds: Kinds) -> (Vec<Item<'a>>, Vec<Me
         for (index, part) in instance.parts(request).iter().enumerate() {
             let chunks = part.forced.iter().map(|sender| sender.chunk);
             let chunks = chunks.chain(part.free.iter().copied());
-            let menu = known.entry((request.need, index)).or_insert_with(|| {
-                let menu = may_trace.then(|| Menu::new(request.job.code, part)).flatten();
-                menu.map(|menu| {
-                    menus.push(menu);
-                    menus.len() - 1
+            let candidates = known.entry((request.need, index)).or_insert_with(|| {
+                let candidates =
+                    may_trace.then(|| CandidateSchemes::new(request.job.code, part)).flatten();
+                candidates.map(|candidates| {
+                    candidate_sets.push(candidates);
+                    candidate_sets.len() - 1
                 })
             });
-            items.push(Item {
+            items.push(PricedPart {
                 request,
                 part,
                 holders: chunks.map(|chunk| request.holder(chunk).0).collect(),
                 length,
-                menu: *menu,
-                rule: Rule::new(request.job, request.lost.len(), instance.view),
+                candidates: *candidates,
+                rule: DestinationRule::new(request.job, request.lost.len(), instance.view),
             });
         }
     }
-    (items, menus)
+    (items, candidate_sets)
 }
 
 /// When all links would be done with trees, if each did what it can.
-fn fair_seconds(instance: &Instance<'_>, items: &[Item<'_>]) -> f64 {
+fn fair_seconds(instance: &Instance<'_>, items: &[PricedPart<'_>]) -> f64 {
     let sent = items.iter().map(|item| {
         let alpha = f64::from(item.request.job.code.sub_chunk_count());
         item.part.sent() as f64 / alpha * item.length

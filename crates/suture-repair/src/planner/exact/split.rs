@@ -11,8 +11,8 @@
 //!    destination, is at least 1: each range comes together somewhere. A helper that relays a range
 //!    receives it k - 1 times and sends it once; the destination receives it k times.
 //!
-//! They are also sufficient: give every relay r a range of its share, and let the other helpers fill
-//! the ranges up to what they send, a small flow that always exists (Hall's theorem); the
+//! They are also sufficient: give every relay r a range of its share, and let the other helpers
+//! fill the ranges up to what they send, a small flow that always exists (Hall's theorem); the
 //! wrap-around of `join.rs` then cuts each range into pieces of k - 1 distinct helpers besides r.
 //! All trees have depth two. Where one tree is as fast, one tree it is.
 //!

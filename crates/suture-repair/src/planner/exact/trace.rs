@@ -1,10 +1,9 @@
 //! Trace: every chunk from traces where a scheme allows it, whatever whole chunks would cost.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! For comparison with `mix`, which takes traces only where they are faster: on equal links they
-//! send a third less than k chunks, but nobody can be spared for being slow. Which scheme, who
-//! decodes which range and who keeps the chunk is chosen by prices (`potential.rs`): all survivors
-//! help, or all but one.
+//! Place: `[plan]`, one of the exact planners, on top of `potential.rs`. For comparison with `mix`,
+//! which takes traces only where they are faster: on equal links they send a third less than k
+//! chunks, but nobody can be spared for being slow. Which scheme, who decodes which range and who
+//! keeps the chunk is chosen by prices (`potential.rs`): all survivors help, or all but one.
 //!
 //! Where we had to decide: a stripe that lost several chunks, or lacks more helpers than any scheme
 //! can do without, is rebuilt from k whole chunks, as `mix` would; a code without any scheme is

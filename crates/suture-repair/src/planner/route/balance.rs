@@ -1,8 +1,8 @@
 //! Balances: who helps and who receives, over all requests of a batch.
 //!
-//! Place: `failure -> stripes -> queue -> [plan: balance] -> admit -> dispatch -> slices -> commit`.
-//! Each file is one published balance; `tally` is what a balance counts as it goes, `destination`
-//! the order in which destinations are taken, `requestor` PivotRepair's order.
+//! Place: `[plan]` by a published planner, before the shape. Each file is one published balance;
+//! `tally` is what a balance counts as it goes, `destination` the order in which destinations are
+//! taken, `requestor` PivotRepair's order.
 
 pub mod car;
 pub(in crate::planner) mod chameleon;

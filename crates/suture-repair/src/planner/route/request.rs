@@ -12,7 +12,7 @@ use std::ops::Deref;
 use suture_code::Code;
 
 use crate::id::ChunkIndex;
-use crate::planner::request::{Helper, Request};
+use crate::planner::request::{Holder, Request};
 use crate::policy::Shape;
 
 /// A request with what is known of its tree.
@@ -21,7 +21,8 @@ pub(in crate::planner) struct RouteRequest<'a> {
     pub request: Request<'a>,
     pub shape: Shape,
     /// How many of the candidates it takes as a rule: exactly where any will do, otherwise when the
-    /// code is asked in their order. What is built goes by the helpers that were chosen, not by this.
+    /// code is asked in their order. What is built goes by the helpers that were chosen, not by
+    /// this.
     pub usual_count: usize,
     pub topology: Topology,
 }
@@ -50,7 +51,7 @@ impl<'a> Deref for RouteRequest<'a> {
 
 impl RouteRequest<'_> {
     /// How many of `sources` help: k where any will do, all of them where the code chose them.
-    pub fn helper_count(&self, sources: &[Helper]) -> usize {
+    pub fn helper_count(&self, sources: &[Holder]) -> usize {
         if self.takes_any() { self.usual_count } else { sources.len() }
     }
 
@@ -75,7 +76,7 @@ impl RouteRequest<'_> {
 
     /// The helpers that the code takes when it prefers those that come early in `preferred`, in
     /// that order.
-    pub fn choose_helpers(&self, preferred: &[Helper]) -> Vec<Helper> {
+    pub fn choose_helpers(&self, preferred: &[Holder]) -> Vec<Holder> {
         if self.takes_any() {
             return preferred[..self.usual_count].to_vec();
         }
@@ -85,7 +86,8 @@ impl RouteRequest<'_> {
         preferred.iter().filter(|(chunk, _)| chosen.contains(chunk)).copied().collect()
     }
 
-    /// What a gather from so many helpers brings to the decoder, if they send as little as they can.
+    /// What a gather from so many helpers brings to the decoder, if they send as little as they
+    /// can.
     pub fn gathered_total(&self, helper_count: usize) -> u64 {
         let code = self.job.code;
         let alpha = u64::from(code.sub_chunk_count());
@@ -115,7 +117,7 @@ pub(in crate::planner) fn takes_any(code: Code) -> bool {
 pub(in crate::planner) fn usual_count(
     code: Code,
     lost: &[ChunkIndex],
-    helpers: &[Helper],
+    helpers: &[Holder],
 ) -> Option<usize> {
     if takes_any(code) {
         return (helpers.len() >= code.data_chunks()).then_some(code.data_chunks());

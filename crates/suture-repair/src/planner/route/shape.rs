@@ -1,8 +1,8 @@
 //! Shapes: how the helpers of one request are joined to a tree.
 //!
-//! Place: `failure -> stripes -> queue -> [plan: shape] -> admit -> dispatch -> slices -> commit`.
-//! Trees of numbers alone (`star`, `ppr`, `chain`, `tunable`) come first; then those that depend on
-//! links (`chain::best_path`, `ppt`, `pivot`) and on racks (`rack`).
+//! Place: `[plan]` by a published planner, after the balance. Trees of numbers alone (`star`,
+//! `ppr`, `chain`, `tunable`) come first; then those that depend on links (`chain::best_path`,
+//! `ppt`, `pivot`) and on racks (`rack`).
 
 pub(in crate::planner) mod chain;
 pub mod pivot;

@@ -2,12 +2,12 @@
 //!
 //! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the
 //! first step of the flow planner. A destination must receive and write its chunk, and may receive
-//! all of a star. So nodes get chunks in proportion to their downlinks, as if each brought its share
-//! of everything that is received. Where disks are modelled, none gets more than it can receive and
-//! write within the least time that the batch takes in any case: by what all links move together,
-//! and by what the destinations must receive and write, whoever may keep which chunk. Greedily,
-//! least loaded first; on clusters so small that some stripes have few nodes to choose from, then
-//! exactly.
+//! all of a star. So nodes get chunks in proportion to their downlinks, as if each brought its
+//! share of everything that is received. Where disks are modelled, none gets more than it can
+//! receive and write within the least time that the batch takes in any case: by what all links move
+//! together, and by what the destinations must receive and write, whoever may keep which chunk.
+//! Greedily, least loaded first; on clusters so small that some stripes have few nodes to choose
+//! from, then exactly.
 //!
 //! Who may keep a chunk at all, racks included, is said by `keep.rs`.
 
@@ -15,7 +15,7 @@ use crate::id::NodeId;
 use crate::max_flow::{Rounding, Supply, Transport, seconds_in_grains, seconds_to_ship};
 use crate::planner::exact::flow::LEVELS_MAX;
 use crate::planner::exact::instance::{CHUNK_UNITS, ExactRequest, Instance};
-use crate::planner::keep::Rule;
+use crate::planner::keep::DestinationRule;
 use crate::planner::least::Least;
 use crate::random::Random;
 
@@ -131,7 +131,7 @@ impl Keeping {
 
 /// The nodes that should keep a chunk of the order.
 pub(super) fn candidates(frame: &Instance<'_>, order: &ExactRequest<'_>) -> Vec<NodeId> {
-    let rule = Rule::new(order.job, order.lost.len(), frame.view);
+    let rule = DestinationRule::new(order.job, order.lost.len(), frame.view);
     let nodes = frame.view.cluster.ids();
     nodes.filter(|node| rule.allows(*node, order.job, frame.view)).collect()
 }
@@ -217,7 +217,7 @@ impl<'a, 'b> Greedy<'a, 'b> {
     }
 
     fn choose_one(&mut self, order: &ExactRequest<'_>) -> Vec<NodeId> {
-        let rule = Rule::new(order.job, order.lost.len(), self.frame.view);
+        let rule = DestinationRule::new(order.job, order.lost.len(), self.frame.view);
         let is_good = |node: NodeId| rule.allows(node, order.job, self.frame.view);
         let (mut chosen, mut passed_over) = (Vec::new(), Vec::new());
         while chosen.len() < order.lost.len()

@@ -1,11 +1,11 @@
 //! From amounts to lanes: who sends which bytes, and where they are added up.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the
-//! last step of the flow planner. The transport says how much of a chunk each survivor sends, and
-//! then how much of it is received where; `join.rs` cuts the first into lanes with one helper set
-//! each, and these into lanes of whole in-degrees or of one decoder.
+//! Place: `[plan]`, the last step of the flow planner. The transport says how much of a chunk each
+//! survivor sends, and then how much of it is received where; `join.rs` cuts the first into lanes
+//! with one helper set each, and these into lanes of whole in-degrees or of one decoder.
 //!
-//! Invariant: a strand's lanes tile its chunk, and each has as many helpers as the code asks for.
+//! Invariant: a part plan's lanes tile its chunk, and each has as many helpers as the code asks
+//! for.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Link, Supply};
@@ -16,7 +16,7 @@ use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::join::{tree, wrap_around};
 
 /// Chunks of a request that are rebuilt together, and how.
-pub(super) struct Strand<'a> {
+pub(super) struct PartPlan<'a> {
     pub request: &'a ExactRequest<'a>,
     pub part: &'a Part,
     /// The length of a chunk.
@@ -24,23 +24,23 @@ pub(super) struct Strand<'a> {
     alpha: u32,
     /// Who keeps each lost chunk of the part. The first one decodes.
     pub kept: Vec<NodeId>,
-    /// Ascending.
-    pub lanes: Vec<Strip>,
+    /// Sub-ranges of the chunk, ascending.
+    pub lanes: Vec<SubRange>,
 }
 
 /// A range of a chunk with one helper set.
 #[derive(Clone, Debug)]
-pub(super) struct Strip {
+pub(super) struct SubRange {
     from: u32,
     to: u32,
     pub helpers: Vec<(ChunkIndex, NodeId)>,
     joint: Joint,
 }
 
-/// Where what the helpers of a strip send comes together.
+/// Where what the helpers of a sub-range send comes together.
 #[derive(Clone, Debug)]
 enum Joint {
-    /// Not chosen yet.
+    /// It is not chosen yet.
     Open,
     /// On a tree: how many others each helper adds to its own.
     Sums(Vec<u32>),
@@ -48,23 +48,23 @@ enum Joint {
     Decoder(NodeId),
 }
 
-impl Strip {
+impl SubRange {
     pub fn units(&self) -> u32 {
         self.to - self.from
     }
 }
 
-impl<'a> Strand<'a> {
+impl<'a> PartPlan<'a> {
     pub fn new(
         request: &'a ExactRequest<'a>,
         part: &'a Part,
         units: u32,
         alpha: u32,
         kept: Vec<NodeId>,
-    ) -> Strand<'a> {
+    ) -> PartPlan<'a> {
         let helpers = part.forced.iter().map(|s| (s.chunk, request.holder(s.chunk))).collect();
-        let whole = Strip { from: 0, to: units, helpers, joint: Joint::Open };
-        Strand { request, part, units, alpha, kept, lanes: vec![whole] }
+        let whole = SubRange { from: 0, to: units, helpers, joint: Joint::Open };
+        PartPlan { request, part, units, alpha, kept, lanes: vec![whole] }
     }
 
     /// Units of so many sub-chunks.
@@ -94,7 +94,7 @@ impl<'a> Strand<'a> {
 
     /// Where the parts of a lane may come together: its helpers, then destinations, the first one
     /// last.
-    pub fn joints(&self, lane: &Strip, may_forward: bool) -> Vec<NodeId> {
+    pub fn joints(&self, lane: &SubRange, may_forward: bool) -> Vec<NodeId> {
         let destinations = if self.part.is_sum { 1 } else { self.kept.len() };
         let helpers = lane.helpers.iter().map(|(_, node)| *node);
         match self.part.is_sum || may_forward {
@@ -108,29 +108,29 @@ impl<'a> Strand<'a> {
         self.kept.iter().for_each(|node| charge(*node, f64::from(self.units)));
     }
 
-    /// What is received in a strip beyond that, in units: all but one of the sums or chunks.
-    pub fn received_besides(&self, strip: &Strip) -> u32 {
+    /// What is received in a sub-range beyond that, in units: all but one of the sums or chunks.
+    pub fn received_besides(&self, sub_range: &SubRange) -> u32 {
         let sent = self.part.sent().saturating_sub(u64::from(self.alpha));
-        (u64::from(strip.units()) * sent / u64::from(self.alpha)) as u32
+        (u64::from(sub_range.units()) * sent / u64::from(self.alpha)) as u32
     }
 
-    /// Whether some strip has more helpers than its chunk needs.
+    /// Whether some sub-range has more helpers than its chunk needs.
     pub fn has_more_than_needed(&self) -> bool {
         let needed = self.part.forced.len() + self.part.count;
-        self.lanes.iter().any(|strip| strip.helpers.len() > needed)
+        self.lanes.iter().any(|sub_range| sub_range.helpers.len() > needed)
     }
 
-    /// Takes the least busy helpers that the code accepts for a strip, in place of those that it had;
-    /// no more of them than it needs, or, for a sum, rather more than busier ones.
-    pub fn ask_the_code(&mut self, strip: usize, supplies: &mut [Supply], rather_more: bool) {
+    /// Takes the least busy helpers that the code accepts for a sub-range, in place of those that
+    /// it had; no more of them than it needs, or, for a sum, rather more than busier ones.
+    pub fn ask_the_code(&mut self, sub_range: usize, supplies: &mut [Supply], rather_more: bool) {
         let request = self.request;
-        let share = self.lanes[strip].units() as f64 * f64::from(self.part.free_sent)
+        let share = self.lanes[sub_range].units() as f64 * f64::from(self.part.free_sent)
             / f64::from(self.alpha);
         let mut charge = |node: NodeId, units: f64| {
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += units);
         };
         let forced = self.part.forced.len();
-        let helpers = &mut self.lanes[strip].helpers;
+        let helpers = &mut self.lanes[sub_range].helpers;
         helpers.drain(forced..).for_each(|(_, node)| charge(node, -share));
 
         let seconds =
@@ -140,12 +140,12 @@ impl<'a> Strand<'a> {
         for chunk in self.least_busy(&busiest, rather_more && self.part.is_sum) {
             let node = request.holder(chunk);
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
-            self.lanes[strip].helpers.push((chunk, node));
+            self.lanes[sub_range].helpers.push((chunk, node));
         }
     }
 
-    /// As few of the free helpers as the repair needs, or rather more, without the busiest as far as
-    /// that goes.
+    /// As few of the free helpers as the repair needs, or rather more, without the busiest as far
+    /// as that goes.
     fn least_busy(&self, busiest: &[ChunkIndex], rather_more: bool) -> Vec<ChunkIndex> {
         let (code, part) = (self.request.job.code, self.part);
         let ask = if rather_more { Part::taken } else { Part::accepted };
@@ -166,21 +166,22 @@ impl<'a> Strand<'a> {
         helpers
     }
 
-    /// Cuts the chunk into strips of that length, all with the helpers of the first.
+    /// Cuts the chunk into sub-ranges of that length, all with the helpers of the first.
     pub fn cut_evenly(&mut self, units: u32) {
         let whole = self.lanes[0].clone();
         let from = (0..self.units).step_by(units as usize);
-        let strip = |from: u32| Strip { from, to: (from + units).min(self.units), ..whole.clone() };
-        self.lanes = from.map(strip).collect();
+        let sub_range =
+            |from: u32| SubRange { from, to: (from + units).min(self.units), ..whole.clone() };
+        self.lanes = from.map(sub_range).collect();
     }
 
-    /// Joins strips that follow each other and have the same helpers.
+    /// Joins sub-ranges that follow each other and have the same helpers.
     pub fn merge_equal(&mut self) {
-        self.lanes.dedup_by(|next, strip| {
-            let are_equal = next.helpers.len() == strip.helpers.len()
-                && next.helpers.iter().all(|helper| strip.helpers.contains(helper));
+        self.lanes.dedup_by(|next, sub_range| {
+            let are_equal = next.helpers.len() == sub_range.helpers.len()
+                && next.helpers.iter().all(|helper| sub_range.helpers.contains(helper));
             if are_equal {
-                strip.to = next.to;
+                sub_range.to = next.to;
             }
             are_equal
         });
@@ -192,12 +193,12 @@ impl<'a> Strand<'a> {
         let arcs = self.arcs(shipped, self.shares(self.part.free_sent), self.part.count as u32);
         let place = |at: usize| (self.part.free[at], NodeId(shipped[at].node));
         let wrapped = wrap_around(&arcs, self.units);
-        let strip = |(from, to, members): (u32, u32, Vec<usize>)| {
+        let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
             let chosen = members.into_iter().map(place);
             let helpers = forced.iter().copied().chain(chosen).collect();
-            Strip { from, to, helpers, joint: Joint::Open }
+            SubRange { from, to, helpers, joint: Joint::Open }
         };
-        self.lanes = wrapped.into_iter().map(strip).collect();
+        self.lanes = wrapped.into_iter().map(sub_range).collect();
     }
 
     /// Cuts lanes so that each is decoded by one node, in the parts in which finished chunks are
@@ -220,7 +221,7 @@ impl<'a> Strand<'a> {
                     _ => (self.kept[0], lane.units()),
                 };
                 let to = lane.from + units;
-                cut.push(Strip { to, joint: Joint::Decoder(node), ..lane.clone() });
+                cut.push(SubRange { to, joint: Joint::Decoder(node), ..lane.clone() });
                 lane.from = to;
             }
         }
@@ -228,7 +229,7 @@ impl<'a> Strand<'a> {
     }
 
     /// Which of the joints decodes a lane, as far as that was chosen.
-    pub fn decoder_among(&self, lane: &Strip, joints: &[NodeId]) -> usize {
+    pub fn decoder_among(&self, lane: &SubRange, joints: &[NodeId]) -> usize {
         let chosen = match lane.joint {
             Joint::Decoder(node) => joints.iter().position(|joint| *joint == node),
             Joint::Sums(_) | Joint::Open => None,
@@ -258,7 +259,7 @@ impl<'a> Strand<'a> {
     /// the destination. One list of links for each lane, the destination's last.
     pub fn cut_by_joints<'b>(&mut self, shipped: impl Iterator<Item = &'b [Link]>) {
         let lanes = std::mem::take(&mut self.lanes);
-        let cut = |(lane, links): (&Strip, &'b [Link])| match self.part.is_sum {
+        let cut = |(lane, links): (&SubRange, &'b [Link])| match self.part.is_sum {
             true => sums_of(lane, links),
             false => self.decoders_of(lane, links),
         };
@@ -266,51 +267,51 @@ impl<'a> Strand<'a> {
     }
 
     /// Cuts a lane so that each part of it is decoded at one node.
-    fn decoders_of(&self, lane: &Strip, links: &[Link]) -> Vec<Strip> {
+    fn decoders_of(&self, lane: &SubRange, links: &[Link]) -> Vec<SubRange> {
         let besides = u64::from(self.received_besides(lane)).max(1);
         let units = u64::from(lane.units());
         let arc = |link: &Link| (u64::from(link.units) * units / besides) as u32;
         // What rounding leaves goes to the first destination, which stands last.
         let arcs: Vec<u32> = links[..links.len() - 1].iter().map(arc).collect();
-        let strip = |(from, to, members): (u32, u32, Vec<usize>)| {
+        let sub_range = |(from, to, members): (u32, u32, Vec<usize>)| {
             let decoder = members.first().map_or(self.kept[0], |&at| NodeId(links[at].node));
             let (from, to) = (lane.from + from, lane.from + to);
-            Strip { from, to, helpers: lane.helpers.clone(), joint: Joint::Decoder(decoder) }
+            SubRange { from, to, helpers: lane.helpers.clone(), joint: Joint::Decoder(decoder) }
         };
-        wrap_around(&arcs, lane.units()).into_iter().map(strip).collect()
+        wrap_around(&arcs, lane.units()).into_iter().map(sub_range).collect()
     }
 
     /// The lanes of the plan, empty ones left out.
     fn plan_lanes(&self) -> impl Iterator<Item = Lane> + '_ {
-        let strips = self.lanes.iter().map(|strip| (strip, self.bytes(strip)));
-        strips.filter(|(_, range)| range.bytes() > 0).map(|(strip, range)| Lane {
+        let sub_ranges = self.lanes.iter().map(|sub_range| (sub_range, self.bytes(sub_range)));
+        sub_ranges.filter(|(_, range)| range.bytes() > 0).map(|(sub_range, range)| Lane {
             range,
             lost: self.part.lost.clone(),
             mode: Mode::Streamed,
-            decoder: match strip.joint {
+            decoder: match sub_range.joint {
                 Joint::Decoder(node) => Some(node),
                 Joint::Sums(_) | Joint::Open => None,
             },
             scheme: None,
-            edges: match &strip.joint {
-                Joint::Decoder(node) => self.gather(strip, *node, range.bytes()),
-                Joint::Sums(sums) => tree(&strip.helpers, sums, self.kept[0], range.bytes()),
+            edges: match &sub_range.joint {
+                Joint::Decoder(node) => self.gather(sub_range, *node, range.bytes()),
+                Joint::Sums(sums) => tree(&sub_range.helpers, sums, self.kept[0], range.bytes()),
                 Joint::Open => unreachable!("all lanes are joined before they become a plan"),
             },
         })
     }
 
-    fn bytes(&self, strip: &Strip) -> Range {
+    fn bytes(&self, sub_range: &SubRange) -> Range {
         let byte = |at| self.request.byte_at(at, self.units);
-        Range { from: byte(strip.from), to: byte(strip.to) }
+        Range { from: byte(sub_range.from), to: byte(sub_range.to) }
     }
 
-    fn gather(&self, strip: &Strip, decoder: NodeId, bytes: u64) -> Vec<Edge> {
+    fn gather(&self, sub_range: &SubRange, decoder: NodeId, bytes: u64) -> Vec<Edge> {
         let sent = |chunk: ChunkIndex| {
             let forced = self.part.forced.iter().find(|sender| sender.chunk == chunk);
             u64::from(forced.map_or(self.part.free_sent, |sender| sender.sent))
         };
-        let others = strip.helpers.iter().filter(|(_, node)| *node != decoder);
+        let others = sub_range.helpers.iter().filter(|(_, node)| *node != decoder);
         let combined = others.map(|&(chunk, child)| {
             let bytes = sent(chunk) * bytes / u64::from(self.alpha);
             Edge { child, parent: decoder, bytes, carries: Carries::Combined }
@@ -327,31 +328,33 @@ impl<'a> Strand<'a> {
 }
 
 /// Cuts a lane so that each helper adds up the same number of sums in each part of it.
-fn sums_of(lane: &Strip, links: &[Link]) -> Vec<Strip> {
+fn sums_of(lane: &SubRange, links: &[Link]) -> Vec<SubRange> {
     let units = lane.units();
     let received: Vec<u32> = links[..lane.helpers.len()].iter().map(|link| link.units).collect();
     let rests: Vec<u32> = received.iter().map(|received| received % units).collect();
-    let strip = |(from, to, more): (u32, u32, Vec<usize>)| {
+    let sub_range = |(from, to, more): (u32, u32, Vec<usize>)| {
         let mut sums: Vec<u32> = received.iter().map(|received| received / units).collect();
         more.into_iter().for_each(|helper| sums[helper] += 1);
         let (from, to) = (lane.from + from, lane.from + to);
-        Strip { from, to, helpers: lane.helpers.clone(), joint: Joint::Sums(sums) }
+        SubRange { from, to, helpers: lane.helpers.clone(), joint: Joint::Sums(sums) }
     };
-    wrap_around(&rests, units).into_iter().map(strip).collect()
+    wrap_around(&rests, units).into_iter().map(sub_range).collect()
 }
 
-/// The plans of all requests. The strands of a request follow each other.
+/// The plans of all requests. The part plans of a request follow each other.
 pub(super) fn plans(
     instance: &Instance<'_>,
     destinations: &Chosen,
-    strands: &[Strand<'_>],
+    part_plans: &[PartPlan<'_>],
 ) -> Vec<Plan> {
-    let mut strands = strands.iter().peekable();
+    let mut part_plans = part_plans.iter().peekable();
     let requests = instance.requests.iter().enumerate();
     let plan = |(index, request): (usize, &ExactRequest<'_>)| {
         let mut lanes = Vec::new();
-        while let Some(strand) = strands.next_if(|strand| std::ptr::eq(strand.request, request)) {
-            lanes.extend(strand.plan_lanes());
+        while let Some(part_plan) =
+            part_plans.next_if(|part_plan| std::ptr::eq(part_plan.request, request))
+        {
+            lanes.extend(part_plan.plan_lanes());
         }
         request.plan(destinations.of(index), lanes)
     };

@@ -1,15 +1,15 @@
 //! The cheapest way to gather chunks, or what the code asks for of them, at one decoder.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner, for several losses and for codes with sub-chunks. Any destination may
-//! decode, and any helper, which then sends finished chunks in place of its own.
+//! Place: `[plan]`, a choice of the potential planner for several losses and for codes with
+//! sub-chunks. Any destination may decode, and any helper, which then sends finished chunks in
+//! place of its own.
 
-use crate::planner::exact::potential::option::{Decoder, Item, Way, free_helpers};
+use crate::planner::exact::potential::option::{Decoder, PricedPart, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
 pub(super) fn each_charge(
-    item: &Item<'_>,
+    item: &PricedPart<'_>,
     helpers: &[u8],
     decoder: Decoder,
     kept: &[u32],
@@ -47,11 +47,11 @@ pub(super) fn each_charge(
 
 /// The cheapest gather for these destinations, and its cost.
 pub(super) fn cheapest(
-    item: &Item<'_>,
+    item: &PricedPart<'_>,
     kept: &[u32],
     may_forward: bool,
     ports: &PricedPorts<'_>,
-) -> (f64, Way) {
+) -> (f64, RepairOption) {
     let helpers = cheapest_helpers(item, ports);
     let gather = Gather::new(item, kept, &helpers, ports);
     let decoders = (0..kept.len()).map(|place| Decoder::Destination(place as u8));
@@ -66,11 +66,11 @@ pub(super) fn cheapest(
     }
     let cost = best.0 + gather.helping_and_writing();
     let helpers = helpers.into_iter().map(|place| place as u8).collect();
-    (cost, Way::Gather { helpers, decoder: best.1 })
+    (cost, RepairOption::Gather { helpers, decoder: best.1 })
 }
 
 /// All forced helpers, and the cheapest others that the code takes.
-fn cheapest_helpers(item: &Item<'_>, ports: &PricedPorts<'_>) -> Vec<usize> {
+fn cheapest_helpers(item: &PricedPart<'_>, ports: &PricedPorts<'_>) -> Vec<usize> {
     let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
         .map(|place| (share_cost(item, place, ports), place))
         .collect();
@@ -80,14 +80,14 @@ fn cheapest_helpers(item: &Item<'_>, ports: &PricedPorts<'_>) -> Vec<usize> {
 }
 
 /// What it costs a helper to read and send its share.
-fn share_cost(item: &Item<'_>, place: usize, ports: &PricedPorts<'_>) -> f64 {
+fn share_cost(item: &PricedPart<'_>, place: usize, ports: &PricedPorts<'_>) -> f64 {
     let (node, (sent, read)) = (item.holders[place], item.share(place));
     ports.cost(ports.up(node), sent) + ports.cost(ports.read(node), read)
 }
 
 /// Helpers and destinations that want a decoder.
 struct Gather<'a> {
-    item: &'a Item<'a>,
+    item: &'a PricedPart<'a>,
     kept: &'a [u32],
     helpers: &'a [usize],
     ports: &'a PricedPorts<'a>,
@@ -99,7 +99,7 @@ struct Gather<'a> {
 
 impl<'a> Gather<'a> {
     fn new(
-        item: &'a Item<'a>,
+        item: &'a PricedPart<'a>,
         kept: &'a [u32],
         helpers: &'a [usize],
         ports: &'a PricedPorts<'a>,

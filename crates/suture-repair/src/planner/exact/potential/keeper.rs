@@ -1,11 +1,11 @@
 //! Who may keep a rebuilt chunk, and who of them would do so at the least price.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner. Who may is said by `keep.rs`.
+//! Place: `[plan]`, the choice of destinations in the potential planner. Who may is said by
+//! `keep.rs`.
 
 use crate::id::NodeId;
 use crate::planner::exact::instance::Instance;
-use crate::planner::exact::potential::option::Item;
+use crate::planner::exact::potential::option::PricedPart;
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::least::Least;
 
@@ -13,7 +13,7 @@ use crate::planner::least::Least;
 const SCAN_MAX: usize = 48;
 
 /// How many nodes of a rack are looked at for one that keeps a chunk: in every sweep others.
-const RACK_LOOKS_MAX: usize = 8;
+const RACK_VISITS_MAX: usize = 8;
 
 /// All nodes that accept chunks, by what keeping one more would cost.
 pub(super) struct Keepers {
@@ -59,7 +59,7 @@ impl Keepers {
     pub fn cheapest(
         &mut self,
         instance: &Instance<'_>,
-        item: &Item<'_>,
+        item: &PricedPart<'_>,
         taken: &[u32],
         ports: &PricedPorts<'_>,
     ) -> Vec<u32> {
@@ -100,7 +100,7 @@ impl Keepers {
     pub fn cheapest_few(
         &self,
         instance: &Instance<'_>,
-        item: &Item<'_>,
+        item: &PricedPart<'_>,
         taken: &[u32],
         ports: &PricedPorts<'_>,
         (of_all, of_rack): (usize, usize),
@@ -128,7 +128,7 @@ impl Keepers {
     pub fn cheapest_in_racks(
         &self,
         instance: &Instance<'_>,
-        item: &Item<'_>,
+        item: &PricedPart<'_>,
         (taken, racks): (&[u32], &[u32]),
         ports: &PricedPorts<'_>,
         begin: usize,
@@ -140,7 +140,7 @@ impl Keepers {
         let best = |rack: &u32| {
             let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;
             let (before, after) = nodes.split_at(begin % nodes.len());
-            let allowed = after.iter().chain(before).copied().filter(allows).take(RACK_LOOKS_MAX);
+            let allowed = after.iter().chain(before).copied().filter(allows).take(RACK_VISITS_MAX);
             let priced = allowed.map(|node| (price(ports, node), node));
             priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, node)| node)
         };

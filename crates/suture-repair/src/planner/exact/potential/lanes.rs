@@ -1,32 +1,34 @@
 //! From the ways of an item's ranges to the lanes of its plan.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, the last
-//! step of the potential planner. Ranges that are rebuilt alike become one lane.
+//! Place: `[plan]`, the last step of the potential planner. Ranges that are rebuilt alike become
+//! one lane.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge, Lane, Mode, Range};
 use crate::planner::exact::join::tree;
-use crate::planner::exact::potential::option::{Decoder, Item, Menu, SHARES, Way};
+use crate::planner::exact::potential::option::{
+    CandidateSchemes, Decoder, PricedPart, RepairOption, SHARES,
+};
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::rack;
 
 /// The lanes of an item whose equal ranges are rebuilt by `ways`.
 pub(super) fn lanes(
-    item: &Item<'_>,
-    ways: &[&Way],
+    item: &PricedPart<'_>,
+    options: &[&RepairOption],
     kept: &[u32],
-    menus: &[Menu],
+    candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
 ) -> Vec<Lane> {
     // Alike means next to each other: the order of ranges does not matter.
     let mut groups: Vec<(Joined<'_>, u32)> = Vec::new();
-    for (joined, shares) in ways.iter().flat_map(|way| joined(way)) {
+    for (joined, shares) in options.iter().flat_map(|option| joined(option)) {
         match groups.iter_mut().find(|(known, _)| *known == joined) {
             Some((_, count)) => *count += u32::from(shares),
             None => groups.push((joined, u32::from(shares))),
         }
     }
-    let whole = ways.len() as u32 * u32::from(SHARES);
+    let whole = options.len() as u32 * u32::from(SHARES);
     let mut lanes = Vec::with_capacity(groups.len());
     let mut at = 0;
     for (joined, count) in groups {
@@ -34,7 +36,7 @@ pub(super) fn lanes(
         let range = Range { from: byte(at), to: byte(at + count) };
         at += count;
         if range.bytes() > 0 {
-            lanes.push(Build { item, kept, menus, ports, range }.lane(joined));
+            lanes.push(Build { item, kept, candidate_sets, ports, range }.lane(joined));
         }
     }
     lanes
@@ -43,25 +45,25 @@ pub(super) fn lanes(
 /// What makes ranges alike.
 #[derive(Clone, Copy, PartialEq)]
 enum Joined<'a> {
-    Way(&'a Way),
+    Whole(&'a RepairOption),
     Traces(u8, Decoder),
 }
 
 /// A way by what makes lanes of it, with their shares.
-fn joined(way: &Way) -> Vec<(Joined<'_>, u8)> {
-    match way {
-        Way::Traces { scheme, decoders } => {
+fn joined(option: &RepairOption) -> Vec<(Joined<'_>, u8)> {
+    match option {
+        RepairOption::Traces { scheme, decoders } => {
             decoders.iter().map(|(at, shares)| (Joined::Traces(*scheme, *at), *shares)).collect()
         }
-        other => vec![(Joined::Way(other), SHARES)],
+        other => vec![(Joined::Whole(other), SHARES)],
     }
 }
 
 /// One lane in the making.
 struct Build<'a> {
-    item: &'a Item<'a>,
+    item: &'a PricedPart<'a>,
     kept: &'a [u32],
-    menus: &'a [Menu],
+    candidate_sets: &'a [CandidateSchemes],
     ports: &'a PricedPorts<'a>,
     range: Range,
 }
@@ -71,15 +73,15 @@ impl Build<'_> {
         let bytes = self.range.bytes();
         let root = NodeId(self.kept[0]);
         let (decoder, scheme, edges) = match joined {
-            Joined::Way(Way::Tree { helpers, sums }) => {
+            Joined::Whole(RepairOption::Tree { helpers, sums }) => {
                 let sums: Vec<u32> = sums.iter().map(|sums| u32::from(*sums)).collect();
                 (None, None, tree(&self.helpers(helpers), &sums, root, bytes))
             }
-            Joined::Way(Way::Racks { helpers, sums, .. }) => {
+            Joined::Whole(RepairOption::Racks { helpers, sums, .. }) => {
                 let rack_of = |node: NodeId| self.ports.rack(node.0);
                 (None, None, rack::edges(&self.helpers(helpers), sums, root, bytes, rack_of))
             }
-            Joined::Way(Way::Gather { helpers, decoder }) => {
+            Joined::Whole(RepairOption::Gather { helpers, decoder }) => {
                 let alpha = u64::from(self.item.request.job.code.sub_chunk_count());
                 let sent = helpers.iter().map(|place| {
                     let place = usize::from(*place);
@@ -91,15 +93,18 @@ impl Build<'_> {
                 (Some(at), None, edges)
             }
             Joined::Traces(scheme, decoder) => {
-                let menu = &self.menus[self.item.menu.expect("traces are on a menu")];
-                let dish = &menu.schemes[usize::from(scheme)];
+                let candidates = &self.candidate_sets
+                    [self.item.candidates.expect("traces come from candidates")];
+                let candidate = &candidates.schemes[usize::from(scheme)];
                 let groups = 8 * bytes.div_ceil(64);
-                let sent = dish.bits.iter().enumerate().filter(|(_, bits)| **bits > 0);
+                let sent = candidate.bits.iter().enumerate().filter(|(_, bits)| **bits > 0);
                 let sent = sent.map(|(place, bits)| (place, u64::from(*bits) * groups));
                 let (at, edges) = self.gathered(sent, decoder, Carries::Traces);
-                (Some(at), Some(dish.scheme), edges)
+                (Some(at), Some(candidate.scheme), edges)
             }
-            Joined::Way(Way::Traces { .. }) => unreachable!("traces are joined by their decoders"),
+            Joined::Whole(RepairOption::Traces { .. }) => {
+                unreachable!("traces are joined by their decoders")
+            }
         };
         Lane {
             range: self.range,

@@ -1,10 +1,10 @@
 //! The ways in which a chunk can be rebuilt, what each puts on which port, and the cheapest.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner. A tree of k helpers, with sums anywhere; the traces of a scheme, which
-//! does without no helper or without one, decoded at any of them or at the destination; or whole
-//! chunks and parts of chunks, gathered at a destination or a helper. Helpers are named by their
-//! place in the item's list, which is the need's: forced ones, then free ones.
+//! Place: `[plan]`, each choice of the potential planner. A tree of k helpers, with sums anywhere;
+//! the traces of a scheme, which does without no helper or without one, decoded at any of them or
+//! at the destination; or whole chunks and parts of chunks, gathered at a destination or a helper.
+//! Helpers are named by their place in the item's list, which is the need's: forced ones, then free
+//! ones.
 
 use suture_code::{ChunkIndex, Code, Scheme};
 
@@ -12,10 +12,10 @@ use crate::need::Part;
 use crate::plan::SchemeId;
 use crate::planner::exact::instance::ExactRequest;
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
-use crate::planner::keep::Rule;
+use crate::planner::keep::DestinationRule;
 
 /// Something to be rebuilt: a part of a request, or a range of it.
-pub(super) struct Item<'a> {
+pub(super) struct PricedPart<'a> {
     pub request: &'a ExactRequest<'a>,
     pub part: &'a Part,
     /// Who holds what the need lists: forced, then free.
@@ -23,14 +23,14 @@ pub(super) struct Item<'a> {
     /// Chunks of this length, in lengths of the longest chunk.
     pub length: f64,
     /// Which of the menus of schemes serves it.
-    pub menu: Option<usize>,
+    pub candidates: Option<usize>,
     /// Who may keep it, and who does.
-    pub rule: Rule,
+    pub rule: DestinationRule,
 }
 
 /// How it is rebuilt.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Way {
+pub(super) enum RepairOption {
     /// On a tree: helpers, and how many others each adds to its own. The rest arrives at the
     /// destination.
     Tree { helpers: Vec<u8>, sums: Vec<u8> },
@@ -56,20 +56,20 @@ pub(super) enum Decoder {
 }
 
 /// The schemes that rebuild one chunk from some of the survivors.
-pub(super) struct Menu {
-    pub schemes: Vec<Dish>,
+pub(super) struct CandidateSchemes {
+    pub schemes: Vec<CandidateScheme>,
 }
 
 /// A scheme and the bits for each byte that each helper sends, by its place.
-pub(super) struct Dish {
+pub(super) struct CandidateScheme {
     pub scheme: SchemeId,
     pub bits: Vec<u8>,
     pub total: u32,
 }
 
-impl Menu {
+impl CandidateSchemes {
     /// The schemes of `code` for a part; `None` when there are none.
-    pub fn new(code: Code, part: &Part) -> Option<Menu> {
+    pub fn new(code: Code, part: &Part) -> Option<CandidateSchemes> {
         let &[lost] = &part.lost[..] else { return None };
         let forced = part.forced.iter().map(|sender| sender.chunk);
         let places: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
@@ -84,14 +84,14 @@ impl Menu {
             };
             let bits: Vec<u8> = places.iter().map(rank).collect();
             let total = bits.iter().map(|bits| u32::from(*bits)).sum();
-            Dish { scheme: SchemeId::of(scheme), bits, total }
+            CandidateScheme { scheme: SchemeId::of(scheme), bits, total }
         });
-        let schemes: Vec<Dish> = schemes.collect();
-        (!schemes.is_empty() && part.is_sum).then_some(Menu { schemes })
+        let schemes: Vec<CandidateScheme> = schemes.collect();
+        (!schemes.is_empty() && part.is_sum).then_some(CandidateSchemes { schemes })
     }
 }
 
-impl Item<'_> {
+impl PricedPart<'_> {
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.
     pub fn share(&self, place: usize) -> (f64, f64) {
         let alpha = f64::from(self.request.job.code.sub_chunk_count());
@@ -114,7 +114,7 @@ impl Item<'_> {
 
 /// As many of the free helpers as are wanted, those that come first; the code decides where not any
 /// of them will do.
-pub(super) fn free_helpers(item: &Item<'_>, mut preferred: Vec<usize>) -> Vec<usize> {
+pub(super) fn free_helpers(item: &PricedPart<'_>, mut preferred: Vec<usize>) -> Vec<usize> {
     if item.part.any {
         preferred.truncate(item.part.count);
         return preferred;
@@ -128,10 +128,10 @@ pub(super) fn free_helpers(item: &Item<'_>, mut preferred: Vec<usize>) -> Vec<us
 
 /// Calls `charge` with every port that a way uses and how much it takes.
 pub(super) fn each_charge(
-    item: &Item<'_>,
-    way: &Way,
+    item: &PricedPart<'_>,
+    option: &RepairOption,
     kept: &[u32],
-    menus: &[Menu],
+    candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
@@ -139,8 +139,8 @@ pub(super) fn each_charge(
     if ports.have_disks() {
         kept.iter().for_each(|node| charge(ports.write(*node), length));
     }
-    match way {
-        Way::Tree { helpers, sums } | Way::Racks { helpers, sums, .. } => {
+    match option {
+        RepairOption::Tree { helpers, sums } | RepairOption::Racks { helpers, sums, .. } => {
             let mut at_root = helpers.len();
             for (helper, sums) in helpers.iter().zip(sums) {
                 let node = item.holders[usize::from(*helper)];
@@ -154,17 +154,17 @@ pub(super) fn each_charge(
                 }
             }
             charge(ports.down(kept[0]), at_root as f64 * length);
-            if let Way::Racks { arrivals, .. } = way {
+            if let RepairOption::Racks { arrivals, .. } = option {
                 super::rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
             }
         }
-        Way::Gather { helpers, decoder } => {
+        RepairOption::Gather { helpers, decoder } => {
             super::gather::each_charge(item, helpers, *decoder, kept, ports, charge);
         }
-        Way::Traces { scheme, decoders } => {
-            let menu = &menus[item.menu.expect("traces are on a menu")];
-            let dish = &menu.schemes[usize::from(*scheme)];
-            super::traces::each_charge(item, dish, decoders, kept[0], ports, charge);
+        RepairOption::Traces { scheme, decoders } => {
+            let candidates = &candidate_sets[item.candidates.expect("traces come from candidates")];
+            let candidate = &candidates.schemes[usize::from(*scheme)];
+            super::traces::each_charge(item, candidate, decoders, kept[0], ports, charge);
         }
     }
 }
@@ -172,12 +172,12 @@ pub(super) fn each_charge(
 /// Prices of one item's helpers, computed once for all ways.
 #[derive(Default)]
 pub(super) struct Prices {
-    /// What it costs each helper to read its chunk and to send so many eighths of it; nothing at all
-    /// for none. Sixteen, so that looking up needs no check.
+    /// What it costs each helper to read its chunk and to send so many eighths of it; nothing at
+    /// all for none. Sixteen, so that looking up needs no check.
     eighths: Vec<[f64; 16]>,
     /// What reading its chunk costs each helper.
     reads: Vec<f64>,
-    /// Places, cheapest first.
+    /// Places of the helpers that are chosen.
     order: Vec<usize>,
     /// What one more would cost each joint, and by what that grows with each.
     pub next: Vec<(f64, f64)>,
@@ -187,7 +187,7 @@ pub(super) struct Prices {
 
 impl Prices {
     /// Looks up the prices of an item's helpers.
-    pub fn look_up(&mut self, item: &Item<'_>, ports: &PricedPorts<'_>) {
+    pub fn compute(&mut self, item: &PricedPart<'_>, ports: &PricedPorts<'_>) {
         self.eighths.clear();
         self.reads.clear();
         for &node in &item.holders {
@@ -224,7 +224,7 @@ impl Prices {
     }
 
     /// The cheapest helpers of a tree: all forced ones, and as many others as it takes.
-    pub fn cheapest_helpers(&mut self, item: &Item<'_>) -> &[usize] {
+    pub fn cheapest_helpers(&mut self, item: &PricedPart<'_>) -> &[usize] {
         let mut places = std::mem::take(&mut self.order);
         places.clear();
         places.extend(0..item.holders.len());
@@ -251,11 +251,11 @@ impl Prices {
     /// The cheapest tree into a destination, and its cost, if that is less than `limit`.
     pub fn tree(
         &mut self,
-        item: &Item<'_>,
+        item: &PricedPart<'_>,
         root: u32,
         ports: &PricedPorts<'_>,
         limit: f64,
-    ) -> Option<(f64, Way)> {
+    ) -> Option<(f64, RepairOption)> {
         self.cheapest_helpers(item);
         let mut cost: f64 = self.order.iter().map(|place| self.whole(*place)).sum();
         if cost >= limit {
@@ -282,7 +282,7 @@ impl Prices {
             }
         }
         let helpers = self.order.iter().map(|place| *place as u8).collect();
-        (cost < limit).then_some((cost, Way::Tree { helpers, sums }))
+        (cost < limit).then_some((cost, RepairOption::Tree { helpers, sums }))
     }
 
     /// The joint at which one more costs least; of equals, the last.

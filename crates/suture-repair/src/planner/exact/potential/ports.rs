@@ -1,9 +1,8 @@
 //! Ports and their prices: what one more byte here costs, given what is here already.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, beneath
-//! the potential planner. The price of a port grows exponentially with the time that it needs, so
-//! the cheapest way around the sum of all ports is nearly the way around the busiest; the sharper
-//! the exponent, the nearer.
+//! Place: `[plan]`, beneath all choices of the potential planner. The price of a port grows
+//! exponentially with the time that it needs, so the cheapest way around the sum of all ports is
+//! nearly the way around the busiest; the sharper the exponent, the nearer.
 
 use std::ops::Deref;
 
@@ -26,7 +25,7 @@ const SCALE_MAX: f64 = 16.0;
 /// All ports with their loads and prices. Amounts are in lengths of the longest chunk.
 pub(super) struct PricedPorts<'a> {
     ports: &'a Ports,
-    states: Vec<State>,
+    states: Vec<PortState>,
     /// Seconds for what already runs.
     bases: Vec<f64>,
     /// The exponent of a second.
@@ -37,7 +36,7 @@ pub(super) struct PricedPorts<'a> {
 
 /// One port. What is looked up together lies together.
 #[derive(Clone, Copy)]
-struct State {
+struct PortState {
     /// Seconds for the longest chunk; 0 for a port that is not modelled.
     chunk_seconds: f64,
     /// Seconds for what is there.
@@ -60,9 +59,9 @@ impl<'a> PricedPorts<'a> {
         let state = |port: PortIndex| {
             let second = instance.seconds_per_unit(port);
             let seconds = ports.running()[port] as f64 / instance.unit_bytes * second;
-            State { chunk_seconds: f64::from(CHUNK_UNITS) * second, seconds, weight: 1.0 }
+            PortState { chunk_seconds: f64::from(CHUNK_UNITS) * second, seconds, weight: 1.0 }
         };
-        let states: Vec<State> = (0..ports.count()).map(state).collect();
+        let states: Vec<PortState> = (0..ports.count()).map(state).collect();
         PricedPorts {
             ports,
             bases: states.iter().map(|state| state.seconds).collect(),
@@ -74,13 +73,13 @@ impl<'a> PricedPorts<'a> {
 
     /// What `amount` more would cost.
     pub fn cost(&self, port: PortIndex, amount: f64) -> f64 {
-        let State { chunk_seconds, weight, .. } = self.states[port];
+        let PortState { chunk_seconds, weight, .. } = self.states[port];
         weight * (self.power(chunk_seconds, amount) - 1.0)
     }
 
     /// The weight of a port now, and by what it grows with `amount` more.
     pub fn growth(&self, port: PortIndex, amount: f64) -> (f64, f64) {
-        let State { chunk_seconds, weight, .. } = self.states[port];
+        let PortState { chunk_seconds, weight, .. } = self.states[port];
         (weight, self.power(chunk_seconds, amount))
     }
 
@@ -122,8 +121,8 @@ impl<'a> PricedPorts<'a> {
     }
 }
 
-/// The exponential function to seven digits, which is far more than prices deserve: powers of two by
-/// their bits, and a short series for the rest.
+/// The exponential function to seven digits, which is far more than prices deserve: powers of two
+/// by their bits, and a short series for the rest.
 fn exp(x: f64) -> f64 {
     // Adding and subtracting this rounds to whole numbers.
     const ROUND: f64 = 6_755_399_441_055_744.0;

@@ -1,22 +1,21 @@
 //! Trees that add up within racks first, so that each rack sends one sum.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner, where racks have links of their own. Which racks help, and with how
-//! many helpers each, is a small knapsack: a rack costs its uplink once, its helpers cost theirs,
-//! the destination's rack is free. Sums of racks may meet in any rack that helps, so the downlinks
-//! of racks share the work as those of nodes do.
+//! Place: `[plan]`, a choice of the potential planner where racks have links of their own. Which
+//! racks help, and with how many helpers each, is a small knapsack: a rack costs its uplink once,
+//! its helpers cost theirs, the destination's rack is free. Sums of racks may meet in any rack that
+//! helps, so the downlinks of racks share the work as those of nodes do.
 //!
 //! Source: CAR (DSN'16) for the minimum of racks and the sum within each; free destinations and the
 //! tree of racks are ours.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
-use crate::planner::exact::potential::option::{Item, Prices, Way, free_helpers};
+use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
 fn by_rack(
-    item: &Item<'_>,
+    item: &PricedPart<'_>,
     ports: &PricedPorts<'_>,
     prices: &mut Prices,
 ) -> Vec<(u32, Vec<usize>)> {
@@ -40,8 +39,8 @@ fn by_rack(
 
 /// The racks in which a destination would leave least to cross, at most so many: those of helpers,
 /// and that of a node which is cheap anyway.
-pub(super) fn homes(
-    item: &Item<'_>,
+pub(super) fn destination_racks(
+    item: &PricedPart<'_>,
     other: u32,
     count: usize,
     ports: &PricedPorts<'_>,
@@ -56,13 +55,13 @@ pub(super) fn homes(
     let mut sizes: Vec<usize> = held.iter().map(|(_, count)| *count).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     // How many other racks must help when so many helpers are at home.
-    let crossing = |at_home: usize| {
-        let mut missing = item.wanted().saturating_sub(at_home);
-        let mut is_home_left = true;
+    let crossing = |at_root_rack: usize| {
+        let mut missing = item.wanted().saturating_sub(at_root_rack);
+        let mut is_root_rack_left = true;
         let mut used = 0;
         for &size in &sizes {
-            if size == at_home && is_home_left {
-                is_home_left = false;
+            if size == at_root_rack && is_root_rack_left {
+                is_root_rack_left = false;
             } else if missing > 0 {
                 missing = missing.saturating_sub(size);
                 used += 1;
@@ -70,22 +69,22 @@ pub(super) fn homes(
         }
         used
     };
-    held.sort_by_key(|(_, at_home)| crossing(*at_home));
+    held.sort_by_key(|(_, at_root_rack)| crossing(*at_root_rack));
     held.truncate(count);
     held.into_iter().map(|(rack, _)| rack).collect()
 }
 
 /// The cheapest tree into a destination, and its cost.
 pub(super) fn cheapest(
-    item: &Item<'_>,
+    item: &PricedPart<'_>,
     root: u32,
     ports: &PricedPorts<'_>,
     prices: &mut Prices,
-) -> (f64, Way) {
-    let home = ports.rack(root);
+) -> (f64, RepairOption) {
+    let root_rack = ports.rack(root);
     let racks = by_rack(item, ports, prices);
     let chosen = match item.part.any {
-        true => choose_helpers(item, home, &racks, ports, prices),
+        true => choose_helpers(item, root_rack, &racks, ports, prices),
         false => code_helpers(item, prices),
     };
     let mut cost: f64 = chosen.iter().map(|place| prices.whole(*place)).sum();
@@ -93,19 +92,19 @@ pub(super) fn cheapest(
         cost += ports.cost(ports.write(root), item.length);
     }
     let mut joints = Joints::new(item, root, &chosen, ports);
-    cost += joints.spread(home);
-    let used = joints.used_racks(home);
+    cost += joints.spread(root_rack);
+    let used = joints.used_racks(root_rack);
     cost += used
         .iter()
         .filter_map(|rack| ports.rack_up(*rack))
         .map(|port| ports.cost(port, item.length))
         .sum::<f64>();
     let helpers = chosen.iter().map(|place| *place as u8).collect();
-    (cost, Way::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
+    (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
 }
 
 /// The cheapest helpers that the code takes, where not any of them will do.
-fn code_helpers(item: &Item<'_>, prices: &Prices) -> Vec<usize> {
+fn code_helpers(item: &PricedPart<'_>, prices: &Prices) -> Vec<usize> {
     let forced = item.forced();
     let mut free: Vec<usize> = (forced..item.holders.len()).collect();
     free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
@@ -114,8 +113,8 @@ fn code_helpers(item: &Item<'_>, prices: &Prices) -> Vec<usize> {
 
 /// As many helpers as are wanted, at the least cost: `best[n]` is that of n from the racks so far.
 fn choose_helpers(
-    item: &Item<'_>,
-    home: u32,
+    item: &PricedPart<'_>,
+    root_rack: u32,
     racks: &[(u32, Vec<usize>)],
     ports: &PricedPorts<'_>,
     prices: &Prices,
@@ -129,7 +128,7 @@ fn choose_helpers(
     for (rack, places) in racks {
         let forced = places.iter().filter(|place| **place < item.forced()).count();
         let opening = match ports.rack_up(*rack) {
-            Some(port) if *rack != home => ports.cost(port, item.length) + arriving,
+            Some(port) if *rack != root_rack => ports.cost(port, item.length) + arriving,
             _ => 0.0,
         };
         let mut next = vec![f64::INFINITY; wanted + 1];
@@ -165,11 +164,11 @@ fn choose_helpers(
 
 /// Where the sums of a tree meet.
 struct Joints<'a> {
-    item: &'a Item<'a>,
+    item: &'a PricedPart<'a>,
     ports: &'a PricedPorts<'a>,
     chosen: &'a [usize],
     root: u32,
-    /// Of each helper.
+    /// How many sums meet at each helper.
     sums: Vec<u8>,
     at_root: usize,
     /// Sums that come from other racks, by rack.
@@ -178,7 +177,7 @@ struct Joints<'a> {
 
 impl<'a> Joints<'a> {
     fn new(
-        item: &'a Item<'a>,
+        item: &'a PricedPart<'a>,
         root: u32,
         chosen: &'a [usize],
         ports: &'a PricedPorts<'a>,
@@ -192,23 +191,24 @@ impl<'a> Joints<'a> {
     }
 
     /// The racks of helpers but for the destination's.
-    fn used_racks(&self, home: u32) -> Vec<u32> {
+    fn used_racks(&self, root_rack: u32) -> Vec<u32> {
         let racks = (0..self.chosen.len()).map(|helper| self.ports.rack(self.node(helper)));
-        let mut racks: Vec<u32> = racks.filter(|rack| *rack != home).collect();
+        let mut racks: Vec<u32> = racks.filter(|rack| *rack != root_rack).collect();
         racks.sort_unstable();
         racks.dedup();
         racks
     }
 
     /// Lets all sums meet where that is cheapest. Returns what it costs.
-    fn spread(&mut self, home: u32) -> f64 {
-        let used = self.used_racks(home);
+    fn spread(&mut self, root_rack: u32) -> f64 {
+        let used = self.used_racks(root_rack);
         let mut cost = 0.0;
-        let at_home = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == home);
-        let at_home = at_home.count();
+        let at_root_rack =
+            (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == root_rack);
+        let at_root_rack = at_root_rack.count();
         // The destination receives at least once: a helper's sum of its rack, or another rack's.
-        for index in 0..at_home {
-            cost += if index == 0 { self.join_at_root() } else { self.join_in(home) };
+        for index in 0..at_root_rack {
+            cost += if index == 0 { self.join_at_root() } else { self.join_in(root_rack) };
         }
         for &rack in &used {
             let helpers = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == rack);
@@ -219,8 +219,8 @@ impl<'a> Joints<'a> {
         for index in 0..used.len() {
             // The first must reach the destination's rack.
             let at = match index {
-                0 => home,
-                _ => self.cheapest_rack(home, &used),
+                0 => root_rack,
+                _ => self.cheapest_rack(root_rack, &used),
             };
             cost += self.ports.rack_down(at).map_or(0.0, |port| {
                 let before = f64::from(self.arrived(at)) * self.item.length;
@@ -231,7 +231,7 @@ impl<'a> Joints<'a> {
                 Some((_, count)) => *count += 1,
                 None => self.arrivals.push((at, 1)),
             }
-            cost += if at == home && self.at_root == 0 {
+            cost += if at == root_rack && self.at_root == 0 {
                 self.join_at_root()
             } else {
                 self.join_in(at)
@@ -244,7 +244,7 @@ impl<'a> Joints<'a> {
         self.arrivals.iter().find(|(rack, _)| *rack == at).map_or(0, |(_, count)| *count)
     }
 
-    fn cheapest_rack(&self, home: u32, used: &[u32]) -> u32 {
+    fn cheapest_rack(&self, root_rack: u32, used: &[u32]) -> u32 {
         let cost = |rack: u32| {
             let before = f64::from(self.arrived(rack)) * self.item.length;
             let link = self.ports.rack_down(rack).map_or(0.0, |port| {
@@ -252,8 +252,8 @@ impl<'a> Joints<'a> {
             });
             link + self.cheapest_in(rack).map_or(f64::INFINITY, |(cost, _)| cost)
         };
-        let racks = used.iter().copied().chain([home]).map(|rack| (cost(rack), rack));
-        racks.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(home, |(_, rack)| rack)
+        let racks = used.iter().copied().chain([root_rack]).map(|rack| (cost(rack), rack));
+        racks.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(root_rack, |(_, rack)| rack)
     }
 
     /// What one more sum costs at a node that has some.
@@ -290,16 +290,16 @@ impl<'a> Joints<'a> {
 
 /// The links between racks that such a tree takes.
 pub(super) fn each_crossing(
-    item: &Item<'_>,
+    item: &PricedPart<'_>,
     helpers: &[u8],
     arrivals: &[(u32, u8)],
     root: u32,
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
-    let home = ports.rack(root);
+    let root_rack = ports.rack(root);
     let racks = helpers.iter().map(|place| ports.rack(item.holders[usize::from(*place)]));
-    let mut racks: Vec<u32> = racks.filter(|rack| *rack != home).collect();
+    let mut racks: Vec<u32> = racks.filter(|rack| *rack != root_rack).collect();
     racks.sort_unstable();
     racks.dedup();
     racks.iter().filter_map(|rack| ports.rack_up(*rack)).for_each(|p| charge(p, item.length));
@@ -329,10 +329,10 @@ pub(super) fn edges(
 ) -> Vec<Edge> {
     let edge = |child, parent| Edge { child, parent, bytes, carries: Carries::Partial };
     let mut edges = Vec::with_capacity(helpers.len());
-    let home = rack_of(root);
+    let root_rack = rack_of(root);
     let at_root = helpers.len() - sums.iter().map(|sums| usize::from(*sums)).sum::<usize>();
     let mut racks: Vec<u32> = helpers.iter().map(|(_, node)| rack_of(*node)).collect();
-    racks.push(home);
+    racks.push(root_rack);
     racks.sort_unstable();
     racks.dedup();
     let mut branches: Vec<Branch> = Vec::with_capacity(racks.len());
@@ -344,7 +344,7 @@ pub(super) fn edges(
             .map(|((_, node), sums)| (usize::from(*sums), *node))
             .collect();
         members.sort_by_key(|(sums, _)| std::cmp::Reverse(*sums));
-        if rack == home {
+        if rack == root_rack {
             members.insert(0, (at_root, root));
         }
         // Members in turn take the next place that is open, those with most places first.
@@ -359,7 +359,7 @@ pub(super) fn edges(
         branches.push(Branch { rack, relay: members[0].1, open: open.into() });
     }
     // The same, one level up: the destination's rack first, then those that wait for most.
-    branches.sort_by_key(|branch| (branch.rack != home, std::cmp::Reverse(branch.open.len())));
+    branches.sort_by_key(|branch| (branch.rack != root_rack, std::cmp::Reverse(branch.open.len())));
     let mut open: std::collections::VecDeque<NodeId> = Default::default();
     for (index, branch) in branches.iter().enumerate() {
         if index > 0 {

@@ -1,25 +1,27 @@
 //! Traces: what a scheme puts on which port, the cheapest scheme, and who decodes.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, a part
-//! of the potential planner. All helpers of a scheme send a few bits for each byte; any helper may
-//! decode a range, and then sends whole bytes instead of its own bits. As all traces of a range
-//! meet at its decoder, decoding weighs on downlinks as much as everything else together, so it is
-//! shared out finely: each share goes where it costs least after those before it.
+//! Place: `[plan]`, a choice of the potential planner where the code has trace schemes. All helpers
+//! of a scheme send a few bits for each byte; any helper may decode a range, and then sends whole
+//! bytes instead of its own bits. As all traces of a range meet at its decoder, decoding weighs on
+//! downlinks as much as everything else together, so it is shared out finely: each share goes where
+//! it costs least after those before it.
 
-use crate::planner::exact::potential::option::{Decoder, Dish, Item, Menu, Prices, SHARES, Way};
+use crate::planner::exact::potential::option::{
+    CandidateScheme, CandidateSchemes, Decoder, PricedPart, Prices, RepairOption, SHARES,
+};
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
 /// The charges of a scheme whose decoding is shared out.
 pub(super) fn each_charge(
-    item: &Item<'_>,
-    dish: &Dish,
+    item: &PricedPart<'_>,
+    candidate: &CandidateScheme,
     decoders: &[(Decoder, u8)],
     root: u32,
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
     let eighth = item.length / 8.0;
-    for (place, &bits) in dish.bits.iter().enumerate().filter(|(_, bits)| **bits > 0) {
+    for (place, &bits) in candidate.bits.iter().enumerate().filter(|(_, bits)| **bits > 0) {
         let node = item.holders[place];
         charge(ports.up(node), f64::from(bits) * eighth);
         if ports.have_disks() {
@@ -31,18 +33,19 @@ pub(super) fn each_charge(
         let part = f64::from(shares) / f64::from(SHARES);
         let at = match decoder {
             Decoder::Destination(_) => {
-                at_root += part * (f64::from(dish.total) - 8.0) * eighth;
+                at_root += part * (f64::from(candidate.total) - 8.0) * eighth;
                 root
             }
             Decoder::Helper(place) => {
-                let (node, own) = (item.holders[usize::from(place)], dish.bits[usize::from(place)]);
+                let (node, own) =
+                    (item.holders[usize::from(place)], candidate.bits[usize::from(place)]);
                 charge(ports.up(node), part * f64::from(8 - own) * eighth);
-                charge(ports.down(node), part * (dish.total - u32::from(own)) as f64 * eighth);
+                charge(ports.down(node), part * (candidate.total - u32::from(own)) as f64 * eighth);
                 node
             }
         };
         if ports.have_racks() {
-            each_crossing(item, dish, at, root, part * eighth, ports, &mut charge);
+            each_crossing(item, candidate, at, root, part * eighth, ports, &mut charge);
         }
     }
     charge(ports.down(root), at_root);
@@ -50,15 +53,15 @@ pub(super) fn each_charge(
 
 /// The links between racks that traces take to one decoder, and the finished bytes from there.
 fn each_crossing(
-    item: &Item<'_>,
-    dish: &Dish,
+    item: &PricedPart<'_>,
+    candidate: &CandidateScheme,
     at: u32,
     root: u32,
     eighth: f64,
     ports: &PricedPorts<'_>,
     charge: &mut impl FnMut(PortIndex, f64),
 ) {
-    let sent = dish.bits.iter().zip(&item.holders).map(|(bits, node)| (*node, at, *bits));
+    let sent = candidate.bits.iter().zip(&item.holders).map(|(bits, node)| (*node, at, *bits));
     for (from, to, bits) in sent.chain([(at, root, 8)]).filter(|(.., bits)| *bits > 0) {
         for link in ports.crossing(from, to).into_iter().flatten() {
             charge(link, f64::from(bits) * eighth);
@@ -68,17 +71,17 @@ fn each_crossing(
 
 /// The cheapest traces into a destination, if any cost less than `limit`.
 pub(super) fn cheapest(
-    item: &Item<'_>,
-    menu: &Menu,
+    item: &PricedPart<'_>,
+    candidates: &CandidateSchemes,
     root: u32,
     ports: &PricedPorts<'_>,
     prices: &mut Prices,
     limit: f64,
-) -> Option<(f64, Way)> {
+) -> Option<(f64, RepairOption)> {
     // Decoding costs about the same for all schemes: what they send decides.
     let mut best = (f64::INFINITY, 0);
-    for (index, dish) in menu.schemes.iter().enumerate() {
-        let cost = prices.helping(&dish.bits);
+    for (index, candidate) in candidates.schemes.iter().enumerate() {
+        let cost = prices.helping(&candidate.bits);
         if cost < best.0 {
             best = (cost, index);
         }
@@ -90,34 +93,34 @@ pub(super) fn cheapest(
     if cost >= limit {
         return None;
     }
-    let (decoding, decoders) = share_out(item, &menu.schemes[scheme], root, ports, prices);
+    let (decoding, decoders) = share_out(item, &candidates.schemes[scheme], root, ports, prices);
     cost += decoding;
-    (cost < limit).then_some((cost, Way::Traces { scheme: scheme as u8, decoders }))
+    (cost < limit).then_some((cost, RepairOption::Traces { scheme: scheme as u8, decoders }))
 }
 
 /// Who decodes how much, and what that costs.
 fn share_out(
-    item: &Item<'_>,
-    dish: &Dish,
+    item: &PricedPart<'_>,
+    candidate: &CandidateScheme,
     root: u32,
     ports: &PricedPorts<'_>,
     prices: &mut Prices,
 ) -> (f64, Vec<(Decoder, u8)>) {
     let share = item.length / f64::from(SHARES) / 8.0;
     prices.next.clear();
-    for (place, &own) in dish.bits.iter().enumerate() {
+    for (place, &own) in candidate.bits.iter().enumerate() {
         if own == 0 {
             prices.next.push((f64::INFINITY, 1.0));
             continue;
         }
         let node = item.holders[place];
-        let received = f64::from(dish.total - u32::from(own)) * share;
+        let received = f64::from(candidate.total - u32::from(own)) * share;
         let (down, more_down) = ports.growth(ports.down(node), received);
         let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
         let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
         let mut price = down * (more_down - 1.0) + sending;
         if ports.have_racks() {
-            each_crossing(item, dish, node, root, share, ports, &mut |link, amount| {
+            each_crossing(item, candidate, node, root, share, ports, &mut |link, amount| {
                 price += ports.cost(link, amount);
             });
         }
@@ -125,12 +128,12 @@ fn share_out(
     }
     // The destination stands last; its chunk arrives in any case.
     let down = ports.down(root);
-    let received = (f64::from(dish.total) - 8.0) * share;
+    let received = (f64::from(candidate.total) - 8.0) * share;
     let (weight, chunk) = ports.growth(down, item.length);
     let (_, more) = ports.growth(down, received);
     let mut price = weight * chunk * (more - 1.0);
     if ports.have_racks() {
-        each_crossing(item, dish, root, root, share, ports, &mut |link, amount| {
+        each_crossing(item, candidate, root, root, share, ports, &mut |link, amount| {
             price += ports.cost(link, amount);
         });
     }
@@ -141,7 +144,7 @@ fn share_out(
     for _ in 0..SHARES {
         let at = prices.cheapest_next();
         cost += prices.take(at);
-        let decoder = match at == dish.bits.len() {
+        let decoder = match at == candidate.bits.len() {
             true => Decoder::Destination(0),
             false => Decoder::Helper(at as u8),
         };

@@ -1,11 +1,11 @@
 //! CAR balance: as few racks as possible help each stripe, and all racks help equally often.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The shape `rack` makes each helping rack send one chunk to the others, so a stripe costs the core
-//! as many chunks as intact racks help it. Source: Z. Shen, P. P. C. Lee, J. Shu, W. Guo, "Cross-
-//! Rack-Aware Single Failure Recovery for Clustered File Systems", TDSC: section 4.1 (Theorem 1, how
-//! many racks), section 4.3 (Algorithm 2, which of them), section 4.4 (Theorem 2, how to place
-//! stripes so that racks may be lost).
+//! Place: `[plan]`, a balance of a published planner: helpers by racks, destinations in the failed
+//! one. The shape `rack` makes each helping rack send one chunk to the others, so a stripe costs
+//! the core as many chunks as intact racks help it. Source: Z. Shen, P. P. C. Lee, J. Shu, W. Guo,
+//! "Cross-Rack-Aware Single Failure Recovery for Clustered File Systems", TDSC: section 4.1
+//! (Theorem 1, how many racks), section 4.3 (Algorithm 2, which of them), section 4.4 (Theorem 2,
+//! how to place stripes so that racks may be lost).
 //!
 //! Algorithm 2: begin with the racks that hold most of each stripe. Then, as long as there is one,
 //! find a stripe that can do without the rack that sends most, and with one instead that sends at
@@ -27,18 +27,18 @@ use std::cmp::Reverse;
 
 use crate::id::{NodeId, RackId};
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::request::{RouteRequest, Topology};
 use crate::planner::route::shape::rack;
 use crate::planner::route::{Choice, Joiner, Route};
 use crate::random::Random;
 
-/// Who helps.
+/// How helpers are chosen, of which racks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::planner) enum Recovery {
     /// Few racks, equally often.
     Aware,
-    /// Anyone.
+    /// Any k of the survivors.
     Random,
 }
 
@@ -51,10 +51,10 @@ pub(in crate::planner) fn place(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut random = Random::new(seed);
-    let mut homes = Homes::new(view);
+    let mut chooser = RackDestinations::new(view);
     let destinations: Vec<Vec<NodeId>> =
-        requests.iter().map(|request| homes.choose(request, &mut random)).collect();
-    let mut offers: Vec<Vec<Helper>> =
+        requests.iter().map(|request| chooser.choose(request, &mut random)).collect();
+    let mut offers: Vec<Vec<Holder>> =
         requests.iter().map(|request| request.candidates.clone()).collect();
     offers.iter_mut().for_each(|offer| random.shuffle(offer));
     if recovery == Recovery::Aware {
@@ -92,20 +92,20 @@ pub fn rack_counts(
     Some(counts)
 }
 
-/// Chooses destinations.
-struct Homes<'a> {
+/// Chooses destinations, in the failed rack where that is known.
+struct RackDestinations<'a> {
     view: &'a View<'a>,
     nodes: Vec<Vec<NodeId>>,
     chosen_counts: Vec<u32>,
 }
 
-impl Homes<'_> {
-    fn new<'a>(view: &'a View<'a>) -> Homes<'a> {
+impl RackDestinations<'_> {
+    fn new<'a>(view: &'a View<'a>) -> RackDestinations<'a> {
         let mut nodes = vec![Vec::new(); rack_count(view)];
         for node in view.cluster.ids() {
             nodes[rack_of(node, view).0 as usize].push(node);
         }
-        Homes { view, nodes, chosen_counts: vec![0; view.cluster.nodes.len()] }
+        RackDestinations { view, nodes, chosen_counts: vec![0; view.cluster.nodes.len()] }
     }
 
     fn choose(&mut self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<NodeId> {
@@ -139,8 +139,8 @@ impl Homes<'_> {
         job.survivors.iter().for_each(|(_, node)| held[rack(*node)] += 1);
         let is_survivor = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
         let is_there = |node: &NodeId| is_survivor(node) || job.idle.contains(node);
-        let lost_homes = job.excluded.iter().filter(|node| !is_there(node));
-        lost_homes.for_each(|node| failed[rack(*node)] = true);
+        let failed_nodes = job.excluded.iter().filter(|node| !is_there(node));
+        failed_nodes.for_each(|node| failed[rack(*node)] = true);
         let is_full = |rack: usize| held[rack] >= job.code.loss_tolerance();
         let mut racks: Vec<usize> = (0..self.nodes.len()).collect();
         racks.sort_by_key(|&rack| (!failed[rack], is_full(rack), Reverse(held[rack])));
@@ -155,7 +155,7 @@ struct Solution {
     needed: usize,
     /// Intact racks and how many chunks of the stripe they offer.
     counts: Vec<(RackId, usize)>,
-    /// Those that help.
+    /// Those of them that help.
     chosen: Vec<RackId>,
     /// Where the code lets us choose: whether others may.
     is_free: bool,
@@ -165,26 +165,26 @@ impl Solution {
     /// The racks with the most chunks, as few as it takes.
     fn new(
         request: &RouteRequest<'_>,
-        offer: &[Helper],
+        offer: &[Holder],
         destination: NodeId,
         view: &View<'_>,
     ) -> Solution {
-        let home = rack_of(destination, view);
-        let ranked = rack::by_rack(offer, Some(home), view);
+        let destination_rack = rack_of(destination, view);
+        let ranked = rack::by_rack(offer, Some(destination_rack), view);
         let is_free = request.takes_any() && !matches!(request.topology, Topology::Gather);
         let offered = if is_free { ranked } else { request.choose_helpers(&ranked) };
         let helper_count = if is_free { request.usual_count } else { offered.len() };
         let mut counts: Vec<(RackId, usize)> = Vec::new();
-        let mut at_home = 0;
+        let mut at_destination = 0;
         for (_, node) in offered {
             let rack = rack_of(node, view);
             match counts.iter_mut().find(|(known, _)| *known == rack) {
-                _ if rack == home => at_home += 1,
+                _ if rack == destination_rack => at_destination += 1,
                 Some((_, count)) => *count += 1,
                 None => counts.push((rack, 1)),
             }
         }
-        let needed = helper_count.saturating_sub(at_home);
+        let needed = helper_count.saturating_sub(at_destination);
         let mut sum = 0;
         let first = counts.iter().take_while(|(_, count)| {
             let is_short = sum < needed;
@@ -213,7 +213,7 @@ impl Solution {
     }
 
     /// Keeps those who are in the destination's rack and in racks that help.
-    fn arrange(&self, offer: &mut Vec<Helper>, view: &View<'_>) {
+    fn arrange(&self, offer: &mut Vec<Holder>, view: &View<'_>) {
         if self.is_free {
             let intact = |rack: RackId| self.counts.iter().any(|(known, _)| *known == rack);
             let helps = |rack: RackId| !intact(rack) || self.chosen.contains(&rack);
@@ -222,7 +222,7 @@ impl Solution {
     }
 }
 
-/// Algorithm 2.
+/// Algorithm 2 of the paper.
 fn balance(solutions: &mut [Solution], rack_count: usize) {
     let mut sent = vec![0usize; rack_count];
     let mut helping: Vec<Vec<usize>> = vec![Vec::new(); rack_count];

@@ -1,7 +1,7 @@
 //! Chameleon balance: uploads and downloads are dispatched one by one to whoever is done first.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! A lost chunk is k uploads and k downloads. The destination is the node whose downlink would be
+//! Place: `[plan]`, a balance of a published planner, which also says who receives how often. A
+//! lost chunk is k uploads and k downloads. The destination is the node whose downlink would be
 //! done first with one more; it takes the first download. Each of the other k - 1 goes to the
 //! survivor or destination that would be done first with it, in both directions: a survivor that
 //! receives also has to send, once. The uploads that are then left go to survivors that do not
@@ -11,16 +11,18 @@
 //! Where we had to decide: all chunks are dispatched in one go; the paper's phases are a schedule.
 //! Times count what running repairs already put on the links. Of equals the survivor with the lower
 //! chunk comes first and the destination last. Codes that choose their own helpers (LRC) are asked
-//! first, with the least uploading survivors in front; codes that cannot be summed (Butterfly, Clay)
-//! and several losses leave all downloads with the destination, as in the paper's experiments.
+//! first, with the least uploading survivors in front; codes that cannot be summed (Butterfly,
+//! Clay) and several losses leave all downloads with the destination, as in the paper's
+//! experiments.
 //!
 //! `chameleon:io` is for storage as the bottleneck. The paper watches disks *instead of* links. We
-//! take whichever is slower, which is the same where disks are the bottleneck and is not blind where
-//! they are not. An upload reads one chunk, a destination writes one, and relays keep sums in memory.
+//! take whichever is slower, which is the same where disks are the bottleneck and is not blind
+//! where they are not. An upload reads one chunk, a destination writes one, and relays keep sums in
+//! memory.
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::{Backlog, Tally};
 use crate::planner::route::request::{RouteRequest, Topology};
@@ -29,7 +31,7 @@ use crate::planner::route::{Choice, Joiner, Route};
 /// What a node's time is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::planner) enum Account {
-    /// Its links.
+    /// Its links, not its disk.
     Links,
     /// Its links and its disk.
     LinksAndDisks,
@@ -46,7 +48,8 @@ pub(in crate::planner) fn place(
     let usual_bytes = requests.first().map_or(0, |request| request.job.chunk_bytes);
     let key = |node| account.keeping(&tally, node, usual_bytes);
     let destinations = Destinations::new(view, key);
-    let mut dispatch = Dispatch { account, usual_bytes, destinations, tally, sides: Vec::new() };
+    let mut dispatch =
+        Dispatch { account, usual_bytes, destinations, tally, receivers: Vec::new() };
     let route = |request| {
         let (choice, destinations) = dispatch.choose(request);
         let route = joiner.join(request, choice, destinations);
@@ -93,12 +96,12 @@ struct Dispatch<'a> {
     destinations: Destinations<'a>,
     tally: Tally,
     /// The survivors of the request in hand, and the destination as the last.
-    sides: Vec<Side>,
+    receivers: Vec<Receiver>,
 }
 
 /// A survivor or the destination, while downloads are given away.
 #[derive(Clone, Copy, Debug)]
-struct Side {
+struct Receiver {
     /// What it needs whatever it receives: a survivor for sending its own, once.
     floor: f64,
     down: Backlog,
@@ -107,11 +110,11 @@ struct Side {
     done: f64,
 }
 
-impl Side {
-    fn new(floor: f64, down: Backlog, receives: u32, chunk_bytes: u64) -> Side {
-        let mut side = Side { floor, down, receives, done: 0.0 };
-        side.update(chunk_bytes);
-        side
+impl Receiver {
+    fn new(floor: f64, down: Backlog, receives: u32, chunk_bytes: u64) -> Receiver {
+        let mut receiver = Receiver { floor, down, receives, done: 0.0 };
+        receiver.update(chunk_bytes);
+        receiver
     }
 
     fn update(&mut self, chunk_bytes: u64) {
@@ -135,9 +138,9 @@ impl Dispatch<'_> {
     }
 
     /// Those who would have sent first come first.
-    fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Helper> {
+    fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Holder> {
         let bytes = request.job.chunk_bytes;
-        let seconds = |(_, node): &Helper| self.account.sending(&self.tally, *node, bytes);
+        let seconds = |(_, node): &Holder| self.account.sending(&self.tally, *node, bytes);
         let mut sources = request.candidates.clone();
         sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         sources
@@ -146,41 +149,41 @@ impl Dispatch<'_> {
     fn dispatch(
         &mut self,
         request: &RouteRequest<'_>,
-        sources: &[Helper],
+        sources: &[Holder],
         destination: NodeId,
     ) -> Choice {
         self.dispatch_downloads(request, sources, destination);
-        let sides = &self.sides[..sources.len()];
+        let receivers = &self.receivers[..sources.len()];
         // Relays by chunk, then the others by when they would have sent.
-        let is_leaf = |at: &usize| sides[*at].receives == 0;
+        let is_leaf = |at: &usize| receivers[*at].receives == 0;
         let mut order: Vec<usize> = (0..sources.len()).filter(|at| !is_leaf(at)).collect();
         let relay_count = order.len();
         order.extend((0..sources.len()).filter(is_leaf));
-        order[relay_count..].sort_by(|&a, &b| sides[a].floor.total_cmp(&sides[b].floor));
+        order[relay_count..].sort_by(|&a, &b| receivers[a].floor.total_cmp(&receivers[b].floor));
         order.truncate(request.helper_count(sources));
         Choice::Tuned {
             helpers: order.iter().map(|&at| sources[at]).collect(),
-            receives: order.iter().map(|&at| sides[at].receives).collect(),
+            receives: order.iter().map(|&at| receivers[at].receives).collect(),
         }
     }
 
-    /// Gives the downloads away; `sides` tells to whom.
+    /// Gives the downloads away; `receivers` tells to whom.
     fn dispatch_downloads(
         &mut self,
         request: &RouteRequest<'_>,
-        sources: &[Helper],
+        sources: &[Holder],
         destination: NodeId,
     ) {
         let chunk_bytes = request.job.chunk_bytes;
-        self.sides.clear();
+        self.receivers.clear();
         for &(_, node) in sources {
             let floor = self.account.sending(&self.tally, node, chunk_bytes);
-            self.sides.push(Side::new(floor, self.tally.down(node), 0, chunk_bytes));
+            self.receivers.push(Receiver::new(floor, self.tally.down(node), 0, chunk_bytes));
         }
         let floor = self.account.besides(&self.tally, destination, chunk_bytes);
-        self.sides.push(Side::new(floor, self.tally.down(destination), 1, chunk_bytes));
+        self.receivers.push(Receiver::new(floor, self.tally.down(destination), 1, chunk_bytes));
         for _ in 1..request.helper_count(sources) {
-            let first = first_done(&mut self.sides);
+            let first = first_done(&mut self.receivers);
             first.receives += 1;
             first.update(chunk_bytes);
         }
@@ -198,12 +201,12 @@ impl Dispatch<'_> {
 }
 
 /// Who is done first; of equals the first.
-fn first_done(sides: &mut [Side]) -> &mut Side {
+fn first_done(receivers: &mut [Receiver]) -> &mut Receiver {
     let mut first = 0;
-    for at in 1..sides.len() {
-        if sides[at].done < sides[first].done {
+    for at in 1..receivers.len() {
+        if receivers[at].done < receivers[first].done {
             first = at;
         }
     }
-    &mut sides[first]
+    &mut receivers[first]
 }

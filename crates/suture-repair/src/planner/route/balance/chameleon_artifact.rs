@@ -1,9 +1,9 @@
 //! ChameleonEC as its published code dispatches, which is not what its text says.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! For comparison only: figures that were measured with the published code come from this rule.
-//! Source: github.com/shenzr/ChameleonEC, `LinesBuildGraph.cc`, `buildFlexibleGraph`, without the
-//! end of a phase. What differs from the text (`chameleon`):
+//! Place: `[plan]`, a balance of a published planner, which also says who receives how often. For
+//! comparison only: figures that were measured with the published code come from this rule. Source:
+//! github.com/shenzr/ChameleonEC, `LinesBuildGraph.cc`, `buildFlexibleGraph`, without the end of a
+//! phase. What differs from the text (`chameleon`):
 //!
 //! * Survivors are listed with what their uplinks would need, and only the first k of the list are
 //!   sorted. Those who do not relay are taken from the front: in effect always the same k chunks.
@@ -18,7 +18,7 @@
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
 use crate::planner::route::request::{RouteRequest, Topology};
@@ -55,12 +55,12 @@ pub(in crate::planner) fn place(
 }
 
 /// The survivors, the first k of them by their uplinks.
-fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Helper> {
+fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Holder> {
     let mut sources = match request.takes_any() {
         true => request.candidates.clone(),
         false => request.choose_helpers(&request.candidates),
     };
-    let seconds = |(_, node): &Helper| tally.up(*node).seconds_with(request.job.chunk_bytes);
+    let seconds = |(_, node): &Holder| tally.up(*node).seconds_with(request.job.chunk_bytes);
     let helper_count = request.helper_count(&sources);
     sources[..helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
     sources
@@ -68,7 +68,7 @@ fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Helper> {
 
 fn dispatch(
     request: &RouteRequest<'_>,
-    sources: &[Helper],
+    sources: &[Holder],
     destination: NodeId,
     tally: &Tally,
 ) -> Choice {

@@ -8,7 +8,7 @@
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::keep::Rule;
+use crate::planner::keep::DestinationRule;
 use crate::planner::least::Least;
 use crate::planner::route::request::RouteRequest;
 
@@ -36,7 +36,7 @@ impl<'a> Destinations<'a> {
     /// As many nodes as the request rebuilds chunks, the least first.
     pub fn choose(&self, request: &RouteRequest<'_>) -> Vec<NodeId> {
         let (job, wanted) = (request.job, request.lost.len());
-        let rule = Rule::new(job, wanted, self.view);
+        let rule = DestinationRule::new(job, wanted, self.view);
         let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
         while chosen.len() < wanted {
             let serves = |index: usize| {

@@ -1,11 +1,11 @@
 //! Greedy balance: the least loaded nodes serve, and every choice is made again until none helps.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! A node's load is the time that its busiest port would need, so slow links weigh more and what
-//! already runs counts. One pass in random order leaves the last requests with the worst choices;
-//! therefore requests are then taken out and put back, one by one, against the load of all the
-//! others, for as long as the peak falls. Coordinate descent: no proof of optimality, but on equal
-//! nodes it ends within a few per cent of the bound.
+//! Place: `[plan]`, a balance for published shapes, which fills the places of known trees. A node's
+//! load is the time that its busiest port would need, so slow links weigh more and what already
+//! runs counts. One pass in random order leaves the last requests with the worst choices; therefore
+//! requests are then taken out and put back, one by one, against the load of all the others, for as
+//! long as the peak falls. Coordinate descent: no proof of optimality, but on equal nodes it ends
+//! within a few per cent of the bound.
 //!
 //! Per request: rank the survivors (those that may have to relay by their worse port, the rest by
 //! their uplink), give the places that receive most to the freest downlinks, and take the
@@ -16,7 +16,7 @@
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
 use crate::planner::route::request::{RouteRequest, Topology};
@@ -35,7 +35,7 @@ pub(in crate::planner) fn place(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Route> {
     let mut random = Random::new(seed);
-    let mut state = State::new(requests, view);
+    let mut loads = Loads::new(requests, view);
     let mut order: Vec<usize> = (0..requests.len()).collect();
     let mut routes: Vec<Option<Route>> = vec![None; requests.len()];
     let mut best = (f64::INFINITY, Vec::new());
@@ -44,13 +44,13 @@ pub(in crate::planner) fn place(
         for &index in &order {
             let request = &requests[index];
             if let Some(route) = &routes[index] {
-                state.subtract(request, route);
+                loads.subtract(request, route);
             }
-            let route = state.choose(request, &mut random, joiner);
-            state.add(request, &route);
+            let route = loads.choose(request, &mut random, joiner);
+            loads.add(request, &route);
             routes[index] = Some(route);
         }
-        let peak = state.tally.peak_seconds();
+        let peak = loads.tally.peak_seconds();
         if peak >= best.0 {
             break;
         }
@@ -60,15 +60,15 @@ pub(in crate::planner) fn place(
 }
 
 /// The loads so far and the destinations ranked by them.
-struct State<'a> {
+struct Loads<'a> {
     tally: Tally,
     destinations: Destinations<'a>,
     /// What a typical destination receives; destinations are ranked as if each request brought it.
     lump_bytes: u64,
 }
 
-impl<'a> State<'a> {
-    fn new(requests: &[RouteRequest<'_>], view: &'a View<'a>) -> State<'a> {
+impl<'a> Loads<'a> {
+    fn new(requests: &[RouteRequest<'_>], view: &'a View<'a>) -> Loads<'a> {
         let lump = |request: &RouteRequest<'_>| {
             request.receives(request.usual_count)[request.usual_count] * request.job.chunk_bytes
         };
@@ -76,7 +76,7 @@ impl<'a> State<'a> {
         let tally = Tally::new(view);
         let destinations =
             Destinations::new(view, |node| destination_seconds(&tally, node, lump_bytes));
-        State { tally, destinations, lump_bytes }
+        Loads { tally, destinations, lump_bytes }
     }
 
     fn choose(
@@ -94,7 +94,7 @@ impl<'a> State<'a> {
         joiner.join(request, choice, destinations)
     }
 
-    fn choose_helpers(&self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<Helper> {
+    fn choose_helpers(&self, request: &RouteRequest<'_>, random: &mut Random) -> Vec<Holder> {
         let bytes = request.job.chunk_bytes;
         let usual = request.receives(request.usual_count);
         let relay_count = usual[..request.usual_count].iter().filter(|count| **count > 0).count();
@@ -153,6 +153,6 @@ fn destination_seconds(tally: &Tally, node: NodeId, more_bytes: u64) -> f64 {
 }
 
 /// The least first; of equals, in the order in which they stand.
-fn sort_by_seconds(helpers: &mut [Helper], seconds: impl Fn(NodeId) -> f64) {
+fn sort_by_seconds(helpers: &mut [Holder], seconds: impl Fn(NodeId) -> f64) {
     helpers.sort_by(|(_, a), (_, b)| seconds(*a).total_cmp(&seconds(*b)));
 }

@@ -1,8 +1,8 @@
 //! LRU balance: those who took part longest ago help next, and likewise for destinations.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! A node's turn is remembered, not what it had to do in it; so turns are spread evenly, and loads
-//! only as far as turns are alike and links are equal. Source: R. Li, X. Li, P. P. C. Lee, Q. Huang,
+//! Place: `[plan]`, a balance of a published planner, which takes helpers in an order. A node's
+//! turn is remembered, not what it had to do in it; so turns are spread evenly, and loads only as
+//! far as turns are alike and links are equal. Source: R. Li, X. Li, P. P. C. Lee, Q. Huang,
 //! "Repair Pipelining for Erasure-Coded Storage", USENIX ATC'17, full-node recovery: of a stripe's
 //! survivors the k with the oldest timestamps help.
 //!

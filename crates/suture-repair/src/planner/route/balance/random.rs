@@ -1,14 +1,14 @@
 //! Random balance: helpers and destinations drawn uniformly from those that may serve.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! What CR, PPR and RP do in their papers, and the yardstick of all balancing: over a batch some
-//! ports get far more than their share by mere chance. It knows no loads and no capacities.
+//! Place: `[plan]`, the balance of most published planners, which takes helpers in an order. What
+//! CR, PPR and RP do in their papers, and the yardstick of all balancing: over a batch some ports
+//! get far more than their share by mere chance. It knows no loads and no capacities.
 //!
 //! The exception is where a shape has a destination of its own: PivotRepair's (`Requestors`).
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::keep::Rule;
+use crate::planner::keep::DestinationRule;
 use crate::planner::route::balance::requestor::Requestors;
 use crate::planner::route::request::RouteRequest;
 use crate::planner::route::{Choice, Joiner, Route};
@@ -48,7 +48,7 @@ fn destinations(
     view: &View<'_>,
 ) -> Vec<NodeId> {
     let (job, wanted) = (request.job, request.lost.len());
-    let rule = Rule::new(job, wanted, view);
+    let rule = DestinationRule::new(job, wanted, view);
     let mut chosen: Vec<NodeId> = Vec::with_capacity(wanted);
     for _ in 0..DRAWS_MAX {
         if chosen.len() == wanted {

@@ -1,14 +1,15 @@
-//! RepairBoost balance: the vertices of all repair graphs are mapped to nodes, most demanding first.
+//! RepairBoost balance: the vertices of all repair graphs are mapped to nodes, most demanding
+//! first.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The shape gives each lost chunk a graph (RDAG): k vertices that hold chunks and one that keeps
-//! the rebuilt one. First all vertices that receive and send, of all graphs together, by falling
-//! downloads, each to the least downloading node of its stripe that has no vertex of this graph yet;
-//! then the roots, each to the least downloading node outside of its stripe; then the leaves, each
-//! to the least uploading node that is left. Source: S. Lin, G. Gong, Z. Shen, P. P. C. Lee, J. Shu,
-//! "Boosting Full-Node Repair in Erasure-Coded Storage", USENIX ATC'21, section 3.2 with Algorithm 1;
-//! section 3.4 for unequal links, where what counts is the time that a node's link needs for its
-//! bytes. The transmission schedule of section 3.3 is a schedule, not a plan.
+//! Place: `[plan]`, a balance of a published planner, which fills the places of known trees. The
+//! shape gives each lost chunk a graph (RDAG): k vertices that hold chunks and one that keeps the
+//! rebuilt one. First all vertices that receive and send, of all graphs together, by falling
+//! downloads, each to the least downloading node of its stripe that has no vertex of this graph
+//! yet; then the roots, each to the least downloading node outside of its stripe; then the leaves,
+//! each to the least uploading node that is left. Source: S. Lin, G. Gong, Z. Shen, P. P. C. Lee,
+//! J. Shu, "Boosting Full-Node Repair in Erasure-Coded Storage", USENIX ATC'21, section 3.2 with
+//! Algorithm 1; section 3.4 for unequal links, where what counts is the time that a node's link
+//! needs for its bytes. The transmission schedule of section 3.3 is a schedule, not a plan.
 //!
 //! Where we had to decide: times are those after the vertex was mapped, which on equal links is the
 //! same as before; of equal nodes the one that uploads least takes the vertex, as in the published
@@ -19,7 +20,7 @@
 use crate::id::NodeId;
 use crate::plan::load::NodeLoad;
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::balance::destination::Destinations;
 use crate::planner::route::balance::tally::Tally;
 use crate::planner::route::request::{RouteRequest, Topology};
@@ -28,11 +29,11 @@ use crate::planner::route::{Choice, Joiner, Route};
 /// A graph that is being mapped.
 struct Graph {
     /// Nodes of the stripe that have no vertex yet.
-    free: Vec<Helper>,
+    free: Vec<Holder>,
     /// What the vertex in each place receives, in bytes; the last is the root.
     received: Vec<u64>,
     /// The helper in each place.
-    mapped: Vec<Option<Helper>>,
+    mapped: Vec<Option<Holder>>,
     destinations: Vec<NodeId>,
 }
 
@@ -68,7 +69,7 @@ fn graphs(requests: &[RouteRequest<'_>], view: &View<'_>, joiner: &mut Joiner<'_
     // Repairs with few helpers are local and leave the code no choice: they are counted first.
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|&index| requests[index].usual_count);
-    let mut free: Vec<Vec<Helper>> = vec![Vec::new(); requests.len()];
+    let mut free: Vec<Vec<Holder>> = vec![Vec::new(); requests.len()];
     for index in order {
         free[index] = free_nodes(&requests[index], &mut uploads, joiner);
     }
@@ -76,7 +77,7 @@ fn graphs(requests: &[RouteRequest<'_>], view: &View<'_>, joiner: &mut Joiner<'_
 }
 
 impl Graph {
-    fn new(request: &RouteRequest<'_>, free: Vec<Helper>) -> Graph {
+    fn new(request: &RouteRequest<'_>, free: Vec<Holder>) -> Graph {
         let helper_count = request.helper_count(&free);
         let times = request.receives(helper_count).into_iter();
         let mut received: Vec<u64> = times.map(|times| times * request.job.chunk_bytes).collect();
@@ -97,7 +98,7 @@ fn free_nodes(
     request: &RouteRequest<'_>,
     uploads: &mut Tally,
     joiner: &mut Joiner<'_>,
-) -> Vec<Helper> {
+) -> Vec<Holder> {
     if request.takes_any() {
         return request.candidates.clone();
     }
@@ -120,7 +121,7 @@ fn map_relays(requests: &[RouteRequest<'_>], graphs: &mut [Graph], tally: &mut T
     for Vertex { bytes, request, place } in relays {
         let up_bytes = requests[request].job.chunk_bytes;
         let graph = &mut graphs[request];
-        let seconds = |(_, node): &Helper| {
+        let seconds = |(_, node): &Holder| {
             (tally.down(*node).seconds_with(bytes), tally.up(*node).seconds_with(up_bytes))
         };
         let least = least_by(&graph.free, seconds);
@@ -165,7 +166,7 @@ fn map_leaves(
     sort_by_uploads(&mut graph.free, tally, request.job.chunk_bytes);
     let mut leaves = graph.free.iter().copied();
     let unmapped = graph.mapped.iter_mut().filter(|place| place.is_none());
-    let mapped: Vec<Helper> =
+    let mapped: Vec<Holder> =
         unmapped.zip(&mut leaves).map(|(place, leaf)| *place.insert(leaf)).collect();
     let sent = match request.topology {
         Topology::Gather => joiner.gathered_bytes(request, &mapped),
@@ -177,13 +178,13 @@ fn map_leaves(
 }
 
 /// Those who would be done first with so much more come first.
-fn sort_by_uploads(helpers: &mut [Helper], tally: &Tally, more_bytes: u64) {
-    let seconds = |(_, node): &Helper| tally.up(*node).seconds_with(more_bytes);
+fn sort_by_uploads(helpers: &mut [Holder], tally: &Tally, more_bytes: u64) {
+    let seconds = |(_, node): &Holder| tally.up(*node).seconds_with(more_bytes);
     helpers.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
 }
 
 /// The index of the helper with the least key; of equals the first.
-fn least_by(helpers: &[Helper], key: impl Fn(&Helper) -> (f64, f64)) -> usize {
+fn least_by(helpers: &[Holder], key: impl Fn(&Holder) -> (f64, f64)) -> usize {
     let keys = helpers.iter().map(key).enumerate();
     let least = keys.reduce(|best, next| if next.1 < best.1 { next } else { best });
     least.expect("a graph has no more vertices than its stripe has nodes").0

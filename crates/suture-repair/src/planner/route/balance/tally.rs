@@ -32,7 +32,7 @@ pub(in crate::planner) struct Tally {
 }
 
 impl Tally {
-    /// What already runs.
+    /// What running repairs still have to move.
     pub fn new(view: &View<'_>) -> Tally {
         let ports = Ports::new(view);
         let backlog = |port: PortIndex| Backlog {

@@ -1,6 +1,6 @@
 //! Chain: each helper adds its part to what the one before it sent. Repair pipelining, RP, ECPipe.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! Place: `[plan]`, a shape of a published planner: a tree of numbers, on the best path of links.
 //! No link carries more than one chunk, so streamed in slices a chunk takes little longer than one
 //! transfer: (slices + hops - 1) slice times. The slowest link on the path sets the rate, and the
 //! tree is as deep as it can be. Source: R. Li, X. Li, P. P. C. Lee, Q. Huang, "Repair Pipelining
@@ -16,7 +16,7 @@
 //! places (RepairBoost, greedy) leaves nothing.
 
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::request::RouteRequest;
 
 /// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
@@ -27,13 +27,13 @@ pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
 /// The helpers along the best path, the one that only sends first.
 pub(in crate::planner) fn best_path(
     request: &RouteRequest<'_>,
-    offered: &[Helper],
+    offered: &[Holder],
     view: &View<'_>,
-) -> Vec<Helper> {
-    let relaying = |(_, node): &Helper| view.up(*node).min(view.down(*node));
-    let sending = |(_, node): &Helper| view.up(*node);
+) -> Vec<Holder> {
+    let relaying = |(_, node): &Holder| view.up(*node).min(view.down(*node));
+    let sending = |(_, node): &Holder| view.up(*node);
     // Backwards, so that of equals those offered first come first on the path.
-    let mut ranked: Vec<Helper> = offered.iter().rev().copied().collect();
+    let mut ranked: Vec<Holder> = offered.iter().rev().copied().collect();
     ranked.sort_by(|a, b| relaying(b).total_cmp(&relaying(a)));
     if !request.takes_any() {
         ranked = request.choose_helpers(&ranked);
@@ -54,13 +54,13 @@ mod tests {
     use crate::random::Random;
 
     /// The rate of the slowest link of a path into a node that receives without limit.
-    fn rate(path: &[Helper], view: &View<'_>) -> f64 {
+    fn rate(path: &[Holder], view: &View<'_>) -> f64 {
         let relays = path[1..].iter().map(|(_, node)| view.up(*node).min(view.down(*node)));
         relays.fold(view.up(path[0].1), f64::min)
     }
 
     /// The best rate of any path through `count` of the helpers, by trying them all.
-    fn best_rate(helpers: &[Helper], path: &mut Vec<Helper>, count: usize, view: &View<'_>) -> f64 {
+    fn best_rate(helpers: &[Holder], path: &mut Vec<Holder>, count: usize, view: &View<'_>) -> f64 {
         if path.len() == count {
             return rate(path, view);
         }
@@ -86,7 +86,8 @@ mod tests {
             }
             let load = Load::new(&cluster);
             let abilities = Abilities::ALL;
-            let view = View { cluster: &cluster, room: &[u64::MAX; 7], load: &load, abilities };
+            let view =
+                View { cluster: &cluster, free_bytes: &[u64::MAX; 7], load: &load, abilities };
             let job = Job {
                 stripe: StripeId(0),
                 code: "rs(3,3)".parse().unwrap(),

@@ -1,10 +1,10 @@
 //! Pivot: the tree whose slowest link is fastest. PivotRepair.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! When some nodes are congested and others are not, the latter become pivots: they relay for the
-//! congested, which only send. A node with c children gives each of them a c-th of its downlink, so
-//! a tree runs at the least of up(i) over its helpers and down(i)/c(i) over its relays and the
-//! requestor. Source: PivotRepair (ICDCS'22), section IV-B, Algorithm 1:
+//! Place: `[plan]`, a shape of a published planner: a tree that is grown from links. When some
+//! nodes are congested and others are not, the latter become pivots: they relay for the congested,
+//! which only send. A node with c children gives each of them a c-th of its downlink, so a tree
+//! runs at the least of up(i) over its helpers and down(i)/c(i) over its relays and the requestor.
+//! Source: PivotRepair (ICDCS'22), section IV-B, Algorithm 1:
 //!
 //! 1. The k survivors with the largest min(up, down) are inserted in that order, each as a child of
 //!    the node that offers most to one more child.
@@ -26,7 +26,7 @@ use std::collections::BinaryHeap;
 
 use crate::id::NodeId;
 use crate::planner::View;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::request::RouteRequest;
 
 /// What is free of a node's links, in any unit of rate; neither negative nor NaN.
@@ -42,7 +42,7 @@ pub struct Links {
 #[derive(Debug, Default)]
 pub struct Pivot {
     ranked: Vec<Ranked>,
-    offers: BinaryHeap<Offer>,
+    offers: BinaryHeap<ChildRate>,
     child_counts: Vec<u32>,
     leaves: Vec<Ranked>,
     weak_places: Vec<u32>,
@@ -69,7 +69,7 @@ struct Ranked {
 
 /// What a node with children has for one more; 0 is the requestor and p + 1 the helper in place p.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Offer {
+struct ChildRate {
     rate: u64,
     node: Reverse<u32>,
 }
@@ -123,7 +123,7 @@ impl Pivot {
         self.child_counts.clear();
         self.child_counts.resize(helper_count, 0);
         self.offers.clear();
-        self.offers.push(Offer { rate: ordered(requestor_down), node: Reverse(0) });
+        self.offers.push(ChildRate { rate: ordered(requestor_down), node: Reverse(0) });
         let mut requestor_children = 0;
         let mut childless = 0;
         for place in 0..helper_count {
@@ -133,7 +133,7 @@ impl Pivot {
                 drop(best);
                 let rate = links(childless).up.min(links(childless).down / 2.0);
                 self.offers
-                    .push(Offer { rate: ordered(rate), node: Reverse(childless as u32 + 1) });
+                    .push(ChildRate { rate: ordered(rate), node: Reverse(childless as u32 + 1) });
                 self.child_counts[childless] = 1;
                 self.parents.push(childless as u32);
                 childless += 1;
@@ -180,11 +180,11 @@ impl Pivot {
     /// The tree for a request: which of the offered help, by place, and everyone's parent.
     pub(in crate::planner) fn join(
         &mut self,
-        offered: &[Helper],
+        offered: &[Holder],
         helper_count: usize,
         destination: NodeId,
         view: &View<'_>,
-    ) -> (Vec<Helper>, Vec<usize>) {
+    ) -> (Vec<Holder>, Vec<usize>) {
         let links = |node: NodeId| Links { up: view.up(node), down: view.down(node) };
         let candidates: Vec<Links> = offered.iter().map(|(_, node)| links(*node)).collect();
         let tree = self.grow(&candidates, view.down(destination), helper_count);
@@ -197,14 +197,14 @@ impl Pivot {
 /// it takes when the fastest come first.
 pub(in crate::planner) fn narrow(
     request: &RouteRequest<'_>,
-    offered: &[Helper],
+    offered: &[Holder],
     view: &View<'_>,
-) -> Vec<Helper> {
+) -> Vec<Holder> {
     let mut offered = offered.to_vec();
     if request.takes_any() {
         return offered;
     }
-    let rate = |(_, node): &Helper| view.up(*node).min(view.down(*node));
+    let rate = |(_, node): &Holder| view.up(*node).min(view.down(*node));
     offered.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     request.choose_helpers(&offered)
 }
@@ -233,14 +233,15 @@ impl Tree<'_> {
 /// which takes at least one, are a tree. Only an up(i) or a c-th of a downlink can be the answer.
 pub fn best_rate(candidates: &[Links], requestor_down: f64, helper_count: usize) -> f64 {
     let shares = |down: f64| (1..=helper_count).map(move |count| down / count as f64);
-    let room = |down: f64, rate: f64| shares(down).take_while(|&share| share >= rate).count();
+    let children_max =
+        |down: f64, rate: f64| shares(down).take_while(|&share| share >= rate).count();
     let is_feasible = |rate: f64| {
         let senders = candidates.iter().filter(|links| links.up >= rate);
-        let mut rooms: Vec<usize> = senders.map(|links| room(links.down, rate)).collect();
-        rooms.sort_unstable_by_key(|&room| Reverse(room));
-        let enough = rooms.len() >= helper_count && requestor_down >= rate;
+        let mut most: Vec<usize> = senders.map(|links| children_max(links.down, rate)).collect();
+        most.sort_unstable_by_key(|&most| Reverse(most));
+        let enough = most.len() >= helper_count && requestor_down >= rate;
         enough
-            && room(requestor_down, rate) + rooms[..helper_count].iter().sum::<usize>()
+            && children_max(requestor_down, rate) + most[..helper_count].iter().sum::<usize>()
                 >= helper_count
     };
     let downs = candidates.iter().map(|links| links.down).chain([requestor_down]);

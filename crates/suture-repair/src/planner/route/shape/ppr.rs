@@ -1,12 +1,13 @@
-//! PPR: pairs of nodes add up in rounds, until the destination has the sum. Partial-parallel repair.
+//! PPR: pairs of nodes add up in rounds, until the destination has the sum. Partial-parallel
+//! repair.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The destination takes part in the rounds as the last in line, so k helpers need
-//! ceil(log2(k + 1)) rounds, and no node receives more often than that. A binary aggregation tree:
-//! in each round the nodes still standing pair up in order, the first of a pair sends to the
-//! second and leaves, and an odd last one waits. Source: S. Mitra, R. Panta, M.-R. Ra, S. Bagchi,
-//! "Partial-Parallel-Repair", EuroSys'16, section 4; the same tree for k = 4 is figure 5 of
-//! RepairBoost (ATC'21). We stream it in slices, as the later papers do.
+//! Place: `[plan]`, a shape of a published planner: a tree of numbers alone. The destination takes
+//! part in the rounds as the last in line, so k helpers need ceil(log2(k + 1)) rounds, and no node
+//! receives more often than that. A binary aggregation tree: in each round the nodes still standing
+//! pair up in order, the first of a pair sends to the second and leaves, and an odd last one waits.
+//! Source: S. Mitra, R. Panta, M.-R. Ra, S. Bagchi, "Partial-Parallel-Repair", EuroSys'16, section
+//! 4; the same tree for k = 4 is figure 5 of RepairBoost (ATC'21). We stream it in slices, as the
+//! later papers do.
 
 /// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
 pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {

@@ -1,9 +1,9 @@
 //! PPT: the tree whose slowest link is fastest, found by trying them all. Parallel pipeline tree.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
-//! The yardstick of pivot, which finds an equally fast tree at once. Source: Y. Bai, Z. Xu, H. Wang,
-//! D. Wang, "Fast Recovery Techniques for Erasure-Coded Clusters in Non-uniform Traffic Network",
-//! ICPP'19, as PivotRepair (ICDCS'22), sections II-C and III-B, describes it.
+//! Place: `[plan]`, a shape of a published planner: a tree that is grown from links. The yardstick
+//! of pivot, which finds an equally fast tree at once. Source: Y. Bai, Z. Xu, H. Wang, D. Wang,
+//! "Fast Recovery Techniques for Erasure-Coded Clusters in Non-uniform Traffic Network", ICPP'19,
+//! as PivotRepair (ICDCS'22), sections II-C and III-B, describes it.
 //!
 //! Where we had to decide: there, links between pairs of nodes are measured; here a node has one
 //! uplink, and its children share its downlink. Then a tree is as fast as the numbers of children
@@ -13,7 +13,7 @@
 //! complete one is given up.
 
 use crate::id::NodeId;
-use crate::planner::request::Helper;
+use crate::planner::request::Holder;
 use crate::planner::route::shape::pivot::Links;
 use crate::planner::route::shape::tunable;
 use crate::planner::{PlanError, View};
@@ -44,7 +44,7 @@ fn trial_count(candidate_count: usize, helper_count: usize) -> u64 {
     choose(n, k).saturating_mul(choose(2 * k - 1, k))
 }
 
-/// Binomial coefficient; saturates.
+/// The binomial coefficient n over k; saturates.
 fn choose(n: u64, k: u64) -> u64 {
     let mut product = 1u64;
     for i in 0..k.min(n - k) {
@@ -57,14 +57,14 @@ fn choose(n: u64, k: u64) -> u64 {
 
 /// The tree for a request: which of the offered help, by place, and everyone's parent.
 pub(in crate::planner) fn join(
-    offered: &[Helper],
+    offered: &[Holder],
     helper_count: usize,
     destination: NodeId,
     view: &View<'_>,
-) -> (Vec<Helper>, Vec<usize>) {
+) -> (Vec<Holder>, Vec<usize>) {
     let links = |node: NodeId| Links { up: view.up(node), down: view.down(node) };
     let candidates: Vec<Links> = offered.iter().map(|(_, node)| links(*node)).collect();
-    let mut search = Search::new(&candidates, helper_count);
+    let mut search = TreeSearch::new(&candidates, helper_count);
     for at_requestor in 1..=helper_count {
         let rate = view.down(destination) / at_requestor as f64;
         search.choose(0, helper_count, helper_count - at_requestor, rate);
@@ -75,7 +75,7 @@ pub(in crate::planner) fn join(
 }
 
 /// The choice under trial and the best one so far.
-struct Search<'a> {
+struct TreeSearch<'a> {
     candidates: &'a [Links],
     /// Candidates and how many children each of them has.
     chosen: Vec<(usize, u32)>,
@@ -83,10 +83,10 @@ struct Search<'a> {
     best_rate: f64,
 }
 
-impl Search<'_> {
-    fn new(candidates: &[Links], helper_count: usize) -> Search<'_> {
+impl TreeSearch<'_> {
+    fn new(candidates: &[Links], helper_count: usize) -> TreeSearch<'_> {
         let chosen = Vec::with_capacity(helper_count);
-        Search { candidates, chosen, best: Vec::new(), best_rate: 0.0 }
+        TreeSearch { candidates, chosen, best: Vec::new(), best_rate: 0.0 }
     }
 
     /// Tries every way to take `helpers` more of the candidates from `from` on and to give them
@@ -142,7 +142,7 @@ mod tests {
             let candidates: Vec<Links> =
                 (0..count).map(|_| Links { up: rate(), down: rate() }).collect();
             let requestor_down = rate();
-            let mut search = Search::new(&candidates, helper_count);
+            let mut search = TreeSearch::new(&candidates, helper_count);
             for at_requestor in 1..=helper_count {
                 let rate = requestor_down / at_requestor as f64;
                 search.choose(0, helper_count, helper_count - at_requestor, rate);

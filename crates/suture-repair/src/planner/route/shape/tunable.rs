@@ -1,6 +1,6 @@
 //! Tunable: a tree for any division of the downloads. ChameleonEC's repair plan.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`.
+//! Place: `[plan]`, a shape of a published planner: a tree from what the balance says who receives.
 //! Every helper uploads once; who downloads how often was decided by bandwidth. It remains to pair
 //! uploads with downloads: relays are served in the order of how little they wait for, from those
 //! that have nothing (more) to wait for, and what is left over goes to the destination. Any numbers

@@ -1,16 +1,15 @@
-//! Room: no node is given more chunks in one batch than it has space for.
+//! Free space: no node is given more chunks in one batch than it has space for.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> admit -> dispatch -> slices -> commit`, around
-//! every planner. Planners see to it that a destination has room for the chunk at hand. Space for
-//! one chunk and not for all is rare, so a batch is first planned as if there were no such node;
-//! where one would be filled beyond its room, it gets as many chunks as fit, and the rest is
-//! planned anew, with what was kept as load and with the room that is left.
+//! Place: `[plan]`, around every planner. Planners see to it that a destination has space for the
+//! chunk at hand. Space for one chunk and not for all is rare, so a batch is first planned as if
+//! there were no such node; where one would be filled beyond that, it gets as many chunks as
+//! fit, and the rest is planned anew, with what was kept as load and with the space that is left.
 //!
 //! Those keep their place who have the fewest other nodes to go to. That is no exact assignment:
 //! when nearly everything is full, a chunk may be refused that another order could have placed.
 //!
-//! Invariants: what a batch puts on a node fits into its room. Each round settles a plan on each
-//! overfull node, so rounds end.
+//! Invariants: what a batch puts on a node fits into its free space. Each round settles a plan on
+//! each overfull node, so rounds end.
 
 use std::cmp::Reverse;
 
@@ -27,25 +26,25 @@ pub(super) fn within(
     plan_batch: impl Fn(&[Job], &View<'_>) -> Batch,
 ) -> Batch {
     let batch = plan_batch(jobs, view);
-    if !overfull(&batch, view.room).contains(&true) {
+    if !overfull(&batch, view.free_bytes).contains(&true) {
         return batch;
     }
     let mut settled = Settled::new(jobs, view);
     let mut left = settled.take(batch, (0..jobs.len()).collect());
     while !left.is_empty() {
         let again: Vec<Job> = left.iter().map(|&index| jobs[index].clone()).collect();
-        let view = View { room: &settled.room, load: &settled.load, ..*view };
+        let view = View { free_bytes: &settled.free_bytes, load: &settled.load, ..*view };
         let batch = plan_batch(&again, &view);
         left = settled.take(batch, left);
     }
     settled.batch()
 }
 
-/// What is decided.
+/// The plans and refusals that stay.
 struct Settled<'a> {
     jobs: &'a [Job],
     cluster: &'a Cluster,
-    room: Vec<u64>,
+    free_bytes: Vec<u64>,
     load: Load,
     plans: Vec<(usize, Plan)>,
     refused: Vec<(usize, PlanError)>,
@@ -56,7 +55,7 @@ impl<'a> Settled<'a> {
         Settled {
             jobs,
             cluster: view.cluster,
-            room: view.room.to_vec(),
+            free_bytes: view.free_bytes.to_vec(),
             load: view.load.clone(),
             plans: Vec::new(),
             refused: Vec::new(),
@@ -65,7 +64,7 @@ impl<'a> Settled<'a> {
 
     /// Keeps what fits of a batch for the jobs of these `indices`, and returns those of the rest.
     fn take(&mut self, batch: Batch, indices: Vec<usize>) -> Vec<usize> {
-        let overfull = overfull(&batch, &self.room);
+        let overfull = overfull(&batch, &self.free_bytes);
         let mut refused = batch.refused.into_iter().peekable();
         let mut plans = batch.plans.into_iter();
         let mut contested = Vec::new();
@@ -81,13 +80,17 @@ impl<'a> Settled<'a> {
                 false => self.settle(index, plan),
             }
         }
-        let spare: Vec<bool> =
-            self.room.iter().zip(&overfull).map(|(room, is_over)| *room > 0 && !is_over).collect();
+        let spare: Vec<bool> = self
+            .free_bytes
+            .iter()
+            .zip(&overfull)
+            .map(|(free_bytes, is_over)| *free_bytes > 0 && !is_over)
+            .collect();
         contested.sort_by_cached_key(|(index, _)| Reverse(self.blocked(*index, &spare)));
         let mut left = Vec::new();
         for (index, plan) in contested {
             let bytes = self.jobs[index].chunk_bytes;
-            match plan.destinations.values().all(|node| self.room[node.index()] >= bytes) {
+            match plan.destinations.values().all(|node| self.free_bytes[node.index()] >= bytes) {
                 true => self.settle(index, plan),
                 false => left.push(index),
             }
@@ -109,7 +112,7 @@ impl<'a> Settled<'a> {
 
     fn settle(&mut self, index: usize, plan: Plan) {
         for node in plan.destinations.values() {
-            self.room[node.index()] -= plan.range.bytes();
+            self.free_bytes[node.index()] -= plan.range.bytes();
         }
         self.load.add(self.cluster, &plan, &self.jobs[index].facts());
         self.plans.push((index, plan));
@@ -123,9 +126,9 @@ impl<'a> Settled<'a> {
     }
 }
 
-/// For each node, whether a batch brings it more than it has room for.
-fn overfull(batch: &Batch, room: &[u64]) -> Vec<bool> {
-    let mut left: Vec<Option<u64>> = room.iter().copied().map(Some).collect();
+/// For each node, whether a batch brings it more than it has space for.
+fn overfull(batch: &Batch, free_bytes: &[u64]) -> Vec<bool> {
+    let mut left: Vec<Option<u64>> = free_bytes.iter().copied().map(Some).collect();
     for plan in &batch.plans {
         for node in plan.destinations.values().map(|node| node.index()) {
             left[node] = left[node].and_then(|left| left.checked_sub(plan.range.bytes()));
