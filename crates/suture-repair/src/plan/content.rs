@@ -66,10 +66,12 @@ fn senders(dag: &Dag, sent: &[(ChunkIndex, u32)]) -> Vec<Sender> {
 /// Lost chunks and helpers, or a trace scheme.
 type RepairPattern = (Option<SchemeId>, Vec<ChunkIndex>, Vec<ChunkIndex>);
 
+type Answer = Result<Rc<Content>, CodeError>;
+
 /// Answers for the repairs of a batch, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    known: Vec<(Code, BTreeMap<RepairPattern, Result<Rc<Content>, CodeError>>)>,
+    known: Vec<(Code, BTreeMap<RepairPattern, Answer>)>,
 }
 
 impl Contents {
