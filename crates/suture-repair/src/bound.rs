@@ -20,10 +20,12 @@
 //! considered. Two things may go below it: traces, which send parts of symbols, and repairs that
 //! read more than they need to, around a slow node.
 
+mod crossing;
 mod own;
 mod price;
 mod rack;
 mod search;
+mod whole;
 
 use suture_code::ChunkIndex;
 
@@ -44,10 +46,11 @@ const PAIRS_MAX: usize = 1 << 18;
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
     with_demands(jobs, view, |demands| {
-        helper_seconds(demands, view)
+        let counted = helper_seconds(demands, view)
             .max(total_seconds(demands, view))
             .max(destination_seconds(demands, view))
-            .max(rack::seconds(demands, view))
+            .max(rack::seconds(demands, view));
+        counted.max(crossing::seconds(demands, view, counted))
     })
 }
 

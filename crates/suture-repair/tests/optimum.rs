@@ -7,7 +7,7 @@ mod lp;
 mod optimum;
 
 use common::{Links, World};
-use optimum::{Answer, Kinds, is_faster_possible};
+use optimum::{Answer, Kinds, is_faster_possible, optimum};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::plan::load::Load;
@@ -103,37 +103,86 @@ fn fast_disks_behind_slow_downlinks_keep_little() {
     check_optimum(&world, "slow downlinks");
 }
 
-/// A failed node in a cluster of racks whose links are scarce.
+/// A failed node in a cluster of racks whose links carry a third to a tenth of what their nodes send.
 fn world_with_core(seed: u64) -> World {
     let mut random = Random::new(seed);
-    let code = *random.choose(&["rs(3,2)", "rs(4,2)", "rs(6,3)", "rs(10,4)"]);
-    let racks = random.between(3, 5) as usize;
+    let codes = ["rs(3,2)", "rs(6,3)", "rs(10,4)", "lrc(6,2,2)", "lrc(4,2,2)"];
+    let code = *random.choose(&codes);
+    let racks = random.between(2, 5) as usize;
     let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
-    let nodes = (chunks + random.between(1, 6) as usize).next_multiple_of(racks);
-    let stripes = *random.choose(&[1, 1, 2, 3, 5, 8, 15]);
+    let nodes = (chunks + random.between(1, 8) as usize).next_multiple_of(racks);
+    let stripes = *random.choose(&[1, 1, 1, 2, 3, 5, 8, 15]);
     let links = *random.choose(&[Links::Equal, Links::Independent, Links::Same]);
     let world = World::failed_node(code, nodes, stripes, random.next_u64());
     let mut world = world.with_links(links, random.next_u64()).with_racks(racks);
-    if random.per_mille(300) {
+    if random.per_mille(200) {
         world = world.with_disks(random.next_u64());
     }
     let sent: f64 = world.cluster.nodes.iter().map(|node| node.uplink.0).sum();
-    let mut rate = || Rate(sent / racks as f64 / (1.0 + 9.0 * random.unit()));
+    let mut rate = || Rate(sent / racks as f64 / (3.0 + 7.0 * random.unit()));
     let (rack_uplink, other) = (rate(), rate());
-    let rack_downlink = if random.per_mille(500) { rack_uplink } else { other };
+    let rack_downlink = if random.per_mille(700) { rack_uplink } else { other };
     world.cluster.core = Some(Core { rack_uplink, rack_downlink });
     world
 }
 
+/// Batches in racks.
+const SEEDS: std::ops::Range<u64> = 0..64;
+
+/// Programs that are solved for one of them.
+const PROGRAMS: usize = 40;
+
+/// Above so much of the optimum with helpers alone, and for more stripes than that, the one with other
+/// relays is not asked for.
+const NEAR: (f64, usize) = (0.95, 3);
+
+/// A policy's peak and the bound over the optimum of a batch.
+struct Ratios {
+    what: String,
+    flow: f64,
+    suture: f64,
+    bound: f64,
+}
+
+fn ratios(seed: u64) -> Ratios {
+    let world = world_with_core(seed);
+    let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
+    let bound = bound_seconds(&world.jobs, &world.view());
+    let best = optimum(&world, Kinds::Chunks, flow, PROGRAMS);
+    let any = match bound >= NEAR.0 * best.least && world.jobs.len() > NEAR.1 {
+        true => best,
+        false => optimum(&world, Kinds::Relayed, best.most, PROGRAMS),
+    };
+    let (nodes, racks) = (world.cluster.nodes.len(), world.cluster.racks.len());
+    let what = format!(
+        "seed {seed}: {} x {} on {nodes} nodes in {racks} racks, optimum {:.4}..{:.4}, with relays {:.4}..{:.4}",
+        world.jobs.len(),
+        world.jobs[0].code,
+        best.least,
+        best.most,
+        any.least,
+        any.most
+    );
+    assert!(bound <= any.most * (1.0 + 1e-6), "{what}: the bound is {bound}");
+    Ratios { what, flow: flow / best.least, suture: suture / best.least, bound: bound / any.least }
+}
+
+/// Prints each instance and the worst; traces may be faster than any whole chunks.
 #[test]
-fn racks_are_near_the_optimum() {
-    for seed in 0..40 {
-        let world = world_with_core(seed);
-        let (peak, mixed) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
-        let what = format!("seed {seed} {} x {}", world.jobs.len(), world.jobs[0].code);
-        let answer = is_faster_possible(&world, Kinds::Chunks, peak.max(mixed) / 1.10);
-        assert_eq!(answer, Answer::No, "{what}: {peak} {mixed}");
-        let bound = bound_seconds(&world.jobs, &world.view());
-        assert!(bound <= peak * (1.0 + 1e-6), "{what}: {bound} {peak}");
+#[allow(clippy::disallowed_macros, reason = "a test, not the core: its ratios are to be read")]
+fn racks_and_their_bound_are_near_the_optimum() {
+    let all: Vec<Ratios> = SEEDS.map(ratios).collect();
+    for Ratios { what, flow, suture, bound } in &all {
+        println!("{what}: flow {flow:.4}, suture {suture:.4}, bound {bound:.4}");
     }
+    let worst = |ratio: fn(&Ratios) -> f64| {
+        all.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).expect("there are instances")
+    };
+    let (flow, suture) = (worst(|r| r.flow), worst(|r| r.suture));
+    let bound = worst(|r| -r.bound);
+    println!("worst: flow {:.4} ({})", flow.flow, flow.what);
+    println!("worst: suture {:.4} ({})", suture.suture, suture.what);
+    println!("worst: bound {:.4} ({})", bound.bound, bound.what);
+    assert!(flow.flow <= 1.10 && suture.suture <= 1.10);
+    assert!(bound.bound >= 0.90);
 }

@@ -110,3 +110,33 @@ pub(super) fn best_seconds(
     }
     best
 }
+
+/// The same where no load is given to begin with, in so many steps.
+pub(super) fn seconds_from_nothing(
+    ports: &Ports,
+    steps: usize,
+    cost: impl Fn(&Amounts, &mut Amounts) -> f64,
+) -> f64 {
+    let mut equal = Amounts::none(ports);
+    for port in 0..ports.count() {
+        let rate = ports.rate(port);
+        equal.add(port, if rate.is_finite() { rate } else { 0.0 });
+    }
+    let mut first = Amounts::none(ports);
+    let mut best = cost(&equal.prices(ports, 0.0), &mut first);
+    for (sharpness, growth) in COURSES {
+        let mut loads = first.clone();
+        let mut mean = loads.prices(ports, sharpness);
+        for step in 1..=steps.min(300) {
+            let steepness = sharpness + growth * step as f64;
+            let (prices, mut cheapest) = (loads.prices(ports, steepness), Amounts::none(ports));
+            best = best.max(cost(&prices, &mut cheapest));
+            mean.mix(&prices, 2.0 / (step as f64 + 1.0));
+            loads.mix(&cheapest, 1.0 / (step as f64 + 1.0));
+            if step % STEPS_PER_MEAN == 0 {
+                best = best.max(cost(&mean, &mut Amounts::none(ports)));
+            }
+        }
+    }
+    best
+}

@@ -61,8 +61,8 @@ const RELOCATIONS: [usize; 4] = [0, 4, 10, 18];
 
 /// A few chunks are planned anew in another order, so often that so many are planned in all, and no
 /// more often than that: where each weighs much, the order decides.
-const TRIES_ITEMS: usize = 30;
-const TRIES_MAX: usize = 5;
+const TRIES_ITEMS: usize = 128;
+const TRIES_MAX: usize = 8;
 
 /// How many nodes are tried for that: of all, and of each rack, where racks have links.
 const TRIED: (usize, usize) = (8, 2);

@@ -13,17 +13,19 @@ use crate::plan::{Carries, Edge};
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
+/// Up to so many sets of helpers that the code takes are compared with what their racks send.
+const CODE_SETS_MAX: usize = 128;
+
+/// So many of these are joined to trees.
+const CODE_SETS_JOINED: usize = 4;
+
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
 fn by_rack(
     item: &PricedPart<'_>,
     ports: &PricedPorts<'_>,
-    prices: &mut Prices,
+    prices: &Prices,
 ) -> Vec<(u32, Vec<usize>)> {
-    let mut places: Vec<usize> = match item.part.any {
-        true => (0..item.holders.len()).collect(),
-        // The code chose already: all of these.
-        false => prices.cheapest_helpers(item).to_vec(),
-    };
+    let mut places: Vec<usize> = (0..item.holders.len()).collect();
     let key = |place: &usize| (*place >= item.forced(), prices.whole(*place));
     places.sort_by(|a, b| key(a).partial_cmp(&key(b)).expect("prices are numbers"));
     let mut racks: Vec<(u32, Vec<usize>)> = Vec::new();
@@ -54,7 +56,7 @@ pub(super) fn destination_racks(
     }
     let mut sizes: Vec<usize> = held.iter().map(|(_, count)| *count).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
-    // How many other racks must help when so many helpers are at home.
+    // How many other racks must help when so many helpers are at root_rack.
     let crossing = |at_root_rack: usize| {
         let mut missing = item.wanted().saturating_sub(at_root_rack);
         let mut is_root_rack_left = true;
@@ -82,16 +84,30 @@ pub(super) fn cheapest(
     prices: &mut Prices,
 ) -> (f64, RepairOption) {
     let root_rack = ports.rack(root);
-    let racks = by_rack(item, ports, prices);
-    let chosen = match item.part.any {
-        true => choose_helpers(item, root_rack, &racks, ports, prices),
-        false => code_helpers(item, prices),
-    };
+    if item.part.any {
+        let racks = by_rack(item, ports, prices);
+        let chosen = choose_helpers(item, root_rack, &racks, ports, prices);
+        return joined(item, root, &chosen, ports, prices);
+    }
+    let sets = code_helpers(item, root_rack, ports, prices).into_iter();
+    let trees = sets.map(|chosen| joined(item, root, &chosen, ports, prices));
+    trees.min_by(|a, b| a.0.total_cmp(&b.0)).expect("some helpers will do")
+}
+
+/// The tree of these helpers, and its cost.
+fn joined(
+    item: &PricedPart<'_>,
+    root: u32,
+    chosen: &[usize],
+    ports: &PricedPorts<'_>,
+    prices: &Prices,
+) -> (f64, RepairOption) {
+    let root_rack = ports.rack(root);
     let mut cost: f64 = chosen.iter().map(|place| prices.whole(*place)).sum();
     if ports.have_disks() {
         cost += ports.cost(ports.write(root), item.length);
     }
-    let mut joints = Joints::new(item, root, &chosen, ports);
+    let mut joints = Joints::new(item, root, chosen, ports);
     cost += joints.spread(root_rack);
     let used = joints.used_racks(root_rack);
     cost += used
@@ -103,12 +119,41 @@ pub(super) fn cheapest(
     (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
 }
 
-/// The cheapest helpers that the code takes, where not any of them will do.
-fn code_helpers(item: &PricedPart<'_>, prices: &Prices) -> Vec<usize> {
+/// Helpers that the code takes, where not any of them will do: the cheapest one by one, and the sets
+/// that are cheapest with what their racks send, if not too many are known.
+fn code_helpers(
+    item: &PricedPart<'_>,
+    root_rack: u32,
+    ports: &PricedPorts<'_>,
+    prices: &Prices,
+) -> Vec<Vec<usize>> {
     let forced = item.forced();
     let mut free: Vec<usize> = (forced..item.holders.len()).collect();
     free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
-    (0..forced).chain(free_helpers(item, free)).collect()
+    let one_by_one = (0..forced).chain(free_helpers(item, free)).collect();
+    if item.part.sets.len() > CODE_SETS_MAX {
+        return vec![one_by_one];
+    }
+    let place = |chunk: &ChunkIndex| {
+        let found = item.part.free.iter().position(|free| free == chunk);
+        forced + found.expect("sets are of free helpers")
+    };
+    let cost = |places: &[usize]| {
+        let mut racks: Vec<u32> =
+            places.iter().map(|place| ports.rack(item.holders[*place])).collect();
+        racks.sort_unstable();
+        racks.dedup();
+        let senders = racks.into_iter().filter(|rack| *rack != root_rack);
+        let links = senders.filter_map(|rack| ports.rack_up(rack));
+        links.map(|port| ports.cost(port, item.length)).sum::<f64>()
+            + places.iter().map(|place| prices.whole(*place)).sum::<f64>()
+    };
+    let sets = item.part.sets.iter();
+    let sets = sets.map(|set| (0..forced).chain(set.iter().map(place)).collect::<Vec<usize>>());
+    let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
+    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let best = priced.into_iter().take(CODE_SETS_JOINED).map(|(_, places)| places);
+    best.chain([one_by_one]).collect()
 }
 
 /// As many helpers as are wanted, at the least cost: `best[n]` is that of n from the racks so far.

@@ -1,0 +1,293 @@
+//! What stripes cost at least where racks share links to all others, at prices of ports.
+//!
+//! Place: beside `[plan]`, a part of the lower bound (`bound/search.rs` says why any prices give
+//! one). Prices are linear, so a stripe's cheapest tree can be told without trying trees:
+//! * every helper sends one message, and all messages but one are added up to others on the way;
+//!   the last arrives at the destination, which needs at least one of them;
+//! * a message is added up at a helper or at the destination, for what that receives; at a relay
+//!   without a chunk, which sends once itself, for what k messages cost there, shared by k - 1;
+//! * of each rack that helps, but for the destination's, at least one message leaves: it crosses the
+//!   rack's uplink and another rack's downlink, and is added up there.
+//!
+//! So a rack's cost depends on the number of its helpers and on nothing else but the cheapest place
+//! for what leaves, and how many help in each rack is a small knapsack for each rack that may keep the
+//! chunk. What is counted too low: a survivor may add up what arrives from other racks without
+//! helping.
+//!
+//! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it. So
+//! destinations at which a stripe alone would take longer than the whole batch are left out.
+//!
+//! Only sums over whole chunks are counted; other repairs cost nothing here.
+
+mod tree;
+
+use suture_code::ChunkIndex;
+
+use crate::bound::search;
+use crate::bound::whole::{self, RackChoice};
+use crate::bound::{Demand, takes_part};
+use crate::need::Part;
+use crate::planner::View;
+use crate::planner::ports::Ports;
+
+use tree::Costs;
+
+/// Steps of the search that are worth beginning it.
+const STEPS_MIN: usize = 24;
+
+/// Prices that are compared, over all steps: about as much work as planning a small batch.
+const WORK_MAX: usize = 20_000_000;
+
+/// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
+/// modelled, or where a batch is so large that counting sums says as much.
+pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>, known: f64) -> f64 {
+    let ports = Ports::new(view);
+    let takes_part = takes_part(demands, view);
+    let takes_part = || (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
+    // What a node without a rack sends or receives crosses no rack's link.
+    if !ports.have_racks() || takes_part().any(|node| ports.rack_up(ports.rack(node)).is_none()) {
+        return 0.0;
+    }
+    let stripes = demands.iter().flat_map(|demand| {
+        let parts = demand.need.parts.iter().filter(|part| part.is_sum);
+        parts.map(|part| RackedStripe::new(demand, part, view, &ports))
+    });
+    let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
+    let relays: Vec<u32> = takes_part().collect();
+    let search = CrossingSearch { ports: &ports, relays: &relays };
+    let steps = search.steps(&stripes, WORK_MAX);
+    if stripes.is_empty() || steps < STEPS_MIN {
+        return 0.0;
+    }
+    let together = search.whole_seconds(&stripes, search.seconds(&stripes, steps).max(known));
+    search.with_whole_chunks(stripes, together)
+}
+
+/// Up to so many racks of a stripe, all sets of them are tried.
+const SETS_RACKS_MAX: usize = 8;
+
+/// What prices are searched for.
+struct CrossingSearch<'a> {
+    ports: &'a Ports,
+    /// Nodes that may relay without a chunk.
+    relays: &'a [u32],
+}
+
+impl CrossingSearch<'_> {
+    /// How many steps take so much work.
+    fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
+        work / stripes.iter().map(RackedStripe::work).sum::<usize>().max(1)
+    }
+
+    fn seconds(&self, stripes: &[RackedStripe], steps: usize) -> f64 {
+        search::seconds_from_nothing(self.ports, steps, |prices, loads| {
+            let mut costs = Costs::new(self.ports, prices, self.relays);
+            stripes.iter().map(|stripe| stripe.take_cheapest(&mut costs, loads)).sum()
+        })
+    }
+
+    /// What whole chunks take on links of racks, if they are equally long; else what is known.
+    fn whole_seconds(&self, stripes: &[RackedStripe], known: f64) -> f64 {
+        let bytes = stripes[0].bytes;
+        if stripes.iter().any(|stripe| stripe.bytes != bytes) {
+            return known;
+        }
+        let choices: Vec<Vec<RackChoice>> = stripes.iter().map(RackedStripe::choices).collect();
+        whole::seconds(&choices, bytes, self.ports, known)
+    }
+
+    /// The bound when each chunk is kept by one node: if nobody takes longer than some time, no chunk
+    /// goes where it takes longer by itself.
+    fn with_whole_chunks(&self, stripes: Vec<RackedStripe>, known: f64) -> f64 {
+        let pairs: usize = stripes.iter().map(RackedStripe::target_count).sum();
+        let alone = stripes.iter().map(|stripe| {
+            let one = |target: &Target, node: u32| {
+                let target = Target { nodes: vec![node], ..*target };
+                let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
+                let steps = self.steps(&only, WORK_MAX / pairs);
+                self.seconds(&only, steps)
+            };
+            let nodes = |target: &'_ Target| {
+                target.nodes.iter().map(|node| one(target, *node)).collect::<Vec<f64>>()
+            };
+            stripe.targets.iter().map(nodes).collect::<Vec<_>>()
+        });
+        let alone: Vec<Vec<Vec<f64>>> = alone.collect();
+        let least =
+            |stripe: &Vec<Vec<f64>>| stripe.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let known = alone.iter().map(least).fold(known, f64::max);
+        let mut levels: Vec<f64> = alone.iter().flatten().flatten().copied().collect();
+        levels.retain(|level| *level > known);
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        // Nobody below the level needs less than that.
+        let within = |level: f64| {
+            let stripes =
+                stripes.iter().zip(&alone).map(|(stripe, alone)| stripe.within(alone, level));
+            let stripes: Vec<RackedStripe> = stripes.collect();
+            let steps = self.steps(&stripes, WORK_MAX);
+            self.whole_seconds(&stripes, self.seconds(&stripes, steps))
+        };
+        let (mut low, mut high) = (known, levels.len());
+        let mut first = 0;
+        while first < high {
+            let middle = (first + high) / 2;
+            let seconds = within(levels[middle]);
+            if seconds >= levels[middle] {
+                low = levels[middle];
+                first = middle + 1;
+            } else {
+                low = low.max(seconds);
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// A chunk that is a sum of others, and who may take part.
+#[derive(Clone)]
+struct RackedStripe {
+    bytes: f64,
+    /// How many help.
+    count: usize,
+    racks: Vec<Holders>,
+    /// Racks that hold enough helpers together: each set without which nothing less does.
+    together: Vec<Vec<u32>>,
+    targets: Vec<Target>,
+}
+
+/// Survivors of one rack.
+#[derive(Clone)]
+struct Holders {
+    rack: u32,
+    /// Those that help in any case come first.
+    nodes: Vec<u32>,
+    forced: usize,
+}
+
+/// Nodes of one rack that may keep the chunk.
+#[derive(Clone)]
+struct Target {
+    rack: u32,
+    /// Its place among the racks with survivors.
+    at: Option<usize>,
+    nodes: Vec<u32>,
+}
+
+impl RackedStripe {
+    fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>, ports: &Ports) -> RackedStripe {
+        let mut racks: Vec<Holders> = Vec::new();
+        let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
+        for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {
+            let node = demand.holder(chunk).0;
+            let rack = ports.rack(node);
+            match racks.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => {
+                    known.nodes.push(node);
+                    known.forced += forced;
+                }
+                None => racks.push(Holders { rack, nodes: vec![node], forced }),
+            }
+        }
+        let mut targets: Vec<Target> = Vec::new();
+        for node in view.cluster.ids().filter(|node| demand.may_keep(*node, view)) {
+            let rack = ports.rack(node.0);
+            match targets.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => known.nodes.push(node.0),
+                None => {
+                    let at = racks.iter().position(|known| known.rack == rack);
+                    targets.push(Target { rack, at, nodes: vec![node.0] });
+                }
+            }
+        }
+        let bytes = demand.job.chunk_bytes as f64;
+        let count = part.forced.len() + part.count;
+        let together = match part.any {
+            true => racks_with(count, &racks),
+            false => {
+                let forced = part.forced.iter().map(|sender| sender.chunk);
+                let racks = |set: &Vec<ChunkIndex>| {
+                    let chunks = forced.clone().chain(set.iter().copied());
+                    chunks.map(|chunk| ports.rack(demand.holder(chunk).0)).collect()
+                };
+                smallest(part.sets.iter().map(racks).collect())
+            }
+        };
+        RackedStripe { bytes, count, racks, together, targets }
+    }
+
+    fn target_count(&self) -> usize {
+        self.targets.iter().map(|target| target.nodes.len()).sum()
+    }
+
+    /// The racks that may keep the chunk, and what each asks of others.
+    fn choices(&self) -> Vec<RackChoice> {
+        let choices = self.targets.iter().map(|target| {
+            let others = |racks: &Vec<u32>| {
+                racks.iter().copied().filter(|rack| *rack != target.rack).collect::<Vec<u32>>()
+            };
+            let sets: Vec<Vec<u32>> = self.together.iter().map(others).collect();
+            let lengths = sets.iter().map(Vec::len).min().unwrap_or(0);
+            let is_in_all = |rack: &u32| sets.iter().all(|set| set.contains(rack));
+            let senders = sets.first().into_iter().flatten().copied().filter(is_in_all).collect();
+            RackChoice { rack: target.rack, senders, lengths }
+        });
+        choices.collect()
+    }
+
+    /// The same without targets at which it takes as long as that, or longer, by itself.
+    fn within(&self, alone: &[Vec<f64>], level: f64) -> RackedStripe {
+        let targets = self.targets.iter().zip(alone).map(|(target, alone)| {
+            let nodes = target.nodes.iter().zip(alone).filter(|(_, seconds)| **seconds < level);
+            Target { nodes: nodes.map(|(node, _)| *node).collect(), ..*target }
+        });
+        let targets = targets.filter(|target| !target.nodes.is_empty()).collect();
+        let (racks, together) = (self.racks.clone(), self.together.clone());
+        RackedStripe { targets, racks, together, ..*self }
+    }
+
+    /// Prices that are compared to find the cheapest tree.
+    fn work(&self) -> usize {
+        let survivors: usize = self.racks.iter().map(|rack| rack.nodes.len()).sum();
+        let targets = self.target_count();
+        survivors * self.count * self.targets.len() + survivors * survivors + targets
+    }
+}
+
+/// The smallest sets of racks that hold so many survivors, forced ones included; where racks are many,
+/// only what all of these have in common.
+fn racks_with(count: usize, racks: &[Holders]) -> Vec<Vec<u32>> {
+    let held = |rack: &Holders| rack.nodes.len();
+    let survivors: usize = racks.iter().map(held).sum();
+    let is_needed = |rack: &&Holders| rack.forced > 0 || survivors - held(rack) < count;
+    let needed: Vec<u32> = racks.iter().filter(is_needed).map(|rack| rack.rack).collect();
+    if racks.len() > SETS_RACKS_MAX {
+        return vec![needed];
+    }
+    let sets = (0..1u32 << racks.len()).filter_map(|set| {
+        let chosen = || (0..racks.len()).filter(|at| set >> at & 1 == 1).map(|at| &racks[at]);
+        let names: Vec<u32> = chosen().map(|rack| rack.rack).collect();
+        let is_enough = chosen().map(held).sum::<usize>() >= count
+            && needed.iter().all(|rack| names.contains(rack));
+        is_enough.then_some(names)
+    });
+    smallest(sets.collect())
+}
+
+/// The sets of which no part is among them.
+fn smallest(mut sets: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    for set in &mut sets {
+        set.sort_unstable();
+        set.dedup();
+    }
+    sets.sort_by_key(|set| set.len());
+    let mut kept: Vec<Vec<u32>> = Vec::new();
+    for set in sets {
+        let is_more = |known: &Vec<u32>| known.iter().all(|rack| set.contains(rack));
+        if !kept.iter().any(is_more) {
+            kept.push(set);
+        }
+    }
+    kept
+}
