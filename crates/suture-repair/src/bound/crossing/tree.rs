@@ -271,6 +271,10 @@ impl RootedAt<'_> {
 
     /// The same in the destination's rack, for so many of the messages.
     fn beside_root(&self, branch: &PricedRack, count: usize, messages: usize) -> (f64, Inside) {
+        // Nobody else may be there to add up what is not sent.
+        if messages == 0 {
+            return (0.0, Inside::Relay);
+        }
         let away = self.costs.leaving(branch.rack) + self.hub(branch.rack).0;
         let others = [(away, Inside::Away), (self.down, Inside::Root)];
         let others = others.map(|(cost, inside)| (messages as f64 * cost, inside));
