@@ -149,7 +149,7 @@ impl CrossingSearch<'_> {
 #[derive(Clone)]
 struct RackedStripe {
     bytes: f64,
-    /// How many help.
+    /// How many helpers a tree has.
     count: usize,
     racks: Vec<Holders>,
     /// Racks that hold enough helpers together: each set without which nothing less does.

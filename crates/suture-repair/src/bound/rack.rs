@@ -37,7 +37,7 @@ fn least_crossing_bytes(demand: &Demand<'_>, view: &View<'_>, accepting: &[usize
     parts.map(|part| demand.bytes(least_crossing(demand, part, view, accepting))).sum()
 }
 
-/// In sub-chunks.
+/// The same of one part, in sub-chunks.
 fn least_crossing(demand: &Demand<'_>, part: &Part, view: &View<'_>, accepting: &[usize]) -> u64 {
     let rack_of = |chunk| view.cluster.node(demand.holder(chunk)).rack;
     let candidates = part.forced.iter().map(|sender| sender.chunk).chain(part.free.iter().copied());

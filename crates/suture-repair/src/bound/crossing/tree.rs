@@ -37,7 +37,7 @@ pub(super) struct Costs<'a> {
 /// The cheapest relays without a chunk of trees with so many helpers.
 struct Relays {
     count: usize,
-    /// Of each rack.
+    /// The cheapest of each rack.
     inside: Vec<Priced>,
     anywhere: Priced,
 }
@@ -167,7 +167,7 @@ enum Inside {
     /// At a helper, by its place.
     Helper(usize),
     Root,
-    /// In another rack.
+    /// At the hub, in another rack.
     Away,
 }
 
