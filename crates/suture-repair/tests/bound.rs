@@ -283,17 +283,20 @@ fn racks_send_at_least_a_sum_each() {
     let least = world.jobs.iter().map(|job| {
         let mut counts = [0; 3];
         job.survivors.iter().for_each(|(_, node)| counts[node.index() % 3] += 1);
-        counts.sort_unstable();
-        // The largest rack keeps the chunk; the next one alone, or both, send a sum.
-        let [_, second, first] = counts;
-        if first >= 6 {
-            0
-        } else if first + second >= 6 {
-            1
-        } else {
-            2
-        }
+        // A rack with fewer than three keeps the chunk, or losing it could lose the stripe; the
+        // larger of the others sends a sum, or both do.
+        let senders = (0..3).filter(|rack| counts[*rack] < 3).map(|rack| {
+            let others = [counts[(rack + 1) % 3], counts[(rack + 2) % 3]];
+            let larger = others[0].max(others[1]);
+            if counts[rack] + larger >= 6 { 1 } else { 2 }
+        });
+        senders.min().expect("eight chunks leave a rack with two or fewer")
     });
     let least: usize = least.sum();
-    assert!((bound(&world) - least as f64 * 100.0 / 3.0).abs() < 1e-6);
+    let least = least as f64 * 100.0 / 3.0;
+    // Whole sums need not come out even over three racks.
+    assert!(bound(&world) >= least - 1e-6, "{} {least}", bound(&world));
+    let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert!(bound(&world) <= peak(&world, &batch.plans) * (1.0 + 1e-9));
+    assert!(bound(&world) <= least + 100.0, "{} {least}", bound(&world));
 }
