@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use suture_repair::event::{Commit, Health, Output};
+use suture_repair::event::{Commit, Health, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::stripe::Stripe;
 
@@ -222,14 +222,22 @@ impl World {
     /// coordinator knows is known here. A disk that was full counts as full until its agent says
     /// otherwise.
     pub(crate) fn check_begun(&mut self, output: &Output) {
-        let is_known = self.options.racks > 1 && self.coverage.of(Kind::FullDisk) == 0;
-        let Some((id, to)) = self.racks.watch(output).filter(|_| is_known) else { return };
+        if self.options.racks < 2 || self.coverage.of(Kind::FullDisk) > 0 {
+            return;
+        }
         let Some(coordinator) = &self.coordinator else { return };
+        if matches!(output, Output::Report(Report::Node { .. })) {
+            self.racks.health_changed(&coordinator.status().nodes);
+        }
+        let Some((id, to)) = self.racks.watch(output) else { return };
         let Some(stripe) = coordinator.stripes().get(id) else { return };
         let is_kept = |chunk: &ChunkIndex| !coordinator.is_lost(id, *chunk);
         let kept = stripe.indices().filter(is_kept).filter_map(|chunk| stripe.copy(chunk));
-        let is_up = |node: &NodeId| coordinator.health(*node) == Health::Up;
-        let free = self.nodes().filter(|node| is_up(node) && stripe.chunk_on(*node).is_none());
+        let can_take = |node: &NodeId| {
+            let is_up = coordinator.health(*node) == Health::Up;
+            is_up && self.racks.is_usable(*node) && stripe.chunk_on(*node).is_none()
+        };
+        let free = self.nodes().filter(can_take);
         let tolerance = stripe.code.loss_tolerance();
         if self.racks.is_overfull(tolerance, kept.map(|(node, _)| node), free, to) {
             self.fail(Violation::RackOverfull(id));

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::event::{Claim, Health, Input, NodeStatus, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId, StripeId};
+use suture_repair::message::FromAgent;
 use suture_repair::placement::{Placer, Wanted};
 use suture_repair::random::Random;
 
@@ -35,6 +36,9 @@ pub(crate) struct Racks {
     repairs: BTreeMap<RepairId, StripeId>,
     /// The destinations of each stripe's last repair.
     last: BTreeMap<StripeId, Destinations>,
+    /// Nodes that could take chunks at the last change of any node's health, when all waiting plans
+    /// were made anew, and ever since: a plan that waits may be older than what is known now.
+    usable: BTreeSet<NodeId>,
     /// Stripes of which a repair has failed: whom the next one avoids is not known here.
     failed: BTreeSet<StripeId>,
 }
@@ -65,6 +69,30 @@ impl Racks {
         let rack = *self.named.get(id.index())?;
         self.recorded[id.index()] = rack;
         Some(Input::NodeAdded { id, node: plain_node(id), rack: Some(rack_name(rack)) })
+    }
+
+    /// The coordinator is about to be told something. An agent that has just started does not know
+    /// its free bytes yet, and its Hello may come late.
+    pub fn told(&mut self, input: &Input) {
+        let (node, free_bytes) = match input {
+            Input::Agent { node, message: FromAgent::Hello(hello) } => (node, hello.free_bytes),
+            Input::Agent { node, message: FromAgent::Heartbeat(beat) } => (node, beat.free_bytes),
+            _ => return,
+        };
+        if free_bytes == 0 {
+            self.usable.remove(node);
+        }
+    }
+
+    /// Some node's health has changed, and the coordinator knows this of all.
+    pub fn health_changed(&mut self, nodes: &[NodeStatus]) {
+        let is_usable = |n: &&NodeStatus| n.health == Health::Up && n.free_bytes > 0;
+        self.usable = nodes.iter().filter(is_usable).map(|status| status.node).collect();
+    }
+
+    /// Whether a node could take chunks whenever a plan that waits was made.
+    pub fn is_usable(&self, node: NodeId) -> bool {
+        self.usable.contains(&node)
     }
 
     /// A node is moved so many racks on, of so many.

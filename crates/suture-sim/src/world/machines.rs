@@ -132,6 +132,7 @@ impl World {
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
+        self.racks.told(&input);
         if let Some(records) = &mut self.records {
             records.input(now, Party::Coordinator, &input);
         }
