@@ -113,6 +113,11 @@ pub(crate) trait Describe: fmt::Display {
         first.ok_or(CodeError::NotEnoughChunks { needed, available: available.len() })
     }
 
+    /// `available` as helpers are preferred: those first that send least for the lost chunks.
+    fn in_preference(&self, _lost: &[ChunkIndex], available: &[ChunkIndex]) -> Vec<ChunkIndex> {
+        available.to_vec()
+    }
+
     fn encode_dag(&self) -> Dag;
     fn repair_dag(&self, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Result<Dag, CodeError>;
 
@@ -223,6 +228,14 @@ impl Code {
     ) -> Result<Vec<ChunkIndex>, CodeError> {
         check_repair(self.chunk_count(), lost, available)?;
         self.description().helpers_for(lost, available)
+    }
+
+    pub(crate) fn in_preference(
+        &self,
+        lost: &[ChunkIndex],
+        available: &[ChunkIndex],
+    ) -> Vec<ChunkIndex> {
+        self.description().in_preference(lost, available)
     }
 
     /// How to compute the parity chunks from the data chunks. Sources and outputs stand in the

@@ -251,6 +251,31 @@ impl Dag {
         Some(Flat { sources, outputs: self.outputs.clone(), matrix: Matrix::from_rows(&rows) })
     }
 
+    /// The same without what is read of chunks that are zero, and without every sum of nothing else;
+    /// `None` when an output is such a sum.
+    #[must_use]
+    pub fn without(&self, is_zero: impl Fn(ChunkIndex) -> bool) -> Option<Dag> {
+        let mut dag = Dag::new(self.sub_chunk_count);
+        let mut kept: Vec<Option<ValueId>> = Vec::with_capacity(self.values.len());
+        for Value { width, origin } in &self.values {
+            let value = match origin {
+                Origin::Source(source) => {
+                    (!is_zero(source.chunk)).then(|| dag.add_source(*source, *width))
+                }
+                Origin::Sum { join, terms } => {
+                    let term = |t: &Term| Some(Term { value: kept[t.value.index()]?, map: t.map });
+                    let terms: Vec<Term> = terms.iter().filter_map(term).collect();
+                    (!terms.is_empty()).then(|| dag.add_sum(*width, *join, terms))
+                }
+            };
+            kept.push(value);
+        }
+        for Output { chunk, sub_chunk, value } in &self.outputs {
+            dag.add_output(*chunk, *sub_chunk, kept[value.index()]?);
+        }
+        Some(dag)
+    }
+
     /// The coefficient of each helper, when all that the DAG does is to rebuild the chunk `lost` as
     /// one sum over whole chunks whose partial sums may be formed anywhere. Then, and only then,
     /// trees, chains and stars are all right.

@@ -98,6 +98,23 @@ pub enum CodeError {
         /// How many were given.
         given: usize,
     },
+    /// A chunk that is known to be zero was named as lost or as a helper.
+    KnownZero {
+        /// Index of the chunk, counted from 0.
+        chunk: ChunkIndex,
+    },
+    /// A chunk must be zero because others are known to be.
+    ZeroToo {
+        /// Index of the chunk, counted from 0.
+        chunk: ChunkIndex,
+    },
+    /// A code with sub-chunks repairs from helper sets of a fixed size, so it takes no known zeros.
+    ZeroSubChunks {
+        /// The code as it is written: `clay(4,2,5)`.
+        code: String,
+        /// A chunk that is known to be zero.
+        chunk: ChunkIndex,
+    },
     /// The code has no traces to repair from: its chunks are no values of a polynomial.
     NoTraces {
         /// The code as it is written: `lrc(6,2,2)`.
@@ -255,6 +272,18 @@ impl fmt::Display for CodeError {
             CodeError::TooManyHelpers { needed, given } => {
                 write!(f, "the repair uses {needed} helpers, but {given} were given")
             }
+            CodeError::KnownZero { chunk } => {
+                write!(f, "chunk {chunk} is known to be zero: it is never lost and never read")
+            }
+            CodeError::ZeroToo { chunk } => write!(
+                f,
+                "chunk {chunk} must be zero because others are known to be; record it as such"
+            ),
+            CodeError::ZeroSubChunks { code, chunk } => write!(
+                f,
+                "chunk {chunk} is absent and known to be zero, but {code} cuts chunks into \
+                 sub-chunks and needs it stored; write its zeros"
+            ),
             CodeError::NoTraces { code } => {
                 write!(f, "{code} cannot be repaired from traces; only Reed-Solomon codes can")
             }

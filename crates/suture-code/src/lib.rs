@@ -14,6 +14,7 @@
 //!   [`butterfly`], [`clay`].
 //! * [`trace`] repairs Reed-Solomon data, as it is, from parts of symbols: less traffic than k
 //!   chunks. It knows schemes for common sizes, and searches for others.
+//! * [`shortened`] answers for stripes of which some chunks are known to be zero.
 //! * [`execute`] runs any DAG over buffers; beside it stands the naive executor that defines what
 //!   is right.
 //! * [`layout`] says which bytes of a chunk make up the same positions of its sub-chunks, for all who
@@ -54,6 +55,7 @@ mod linear;
 pub mod lrc;
 pub mod rs;
 pub mod rs_vandermonde;
+pub mod shortened;
 pub mod trace;
 
 pub use butterfly::Butterfly;
@@ -66,4 +68,5 @@ pub use fingerprint::Fingerprint;
 pub use lrc::Lrc;
 pub use rs::Rs;
 pub use rs_vandermonde::RsVandermonde;
+pub use shortened::{ChunkSet, Shortened};
 pub use trace::{Scheme, Search};

@@ -161,17 +161,21 @@ impl Describe for Lrc {
     }
 
     /// The groups of the lost chunks come first, so that what they can repair alone, they do.
+    fn in_preference(&self, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Vec<ChunkIndex> {
+        let is_near = |chunk: &ChunkIndex| {
+            let group = self.group(*chunk);
+            group.is_some() && lost.iter().any(|&lost| self.group(lost) == group)
+        };
+        let (near, far): (Vec<_>, Vec<_>) = available.iter().partition(|chunk| is_near(chunk));
+        [near, far].concat()
+    }
+
     fn helpers_for(
         &self,
         lost: &[ChunkIndex],
         available: &[ChunkIndex],
     ) -> Result<Vec<ChunkIndex>, CodeError> {
-        let is_near = |chunk: &ChunkIndex| {
-            let group = self.group(*chunk);
-            group.is_some() && lost.iter().any(|&lost| self.group(lost) == group)
-        };
-        let (mut candidates, far): (Vec<_>, Vec<_>) = available.iter().partition(|c| is_near(c));
-        candidates.extend(far);
+        let candidates = self.in_preference(lost, available);
         let rows = self.decoding_rows(lost, &candidates)?;
         let is_used = |column: usize| rows.rows().any(|row| row[column] != 0);
         let used = candidates.iter().enumerate().filter(|(column, _)| is_used(*column));

@@ -81,8 +81,11 @@ pub fn sub_chunk<'a>(dag: &Dag, stripe: &'a [Vec<u8>], source: Source) -> &'a [u
 /// A whole stripe, data and parity, of random data, with that many bytes in every sub-chunk.
 pub fn stripe(code: &Code, length: usize, rng: &mut Rng) -> Vec<Vec<u8>> {
     let chunk_bytes = length * code.sub_chunk_count() as usize;
-    let mut stripe: Vec<Vec<u8>> =
-        (0..code.data_chunks()).map(|_| rng.bytes(chunk_bytes)).collect();
+    encode(code, (0..code.data_chunks()).map(|_| rng.bytes(chunk_bytes)).collect())
+}
+
+/// The whole stripe of these data chunks.
+pub fn encode(code: &Code, mut stripe: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let dag = code.encode_dag();
     let parity = run_on_stripe(&dag, &stripe);
     check_names(&dag, &chunks_from(code.data_chunks(), code.parity_chunks()));
