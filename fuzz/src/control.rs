@@ -51,12 +51,14 @@ fn task(seed: u64) -> ToAgent {
     let chunk = |index: u32| ChunkRecord {
         node: (index != 4).then_some(NodeId(index)),
         stamp: Stamp(0),
-        crc: index,
+        bytes: if index == 5 { 100 } else { 4096 },
+        crc: (index != 6).then_some(index),
     };
     let stripe = Stripe {
         id: StripeId(5),
         code: "rs(6,3)".parse().expect("it is a code"),
         chunk_bytes: 4096,
+        unit_bytes: 512,
         generation: Generation(3),
         chunks: (0..9).map(chunk).collect(),
     };
@@ -64,7 +66,7 @@ fn task(seed: u64) -> ToAgent {
         stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
     let facts = StripeFacts {
         stripe: stripe.id,
-        code: stripe.code,
+        code: stripe.shortened(),
         chunk_bytes: stripe.chunk_bytes,
         survivors: &survivors,
     };

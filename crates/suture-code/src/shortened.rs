@@ -50,7 +50,7 @@ impl ChunkSet {
         self.0[usize::from(chunk.0) / 64] >> (chunk.0 % 64) & 1 == 1
     }
 
-    /// Its chunks, ascending.
+    /// Its chunks in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> + use<> {
         let set = *self;
         (0..=u8::MAX).map(ChunkIndex).filter(move |chunk| set.contains(*chunk))
@@ -99,7 +99,7 @@ impl Shortened {
         }
     }
 
-    /// The code itself.
+    /// The code, of which nothing is known.
     #[must_use]
     pub fn code(&self) -> Code {
         self.code
@@ -136,13 +136,13 @@ impl Shortened {
         self.code.chunks()
     }
 
-    /// [`Code::sub_chunk_count`].
+    /// As [`Code::sub_chunk_count`] of the code.
     #[must_use]
     pub fn sub_chunk_count(&self) -> u32 {
         self.code.sub_chunk_count()
     }
 
-    /// [`Code::alignment`].
+    /// As [`Code::alignment`] of the code.
     #[must_use]
     pub fn alignment(&self) -> usize {
         self.code.alignment()
@@ -227,7 +227,7 @@ impl Shortened {
         self.code.schemes()
     }
 
-    /// [`Code::scheme`].
+    /// As [`Code::scheme`] of the code.
     #[must_use]
     pub fn scheme(&self, id: u32) -> Option<&'static Scheme> {
         self.code.scheme(id)

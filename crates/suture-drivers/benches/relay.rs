@@ -144,10 +144,10 @@ fn fill(dir: &Path) -> Chunks {
         let temp = store.begin(stripe.chunk_bytes).unwrap();
         temp.write(0, &bytes[chunk]).unwrap();
         let (_, copy) = stripe.copy(ChunkIndex(chunk as u8)).unwrap();
-        temp.prove(Some(stripe.chunks[chunk].crc)).unwrap();
+        temp.prove(stripe.chunks[chunk].crc).unwrap();
         assert_eq!(temp.publish(copy), Ok(Published::Named));
     }
-    let crcs: Vec<String> = stripe.chunks.iter().map(|chunk| chunk.crc.to_string()).collect();
+    let crcs: Vec<String> = stripe.chunks.iter().map(|c| c.crc.unwrap().to_string()).collect();
     Chunks { bytes, crcs: crcs.join(" ") }
 }
 
@@ -216,8 +216,9 @@ async fn perform(role: u32, dir: &Path) {
 fn the_task(round: u32, crcs: &[&str]) -> Task {
     let (mut stripe, _) = stripe("rs(2,1)", 1, 64);
     stripe.chunk_bytes = chunk_bytes() as u64;
+    stripe.unit_bytes = stripe.chunk_bytes;
     for (chunk, crc) in stripe.chunks.iter_mut().zip(crcs) {
-        chunk.crc = crc.parse().unwrap();
+        (chunk.bytes, chunk.crc) = (stripe.chunk_bytes, crc.parse().ok());
     }
     let trees = [chain(&[1, 2], 3)];
     let task = task(RepairId::new(1, round), &stripe, (&trees, Mode::Streamed), 3);

@@ -50,9 +50,6 @@ impl ChunkStore for MapStore {
             self.copies.lock().unwrap().get(&copy).cloned().ok_or(CopyFault::Missing)?;
         if crc32c(&bytes) == crc { Ok(Arc::new(MapReader(bytes))) } else { Err(CopyFault::Corrupt) }
     }
-    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
-        self.open(copy).map(drop)
-    }
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
         let zeros = (bytes <= CAPACITY).then(|| vec![0; bytes as usize]).ok_or(Failure::NoSpace)?;
         Ok(Arc::new(MapWriter(self.clone(), Mutex::new((zeros, None)))))

@@ -155,8 +155,7 @@ async fn a_chunk_that_fails_its_proof_is_not_published() {
     let mut cluster = Cluster::start(4, FAST).await;
     let (mut stripe, chunks) = stripe("rs(2,1)", 1, 50_000);
     cluster.store(&stripe, &chunks).await;
-    let found = stripe.chunks[0].crc;
-    stripe.chunks[0].crc = 7;
+    let found = stripe.chunks[0].crc.replace(7).unwrap();
     let repair = RepairId::new(1, 1);
     cluster.dispatch(&task(repair, &stripe, (&[star(&[1, 2], 3)], Mode::Streamed), 3)).await;
     let failed = cluster.outcome(repair).await;
@@ -193,7 +192,7 @@ async fn copies_are_checked_listed_and_deleted_on_request() {
     let (stripe, chunks) = stripe("rs(2,1)", 1, 10_000);
     cluster.store(&stripe, &chunks).await;
     let (node, copy) = stripe.copy(ChunkIndex(1)).unwrap();
-    let check = Check { copy, excess: None };
+    let check = Check { copy, bytes: None, excess: None };
     cluster.node(node).tell(SessionEvent::Message(ToAgent::Check(check))).await;
     while cluster.next().await != (node, FromAgent::Verified(check)) {}
     let delete = ToAgent::Delete { epoch: 1, copy };

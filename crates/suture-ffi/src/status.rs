@@ -111,6 +111,9 @@ impl From<CodeError> for Fault {
             CodeError::NoSuchChunk { .. }
             | CodeError::DuplicateChunk { .. }
             | CodeError::HelperIsLost { .. }
+            | CodeError::KnownZero { .. }
+            | CodeError::ZeroToo { .. }
+            | CodeError::ZeroSubChunks { .. }
             | CodeError::NothingLost => Status::BadChunk,
             CodeError::NotEnoughChunks { .. } | CodeError::NotDetermined { .. } => {
                 Status::TooFewChunks

@@ -47,7 +47,8 @@ fn task() -> Task {
     let record = |node: u32| ChunkRecord {
         node: (node > 0).then_some(NodeId(node)),
         stamp: Stamp(0),
-        crc: 0,
+        bytes,
+        crc: Some(0),
     };
     let lost = vec![ChunkIndex(0)];
     let lane = Lane {
@@ -64,6 +65,7 @@ fn task() -> Task {
             id: StripeId(1),
             code: "rs(2,1)".parse().expect("a code"),
             chunk_bytes: bytes,
+            unit_bytes: bytes,
             generation: Generation(0),
             chunks: (0..3).map(record).collect(),
         },

@@ -23,6 +23,7 @@ use crate::mutant::{Mistake, Mutant};
 use crate::pump::{Pump, Step};
 use crate::role::Role;
 use crate::slice::SliceId;
+use crate::stripe::ChunkRecord;
 use crate::time::Time;
 
 pub use contract::{Config, Input, Output, Status};
@@ -237,7 +238,8 @@ impl Agent {
             self.reserved += running.reserved;
         }
         let (phase, continues) = (running.phase, running.task.continues);
-        let bytes = running.task.stripe.chunk_bytes;
+        let made = running.phase.copy();
+        let bytes = made.map_or(0, |copy| running.task.stripe.record(copy.chunk).bytes);
         self.tasks.insert(repair, running);
         if self.mistake.is(Mutant::OpenEarly) {
             self.open(now, repair);
@@ -374,9 +376,9 @@ impl Agent {
         let Some(copy) = task.phase.copy() else { return self.drop_task(repair) };
         task.phase = Phase::Publishing(copy);
         task.progressed_at = now;
-        let stripe = &task.task.stripe;
-        let crc = stripe.chunks[usize::from(copy.chunk.0)].crc;
-        self.outputs.push_back(Output::Publish { repair, copy, bytes: stripe.chunk_bytes, crc });
+        let ChunkRecord { bytes, crc, .. } = *task.task.stripe.record(copy.chunk);
+        let crc = crc.expect("without a recorded checksum the task was refused");
+        self.outputs.push_back(Output::Publish { repair, copy, bytes, crc });
     }
 
     fn published(&mut self, repair: RepairId, result: Result<(), Failure>) {

@@ -9,16 +9,24 @@
 //! a store does not retry, the coordinator does. `conformance` says what every store must do, as
 //! code, and runs against each of them.
 //!
-//! Deliberately absent: which copies are needed (the coordinator knows), and what a stripe's
-//! bytes past the end of a short chunk are (zeros, and nobody asks a store for them).
+//! A chunk may be shorter than its stripe. A store knows only the chunk: it ends where it ends, and
+//! that it reads as zeros past that is the affair of `short`, which nobody need implement.
+//!
+//! Deliberately absent: which copies are needed (the coordinator knows), chunks that are absent and
+//! known to be zero (nobody asks for them), and what a copy should sum to (the stripe's record says,
+//! where anything does).
 
 pub mod conformance;
+pub mod short;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::id::ChunkCopy;
 use crate::message::{CopyFault, Failure};
+
+/// What is read at a time of a copy that is read in full.
+const CHECK_BYTES: usize = 256 << 10;
 
 /// The chunks of one node.
 ///
@@ -48,11 +56,19 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// there is one of which nothing can be read.
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault>;
 
-    /// Reads a copy in full against every checksum that there is of it.
+    /// Reads a copy in full against every checksum that there is of it. A store that can do so in a
+    /// better way than through a reader has one of its own.
     ///
     /// # Errors
     /// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when any byte is not as it was published.
-    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault>;
+    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
+        let reader = self.open(copy)?;
+        let mut window = vec![0; CHECK_BYTES];
+        (0..reader.bytes()).step_by(CHECK_BYTES).try_for_each(|offset| {
+            let bytes = (reader.bytes() - offset).min(CHECK_BYTES as u64) as usize;
+            reader.read(offset, &mut window[..bytes])
+        })
+    }
 
     /// Makes room for a chunk of `bytes`. Durable: nothing, until `publish`.
     ///

@@ -24,7 +24,7 @@ mod trouble;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::cluster::{Cluster, Node};
-use crate::event::{Command, Commit, Health, Input, Output, Report, Timers};
+use crate::event::{Command, Commit, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
@@ -58,6 +58,8 @@ pub struct Config {
     /// Stripes are claimed from the keeper of the truth before their repair is dispatched: others
     /// might repair them too. The native keeper has nobody else and need not be asked.
     pub claims: bool,
+    /// Who decides which nodes are dead.
+    pub liveness: Liveness,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -132,7 +134,7 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator that knows the truth and has heard from no agent.
     pub fn new(now: Time, config: Config, cluster: Cluster, stripes: StripeMap) -> Coordinator {
-        let mut health = HealthTable::new(config.timers);
+        let mut health = HealthTable::new(config.timers, config.liveness);
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
         let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
         let mut coordinator = Coordinator {
@@ -188,6 +190,7 @@ impl Coordinator {
             }
             Input::StripeAdded(stripe) => self.learn(stripe),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
+            Input::NodeState { node, state } => self.node_state(now, node, state),
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
@@ -297,6 +300,24 @@ impl Coordinator {
         }
     }
 
+    /// The keeper of the truth says how a node is.
+    fn node_state(&mut self, now: Time, node: NodeId, state: NodeState) {
+        if self.config.liveness == Liveness::Own || self.health.len() <= node.index() {
+            return;
+        }
+        if self.health.set_state(now, node, state) {
+            self.health_changed(now, node);
+            if state == NodeState::Up {
+                // Its copies count again once it has listed them.
+                self.send(node, ToAgent::List);
+            }
+        } else {
+            // Where chunks may go has changed, though not where they are.
+            self.unplan_all();
+            self.queue.wake_all();
+        }
+    }
+
     fn join(&mut self, now: Time, node: NodeId, hello: Hello) {
         self.ledger.set_pool(node, hello.pool_bytes);
         if self.health.joined(node, hello) {
@@ -396,8 +417,9 @@ impl Coordinator {
         };
         let before = before.copy(commit.copy.chunk);
         self.repaired_chunks += 1;
-        self.repaired_bytes += stripe.chunk_bytes;
-        let (copy, node, bytes) = (commit.copy, commit.node, stripe.chunk_bytes);
+        let (copy, node, bytes) =
+            (commit.copy, commit.node, stripe.record(commit.copy.chunk).bytes);
+        self.repaired_bytes += bytes;
         self.report(Report::Committed { repair: id, copy, node, bytes });
         self.trouble.remove(&stripe.id);
         self.learn(stripe);

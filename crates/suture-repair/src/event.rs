@@ -47,6 +47,13 @@ pub enum Input {
     StripeAdded(Stripe),
     /// The truth has one stripe less.
     StripeRemoved(StripeId),
+    /// The keeper of the truth has news of a node. Heeded where liveness is the keeper's.
+    NodeState {
+        /// Which one it is.
+        node: NodeId,
+        /// How it is from now on.
+        state: NodeState,
+    },
     /// A reader found a copy to be of no use.
     ChunkSuspected {
         /// Where.
@@ -85,6 +92,27 @@ pub enum Input {
     Operator(Command),
     /// Time passed.
     Tick,
+}
+
+/// Who decides that a node is dead and its chunks are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Liveness {
+    /// The coordinator, by silence against its timers.
+    #[default]
+    Own,
+    /// The keeper of the truth. A silent node is not used, but its chunks are not lost.
+    Keeper,
+}
+
+/// How the keeper of the truth sees a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeState {
+    /// It lives; whether it can be used, its own agent says.
+    Up,
+    /// Its chunks are lost.
+    Dead,
+    /// It is to be emptied: its chunks can be read, and it is given no more.
+    Decommissioning,
 }
 
 /// What an operator can want.
@@ -254,6 +282,8 @@ pub enum Blocked {
     },
     /// Somebody else is repairing it.
     Claimed,
+    /// No checksum was recorded to prove a rebuilt chunk against.
+    NoChecksum,
     /// So many attempts failed that the next one waits longer; the last failure.
     Failing {
         /// How many.
@@ -384,6 +414,9 @@ impl fmt::Display for Blocked {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
             Blocked::Claimed => write!(f, "somebody else is repairing it"),
+            Blocked::NoChecksum => {
+                write!(f, "no recorded checksum to prove a rebuilt chunk against")
+            }
             Blocked::Failing { attempts, why } => {
                 write!(f, "{attempts} attempts failed; last: {why}")
             }

@@ -4,10 +4,12 @@
 //! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case.
-//! Invariants: what the operator declared failed stays failed until the operator returns it; a node
-//! is up only after its Hello.
+//! Where the keeper of the truth decides which nodes live, silence only makes a node unusable:
+//! its chunks are lost when the keeper says so, and come back likewise.
+//! Invariants: what the operator or such a keeper declared failed stays failed until they return it;
+//! a node is up only after its Hello.
 
-use crate::event::{Health, Timers};
+use crate::event::{Health, Liveness, NodeState, Timers};
 use crate::id::NodeId;
 use crate::message::Hello;
 use crate::mutant::{Mistake, Mutant};
@@ -24,6 +26,8 @@ pub struct NodeHealth {
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
     declared: bool,
+    /// As the keeper of the truth says, where it decides.
+    state: NodeState,
     reported_at: Time,
 }
 
@@ -31,14 +35,15 @@ pub struct NodeHealth {
 #[derive(Clone, Debug)]
 pub struct HealthTable {
     timers: Timers,
+    liveness: Liveness,
     nodes: Vec<NodeHealth>,
     pub(crate) mistake: Mistake,
 }
 
 impl HealthTable {
-    /// A table without nodes, with the timers by which silence counts.
-    pub fn new(timers: Timers) -> HealthTable {
-        HealthTable { timers, nodes: Vec::new(), mistake: Mistake::default() }
+    /// A table without nodes, with the timers by which silence counts, where it does.
+    pub fn new(timers: Timers, liveness: Liveness) -> HealthTable {
+        HealthTable { timers, liveness, nodes: Vec::new(), mistake: Mistake::default() }
     }
 
     /// Adds the next node: unknown, or failed if the operator said so before.
@@ -49,6 +54,7 @@ impl HealthTable {
             hello: None,
             free_bytes: 0,
             declared: declared_failed,
+            state: NodeState::Up,
             reported_at: now,
         });
     }
@@ -73,6 +79,11 @@ impl HealthTable {
         self.nodes[node.index()].health == Health::Up
     }
 
+    /// Whether the node can be used, and may be given chunks.
+    pub fn takes_chunks(&self, node: NodeId) -> bool {
+        self.is_up(node) && self.get(node).state == NodeState::Up
+    }
+
     /// How many nodes can be used.
     pub fn up_count(&self) -> usize {
         self.nodes.iter().filter(|node| node.health == Health::Up).count()
@@ -93,9 +104,9 @@ impl HealthTable {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
         entry.reported_at = now;
-        let is_declared = entry.declared && !mistake.is(Mutant::ForgetDeclared);
+        let is_kept_down = entry.is_kept_down() && !mistake.is(Mutant::ForgetDeclared);
         let is_unknown = entry.hello.is_none() && !mistake.is(Mutant::TrustUnknown);
-        if is_declared || entry.health == Health::Up || is_unknown {
+        if is_kept_down || entry.health == Health::Up || is_unknown {
             return None;
         }
         Some(std::mem::replace(&mut entry.health, Health::Up))
@@ -131,21 +142,36 @@ impl HealthTable {
         std::mem::replace(&mut entry.health, Health::Failed) != Health::Failed
     }
 
-    /// The operator takes it back: unknown until it speaks.
+    /// The operator takes it back: unknown until it speaks, unless it is dead besides.
     pub fn undeclare(&mut self, now: Time, node: NodeId) -> bool {
         let entry = &mut self.nodes[node.index()];
-        if entry.declared {
+        let was_declared = std::mem::replace(&mut entry.declared, false);
+        if was_declared && !entry.is_kept_down() {
             (entry.health, entry.reported_at) = (Health::Unknown, now);
         }
-        std::mem::replace(&mut entry.declared, false)
+        was_declared
+    }
+
+    /// The keeper of the truth says how it is. Returns whether its health has changed by that.
+    pub fn set_state(&mut self, now: Time, node: NodeId, state: NodeState) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        let was_kept_down = entry.is_kept_down();
+        entry.state = state;
+        if entry.is_kept_down() {
+            return std::mem::replace(&mut entry.health, Health::Failed) != Health::Failed;
+        }
+        if was_kept_down {
+            (entry.health, entry.reported_at) = (Health::Unknown, now);
+        }
+        was_kept_down
     }
 
     /// Applies the timers; returns what changed, in order of the nodes.
     pub fn expire(&mut self, now: Time) -> Vec<(NodeId, Health)> {
-        let timers = self.timers;
+        let (timers, liveness) = (self.timers, self.liveness);
         let mut changed = Vec::new();
         for (i, entry) in self.nodes.iter_mut().enumerate() {
-            let health = due(&timers, entry, now);
+            let health = due(&timers, liveness, entry, now);
             if health != entry.health {
                 entry.health = health;
                 changed.push((NodeId(i as u32), health));
@@ -157,7 +183,9 @@ impl HealthTable {
     /// When `expire` may next change something.
     pub fn next_deadline(&self) -> Option<Time> {
         let timers = self.timers;
+        let decides = self.liveness == Liveness::Own;
         let deadline = |entry: &NodeHealth| match entry.health {
+            Health::Unknown | Health::Suspect if !decides => None,
             Health::Unknown => Some(entry.reported_at + timers.start_grace),
             Health::Up => Some(entry.reported_at + timers.suspect_after),
             Health::Suspect => Some(entry.reported_at + timers.dead_after),
@@ -171,7 +199,9 @@ impl HealthTable {
     pub fn assert_invariants(&self) {
         for (id, node) in self.iter() {
             let is_failed = node.health == Health::Failed;
-            assert!(is_failed || !node.declared, "health: {id} was declared failed");
+            assert!(is_failed || !node.is_kept_down(), "health: {id} was declared failed");
+            let is_said = self.liveness == Liveness::Own || node.is_kept_down();
+            assert!(!is_failed || is_said, "health: {id} is failed by nobody's word");
             let is_up = node.health == Health::Up;
             assert!(!is_up || node.hello.is_some(), "health: {id} is up and never said Hello");
         }
@@ -185,9 +215,20 @@ impl HealthTable {
     }
 }
 
-fn due(timers: &Timers, entry: &NodeHealth, now: Time) -> Health {
+impl NodeHealth {
+    /// Whether somebody has said that its chunks are lost, and not taken it back.
+    fn is_kept_down(&self) -> bool {
+        self.declared || self.state == NodeState::Dead
+    }
+}
+
+fn due(timers: &Timers, liveness: Liveness, entry: &NodeHealth, now: Time) -> Health {
     let silence = now.since(entry.reported_at);
     match entry.health {
+        Health::Up if liveness == Liveness::Keeper && silence >= timers.suspect_after => {
+            Health::Suspect
+        }
+        same if liveness == Liveness::Keeper => same,
         Health::Unknown if silence >= timers.start_grace => Health::Failed,
         Health::Up | Health::Suspect if silence >= timers.dead_after => Health::Failed,
         Health::Up if silence >= timers.suspect_after => Health::Suspect,

@@ -47,7 +47,7 @@ impl Task {
     pub fn facts<'a>(&self, survivors: &'a [(ChunkIndex, NodeId)]) -> StripeFacts<'a> {
         StripeFacts {
             stripe: self.stripe.id,
-            code: self.stripe.code,
+            code: self.stripe.shortened(),
             chunk_bytes: self.stripe.chunk_bytes,
             survivors,
         }
@@ -100,6 +100,8 @@ pub enum ToAgent {
 pub struct Check {
     /// What to verify.
     pub copy: ChunkCopy,
+    /// The length that it must have, or it is corrupt; none where nobody says.
+    pub bytes: Option<u64>,
     /// A copy elsewhere that is in excess if this one is good.
     pub excess: Option<(NodeId, ChunkCopy)>,
 }
@@ -203,6 +205,11 @@ pub enum Failure {
         /// Of what was rebuilt.
         found: u32,
     },
+    /// What was rebuilt goes on past the chunk's end, where it must be zeros.
+    PastEnd {
+        /// Where a byte is not zero.
+        offset: u64,
+    },
     /// Nothing moved for too long.
     Stalled,
     /// The task makes no sense here: wrong version, not this agent's copy, not executable.
@@ -246,6 +253,9 @@ impl fmt::Display for Failure {
             }
             Failure::ProofFailed { expected, found } => {
                 write!(f, "rebuilt chunk has checksum {found:08x}, recorded {expected:08x}")
+            }
+            Failure::PastEnd { offset } => {
+                write!(f, "rebuilt chunk is not zero at byte {offset}, past its end")
             }
             Failure::Stalled => write!(f, "no slice moved for too long"),
             Failure::Refused(refusal) => refusal.fmt(f),

@@ -15,11 +15,12 @@
 //!
 //! Stripes of a batch repeat a few patterns of (lost, available), so the answers are kept.
 //!
-//! Invariant: an answer depends on the code, the lost and the available chunks alone.
+//! Invariant: an answer depends on the code, its known zeros, the lost and the available chunks
+//! alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use suture_code::{ChunkIndex, Code};
+use suture_code::{ChunkIndex, ChunkSet, Code, Shortened};
 
 use crate::plan::content::Content;
 pub(crate) use crate::plan::content::Sender;
@@ -69,7 +70,7 @@ impl Part {
     /// As many of the free helpers as it takes: those that come first in `preferred`, which names
     /// all of them, as far as the code accepts that. Where their order leads the code to more
     /// helpers than need be, the set whose last in that order comes first.
-    pub fn free_helpers(&self, code: Code, preferred: Vec<ChunkIndex>) -> Vec<ChunkIndex> {
+    pub fn free_helpers(&self, code: Shortened, preferred: Vec<ChunkIndex>) -> Vec<ChunkIndex> {
         if self.any {
             return preferred.into_iter().take(self.count).collect();
         }
@@ -84,12 +85,12 @@ impl Part {
     }
 
     /// The free helpers that the code takes of those available, if these are as few as it takes.
-    pub fn accepted(&self, code: Code, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
+    pub fn accepted(&self, code: Shortened, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
         self.taken(code, available).filter(|helpers| helpers.len() == self.count)
     }
 
     /// The free helpers that the code takes of those available, be they more than it takes.
-    pub fn taken(&self, code: Code, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
+    pub fn taken(&self, code: Shortened, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
         let mut helpers = code.helpers_for(&self.lost, available).ok()?;
         let helper_count = helpers.len();
         helpers.retain(|chunk| self.forced.iter().all(|sender| sender.chunk != *chunk));
@@ -97,7 +98,7 @@ impl Part {
     }
 
     /// Sub-chunks that are sent by anyone.
-    fn moved(&self, code: Code) -> u64 {
+    fn moved(&self, code: Shortened) -> u64 {
         self.sent() + self.forwards() as u64 * u64::from(code.sub_chunk_count())
     }
 }
@@ -109,25 +110,23 @@ pub(crate) struct Needs {
     needs: Vec<Need>,
 }
 
-/// A set of chunks as bits.
-type Bits = [u64; 4];
-
-/// The lost and the available chunks.
-type Pattern = (Bits, Bits);
+/// The known zeros, the lost and the available chunks.
+type Pattern = [ChunkSet; 3];
 
 impl Needs {
     /// The name of the need for `lost` when `available` may help; `None` when that is not enough.
     pub fn find(
         &mut self,
-        code: Code,
+        code: Shortened,
         lost: &[ChunkIndex],
         available: impl Iterator<Item = ChunkIndex> + Clone,
     ) -> Option<usize> {
-        let at = self.known.iter().position(|(known, _)| *known == code).unwrap_or_else(|| {
-            self.known.push((code, BTreeMap::new()));
+        let family = code.code();
+        let at = self.known.iter().position(|(known, _)| *known == family).unwrap_or_else(|| {
+            self.known.push((family, BTreeMap::new()));
             self.known.len() - 1
         });
-        let pattern = (bits(lost.iter().copied()), bits(available.clone()));
+        let pattern = [code.zeros(), lost.iter().copied().collect(), available.clone().collect()];
         if let Some(&known) = self.known[at].1.get(&pattern) {
             return known;
         }
@@ -147,15 +146,8 @@ impl Needs {
     }
 }
 
-fn bits(chunks: impl Iterator<Item = ChunkIndex>) -> Bits {
-    chunks.fold([0; 4], |mut bits, ChunkIndex(chunk)| {
-        bits[usize::from(chunk) / 64] |= 1 << (chunk % 64);
-        bits
-    })
-}
-
 /// The cheapest way to rebuild `lost`, together or apart.
-fn parts(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Vec<Part>> {
+fn parts(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Vec<Part>> {
     let together = part(code, lost, available)?;
     for (at, &one) in lost.iter().enumerate().filter(|_| lost.len() > 1) {
         let rest: Vec<ChunkIndex> = [&lost[..at], &lost[at + 1..]].concat();
@@ -172,7 +164,7 @@ fn parts(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Ve
     Some(vec![together])
 }
 
-fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Part> {
+fn part(code: Shortened, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Part> {
     let helpers = code.helpers_for(lost, available).ok()?;
     let shares = shares(code, lost, &helpers)?;
     let sent = sent(code, lost, &helpers);
@@ -203,14 +195,14 @@ fn part(code: Code, lost: &[ChunkIndex], available: &[ChunkIndex]) -> Option<Par
         forced,
     };
     // The other codes decode from any k chunks, and regenerate from any that complete a row.
-    if let Code::Lrc(_) = code {
+    if let Code::Lrc(_) = code.code() {
         search_sets(code, &mut part, rest.iter().map(|share| share.chunk).collect());
     }
     Some(part)
 }
 
 /// What each helper sends and reads.
-fn shares(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec<Sender>> {
+fn shares(code: Shortened, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec<Sender>> {
     if code.sub_chunk_count() == 1 {
         let whole = |&chunk: &ChunkIndex| Sender { chunk, sent: 1, read: 1 };
         return Some(helpers.iter().map(whole).collect());
@@ -221,7 +213,7 @@ fn shares(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> Option<Vec
 
 /// Sub-chunks that these helpers, which the code chose, send together: without its DAG, which for
 /// many sub-chunks takes long to build.
-fn sent(code: Code, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> u64 {
+fn sent(code: Shortened, lost: &[ChunkIndex], helpers: &[ChunkIndex]) -> u64 {
     match lost {
         // Codes with sub-chunks decode from k whole chunks, and regenerate one from more.
         [lost] if code.sub_chunk_count() > 1 && helpers.len() > code.data_chunks() => {
@@ -237,7 +229,7 @@ const SETS_MAX: usize = 4096;
 /// Finds out whether any `count` of the free helpers complete the forced ones, and if not, the
 /// smallest sets that do. `known` is one that does, with `count` of them. A smaller set can be
 /// completed to one of `count` that determine each other, from which the code then takes just it.
-fn search_sets(code: Code, part: &mut Part, known: Vec<ChunkIndex>) {
+fn search_sets(code: Shortened, part: &mut Part, known: Vec<ChunkIndex>) {
     let forced: Vec<ChunkIndex> = part.forced.iter().map(|sender| sender.chunk).collect();
     let mut chosen: Vec<usize> = (0..part.count).collect();
     let mut found = BTreeSet::from([known]);
@@ -285,7 +277,7 @@ mod tests {
         let helps = |chunk: &ChunkIndex| !lost.contains(chunk) && !missing.contains(&chunk.0);
         let available: Vec<ChunkIndex> = code.chunks().filter(helps).collect();
         let mut needs = Needs::default();
-        let name = needs.find(code, &lost, available.into_iter());
+        let name = needs.find(code.into(), &lost, available.into_iter());
         needs.get(name.expect("the rest is enough")).clone()
     }
 
@@ -371,7 +363,11 @@ mod tests {
                 helpers.sort_unstable();
                 let dag = code.repair_dag(&lost, &helpers).unwrap();
                 let expected: u64 = dag.sends().iter().map(|(_, rows)| u64::from(*rows)).sum();
-                assert_eq!(sent(code, &lost, &helpers), expected, "{name}: {lost:?}, {helpers:?}");
+                assert_eq!(
+                    sent(code.into(), &lost, &helpers),
+                    expected,
+                    "{name}: {lost:?}, {helpers:?}"
+                );
             }
         }
     }
@@ -380,6 +376,6 @@ mod tests {
     fn what_cannot_be_repaired_has_no_need() {
         let code: Code = "rs(2,1)".parse().unwrap();
         let lost = [ChunkIndex(0), ChunkIndex(1)];
-        assert_eq!(Needs::default().find(code, &lost, [ChunkIndex(2)].into_iter()), None);
+        assert_eq!(Needs::default().find(code.into(), &lost, [ChunkIndex(2)].into_iter()), None);
     }
 }

@@ -18,7 +18,7 @@ use suture_gf::field;
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Lane, Plan, Range, StripeFacts};
 
-/// The bytes of the surviving chunks.
+/// The bytes of the surviving chunks, in one unit each; short ones read as zeros past their end.
 pub type Chunks = BTreeMap<ChunkIndex, Vec<u8>>;
 
 /// Executes a valid plan and returns, for each lost chunk, the bytes of the plan's range that
@@ -29,6 +29,7 @@ pub type Chunks = BTreeMap<ChunkIndex, Vec<u8>>;
 /// When the plan is not valid, or a helper's chunk is missing from `chunks`.
 pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks {
     let range_bytes = plan.range.bytes() as usize;
+    let chunks = &padded(chunks, facts.chunk_bytes);
     let mut rebuilt: Chunks = plan.lost.iter().map(|&lost| (lost, vec![0; range_bytes])).collect();
     for lane in &plan.lanes {
         let dag = dag(lane, facts);
@@ -46,6 +47,14 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
         }
     }
     rebuilt
+}
+
+/// The chunks with zeros past their end.
+fn padded(chunks: &Chunks, chunk_bytes: u64) -> Chunks {
+    let mut chunks = chunks.clone();
+    let longest = chunks.values().map(Vec::len).fold(chunk_bytes as usize, usize::max);
+    chunks.values_mut().for_each(|chunk| chunk.resize(longest, 0));
+    chunks
 }
 
 /// What the lane computes: the repair from its helpers, or that of its trace scheme.

@@ -21,7 +21,7 @@ pub use fault::{LaneFault, PlanFault};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use suture_code::{Code, Dag, Scheme};
+use suture_code::{Dag, Scheme, Shortened};
 
 use crate::id::{ChunkIndex, NodeId, StripeId};
 
@@ -54,9 +54,9 @@ pub struct Plan {
 pub struct StripeFacts<'a> {
     /// The stripe of the chunks.
     pub stripe: StripeId,
-    /// The code of the stripe.
-    pub code: Code,
-    /// The length of its chunks.
+    /// Its code, and the chunks that are known to be zero.
+    pub code: Shortened,
+    /// The length of the longest chunk that a plan may cover.
     pub chunk_bytes: u64,
     /// The chunks that can be read and who holds them, ascending by chunk.
     pub survivors: &'a [(ChunkIndex, NodeId)],
@@ -135,7 +135,7 @@ pub struct Lane {
 pub struct SchemeId(pub u32);
 
 impl SchemeId {
-    /// The name of a scheme. [`Code::scheme`] finds it again.
+    /// The name of a scheme. [`Code::scheme`](suture_code::Code::scheme) finds it again.
     pub fn of(scheme: &Scheme) -> SchemeId {
         SchemeId(scheme.id())
     }
@@ -347,7 +347,8 @@ impl Lane {
             let helpers = self.helpers(facts);
             return code.repair_dag(&self.lost, &helpers).map_err(LaneFault::Helpers);
         };
-        let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
+        let scheme = code.scheme(id.0);
+        let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code: code.code() })?;
         code.trace_dag(scheme).map_err(LaneFault::Helpers)
     }
 

@@ -21,7 +21,7 @@ pub(crate) mod ports;
 mod request;
 pub mod route;
 
-use suture_code::Code;
+use suture_code::Shortened;
 
 pub use checked::{plan_checked, validated};
 pub use error::PlanError;
@@ -44,9 +44,9 @@ use route::balance::{chameleon_artifact, greedy, lru, random, repairboost};
 pub struct Job {
     /// The stripe that lost them.
     pub stripe: StripeId,
-    /// The code of the stripe.
-    pub code: Code,
-    /// The length of its chunks.
+    /// Its code, and the chunks that are known to be zero: those are neither lost nor survivors.
+    pub code: Shortened,
+    /// The length of the longest lost chunk: what a plan covers.
     pub chunk_bytes: u64,
     /// The chunks to rebuild, ascending.
     pub lost: Vec<ChunkIndex>,

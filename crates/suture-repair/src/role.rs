@@ -47,6 +47,9 @@ pub struct Role {
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
+    /// The length that it must have, or it is corrupt. Past its end the chunk is zeros, which nobody
+    /// asks a store for.
+    pub bytes: u64,
     /// Its sub-chunks that are read, in the order in which they are combined.
     pub reads: Vec<u32>,
     /// How the sub-chunks become rows; none when they are the rows.
@@ -134,9 +137,6 @@ impl Role {
     pub fn of(task: &Task, me: NodeId) -> Result<Vec<(u16, Arc<Role>)>, Refusal> {
         let survivors = task.survivors();
         let facts = task.facts(&survivors);
-        if !facts.chunk_bytes.is_multiple_of(facts.code.sub_chunk_count().into()) {
-            return Err(Refusal::InvalidPlan);
-        }
         let mut roles = Vec::new();
         for (index, lane) in task.plan.lanes.iter().enumerate() {
             let part = Part { task, facts: &facts, lane, me };
@@ -188,13 +188,15 @@ impl Role {
         }
     }
 
-    /// Where a slice lies in the own chunk: the sub-chunks that are read, one after the other.
+    /// Where a slice lies in the own chunk: the sub-chunks that are read, one after the other; some
+    /// of it past the end of a short chunk.
     pub fn own_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let reads = self.own.as_ref().map_or(&[][..], |own| &own.reads);
         self.window(slice).pieces_by_sub_chunk(reads.iter().copied())
     }
 
-    /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other.
+    /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other; some of it past
+    /// the end of a chunk that is shorter than another of the plan.
     pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let window = self.window(slice);
         window.pieces_by_sub_chunk(window.sub_chunks())
@@ -255,9 +257,7 @@ impl Part<'_> {
         let children = lane.children(me).map(|node| Child { node, rows: rows.clone() });
         let children: Vec<Child> = children.collect();
         let (own, coefficient) = match self.own_term(lost)? {
-            Some((copy, coefficient)) => {
-                (Some(Own { copy, reads: vec![0], part: None, rows }), coefficient)
-            }
+            Some((own, coefficient)) => (Some(own), coefficient),
             None => (None, 1),
         };
         if own.is_none() && children.is_empty() {
@@ -266,14 +266,16 @@ impl Part<'_> {
         Ok(Some(self.role(own, children, Work::Sum { coefficient }, vec![sink])))
     }
 
-    /// The own copy and its coefficient, where this node is a helper.
-    fn own_term(&self, lost: ChunkIndex) -> Result<Option<(ChunkCopy, u8)>, Refusal> {
+    /// The own chunk and its coefficient, where this node is a helper.
+    fn own_term(&self, lost: ChunkIndex) -> Result<Option<(Own, u8)>, Refusal> {
         let chunk = self.lane.parent(self.me).and_then(|_| self.facts.chunk_on(self.me));
         let Some(chunk) = chunk else { return Ok(None) };
         let terms = self.dag()?.partial_coefficients(lost).ok_or(Refusal::Ability)?;
         let term = terms.iter().find(|(helper, _)| *helper == chunk);
         let (_, coefficient) = *term.ok_or(Refusal::InvalidPlan)?;
-        Ok(Some((self.copy(chunk)?, coefficient)))
+        let (copy, bytes) = self.copy(chunk)?;
+        let own = Own { copy, bytes, reads: vec![0], part: None, rows: Rows::bytes_wide(1) };
+        Ok(Some((own, coefficient)))
     }
 
     /// A part in a gather at a decoder.
@@ -339,8 +341,8 @@ impl Part<'_> {
                 Some(Arc::new(program))
             }
         };
-        let copy = self.copy(chunk)?;
-        Ok(Own { copy, reads, part: part_program, rows: Rows::of_outputs(part) })
+        let (copy, bytes) = self.copy(chunk)?;
+        Ok(Own { copy, bytes, reads, part: part_program, rows: Rows::of_outputs(part) })
     }
 
     fn role(&self, own: Option<Own>, children: Vec<Child>, work: Work, sinks: Vec<Sink>) -> Role {
@@ -358,7 +360,7 @@ impl Part<'_> {
             work,
             sinks,
             windows: self.windows(),
-            layout: Layout::of(&self.facts.code, self.facts.chunk_bytes),
+            layout: self.task.stripe.layout(),
         }
     }
 
@@ -367,9 +369,10 @@ impl Part<'_> {
         plan.windows(self.lane, lane_slice(plan, self.lane, self.task.slice_bytes, alignment))
     }
 
-    fn copy(&self, chunk: ChunkIndex) -> Result<ChunkCopy, Refusal> {
-        let copy = self.task.stripe.copy(chunk).map(|(_, copy)| copy);
-        copy.ok_or(Refusal::InvalidPlan)
+    /// A copy and the length that it must have.
+    fn copy(&self, chunk: ChunkIndex) -> Result<(ChunkCopy, u64), Refusal> {
+        let (_, copy) = self.task.stripe.copy(chunk).ok_or(Refusal::InvalidPlan)?;
+        Ok((copy, self.task.stripe.record(chunk).bytes))
     }
 
     fn dag(&self) -> Result<Dag, Refusal> {

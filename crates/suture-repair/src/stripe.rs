@@ -3,33 +3,51 @@
 //! Place: `failure noticed -> [stripes affected] -> queue -> plan -> ... -> commit -> healthy`.
 //! The map mirrors the durable truth (SQLite, or HDFS's NameNode): it changes only by what the
 //! truth reported back, never by what we hope for.
+//!
+//! A chunk may be shorter than its stripe: past its end it reads as zeros. A chunk of no bytes is
+//! absent and known to be zero: it has no copy, so it is never lost, read, rebuilt or placed, and it
+//! helps every repair for nothing. [`Stripe::check`] says which lengths a stripe can have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use suture_code::Code;
+use suture_code::layout::{Layout, SizeError, check_unit};
+use suture_code::{ChunkSet, Code, CodeError, Shortened};
 
 use crate::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
 
 /// Where one chunk lies and what its bytes sum to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRecord {
-    /// The node that holds it; `None` when the put could not store it.
+    /// The node that holds it; `None` when the put could not store it, or it is known to be zero.
     pub node: Option<NodeId>,
     /// Which copy on that node.
     pub stamp: Stamp,
-    /// CRC32C of the whole chunk, recorded when it was first written.
-    pub crc: u32,
+    /// Its length, at most the stripe's `chunk_bytes`; past it the chunk is zeros. None at all: it is
+    /// absent and known to be zero.
+    pub bytes: u64,
+    /// CRC32C of the whole chunk, recorded when it was first written; `None` where nobody did.
+    pub crc: Option<u32>,
 }
 
-/// One stripe: k data and m parity chunks of equal length on distinct nodes.
+impl ChunkRecord {
+    /// Whether there is no copy because the chunk is known to be zero.
+    pub fn is_known_zero(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+/// One stripe: k data and m parity chunks on distinct nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
     /// Its id.
     pub id: StripeId,
     /// Its code.
     pub code: Code,
-    /// Length of each chunk; short stripes have short chunks rather than padding.
+    /// Length of the longest chunk.
     pub chunk_bytes: u64,
+    /// The codeword's piece of a chunk; by default `chunk_bytes`. The last of a chunk may be shorter.
+    pub unit_bytes: u64,
     /// Grows by one with each change of a location.
     pub generation: Generation,
     /// One record for each chunk, in chunk order.
@@ -47,6 +65,91 @@ impl Stripe {
     /// All chunk indices in order.
     pub fn indices(&self) -> impl Iterator<Item = ChunkIndex> + use<> {
         (0..self.chunks.len() as u8).map(ChunkIndex)
+    }
+
+    /// The record of a chunk.
+    pub fn record(&self, chunk: ChunkIndex) -> &ChunkRecord {
+        &self.chunks[usize::from(chunk.0)]
+    }
+
+    /// The longest of these chunks.
+    pub fn longest(&self, chunks: &[ChunkIndex]) -> u64 {
+        chunks.iter().map(|chunk| self.record(*chunk).bytes).max().unwrap_or(0)
+    }
+
+    /// Its code, shortened by the chunks that are known to be zero.
+    pub fn shortened(&self) -> Shortened {
+        let zeros = self.indices().filter(|chunk| self.record(*chunk).is_known_zero());
+        Shortened::new(self.code, zeros.collect())
+    }
+
+    /// How its chunks are cut.
+    ///
+    /// # Panics
+    /// When [`Stripe::check`] would refuse it.
+    pub fn layout(&self) -> Layout {
+        let layout = Layout::of(&self.code, self.chunk_bytes);
+        match self.unit_bytes < self.chunk_bytes && self.code.sub_chunk_count() > 1 {
+            true => layout.in_units(self.unit_bytes),
+            false => layout,
+        }
+    }
+
+    /// Whether its chunks can have these lengths, places and units; for those who bring stripes from
+    /// outside.
+    ///
+    /// # Errors
+    /// The first fault found.
+    pub fn check(&self) -> Result<(), StripeFault> {
+        let (found, expected) = (self.chunks.len(), self.code.chunk_count());
+        if found != expected {
+            return Err(StripeFault::ChunkCount { found, expected });
+        }
+        for (chunk, record) in self.indices().zip(&self.chunks) {
+            let (bytes, chunk_bytes) = (record.bytes, self.chunk_bytes);
+            if bytes > chunk_bytes {
+                return Err(StripeFault::TooLong { chunk, bytes, chunk_bytes });
+            }
+            if record.is_known_zero() && record.node.is_some() {
+                return Err(StripeFault::ZeroWithCopy { chunk });
+            }
+        }
+        self.check_units()?;
+        self.check_ends()
+    }
+
+    /// Chunks of codes with sub-chunks are cut into units that the code can work with.
+    fn check_units(&self) -> Result<(), StripeFault> {
+        let (bytes, step) = (self.chunk_bytes, u64::from(self.code.sub_chunk_count()));
+        if step == 1 {
+            return Ok(());
+        }
+        if !bytes.is_multiple_of(step) {
+            return Err(StripeFault::Unit(SizeError { bytes, step }));
+        }
+        let unit_bytes = self.unit_bytes.min(bytes);
+        if unit_bytes < bytes {
+            check_unit(&self.code, unit_bytes).map_err(StripeFault::Unit)?;
+        }
+        let is_cut = |bytes: u64| bytes != self.chunk_bytes && !bytes.is_multiple_of(unit_bytes);
+        match self.indices().find(|chunk| is_cut(self.record(*chunk).bytes)) {
+            Some(chunk) => Err(StripeFault::CutsUnit { chunk, unit_bytes }),
+            None => Ok(()),
+        }
+    }
+
+    /// Wherever short chunks have ended, the others must still be free to be anything.
+    fn check_ends(&self) -> Result<(), StripeFault> {
+        let ends: BTreeSet<u64> = self.chunks.iter().map(|record| record.bytes).collect();
+        let is_plain = self.code.sub_chunk_count() == 1;
+        for end in ends.into_iter().filter(|end| *end < self.chunk_bytes && (*end == 0 || is_plain))
+        {
+            let is_over = |chunk: &ChunkIndex| self.record(*chunk).bytes <= end;
+            let ended: ChunkSet = self.indices().filter(is_over).collect();
+            let code = Shortened::new(self.code, ended);
+            code.check().map_err(|why| StripeFault::Impossible { end, why })?;
+        }
+        Ok(())
     }
 
     /// The chunk that `node` should hold. At most one: a stripe uses each node once.
@@ -120,3 +223,70 @@ impl StripeMap {
         self.stripes.is_empty()
     }
 }
+
+/// Why no stripe is like this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StripeFault {
+    /// It has more or fewer chunks than its code.
+    ChunkCount {
+        /// How many it has.
+        found: usize,
+        /// What its code has.
+        expected: usize,
+    },
+    /// A chunk is longer than the longest.
+    TooLong {
+        /// Which.
+        chunk: ChunkIndex,
+        /// What is recorded of it.
+        bytes: u64,
+        /// That of the longest.
+        chunk_bytes: u64,
+    },
+    /// A chunk that is known to be zero lies on a node.
+    ZeroWithCopy {
+        /// Which.
+        chunk: ChunkIndex,
+    },
+    /// The code cannot work with such units or chunks.
+    Unit(SizeError),
+    /// A short chunk of a code with sub-chunks ends within a unit.
+    CutsUnit {
+        /// Which.
+        chunk: ChunkIndex,
+        /// How long the stripe's units are.
+        unit_bytes: u64,
+    },
+    /// Past the end of short chunks, which read as zeros there, others cannot be anything.
+    Impossible {
+        /// How long they are.
+        end: u64,
+        /// What the code says of that.
+        why: CodeError,
+    },
+}
+
+impl fmt::Display for StripeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StripeFault::ChunkCount { found, expected } => {
+                write!(f, "it has {found} chunks, its code has {expected}")
+            }
+            StripeFault::TooLong { chunk, bytes, chunk_bytes } => {
+                write!(f, "chunk {chunk} has {bytes} bytes, the longest is to have {chunk_bytes}")
+            }
+            StripeFault::ZeroWithCopy { chunk } => {
+                write!(f, "chunk {chunk} has no bytes, and yet a node that holds it")
+            }
+            StripeFault::Unit(error) => write!(f, "units: {error}"),
+            StripeFault::CutsUnit { chunk, unit_bytes } => {
+                write!(f, "chunk {chunk} ends within a unit of {unit_bytes} bytes")
+            }
+            StripeFault::Impossible { end, why } => {
+                write!(f, "where chunks of {end} bytes have ended: {why}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StripeFault {}

@@ -109,7 +109,8 @@ fn star(repair: RepairId, from: u64, to: u64) -> Task {
     let record = |node: u32| ChunkRecord {
         node: (node > 0).then_some(NodeId(node)),
         stamp: Stamp(0),
-        crc: 0,
+        bytes: CHUNK,
+        crc: Some(0),
     };
     let lost = vec![ChunkIndex(0)];
     let lane = Lane {
@@ -126,6 +127,7 @@ fn star(repair: RepairId, from: u64, to: u64) -> Task {
             id: StripeId(1),
             code: "rs(2,1)".parse().expect("a code"),
             chunk_bytes: CHUNK,
+            unit_bytes: CHUNK,
             generation: Generation(0),
             chunks: (0..3).map(record).collect(),
         },

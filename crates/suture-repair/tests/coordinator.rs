@@ -2,7 +2,9 @@
 
 use suture_repair::cluster::{Cluster, Node, Rate};
 use suture_repair::coordinator::{Config, Coordinator};
-use suture_repair::event::{Command, Commit, Health, Input, Output, Report, Timers};
+use suture_repair::event::{
+    Blocked, Command, Commit, Health, Input, Liveness, NodeState, Output, Report, Timers,
+};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
 };
@@ -31,11 +33,13 @@ struct Story {
 }
 
 fn stripe(id: u64, nodes: [u32; 4]) -> Stripe {
-    let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: 7 };
+    let record =
+        |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), bytes: 4096, crc: Some(7) };
     Stripe {
         id: StripeId(id),
         code: "rs(2,2)".parse().expect("a code"),
         chunk_bytes: 4096,
+        unit_bytes: 4096,
         generation: Generation(1),
         chunks: nodes.into_iter().map(record).collect(),
     }
@@ -52,6 +56,15 @@ impl Story {
 
     /// Planned by this policy.
     fn by(policy: &str, nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
+        Story::with(policy, Liveness::Own, nodes, stripes)
+    }
+
+    fn with(
+        policy: &str,
+        liveness: Liveness,
+        nodes: u32,
+        stripes: impl IntoIterator<Item = Stripe>,
+    ) -> Story {
         let config = Config {
             epoch: 1,
             timers: TIMERS,
@@ -60,6 +73,7 @@ impl Story {
             paused: false,
             failed: Vec::new(),
             claims: false,
+            liveness,
         };
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
@@ -249,7 +263,7 @@ fn a_copy_in_excess_goes_only_after_its_replacement_was_read() {
     story.take();
     let old = copy(0, 0, 0);
     story.hear(0, FromAgent::Inventory(vec![old]));
-    let check = Check { copy: commit.copy, excess: Some((NodeId(0), old)) };
+    let check = Check { copy: commit.copy, bytes: Some(4096), excess: Some((NodeId(0), old)) };
     let said = story.take();
     assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::Check(check)), "{said:?}");
     assert!(!sent(&said, |_, m| matches!(m, ToAgent::Delete { .. })));
@@ -404,4 +418,66 @@ fn a_policy_for_racks_waits_until_every_node_is_in_one() {
 fn ids_grow_over_restarts() {
     assert!(RepairId::new(2, 0) > RepairId::new(1, u32::MAX));
     assert_eq!(RepairId::new(7, 9).epoch(), 7);
+}
+
+#[test]
+fn where_the_keeper_decides_silence_loses_no_chunk() {
+    let stripes = [stripe(0, [0, 1, 2, 3])];
+    let mut story = Story::with("suture", Liveness::Keeper, 6, stripes);
+    let says = |story: &mut Story, node, state| {
+        story.give(Input::NodeState { node: NodeId(node), state });
+    };
+    story.wait(60, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    assert_eq!(story.core.status().lost_chunks, 0, "nobody has said that it is dead");
+    says(&mut story, 4, NodeState::Decommissioning);
+    says(&mut story, 0, NodeState::Dead);
+    let task = story.dispatched().remove(0);
+    assert_eq!(task.plan.destinations[&ChunkIndex(0)], NodeId(5), "the other is being emptied");
+    story.wait(5, 0..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed, "it is dead, whatever it says");
+    says(&mut story, 0, NodeState::Up);
+    story.greet(0);
+    assert_eq!(story.core.health(NodeId(0)), Health::Up);
+    assert_eq!(story.core.status().lost_chunks, 0, "its copy is there");
+    // One that is being emptied still helps.
+    says(&mut story, 1, NodeState::Decommissioning);
+    says(&mut story, 0, NodeState::Dead);
+    says(&mut story, 2, NodeState::Dead);
+    let task = story.dispatched().pop().expect("two helpers are left");
+    assert!(task.plan.participants().contains(&NodeId(1)), "{:?}", task.plan);
+}
+
+#[test]
+fn by_its_own_timers_the_coordinator_heeds_no_keeper() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::NodeState { node: NodeId(0), state: NodeState::Dead });
+    assert_eq!((story.core.health(NodeId(0)), story.core.status().lost_chunks), (Health::Up, 0));
+}
+
+#[test]
+fn a_chunk_without_a_recorded_checksum_waits_and_says_why() {
+    let mut unknown = stripe(0, [0, 1, 2, 3]);
+    unknown.chunks[0].crc = None;
+    let mut story = Story::new(8, [unknown, stripe(1, [0, 4, 5, 6])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let tasks = story.dispatched();
+    assert!(tasks.iter().all(|task| task.stripe.id == StripeId(1)) && !tasks.is_empty());
+    assert_eq!(story.core.status().blocked, [(StripeId(0), Blocked::NoChecksum)]);
+}
+
+#[test]
+fn chunks_that_are_known_to_be_zero_are_not_lost_and_take_no_place() {
+    let mut short = stripe(0, [0, 1, 2, 3]);
+    (short.chunks[1].node, short.chunks[1].bytes) = (None, 0);
+    let mut story = Story::new(5, [short]);
+    assert_eq!(story.core.status().lost_chunks, 0);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(story.core.status().at_risk, [0, 1], "the zero chunk counts as present");
+    let task = story.dispatched().remove(0);
+    let [lane] = &task.plan.lanes[..] else { panic!("one lane, not {:?}", task.plan.lanes) };
+    assert_eq!(lane.edges.len(), 1, "the one helper that there has to be: {lane:?}");
+    let commit = story.store(&task);
+    story.accept(commit);
+    assert_eq!(story.core.status().lost_chunks, 0);
 }

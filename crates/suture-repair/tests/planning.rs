@@ -124,7 +124,7 @@ proptest! {
     fn every_plan_of_every_planner_is_valid_and_complete(seed: u64) {
         let mut random = Random::new(seed);
         let world = arbitrary_world(&mut random);
-        for name in built(world.jobs[0].code) {
+        for name in built(world.jobs[0].code.code()) {
             let batch = plan(policy(name), &world.jobs, &world.view(), seed);
             prop_assert_eq!(&batch.refused, &[]);
             for (job, plan) in batch.planned(&world.jobs) {
@@ -144,7 +144,7 @@ proptest! {
         let bound = bound_seconds(&world.jobs, &world.view());
         prop_assert!(bound > 0.0 && bound.is_finite());
         let allowed = |peak: f64| peak >= bound * (1.0 - 1e-12);
-        for name in built(world.jobs[0].code) {
+        for name in built(world.jobs[0].code.code()) {
             let batch = plan(policy(name), &world.jobs, &world.view(), seed);
             // Traces may be better than any k chunks.
             let mut lanes = batch.plans.iter().flat_map(|plan| &plan.lanes);
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_plans(seed: u64) {
         let world = arbitrary_world(&mut Random::new(seed));
-        for name in built(world.jobs[0].code) {
+        for name in built(world.jobs[0].code.code()) {
             let again = || plan(policy(name), &world.jobs, &world.view(), seed).plans;
             prop_assert_eq!(again(), again());
         }
@@ -184,7 +184,7 @@ fn plans_of_planners_rebuild_the_lost_bytes() {
     for name in BUILT {
         let batch = plan(policy(name), &world.jobs, &world.view(), 3);
         for (job, plan) in batch.planned(&world.jobs) {
-            let chunks = encoded(job.code, job.chunk_bytes as usize, &mut random);
+            let chunks = encoded(job.code.code(), job.chunk_bytes as usize, &mut random);
             let mut readable = chunks.clone();
             readable.retain(|chunk, _| !job.lost.contains(chunk));
             for (lost, bytes) in oracle::execute(plan, &job.facts(), &readable) {

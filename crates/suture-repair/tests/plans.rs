@@ -58,7 +58,7 @@ impl World {
     fn facts(&self) -> StripeFacts<'_> {
         StripeFacts {
             stripe: StripeId(7),
-            code: self.code,
+            code: self.code.into(),
             chunk_bytes: self.chunk_bytes,
             survivors: &self.survivors,
         }
@@ -149,8 +149,13 @@ fn chain() -> (Vec<(ChunkIndex, NodeId)>, Plan) {
 
 fn check(spoil: impl FnOnce(&mut Plan), fault: PlanFault) {
     let (survivors, mut plan) = chain();
-    let code = "rs(3,2)".parse().unwrap();
-    let facts = StripeFacts { stripe: StripeId(0), code, chunk_bytes: 128, survivors: &survivors };
+    let code: Code = "rs(3,2)".parse().unwrap();
+    let facts = StripeFacts {
+        stripe: StripeId(0),
+        code: code.into(),
+        chunk_bytes: 128,
+        survivors: &survivors,
+    };
     assert_eq!(validate(&plan, &facts, 7), Ok(()));
     spoil(&mut plan);
     assert_eq!(validate(&plan, &facts, 7), Err(fault));
@@ -212,7 +217,7 @@ fn each_rule_of_a_lane_has_its_own_refusal() {
         |p| p.lanes[0].edges[0].child = NodeId(7),
         LaneFault::NoSuchNode { node: NodeId(7), node_count: 7 },
     );
-    let code = "rs(3,2)".parse().unwrap();
+    let code: Code = "rs(3,2)".parse().unwrap();
     let scheme = SchemeId(4);
     check_lane(|p| p.lanes[0].scheme = Some(scheme), LaneFault::NoScheme { scheme, code });
     check_lane(
@@ -350,7 +355,12 @@ fn traces_have_rules_of_their_own() {
     plan.lanes[0].decoder = Some(NodeId(5));
     plan.lanes[0].edges.pop();
     plan.lanes[0].edges.iter_mut().for_each(|edge| edge.parent = NodeId(5));
-    let facts = StripeFacts { stripe: StripeId(0), code, chunk_bytes: 128, survivors: &survivors };
+    let facts = StripeFacts {
+        stripe: StripeId(0),
+        code: code.into(),
+        chunk_bytes: 128,
+        survivors: &survivors,
+    };
     assert_eq!(validate(&plan, &facts, 7), Ok(()));
 }
 

@@ -79,7 +79,7 @@ fn world(code: &str, random: &mut Random) -> (World, Vec<Chunks>) {
 }
 
 fn encoded(job: &Job, random: &mut Random) -> Chunks {
-    let (code, chunk_bytes) = (job.code, job.chunk_bytes as usize);
+    let (code, chunk_bytes) = (job.code.code(), job.chunk_bytes as usize);
     let alpha = code.sub_chunk_count() as usize;
     let part_bytes = chunk_bytes / alpha;
     let mut data = vec![vec![0; chunk_bytes]; code.data_chunks()];

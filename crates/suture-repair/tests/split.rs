@@ -204,7 +204,8 @@ fn a_split_chunk_has_the_right_bytes_at_any_length() {
         let mut data = vec![vec![0; chunk_bytes as usize]; 6];
         data.iter_mut().for_each(|chunk| random.fill(chunk));
         let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-        let parity = run_naively(&job.code.encode_dag(), &sources, chunk_bytes as usize);
+        let encoding = job.code.code().encode_dag();
+        let parity = run_naively(&encoding, &sources, chunk_bytes as usize);
         let chunks: Chunks = job.code.chunks().zip(data.into_iter().chain(parity)).collect();
         let rebuilt = oracle::execute(&split(&world), &job.facts(), &chunks);
         assert_eq!(rebuilt[&job.lost[0]], chunks[&job.lost[0]], "{chunk_bytes}");

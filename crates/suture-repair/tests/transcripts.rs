@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{self, Command};
+use suture_repair::event::{self, Command, NodeState};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
 };
@@ -152,7 +152,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 13]);
+    let (mut random, mut seen) = (Random::new(1), [0; 14]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -187,7 +187,8 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::Operator(_) => 9,
         event::Input::Claimed { .. } => 10,
         event::Input::ClaimRefused { .. } => 11,
-        event::Input::Tick => 12,
+        event::Input::NodeState { .. } => 12,
+        event::Input::Tick => 13,
     }
 }
 
@@ -215,7 +216,7 @@ fn agent_variant(input: &agent::Input) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(13) {
+    match random.below(14) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -241,6 +242,10 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         }),
         10 => Input::Claimed { repair: repair(random) },
         11 => Input::ClaimRefused { repair: repair(random), stripe: maybe(random, stripe) },
+        12 => {
+            let states = [NodeState::Up, NodeState::Dead, NodeState::Decommissioning];
+            Input::NodeState { node: node(random), state: *random.choose(&states) }
+        }
         _ => Input::Tick,
     }
 }
@@ -318,7 +323,7 @@ fn failure(random: &mut Random) -> Failure {
         Refusal::StaleEpoch,
         Refusal::CannotContinue,
     ];
-    match random.below(8) {
+    match random.below(9) {
         0 => Failure::Source { copy: copy(random), fault: copy_fault(random) },
         1 => Failure::PeerLost(node(random)),
         2 => Failure::NoSpace,
@@ -326,6 +331,7 @@ fn failure(random: &mut Random) -> Failure {
         4 => Failure::ProofFailed { expected: crc(random), found: crc(random) },
         5 => Failure::Stalled,
         6 => Failure::Refused(*random.choose(&REFUSALS)),
+        7 => Failure::PastEnd { offset: number(random) },
         _ => Failure::Disk(text(random)),
     }
 }
@@ -377,11 +383,13 @@ fn stripe(random: &mut Random) -> Stripe {
         id: stripe_id(random),
         code: random.choose(&codes).parse().expect("a code"),
         chunk_bytes: number(random),
+        unit_bytes: number(random),
         generation: Generation(number(random)),
         chunks: some(random, |r| ChunkRecord {
             node: maybe(r, node),
             stamp: stamp(r),
-            crc: crc(r),
+            bytes: number(r),
+            crc: maybe(r, crc),
         }),
     }
 }
@@ -418,7 +426,8 @@ fn text(random: &mut Random) -> String {
 }
 
 fn check(random: &mut Random) -> Check {
-    Check { copy: copy(random), excess: maybe(random, |r| (node(r), copy(r))) }
+    let excess = maybe(random, |r| (node(r), copy(r)));
+    Check { copy: copy(random), bytes: maybe(random, number), excess }
 }
 
 fn copy(random: &mut Random) -> ChunkCopy {

@@ -407,6 +407,7 @@ const TABLE: [u32; 256] = {
 mod tests {
     use super::*;
     use suture_repair::chunk_store::conformance::{self, Medium};
+    use suture_repair::chunk_store::short;
     use suture_repair::id::{ChunkIndex, Stamp, StripeId};
 
     #[test]
@@ -446,6 +447,32 @@ mod tests {
         conformance::check(|| {
             Disk::new(1 << 20, Safeguards { checksums: false, ..Safeguards::ALL })
         });
+    }
+
+    #[test]
+    fn past_its_end_a_short_chunk_reads_as_zeros_and_takes_nothing_else() {
+        let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(0) };
+        let disk = Disk::new(1 << 20, Safeguards::ALL);
+        disk.put(copy, vec![7; 100]);
+        for other in [99, 101] {
+            let cut = short::open_whole(&disk, copy, other);
+            assert_eq!(cut.err(), Some(CopyFault::Corrupt), "it should have {other} bytes");
+        }
+        let reader = short::open_whole(&disk, copy, 100).expect("it has as many as it should");
+        let mut into = [9; 50];
+        for (offset, before_end) in [(80, 20), (100, 0), (1 << 40, 0)] {
+            short::read(&*reader, offset, &mut into).expect("it is good");
+            assert_eq!(into[..before_end], [7; 50][..before_end]);
+            assert_eq!(into[before_end..], [0; 50][before_end..]);
+        }
+        let writer = disk.begin(100).expect("there is room");
+        let mut data = [1; 50];
+        assert_eq!(short::write(&*writer, 80, &data), Err(Failure::PastEnd { offset: 100 }));
+        data[20..].fill(0);
+        assert_eq!(short::write(&*writer, 80, &data), Ok(()));
+        assert_eq!(short::write(&*writer, 100, &[0; 9]), Ok(()));
+        data[49] = 1;
+        assert_eq!(short::write(&*writer, 80, &data), Err(Failure::PastEnd { offset: 129 }));
     }
 
     #[test]

@@ -7,10 +7,10 @@
 use suture_code::Scratch;
 use suture_code::layout::Piece;
 use suture_repair::agent::{self, Agent};
-use suture_repair::chunk_store::{ChunkStore, Published};
+use suture_repair::chunk_store::{ChunkStore, Published, short};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent};
-use suture_repair::role::{Role, Sink, Spools};
+use suture_repair::role::{Own, Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
 
@@ -94,7 +94,7 @@ impl World {
                 self.answer(node, agent::Input::Listed { copies, free_bytes }, None);
             }
             agent::Output::Check(check) => {
-                let result = self.host(node).disk.check(check.copy);
+                let result = short::check(&self.host(node).disk, check.copy, check.bytes);
                 self.answer(node, agent::Input::Checked { check, result }, None);
             }
             agent::Output::Delete(copy) => {
@@ -162,14 +162,14 @@ impl World {
     }
 
     fn read_own(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
-        let copy = role.own.as_ref().expect("only helpers read").copy;
+        let Own { copy, bytes, .. } = *role.own.as_ref().expect("only helpers read");
         let unusable = |fault| Failure::Source { copy, fault };
-        let chunk = self.host(node).disk.open(copy).map_err(unusable)?;
+        let chunk = short::open_whole(&self.host(node).disk, copy, bytes).map_err(unusable)?;
         let mut bytes = vec![0; role.own_bytes(id.slice)];
         let mut rest = &mut bytes[..];
         for piece in role.own_pieces(id.slice) {
             let (now, later) = rest.split_at_mut(piece.bytes);
-            chunk.read(piece.offset, now).map_err(unusable)?;
+            short::read(&*chunk, piece.offset, now).map_err(unusable)?;
             rest = later;
         }
         Ok(bytes)
@@ -222,7 +222,7 @@ impl World {
             role.chunk_pieces(id.slice).try_for_each(|piece| {
                 let (now, later) = rest.split_at(piece.bytes);
                 rest = later;
-                writer.write(piece.offset, now)
+                short::write(&**writer, piece.offset, now)
             })
         });
         match written {

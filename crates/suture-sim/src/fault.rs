@@ -57,11 +57,15 @@ pub enum Kind {
     ClaimRefused,
     /// A claim ends that nobody has released.
     ClaimExpired,
+    /// The keeper of the truth says that a node is dead.
+    DeclaredDead,
+    /// It empties a node.
+    Decommission,
 }
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -85,6 +89,8 @@ impl Kind {
         Kind::Remove,
         Kind::ClaimRefused,
         Kind::ClaimExpired,
+        Kind::DeclaredDead,
+        Kind::Decommission,
     ];
 }
 
@@ -114,6 +120,8 @@ impl fmt::Display for Kind {
             Kind::Remove => "stripe removed",
             Kind::ClaimRefused => "claim refused",
             Kind::ClaimExpired => "claim expired",
+            Kind::DeclaredDead => "keeper declares node dead",
+            Kind::Decommission => "keeper empties node",
         })
     }
 }

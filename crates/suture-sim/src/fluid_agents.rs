@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator};
-use suture_repair::event::{Blocked, Command, Commit, Input, Output, Report, Timers};
+use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
 use suture_repair::plan::Plan;
@@ -115,6 +115,7 @@ impl FluidAgents {
             paused: true,
             failed: scenario.failed.clone(),
             claims: false,
+            liveness: Liveness::Own,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {
@@ -411,11 +412,17 @@ mod tests {
 
     /// One stripe of rs(4,2) on nodes 0 to 5, of which node 0 fails; links of a chunk a second.
     fn scenario() -> Scenario {
-        let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: 0 };
+        let record = |node| ChunkRecord {
+            node: Some(NodeId(node)),
+            stamp: Stamp(0),
+            bytes: CHUNK,
+            crc: Some(0),
+        };
         let stripe = Stripe {
             id: StripeId(0),
             code: "rs(4,2)".parse().expect("a code"),
             chunk_bytes: CHUNK,
+            unit_bytes: CHUNK,
             generation: Generation(0),
             chunks: (0..6).map(record).collect(),
         };

@@ -11,7 +11,7 @@ use suture_repair::chunk_store::ChunkStore;
 use suture_repair::cluster::Cluster;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
-use suture_repair::event::{Command, Health, Input, NodeStatus};
+use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::keeper::Keeper;
 #[cfg(feature = "mutants")]
@@ -42,7 +42,14 @@ pub enum Recovery {
     Resume,
     /// A put ends: its stripe becomes visible, or it was aborted.
     PutEnds(StripeId),
+    /// The keeper takes a node for dead if the process of this incarnation is still the last.
+    Watch(NodeId, u64),
+    /// The keeper no longer empties a node.
+    Recommission(NodeId),
 }
+
+/// The keeper takes a node for dead that has been down for so long.
+const DEAD_AFTER: Span = Span::from_millis(900);
 
 impl World {
     /// Plans the faults of a run and sets how unreliable messages are.
@@ -65,6 +72,9 @@ impl World {
         }
         if self.coordinator.is_none() {
             self.start_coordinator();
+        }
+        for node in self.nodes() {
+            self.recover(Recovery::Recommission(node));
         }
         for node in std::mem::take(&mut self.declared) {
             self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
@@ -112,6 +122,9 @@ impl World {
             }
             Fault::OperatorFail(span) => {
                 let node = self.any_node();
+                if self.options.liveness == Liveness::Keeper && self.random.per_mille(500) {
+                    return self.decommission(node, span);
+                }
                 self.coverage.count(Kind::OperatorFail);
                 self.declared.insert(node);
                 self.coordinator_input(Input::Operator(Command::FailNode(node)));
@@ -163,6 +176,26 @@ impl World {
                 self.coordinator_input(Input::Operator(Command::Resume));
             }
             Recovery::PutEnds(stripe) => self.end_put(stripe),
+            Recovery::Watch(node, incarnation) => {
+                let host = self.host(node);
+                if host.agent.is_none() && host.incarnation == incarnation {
+                    self.coverage.count(Kind::DeclaredDead);
+                    self.keeper_sees(node, NodeState::Dead);
+                }
+            }
+            Recovery::Recommission(node) => {
+                if self.metadata.node_state(node) == NodeState::Decommissioning {
+                    self.keeper_sees(node, NodeState::Up);
+                }
+            }
+        }
+    }
+
+    fn decommission(&mut self, node: NodeId, span: Span) {
+        if self.metadata.node_state(node) == NodeState::Up {
+            self.coverage.count(Kind::Decommission);
+            self.keeper_sees(node, NodeState::Decommissioning);
+            self.later(span, Event::Recovery(Recovery::Recommission(node)));
         }
     }
 
@@ -217,6 +250,10 @@ impl World {
 
     fn stop_agent(&mut self, node: NodeId) {
         let epoch = self.metadata.epoch;
+        if self.options.liveness == Liveness::Keeper {
+            let watch = Recovery::Watch(node, self.host(node).incarnation);
+            self.later(DEAD_AFTER, Event::Recovery(watch));
+        }
         if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
             let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
             self.later(after, Event::Lost { node, epoch });
@@ -273,7 +310,7 @@ impl World {
             let good: Vec<ChunkIndex> =
                 stripe.indices().filter(|&chunk| self.is_good(stripe, chunk)).collect();
             let stays = |chunk: &ChunkIndex| {
-                stripe.copy(*chunk).is_some_and(|(node, copy)| !gone(node, copy))
+                stripe.copy(*chunk).is_none_or(|(node, copy)| !gone(node, copy))
             };
             let kept: Vec<ChunkIndex> = good.iter().copied().filter(stays).collect();
             kept == good || stripe.code.decodable(&kept)
@@ -281,8 +318,12 @@ impl World {
         self.options.losses || self.metadata.stripes.values().all(spared)
     }
 
-    /// Whether the copy of a chunk that the metadata names is whole, on a node that is not gone.
+    /// Whether the copy of a chunk that the metadata names is whole, on a node that is not gone, or
+    /// the chunk is known to be zero and needs none.
     pub(crate) fn is_good(&self, stripe: &Stripe, chunk: ChunkIndex) -> bool {
+        if stripe.record(chunk).is_known_zero() {
+            return true;
+        }
         stripe.copy(chunk).is_some_and(|(node, copy)| {
             let host = self.host(node);
             !host.gone

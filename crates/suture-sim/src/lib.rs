@@ -18,6 +18,7 @@
 pub mod capacity;
 pub mod check;
 pub mod client;
+mod cut;
 pub mod disk;
 pub mod durability;
 mod effect;

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use suture_code::Code;
-use suture_code::execute::Program;
-use suture_repair::event::{Claim, Commit, Input};
+use suture_repair::event::{Claim, Commit, Input, NodeState};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
@@ -16,6 +15,7 @@ use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
 
+use crate::cut::Cut;
 use crate::disk::{Safeguards, checksum};
 
 /// The map of stripes as a keeper has it, and every chunk's original bytes.
@@ -31,6 +31,10 @@ pub struct Metadata {
     pub epoch: u32,
     /// Who works on what.
     pub claims: Claims,
+    /// New stripes have short chunks, known zeros and units.
+    has_odd_stripes: bool,
+    /// Nodes that are not up.
+    node_states: BTreeMap<NodeId, NodeState>,
     changes: Vec<Input>,
     safeguards: Safeguards,
 }
@@ -39,14 +43,16 @@ pub struct Metadata {
 const CLAIM_LIFETIME: Span = Span::from_secs(3);
 
 impl Metadata {
-    /// Metadata without a stripe.
-    pub fn new(safeguards: Safeguards) -> Metadata {
+    /// Metadata without a stripe; those to come are odd, or plain.
+    pub fn new(safeguards: Safeguards, has_odd_stripes: bool) -> Metadata {
         Metadata {
             stripes: BTreeMap::new(),
             originals: BTreeMap::new(),
             next_stripe: 0,
             epoch: 0,
             claims: Claims::new(CLAIM_LIFETIME),
+            has_odd_stripes,
+            node_states: BTreeMap::new(),
             changes: Vec::new(),
             safeguards,
         }
@@ -57,24 +63,27 @@ impl Metadata {
         let id = StripeId(self.next_stripe);
         self.next_stripe += 1;
         let mut chunks = vec![vec![0; bytes as usize]; code.chunk_count()];
-        let (data, parity) = chunks.split_at_mut(code.data_chunks());
+        let data = &mut chunks[..code.data_chunks()];
         data.iter_mut().for_each(|chunk| random.fill(chunk));
-        let sub_chunk_bytes = bytes as usize / code.sub_chunk_count() as usize;
-        let sources: Vec<&[u8]> = data.iter().flat_map(|c| c.chunks(sub_chunk_bytes)).collect();
-        let outputs = parity.iter_mut().flat_map(|chunk| chunk.chunks_mut(sub_chunk_bytes));
-        let mut outputs: Vec<&mut [u8]> = outputs.collect();
-        let program = Program::compile(&code.encode_dag()).expect("encoding always compiles");
-        program.run(&sources, &mut outputs).expect("chunks are of equal length");
+        let cut = match self.has_odd_stripes {
+            true => Cut::odd(&mut Random::new(id.0 ^ 0x5407_7d5e), code, bytes),
+            false => Cut::plain(code, bytes),
+        };
+        cut.encode(code, &mut chunks);
         let record = |(node, bytes): (&NodeId, &Vec<u8>)| ChunkRecord {
-            node: Some(*node),
+            node: (!bytes.is_empty()).then_some(*node),
             stamp: Stamp(0),
-            crc: checksum(bytes),
+            bytes: bytes.len() as u64,
+            crc: Some(checksum(bytes)),
         };
         let records = on.iter().zip(&chunks).map(record).collect();
         for (index, bytes) in chunks.into_iter().enumerate() {
             self.originals.insert((id, ChunkIndex(index as u8)), bytes);
         }
-        Stripe { id, code, chunk_bytes: bytes, generation: Generation(1), chunks: records }
+        let (chunk_bytes, unit_bytes, generation) = (bytes, cut.unit_bytes, Generation(1));
+        let stripe = Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks: records };
+        stripe.check().expect("a stripe that there can be");
+        stripe
     }
 
     /// What the chunk must contain.
@@ -105,6 +114,20 @@ impl Metadata {
         self.changes.push(Input::ClaimRefused { repair: claim.repair, stripe });
     }
 
+    /// The keeper learns how a node is; so does the coordinator, as a change.
+    pub fn set_node(&mut self, node: NodeId, state: NodeState) {
+        match state {
+            NodeState::Up => self.node_states.remove(&node),
+            state => self.node_states.insert(node, state),
+        };
+        self.changes.push(Input::NodeState { node, state });
+    }
+
+    /// How the keeper sees a node.
+    pub fn node_state(&self, node: NodeId) -> NodeState {
+        self.node_states.get(&node).copied().unwrap_or(NodeState::Up)
+    }
+
     /// Removes a stripe; the coordinator learns of it as a change.
     pub fn remove(&mut self, id: StripeId) {
         self.stripes.remove(&id);
@@ -114,6 +137,8 @@ impl Metadata {
 
 impl Keeper for Metadata {
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
+        let told = |(&node, &state): (&NodeId, &NodeState)| Input::NodeState { node, state };
+        self.changes.extend(self.node_states.iter().map(told));
         Ok(self.stripes.values().cloned().collect())
     }
 
@@ -166,13 +191,18 @@ mod tests {
             self.epoch += 1;
         }
 
+        fn set_node(&mut self, node: NodeId, state: NodeState) -> bool {
+            Metadata::set_node(self, node, state);
+            true
+        }
+
         fn claim_lifetime(&self) -> Span {
             CLAIM_LIFETIME
         }
     }
 
     fn with_one_stripe(safeguards: Safeguards) -> Metadata {
-        let mut metadata = Metadata::new(safeguards);
+        let mut metadata = Metadata::new(safeguards, false);
         let code = "rs(2,1)".parse().expect("a code");
         let stripe = metadata.write(&mut Random::new(1), code, 64, &[0, 1, 2].map(NodeId));
         metadata.stripes.insert(stripe.id, stripe);

@@ -9,6 +9,7 @@
 use std::fmt;
 
 use suture_code::Code;
+use suture_repair::event::Liveness;
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
 use suture_repair::random::Random;
@@ -152,7 +153,8 @@ impl Trial {
         line.field("pool", &options.pool_bytes).field("disk", &options.disk_bytes);
         line.field("losses", &YesNo(options.losses)).field("claims", &YesNo(options.claims));
         line.option("racks", Some(&options.racks).filter(|racks| **racks > 0));
-        line.field("stripes", &self.stripes);
+        line.field("stripes", &self.stripes).flag("odd", options.odd);
+        line.flag("keeper-decides-who-lives", options.liveness == Liveness::Keeper);
         add(line.value(&options.safeguards));
         add(line.value(&self.network_faults));
         add(line.field("start", &Time::ZERO));
@@ -255,7 +257,12 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let YesNo(losses) = line.field("losses")?;
     let YesNo(claims) = line.field("claims")?;
     let racks = line.option("racks")?.unwrap_or(0);
-    let (stripes, safeguards) = (line.field("stripes")?, line.value()?);
+    let (stripes, odd) = (line.field("stripes")?, line.take("odd"));
+    let liveness = match line.take("keeper-decides-who-lives") {
+        true => Liveness::Keeper,
+        false => Liveness::Own,
+    };
+    let safeguards = line.value()?;
     line.end()?;
     let options = Options {
         seed,
@@ -267,6 +274,8 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
         losses,
         claims,
         racks,
+        odd,
+        liveness,
         safeguards,
     };
     let (network_faults, faults, lasts) = (NetworkFaults::NONE, Vec::new(), Span::ZERO);
@@ -298,6 +307,11 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
     let claims = Random::new(seed ^ 0xc1a1_35ed).below(3) == 0;
     let racks = &mut Random::new(seed ^ 0x2ac5);
     let racks = if racks.below(3) == 0 { racks.between(2, 5) } else { 0 };
+    let odd = Random::new(seed ^ 0x0dd_51ab5).below(3) == 0;
+    let liveness = match Random::new(seed ^ 0x11fe_70fd).below(4) {
+        0 => Liveness::Keeper,
+        _ => Liveness::Own,
+    };
     Options {
         seed,
         nodes,
@@ -308,6 +322,8 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         losses,
         claims,
         racks,
+        odd,
+        liveness,
         safeguards,
     }
 }

@@ -18,7 +18,7 @@ use suture_code::Code;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Spool};
 use suture_repair::coordinator::Coordinator;
-use suture_repair::event::{self, Claim, Commit, Timers};
+use suture_repair::event::{self, Claim, Commit, Liveness, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
 use suture_repair::message::{FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
@@ -59,6 +59,10 @@ pub struct Options {
     pub claims: bool,
     /// How many racks the nodes are in; 0 where nobody names one.
     pub racks: u64,
+    /// Whether stripes are odd: with short chunks, known zeros and units.
+    pub odd: bool,
+    /// Who decides which nodes are dead.
+    pub liveness: Liveness,
     /// Which safeguards are in place.
     pub safeguards: Safeguards,
 }
@@ -254,7 +258,7 @@ impl World {
         };
         let mut world = World {
             now: Time::ZERO,
-            metadata: Metadata::new(options.safeguards),
+            metadata: Metadata::new(options.safeguards, options.odd),
             coverage: Coverage::default(),
             violation: None,
             trace: None,

@@ -69,11 +69,13 @@ fn copy() -> Task {
         period: None,
         lanes: vec![lane],
     };
-    let record = |node| ChunkRecord { node, stamp: Stamp(0), crc: 0 };
+    let bytes = range.to;
+    let record = |node| ChunkRecord { node, stamp: Stamp(0), bytes, crc: Some(0) };
     let stripe = Stripe {
         id: stripe,
         code: "rs(1,1)".parse().expect("a code"),
-        chunk_bytes: range.to,
+        chunk_bytes: bytes,
+        unit_bytes: bytes,
         generation: Generation(1),
         chunks: vec![record(Some(HELPER)), record(None)],
     };

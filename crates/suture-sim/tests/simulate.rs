@@ -99,7 +99,12 @@ fn flows_take_what_the_load_of_their_plan_says() {
         let chunk_bytes = 64 * code.alignment() as u64 * random.between(1, 9);
         let survivors: Vec<(ChunkIndex, NodeId)> =
             code.chunks().skip(1).map(|chunk| (chunk, NodeId(u32::from(chunk.0)))).collect();
-        let facts = StripeFacts { stripe: StripeId(0), code, chunk_bytes, survivors: &survivors };
+        let facts = StripeFacts {
+            stripe: StripeId(0),
+            code: code.into(),
+            chunk_bytes,
+            survivors: &survivors,
+        };
         let plan = arbitrary_plan(random, &facts, 14);
         let ports = PortMap::new(&cluster, 0);
         let mut through = vec![0.0; ports.len()];
@@ -149,8 +154,12 @@ fn edges_of_a_stored_lane_wait_for_what_they_send() {
     };
     let survivors = [(ChunkIndex(1), NodeId(1)), (ChunkIndex(2), NodeId(2))];
     let code: Code = "rs(2,1)".parse().unwrap();
-    let facts =
-        StripeFacts { stripe: StripeId(0), code, chunk_bytes: CHUNK, survivors: &survivors };
+    let facts = StripeFacts {
+        stripe: StripeId(0),
+        code: code.into(),
+        chunk_bytes: CHUNK,
+        survivors: &survivors,
+    };
     let lanes = PortMap::new(&cluster, 0).lanes(&plan, &facts);
     let after: Vec<&[usize]> = lanes[0].steps.iter().map(|step| &step.after[..]).collect();
     // The edges, the two reads, and the write of what was made of them.

@@ -33,7 +33,7 @@ fn job(code: &Code, lost: ChunkIndex) -> Job {
     let location = |chunk: ChunkIndex| (chunk, NodeId(chunk.0.into()));
     Job {
         stripe: StripeId(lost.0.into()),
-        code: *code,
+        code: (*code).into(),
         chunk_bytes: code.alignment() as u64,
         lost: vec![lost],
         survivors: code.chunks().filter(|chunk| *chunk != lost).map(location).collect(),

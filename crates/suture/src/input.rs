@@ -199,7 +199,7 @@ impl Input {
             }
             damage.jobs.push(Job {
                 stripe,
-                code: self.code,
+                code: self.code.into(),
                 chunk_bytes: self.chunk_bytes,
                 lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
                 survivors,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Published};
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Published, short};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure};
 use suture_repair::role::{Role, Spools};
@@ -113,7 +113,7 @@ impl Disk {
                     role.chunk_pieces(id.slice).try_for_each(|piece| {
                         let (now, later) = rest.split_at(piece.bytes);
                         rest = later;
-                        target.write(piece.offset, now)
+                        short::write(&**target, piece.offset, now)
                     })
                 }
                 None => Err(Failure::Disk("no file was made for the chunk".into())),
@@ -203,7 +203,8 @@ impl Disk {
     /// Reads a copy in full.
     pub fn check(&mut self, check: Check) {
         let store = self.store.clone();
-        let job = move || Some(DiskEvent::Checked(check, store.check(check.copy)));
+        let Check { copy, bytes, .. } = check;
+        let job = move || Some(DiskEvent::Checked(check, short::check(&*store, copy, bytes)));
         self.long_job(Some(self.checks.clone()), job);
     }
 
@@ -263,18 +264,18 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn read_own(&self) -> Result<(Source, Buffer), Failure> {
-        let copy = self.role.own.as_ref().expect("only helpers read").copy;
+        let own = self.role.own.as_ref().expect("only helpers read");
         let mut slice = self.pool.take(self.role.own_bytes(self.id.slice));
-        let chunk = self.files.own(self.store, self.id.lane, copy);
+        let chunk = self.files.own(self.store, self.id.lane, own);
         let result = chunk.and_then(|chunk| {
             let mut rest = &mut *slice;
             self.role.own_pieces(self.id.slice).try_for_each(|piece| {
                 let (now, later) = std::mem::take(&mut rest).split_at_mut(piece.bytes);
                 rest = later;
-                chunk.read(piece.offset, now)
+                short::read(&*chunk, piece.offset, now)
             })
         });
-        result.map_err(|fault| Failure::Source { copy, fault })?;
+        result.map_err(|fault| Failure::Source { copy: own.copy, fault })?;
         Ok((Source::Own, slice))
     }
 

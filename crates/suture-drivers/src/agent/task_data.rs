@@ -10,9 +10,9 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool};
-use suture_repair::id::ChunkCopy;
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool, short};
 use suture_repair::message::{CopyFault, Failure};
+use suture_repair::role::Own;
 use suture_repair::slice::SliceId;
 
 use crate::buffer::Buffer;
@@ -77,16 +77,18 @@ impl Files {
     /// else in the chunk and the handle keeps the checksums of where it is.
     ///
     /// # Errors
-    /// When the copy is missing or damaged.
+    /// When the copy is missing or damaged, or has another length than it must have.
     pub fn own(
         &self,
         store: &dyn ChunkStore,
         lane: u16,
-        copy: ChunkCopy,
+        own: &Own,
     ) -> Result<Arc<dyn ChunkReader>, CopyFault> {
         match lock(&self.own).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => Ok(slot.insert(store.open(copy)?).clone()),
+            Entry::Vacant(slot) => {
+                Ok(slot.insert(short::open_whole(store, own.copy, own.bytes)?).clone())
+            }
         }
     }
 

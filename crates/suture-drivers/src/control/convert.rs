@@ -173,38 +173,51 @@ pub fn encode_stripe(stripe: &Stripe) -> proto::Stripe {
         code: stripe.code.to_string(),
         chunk_bytes: stripe.chunk_bytes,
         generation: stripe.generation.0,
-        chunks: stripe.chunks.iter().map(encode_chunk).collect(),
+        chunks: stripe.chunks.iter().map(|chunk| encode_chunk(chunk, stripe.chunk_bytes)).collect(),
+        unit_bytes: (stripe.unit_bytes != stripe.chunk_bytes).then_some(stripe.unit_bytes),
     }
 }
 
-/// A stripe with as many chunks as its code has.
+/// A stripe that there can be.
 ///
 /// # Errors
-/// Names the field: no stripe, an unknown code, or another number of chunks.
+/// Names the field: no stripe, an unknown code, or chunks that [`Stripe::check`] refuses.
 pub fn decode_stripe(stripe: Option<proto::Stripe>) -> Result<Stripe, Malformed> {
     let stripe = stripe.ok_or(missing("Stripe"))?;
     let code: Code = decode_code("Stripe.code", &stripe.code)?;
-    if stripe.chunks.len() != code.chunk_count() {
-        let fault = format!("{} for {code}", stripe.chunks.len());
-        return Err(malformed("Stripe.chunks", fault));
-    }
-    Ok(Stripe {
+    let chunk_bytes = stripe.chunk_bytes;
+    let decode = |chunk| decode_chunk(chunk, chunk_bytes);
+    let stripe = Stripe {
         id: StripeId(stripe.id),
         code,
-        chunk_bytes: stripe.chunk_bytes,
+        chunk_bytes,
+        unit_bytes: stripe.unit_bytes.unwrap_or(chunk_bytes),
         generation: Generation(stripe.generation),
-        chunks: stripe.chunks.into_iter().map(decode_chunk).collect(),
-    })
+        chunks: stripe.chunks.into_iter().map(decode).collect(),
+    };
+    stripe.check().map_err(|fault| malformed("Stripe.chunks", fault))?;
+    Ok(stripe)
 }
 
-/// One chunk's record, as a message.
-pub fn encode_chunk(chunk: &ChunkRecord) -> proto::Chunk {
-    proto::Chunk { node: chunk.node.map(|n| n.0), stamp: chunk.stamp.0, crc: chunk.crc }
+/// One chunk's record, as a message; of a stripe whose longest chunk has `chunk_bytes`.
+pub fn encode_chunk(chunk: &ChunkRecord, chunk_bytes: u64) -> proto::Chunk {
+    proto::Chunk {
+        node: chunk.node.map(|n| n.0),
+        stamp: chunk.stamp.0,
+        crc: chunk.crc.unwrap_or(0),
+        bytes: (chunk.bytes != chunk_bytes).then_some(chunk.bytes),
+        without_crc: chunk.crc.is_none(),
+    }
 }
 
-/// One chunk's record; every value is possible.
-pub fn decode_chunk(chunk: proto::Chunk) -> ChunkRecord {
-    ChunkRecord { node: chunk.node.map(NodeId), stamp: Stamp(chunk.stamp), crc: chunk.crc }
+/// One chunk's record, of a stripe whose longest chunk has `chunk_bytes`; every value is possible.
+pub fn decode_chunk(chunk: proto::Chunk, chunk_bytes: u64) -> ChunkRecord {
+    ChunkRecord {
+        node: chunk.node.map(NodeId),
+        stamp: Stamp(chunk.stamp),
+        bytes: chunk.bytes.unwrap_or(chunk_bytes),
+        crc: (!chunk.without_crc).then_some(chunk.crc),
+    }
 }
 
 /// A copy, as a message.
@@ -358,6 +371,7 @@ fn encode_failure(failure: Failure) -> proto::failed::Why {
         Failure::ProofFailed { expected, found } => {
             Why::ProofFailed(proto::ProofFailed { expected, found })
         }
+        Failure::PastEnd { offset } => Why::PastEnd(offset),
         Failure::Stalled => Why::Stalled(proto::Done {}),
         Failure::Refused(refusal) => Why::Refused(encode_refusal(refusal).into()),
         Failure::Disk(detail) => Why::Disk(detail),
@@ -376,6 +390,7 @@ fn decode_failure(why: proto::failed::Why) -> Result<Failure, Malformed> {
         Why::ProofFailed(proto::ProofFailed { expected, found }) => {
             Failure::ProofFailed { expected, found }
         }
+        Why::PastEnd(offset) => Failure::PastEnd { offset },
         Why::Stalled(proto::Done {}) => Failure::Stalled,
         Why::Refused(refusal) => Failure::Refused(decode_refusal(refusal)?),
         Why::Disk(detail) => Failure::Disk(detail),
@@ -425,6 +440,7 @@ fn decode_fault(fault: i32) -> Result<CopyFault, Malformed> {
 fn encode_check(check: Check) -> proto::Check {
     proto::Check {
         copy: Some(encode_copy(check.copy)),
+        bytes: check.bytes,
         excess_node: check.excess.map(|(node, _)| node.0),
         excess: check.excess.map(|(_, copy)| encode_copy(copy)),
     }
@@ -436,7 +452,7 @@ fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
         (Some(node), copy) => Some((NodeId(node), decode_copy(copy)?)),
         (None, Some(_)) => return Err(missing("Check.excess_node")),
     };
-    Ok(Check { copy: decode_copy(check.copy)?, excess })
+    Ok(Check { copy: decode_copy(check.copy)?, bytes: check.bytes, excess })
 }
 
 fn encode_task(task: &Task) -> Bytes {

@@ -151,20 +151,25 @@ impl PutSession {
 
     fn add(&mut self, stripe: proto::PutStripe) -> Result<(), Status> {
         let (code, id) = (self.object.code, StripeId(stripe.stripe));
-        let chunks: Vec<_> = stripe.chunks.into_iter().map(convert::decode_chunk).collect();
+        let chunk_bytes = stripe.chunk_bytes;
+        let decode = |chunk| convert::decode_chunk(chunk, chunk_bytes);
+        let chunks: Vec<_> = stripe.chunks.into_iter().map(decode).collect();
         let Some(nodes) = self.placed.get(&id) else {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
         let is_as_placed = chunks.len() == code.chunk_count()
             && chunks.iter().enumerate().all(|(index, chunk)| {
                 chunk.stamp == Stamp(0)
+                    && chunk.bytes == chunk_bytes
+                    && chunk.crc.is_some()
                     && chunk.node.is_none_or(|node| nodes.get(index) == Some(&node))
             });
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }
-        let (chunk_bytes, data_bytes) = (stripe.chunk_bytes, stripe.data_bytes);
-        let stripe = Stripe { id, code, chunk_bytes, generation: Generation(0), chunks };
+        let (data_bytes, unit_bytes) = (stripe.data_bytes, chunk_bytes);
+        let generation = Generation(0);
+        let stripe = Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks };
         self.stripes.push(ObjectStripe { stripe, data_bytes });
         Ok(())
     }

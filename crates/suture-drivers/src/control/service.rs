@@ -205,11 +205,13 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     let stripe = &entry.stripe;
     let living = |node: &NodeId| core.health(*node) != Health::Failed;
     let is_living = |chunk: &suture_repair::id::ChunkIndex| {
-        stripe.copy(*chunk).is_some_and(|(node, _)| living(&node))
+        stripe.record(*chunk).is_known_zero()
+            || stripe.copy(*chunk).is_some_and(|(node, _)| living(&node))
     };
     let available: Vec<_> = stripe.indices().filter(is_living).collect();
     let missing = stripe.chunks.len() - available.len();
-    reply.stored_bytes += stripe.chunk_bytes * available.len() as u64;
+    let stored = available.iter().map(|chunk| stripe.record(*chunk).bytes);
+    reply.stored_bytes += stored.sum::<u64>();
     reply.missing_chunks += missing as u64;
     reply.degraded_stripes += u64::from(missing > 0);
     reply.unreadable_stripes += u64::from(!stripe.code.decodable(&available));
@@ -293,9 +295,10 @@ fn preview_of(core: &Core) -> proto::PreviewReply {
     let mut reply =
         proto::PreviewReply { max_load_seconds: preview.max_load_seconds, ..Default::default() };
     for plan in &preview.plans {
-        let chunk_bytes = core.stripes().get(plan.stripe).map_or(0, |stripe| stripe.chunk_bytes);
+        let stripe = core.stripes().get(plan.stripe);
+        let bytes = |chunk| stripe.map_or(0, |stripe| stripe.record(chunk).bytes);
         reply.chunks += plan.lost.len() as u64;
-        reply.bytes += chunk_bytes * plan.lost.len() as u64;
+        reply.bytes += plan.lost.iter().map(|chunk| bytes(*chunk)).sum::<u64>();
         plan.destinations.values().for_each(|node| load[node.index()].chunks_rebuilt_here += 1);
         for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
             reply.moved_bytes += edge.bytes;

@@ -85,7 +85,8 @@ mod tests {
         };
         let code = "rs(2,1)".parse().unwrap();
         let generation = Generation(0);
-        let stripe = Stripe { id: stripe, code, chunk_bytes: 64, generation, chunks: Vec::new() };
+        let (chunk_bytes, unit_bytes, chunks) = (64, 64, Vec::new());
+        let stripe = Stripe { id: stripe, code, chunk_bytes, unit_bytes, generation, chunks };
         let (slice_bytes, window, gated, continues) = (64, 1, false, None);
         let repair = RepairId(1);
         Arc::new(Task { repair, stripe, plan, slice_bytes, window, gated, continues })

@@ -23,7 +23,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 2] = [FIRST, RACKS];
+const STEPS: [&str; 3] = [FIRST, RACKS, LENGTHS];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -73,6 +73,13 @@ CREATE TABLE chunk (
 
 /// Racks by name; null where none is known.
 const RACKS: &str = "ALTER TABLE node ADD COLUMN rack TEXT";
+
+/// Lengths of chunks and units where they are not the stripe's `chunk_bytes`, which null stands for.
+/// From here on a `crc` of -1 says that none was recorded.
+const LENGTHS: &str = "
+ALTER TABLE stripe ADD COLUMN unit_bytes INTEGER;
+ALTER TABLE chunk ADD COLUMN bytes INTEGER;
+";
 
 /// An open database that nobody else has open.
 pub struct Database {
@@ -193,10 +200,13 @@ mod tests {
     #[test]
     fn an_older_file_takes_the_steps_that_it_lacks() {
         let columns = |connection: &Connection| {
-            let mut query =
-                connection.prepare("SELECT name FROM pragma_table_info('node')").unwrap();
-            let names = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
-            names.map(Result::unwrap).collect::<Vec<_>>()
+            let of = |table: &str| {
+                let query = "SELECT name FROM pragma_table_info(?1)";
+                let mut query = connection.prepare(query).unwrap();
+                let names = query.query_map([table], |row| row.get::<_, String>(0)).unwrap();
+                names.map(Result::unwrap).collect::<Vec<_>>()
+            };
+            ["cluster", "node", "object", "stripe", "chunk"].map(of)
         };
         let dir = tempfile::tempdir().unwrap();
         create_first(dir.path());

@@ -391,7 +391,8 @@ impl MetadataStore {
         parameters: &[&dyn rusqlite::ToSql],
     ) -> Result<Vec<ObjectStripe>, MetadataError> {
         let mut query = self.database.prepare_cached(&format!(
-            "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc
+            "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
+                    c.bytes, s.unit_bytes
              FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
         ))?;
         let mut rows = query.query(parameters)?;
@@ -402,17 +403,16 @@ impl MetadataStore {
                 check_complete(stripes.last())?;
                 stripes.push(stripe_of(id, row)?);
             }
-            let record = ChunkRecord {
-                node: row.get::<_, Option<u32>>(5)?.map(NodeId),
-                stamp: Stamp(row.get(6)?),
-                crc: row.get(7)?,
-            };
-            stripes.last_mut().expect("pushed above").stripe.chunks.push(record);
+            let stripe = &mut stripes.last_mut().expect("pushed above").stripe;
+            stripe.chunks.push(record_of(row, stripe.chunk_bytes)?);
         }
         check_complete(stripes.last())?;
         Ok(stripes)
     }
 }
+
+/// Stands in the column for a chunk of which nobody has recorded a checksum.
+const NO_CHECKSUM: i64 = -1;
 
 /// A new epoch on the database. Ids up to that of a stripe which is there are never handed out,
 /// whatever the counter says.
@@ -472,10 +472,21 @@ fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, MetadataError>
         id,
         code: code_of(row.get(1)?, &id)?,
         chunk_bytes: row.get(2)?,
+        unit_bytes: row.get::<_, Option<u64>>(9)?.map_or_else(|| row.get(2), Ok)?,
         generation: Generation(row.get(4)?),
         chunks: Vec::new(),
     };
     Ok(ObjectStripe { stripe, data_bytes: row.get(3)? })
+}
+
+/// The record of a chunk in a stripe whose longest has `chunk_bytes`.
+fn record_of(row: &Row<'_>, chunk_bytes: u64) -> Result<ChunkRecord, MetadataError> {
+    Ok(ChunkRecord {
+        node: row.get::<_, Option<u32>>(5)?.map(NodeId),
+        stamp: Stamp(row.get(6)?),
+        bytes: row.get::<_, Option<u64>>(8)?.unwrap_or(chunk_bytes),
+        crc: Some(row.get::<_, i64>(7)?).filter(|crc| *crc != NO_CHECKSUM).map(|crc| crc as u32),
+    })
 }
 
 fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
@@ -484,12 +495,7 @@ fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
 
 fn check_complete(entry: Option<&ObjectStripe>) -> Result<(), MetadataError> {
     let Some(ObjectStripe { stripe, .. }) = entry else { return Ok(()) };
-    let (found, expected) = (stripe.chunks.len(), stripe.code.chunk_count());
-    if found != expected {
-        let what = format!("{} has {found} chunks, {} has {expected}", stripe.id, stripe.code);
-        return Err(MetadataError::Damaged(what));
-    }
-    Ok(())
+    stripe.check().map_err(|fault| MetadataError::Damaged(format!("{}: {fault}", stripe.id)))
 }
 
 impl From<rusqlite::Error> for MetadataError {

@@ -369,7 +369,7 @@ impl Writer {
             let Sent { crc, result } = chunk.await?;
             let node = result.is_ok().then_some(peer.node);
             troubles.extend(result.err());
-            records.push(proto::Chunk { node, stamp: 0, crc });
+            records.push(proto::Chunk { node, crc, ..Default::default() });
         }
         let durable = records.len() - troubles.len();
         let least = self.code.durable_chunks_min();

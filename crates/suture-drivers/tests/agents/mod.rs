@@ -88,7 +88,7 @@ impl Cluster {
         for chunk in stripe.indices() {
             let Some((node, copy)) = stripe.copy(chunk) else { continue };
             let data = &chunks[usize::from(chunk.0)];
-            let crc = stripe.chunks[usize::from(chunk.0)].crc;
+            let crc = stripe.record(chunk).crc.expect("recorded");
             client().write_chunk(self.node(node).addr, copy, crc, data).await.unwrap();
         }
     }
@@ -194,13 +194,15 @@ pub fn stripe(code: &str, id: u64, chunk_bytes: usize) -> (Stripe, Vec<Vec<u8>>)
     let record = |(index, chunk): (usize, &Vec<u8>)| ChunkRecord {
         node: (index > 0).then_some(NodeId(index as u32)),
         stamp: Stamp(0),
-        crc: crc32c(chunk),
+        bytes: chunk.len() as u64,
+        crc: Some(crc32c(chunk)),
     };
     let records = chunks.iter().enumerate().map(record).collect();
     let stripe = Stripe {
         id: StripeId(id),
         code,
         chunk_bytes: chunk_bytes as u64,
+        unit_bytes: chunk_bytes as u64,
         generation: Generation(0),
         chunks: records,
     };

@@ -11,7 +11,7 @@ use super::running::{Phase, Running};
 use crate::id::{ChunkCopy, Stamp};
 use crate::message::{Failure, Refusal, Task};
 use crate::mutant::Mutant;
-use crate::plan::Range;
+use crate::plan::Plan;
 use crate::plan::validate::validate;
 use crate::pump::{Pump, WINDOW_MAX};
 use crate::role::Role;
@@ -82,11 +82,14 @@ fn check(task: &Task) -> Result<(), Refusal> {
     if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
         return Err(Refusal::InvalidPlan);
     }
+    task.stripe.check().map_err(|_| Refusal::InvalidPlan)?;
     let survivors = task.survivors();
     let valid = validate(&task.plan, &task.facts(&survivors), usize::MAX);
     valid.map_err(|_| Refusal::InvalidPlan)?;
-    let from = if task.continues.is_some() { task.plan.range.from } else { 0 };
-    if task.plan.range != (Range { from, to: task.stripe.chunk_bytes }) {
+    let Plan { lost, range, .. } = &task.plan;
+    let is_whole = range.to >= task.stripe.longest(lost);
+    let is_proven = lost.iter().all(|chunk| task.stripe.record(*chunk).crc.is_some());
+    if !is_whole || !is_proven || range.from > 0 && task.continues.is_none() {
         // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
         return Err(Refusal::Ability);
     }

@@ -145,7 +145,7 @@ pub enum Output {
     Prepare {
         /// Which repair it is about.
         repair: RepairId,
-        /// The chunk's length in bytes.
+        /// The chunk's length; results go on past it where another chunk of the plan is longer.
         bytes: u64,
     },
     /// The temporary file of `from`, which ends here, becomes that of this repair; everything else

@@ -107,7 +107,8 @@ fn candidates(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Ca
     let (&[lost], true) = (&part.lost[..], part.is_sum) else { return Vec::new() };
     let schemes = code.schemes().iter().filter(|scheme| scheme.lost() == lost);
     let candidate = |scheme: &Scheme| {
-        let ranks = scheme.ranks(code.chunk_count()).into_iter().filter(|(_, rank)| *rank > 0);
+        let ranks = scheme.ranks(code.chunk_count()).into_iter();
+        let ranks = ranks.filter(|(chunk, rank)| *rank > 0 && !code.is_zero(*chunk));
         let bits = ranks.map(|(chunk, rank)| {
             let place = places.iter().position(|place| *place == chunk)?;
             Some((place, rank as f64))

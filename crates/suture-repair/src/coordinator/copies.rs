@@ -6,7 +6,8 @@
 //! that is expected and not listed is asked for (`Check`), one that could be adopted is read in full
 //! first, and one in excess goes only after the copy that replaces it was read in full.
 //! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and only
-//! chunks of known stripes are; a copy that was ordered away is nobody's location.
+//! chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
+//! nobody's location.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,8 @@ impl Coordinator {
             same(chunk, record) && before.is_some_and(|lost| lost.contains(&chunk))
         };
         let mut lost = BTreeSet::new();
-        for (chunk, record) in stripe.indices().zip(&stripe.chunks) {
+        let recorded = stripe.indices().zip(&stripe.chunks);
+        for (chunk, record) in recorded.filter(|(_, record)| !record.is_known_zero()) {
             let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: record.stamp };
             let useless = record
                 .node
@@ -144,7 +146,7 @@ impl Coordinator {
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         for copy in expected.difference(&listed) {
             if !self.is_lost(copy.stripe, copy.chunk) {
-                self.send(node, ToAgent::Check(Check { copy: *copy, excess: None }));
+                self.check(node, *copy, None);
             }
         }
         for copy in expected.intersection(&listed) {
@@ -179,7 +181,7 @@ impl Coordinator {
                 if self.ledger.mistake.is(Mutant::AdoptUnread) {
                     return self.adopt(self.now, node, copy);
                 }
-                self.send(node, ToAgent::Check(Check { copy, excess: None }));
+                self.check(node, copy, None);
             }
         } else if let Some((holder, current)) = stripe.copy(copy.chunk)
             && self.health.is_up(holder)
@@ -187,8 +189,7 @@ impl Coordinator {
             if self.ledger.mistake.is(Mutant::DeleteUnread) {
                 return self.delete(node, copy);
             }
-            let check = Check { copy: current, excess: Some((node, copy)) };
-            self.send(holder, ToAgent::Check(check));
+            self.check(holder, current, Some((node, copy)));
         }
     }
 
@@ -235,8 +236,15 @@ impl Coordinator {
     pub(super) fn suspect(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return };
         if stripe.copy(copy.chunk) == Some((node, copy)) && self.health.is_up(node) {
-            self.send(node, ToAgent::Check(Check { copy, excess: None }));
+            self.check(node, copy, None);
         }
+    }
+
+    /// Has a copy of a known stripe read in full.
+    fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<(NodeId, ChunkCopy)>) {
+        let stripe = self.stripes.get(copy.stripe);
+        let bytes = stripe.map(|stripe| stripe.record(copy.chunk).bytes);
+        self.send(node, ToAgent::Check(Check { copy, bytes, excess }));
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the truth

@@ -108,9 +108,10 @@ impl Coordinator {
     fn assert_lost(&self, stripe: &Stripe) {
         let is_useless = |chunk: ChunkIndex| {
             let copy = stripe.copy(chunk);
-            copy.is_none_or(|(node, copy)| {
-                self.health.is_failed(node) || self.bad.contains(&(node, copy))
-            })
+            !stripe.record(chunk).is_known_zero()
+                && copy.is_none_or(|(node, copy)| {
+                    self.health.is_failed(node) || self.bad.contains(&(node, copy))
+                })
         };
         let missed = |&chunk: &ChunkIndex| is_useless(chunk) && !self.is_lost(stripe.id, chunk);
         let missed = stripe.indices().find(missed);

@@ -388,7 +388,7 @@ impl Ledger {
         let repair = self.take_id();
         let commit = Commit { repair, copy, node, generation: stripe.generation };
         let pending = Pending { commit, asked_at: now };
-        let adopt = Adopt { pending, bytes: stripe.chunk_bytes, since: now };
+        let adopt = Adopt { pending, bytes: stripe.record(copy.chunk).bytes, since: now };
         self.repairing.insert(stripe.id, repair);
         self.running.insert(repair, Attempt::Adopt(adopt));
         (commit, stopped)

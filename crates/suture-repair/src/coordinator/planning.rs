@@ -84,6 +84,9 @@ impl Coordinator {
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
         let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX));
+        let (jobs, unproven): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| self.can_be_proven(job));
+        unproven.iter().for_each(|job| self.hold_back(now, job.stripe, Blocked::NoChecksum));
         let room = self.room();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
@@ -108,6 +111,12 @@ impl Coordinator {
             }));
         }
         made
+    }
+
+    /// Whether what the job rebuilds can be proven before it is published.
+    fn can_be_proven(&self, job: &Job) -> bool {
+        let stripe = self.stripes.get(job.stripe).expect("it was queued");
+        job.lost.iter().all(|chunk| stripe.record(*chunk).crc.is_some())
     }
 
     /// The next questions for the planner, in the order of the queue; where nodes are repaired one
@@ -167,7 +176,7 @@ impl Coordinator {
 
     /// What each node can take: what is free, less what running and planned repairs bring it.
     fn room(&self) -> Vec<u64> {
-        let room = |id: NodeId| match self.health.is_up(id) {
+        let room = |id: NodeId| match self.health.takes_chunks(id) {
             true => {
                 let coming = self.ledger.load().node(id).disk_write_bytes;
                 self.health.get(id).free_bytes.saturating_sub(coming)
@@ -206,8 +215,8 @@ impl Coordinator {
         let trouble = self.trouble.get(&id);
         Some(Job {
             stripe: id,
-            code: stripe.code,
-            chunk_bytes: stripe.chunk_bytes,
+            code: stripe.shortened(),
+            chunk_bytes: stripe.longest(&lost),
             survivors,
             idle,
             excluded: match self.ledger.mistake.is(Mutant::ShareNode) {
@@ -236,14 +245,15 @@ impl Coordinator {
             return lost;
         }
         let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
-        let can_repair = |lost: &[ChunkIndex]| stripe.code.helpers_for(lost, &known).is_ok();
+        let code = stripe.shortened();
+        let can_repair = |lost: &[ChunkIndex]| code.helpers_for(lost, &known).is_ok();
         if !can_repair(&lost) && lost.iter().any(|&chunk| can_repair(&[chunk])) {
             // Local groups repair what the rest of the stripe cannot.
             lost.retain(|&chunk| can_repair(&[chunk]));
         }
         let has_room = |node: &NodeId| {
             let free_bytes = self.health.get(*node).free_bytes;
-            self.health.is_up(*node) && free_bytes > stripe.chunk_bytes
+            self.health.takes_chunks(*node) && free_bytes > stripe.longest(&lost)
         };
         let is_free = |node: &NodeId| has_room(node) && stripe.chunk_on(*node).is_none();
         let abilities = self.health.abilities();
@@ -259,12 +269,13 @@ impl Coordinator {
     fn refused(&mut self, now: Time, job: &Job, why: PlanError) {
         let stripe = self.stripes.get(job.stripe).expect("it was queued");
         let left = self.chunks_left(stripe);
-        let from_left = |&lost: &ChunkIndex| stripe.code.helpers_for(&[lost], &left);
+        let code = stripe.shortened();
+        let from_left = |&lost: &ChunkIndex| code.helpers_for(&[lost], &left);
         let why = if !why.is_beyond_repair() {
             Blocked::Plan(why)
         } else if self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
             // Some holders are only silent: they may speak again, or be declared dead.
-            Blocked::Silent { needed: stripe.code.data_chunks(), up: job.survivors.len() }
+            Blocked::Silent { needed: code.data_chunks(), up: job.survivors.len() }
         } else {
             Blocked::Plan(match why {
                 PlanError::NotEnoughChunks { needed, .. } => {
@@ -285,6 +296,8 @@ impl Coordinator {
     /// Chunks that are not known to be lost, on nodes up or silent.
     fn chunks_left(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
         let lost = &self.lost[&stripe.id];
-        stripe.indices().filter(|chunk| !lost.contains(chunk)).collect()
+        let is_left =
+            |chunk: &ChunkIndex| !lost.contains(chunk) && !stripe.record(*chunk).is_known_zero();
+        stripe.indices().filter(is_left).collect()
     }
 }

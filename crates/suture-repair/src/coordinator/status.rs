@@ -27,7 +27,8 @@ impl Coordinator {
             let blocked = self.trouble.get(&stripe.id).and_then(|t| t.blocked.as_ref());
             if !blocked.is_some_and(Blocked::is_unrepairable) {
                 status.lost_chunks += lost.len() as u64;
-                status.lost_bytes += lost.len() as u64 * stripe.chunk_bytes;
+                let bytes = lost.iter().map(|chunk| stripe.record(*chunk).bytes);
+                status.lost_bytes += bytes.sum::<u64>();
             }
         }
         status

@@ -37,7 +37,9 @@ impl Trouble {
         match why {
             Failure::PeerLost(peer) => self.avoid.extend([*peer]),
             // Bytes changed unnoticed by checksums, at any of them: try other helpers.
-            Failure::ProofFailed { .. } => self.avoid.extend(participants),
+            Failure::ProofFailed { .. } | Failure::PastEnd { .. } => {
+                self.avoid.extend(participants)
+            }
             _ if is_no_fault(why) => {}
             _ => self.avoid.extend(node),
         }

@@ -5,7 +5,7 @@
 //! panics when the keeper breaks it.
 
 use super::Keeper;
-use crate::event::{Claim, Commit, Input};
+use crate::event::{Claim, Commit, Input, NodeState};
 use crate::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use crate::stripe::Stripe;
 use crate::time::{Span, Time};
@@ -21,6 +21,9 @@ pub trait Kept {
     /// The keeper ends without a word and starts again.
     fn restart(&mut self);
 
+    /// Something happens to a node. `false`: this keeper does not decide which nodes live.
+    fn set_node(&mut self, node: NodeId, state: NodeState) -> bool;
+
     /// A claim that is not prolonged has ended after this.
     fn claim_lifetime(&self) -> Span;
 }
@@ -32,7 +35,7 @@ type Rule = fn(&mut dyn Kept);
 /// # Panics
 /// When the keeper breaks a rule.
 pub fn check<K: Kept>(make: impl Fn() -> K) {
-    let rules: [Rule; 8] = [
+    let rules: [Rule; 10] = [
         a_commit_changes_one_location_and_the_generation,
         a_commit_from_another_generation_changes_nothing,
         a_commit_that_is_asked_again_is_answered_alike,
@@ -41,6 +44,8 @@ pub fn check<K: Kept>(make: impl Fn() -> K) {
         a_claim_keeps_others_off_until_it_is_released,
         a_claim_ends_with_its_last_commit_and_by_itself,
         a_claim_from_another_generation_is_refused,
+        states_of_nodes_are_told_in_order_and_once,
+        states_of_nodes_are_told_anew_to_a_coordinator_that_starts,
     ];
     for rule in rules {
         rule(&mut make());
@@ -217,4 +222,43 @@ fn a_claim_from_another_generation_is_refused(kept: &mut dyn Kept) {
     let answer = one(kept.keeper().changes());
     let Input::ClaimRefused { repair, stripe: stands } = answer else { panic!("{answer:?}") };
     assert_eq!((repair, stands), (claim.repair, Some(stripe)));
+}
+
+/// What the keeper says of nodes now.
+fn node_states(kept: &mut dyn Kept) -> Vec<(NodeId, NodeState)> {
+    let told = kept.keeper().changes().into_iter();
+    let told = told.filter_map(|input| match input {
+        Input::NodeState { node, state } => Some((node, state)),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn states_of_nodes_are_told_in_order_and_once(kept: &mut dyn Kept) {
+    kept.keeper().changes();
+    let (gone, leaving) = ((NodeId(1), NodeState::Dead), (NodeId(2), NodeState::Decommissioning));
+    let back = (NodeId(1), NodeState::Up);
+    let decides = [gone, leaving, back].map(|(node, state)| kept.set_node(node, state));
+    let told = node_states(kept);
+    match decides {
+        [true, true, true] => assert_eq!(told, [gone, leaving, back]),
+        _ => assert_eq!((decides, told), ([false; 3], vec![])),
+    }
+    assert_eq!(node_states(kept), []);
+}
+
+fn states_of_nodes_are_told_anew_to_a_coordinator_that_starts(kept: &mut dyn Kept) {
+    let states = [
+        (NodeId(0), NodeState::Dead),
+        (NodeId(1), NodeState::Dead),
+        (NodeId(3), NodeState::Decommissioning),
+        (NodeId(1), NodeState::Up),
+    ];
+    let decides = states.map(|(node, state)| kept.set_node(node, state))[0];
+    kept.keeper().changes();
+    stripe(kept);
+    let told = node_states(kept);
+    let mut not_up: Vec<_> = told.into_iter().filter(|(_, s)| *s != NodeState::Up).collect();
+    not_up.sort_unstable();
+    assert_eq!(not_up, if decides { vec![states[0], states[2]] } else { vec![] });
 }

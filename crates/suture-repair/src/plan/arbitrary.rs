@@ -102,7 +102,12 @@ fn traces(
 ) -> Option<Lane> {
     let serves = |scheme: &&Scheme| {
         let needed = |chunk: &ChunkIndex| *chunk != lost && !scheme.missing().contains(chunk);
-        scheme.lost() == lost && facts.code.chunks().filter(needed).all(|c| facts.survives(c))
+        scheme.lost() == lost
+            && facts
+                .code
+                .chunks()
+                .filter(needed)
+                .all(|c| facts.survives(c) || facts.code.is_zero(c))
     };
     let schemes: Vec<&Scheme> = facts.code.schemes().iter().filter(serves).collect();
     if schemes.is_empty() || random.per_mille(700) {
@@ -211,7 +216,7 @@ fn empty_lane(random: &mut Random, range: Range, lost: Vec<ChunkIndex>) -> Lane 
 /// A random non-empty subset of what does not survive, ascending.
 fn arbitrary_lost(random: &mut Random, facts: &StripeFacts<'_>) -> Vec<ChunkIndex> {
     let mut lost: Vec<ChunkIndex> =
-        facts.code.chunks().filter(|&chunk| !facts.survives(chunk)).collect();
+        facts.code.chunks().filter(|c| !facts.survives(*c) && !facts.code.is_zero(*c)).collect();
     assert!(!lost.is_empty(), "a plan rebuilds something");
     random.shuffle(&mut lost);
     lost.truncate(random.between(1, lost.len() as u64) as usize);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use suture_code::{ChunkIndex, Code, CodeError, Dag};
+use suture_code::{ChunkIndex, CodeError, Dag, Shortened};
 
 use crate::plan::{Lane, LaneFault, SchemeId, StripeFacts};
 
@@ -33,9 +33,9 @@ impl Content {
     /// Of the repair of `lost` from `helpers`.
     ///
     /// # Errors
-    /// As [`Code::repair_dag`].
+    /// As [`Shortened::repair_dag`].
     pub fn of_repair(
-        code: Code,
+        code: Shortened,
         lost: &[ChunkIndex],
         helpers: &[ChunkIndex],
     ) -> Result<Content, CodeError> {
@@ -71,17 +71,17 @@ type Answer = Result<Rc<Content>, CodeError>;
 /// Answers for the repairs of a batch, each computed once.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    known: Vec<(Code, BTreeMap<RepairPattern, Answer>)>,
+    known: Vec<(Shortened, BTreeMap<RepairPattern, Answer>)>,
 }
 
 impl Contents {
     /// Of the repair of `lost` from `helpers`.
     ///
     /// # Errors
-    /// As [`Code::repair_dag`].
+    /// As [`Shortened::repair_dag`].
     pub fn of_repair(
         &mut self,
-        code: Code,
+        code: Shortened,
         lost: &[ChunkIndex],
         helpers: &[ChunkIndex],
     ) -> Result<Rc<Content>, CodeError> {
@@ -102,7 +102,8 @@ impl Contents {
         let found = match lane.scheme {
             None => self.of_repair(code, &lane.lost, &lane.helpers(facts)),
             Some(id) => {
-                let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
+                let scheme = code.scheme(id.0);
+                let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code: code.code() })?;
                 self.find(code, (Some(id), Vec::new(), Vec::new()), || {
                     let dag = code.trace_dag(scheme)?;
                     Ok(Content { senders: senders(&dag, &trace_bits(&dag)), is_sum: false })
@@ -114,7 +115,7 @@ impl Contents {
 
     fn find(
         &mut self,
-        code: Code,
+        code: Shortened,
         pattern: RepairPattern,
         compute: impl FnOnce() -> Result<Content, CodeError>,
     ) -> Result<Rc<Content>, CodeError> {

@@ -22,6 +22,8 @@ pub enum PlanFault {
     NoSuchChunk { chunk: ChunkIndex, chunk_count: usize },
     /// A chunk that can be read needs no repair.
     LostSurvives { chunk: ChunkIndex },
+    /// A lost chunk that is known to be zero.
+    LostIsZero { chunk: ChunkIndex },
     /// A lost chunk that nobody is to keep.
     DestinationMissing { chunk: ChunkIndex },
     /// A destination for a chunk that the plan does not rebuild.
@@ -122,6 +124,7 @@ impl fmt::Display for PlanFault {
                 write!(f, "there is no chunk {chunk}: a stripe has {chunk_count}, counted from 0")
             }
             LostSurvives { chunk } => write!(f, "chunk {chunk} is listed as lost but can be read"),
+            LostIsZero { chunk } => write!(f, "chunk {chunk} is known to be zero, so never lost"),
             DestinationMissing { chunk } => write!(f, "lost chunk {chunk} has no destination"),
             DestinationOfNothing { chunk, node } => {
                 write!(f, "{node} is the destination of chunk {chunk}, which is not rebuilt")

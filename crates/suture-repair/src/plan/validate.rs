@@ -107,6 +107,9 @@ fn validate_lost(plan: &Plan, facts: &StripeFacts<'_>) -> Result<(), PlanFault> 
         if facts.survives(chunk) {
             return Err(PlanFault::LostSurvives { chunk });
         }
+        if facts.code.is_zero(chunk) {
+            return Err(PlanFault::LostIsZero { chunk });
+        }
     }
     Ok(())
 }
@@ -222,7 +225,7 @@ impl LaneCheck<'_> {
             return self.traces(scheme, contents);
         }
         if let Some(edge) = self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
-            let code = self.facts.code;
+            let code = self.facts.code.code();
             return Err(LaneFault::NoTraces { child: edge.child, code });
         }
         match self.lane.decoder {
@@ -231,7 +234,7 @@ impl LaneCheck<'_> {
         }
         let content = contents.of_lane(self.lane, self.facts)?;
         if self.lane.decoder.is_none() && !content.is_sum {
-            return Err(LaneFault::NotASum { code: self.facts.code });
+            return Err(LaneFault::NotASum { code: self.facts.code.code() });
         }
         self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &content))
     }
@@ -239,7 +242,8 @@ impl LaneCheck<'_> {
     /// A gather of traces: every helper of the scheme sends its own, nobody else sends any.
     fn traces(&self, id: SchemeId, contents: &mut Contents) -> Result<(), LaneFault> {
         let (code, lost) = (self.facts.code, &self.lane.lost);
-        let scheme = code.scheme(id.0).ok_or(LaneFault::NoScheme { scheme: id, code })?;
+        let scheme = code.scheme(id.0);
+        let scheme = scheme.ok_or(LaneFault::NoScheme { scheme: id, code: code.code() })?;
         if lost[..] != [scheme.lost()] {
             return Err(LaneFault::SchemeForOther { scheme: id, chunk: scheme.lost() });
         }

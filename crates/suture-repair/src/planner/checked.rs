@@ -114,7 +114,7 @@ mod tests {
     fn job(stripe: u64) -> Job {
         Job {
             stripe: StripeId(stripe),
-            code: "rs(2,1)".parse().unwrap(),
+            code: "rs(2,1)".parse::<suture_code::Code>().unwrap().into(),
             chunk_bytes: 64,
             lost: vec![ChunkIndex(0)],
             survivors: vec![(ChunkIndex(1), NodeId(1)), (ChunkIndex(2), NodeId(2))],

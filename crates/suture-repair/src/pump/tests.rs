@@ -31,7 +31,7 @@ fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<R
     let rows = Rows::bytes_wide(1);
     let child = |&node: &NodeId| Child { node, rows: rows.clone() };
     let children = children.iter().map(child).collect();
-    let own = own.then_some(Own { copy, reads: vec![0], part: None, rows });
+    let own = own.then_some(Own { copy, bytes: 1000, reads: vec![0], part: None, rows });
     Arc::new(Role {
         own,
         children,

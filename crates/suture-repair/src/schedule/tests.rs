@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use suture_code::Code;
+
 use super::straggler::{blame, relieve, replace};
 use super::*;
 use crate::cluster::Rate;
@@ -29,11 +31,11 @@ fn work(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
     helpers.sort_unstable();
     let is_root = |(_, parent): &&(u32, u32)| !helpers.contains(parent);
     let root = edges.iter().find(is_root).expect("a tree has a root").1;
-    let code = format!("rs({},2)", helpers.len()).parse().expect("a code");
+    let code: Code = format!("rs({},2)", helpers.len()).parse().expect("a code");
     let holders = helpers.iter().chain(&[8]).map(|node| NodeId(*node));
     let job = Job {
         stripe: StripeId(stripe),
-        code,
+        code: code.into(),
         chunk_bytes: CHUNK,
         lost: vec![ChunkIndex(0)],
         survivors: (1..).map(ChunkIndex).zip(holders).collect(),

@@ -6,7 +6,9 @@
 
 use crate::cluster::{Cluster, Core, Node};
 use crate::coordinator::{Config, Coordinator};
-use crate::event::{Blocked, Claim, Command, Commit, Input, Output, Report, Timers};
+use crate::event::{
+    Blocked, Claim, Command, Commit, Input, Liveness, NodeState, Output, Report, Timers,
+};
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
 use crate::stripe::{Stripe, StripeMap};
@@ -37,6 +39,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if config.claims {
         add(line.word("claims"));
     }
+    if config.liveness == Liveness::Keeper {
+        add(line.word("keeper-decides-who-lives"));
+    }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
     }
@@ -63,6 +68,9 @@ impl CoordinatorHeader {
         match line.word()? {
             "coordinator" => self.config = Some(config(line)?),
             "claims" => self.config.as_mut().ok_or(error)?.claims = true,
+            "keeper-decides-who-lives" => {
+                self.config.as_mut().ok_or(error)?.liveness = Liveness::Keeper;
+            }
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
                 let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
@@ -91,7 +99,8 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
     let (seed, YesNo(paused)) = (line.field("seed")?, line.field("paused")?);
     line.expect("failed")?;
     let failed = line.list()?;
-    Ok(Config { epoch, policy, seed, paused, failed, claims: false, timers: line.value()? })
+    let (claims, liveness, timers) = (false, Liveness::Own, line.value()?);
+    Ok(Config { epoch, policy, seed, paused, failed, claims, liveness, timers })
 }
 
 impl Textual for Timers {
@@ -128,6 +137,9 @@ impl Textual for Input {
             }
             Input::StripeAdded(stripe) => line.word("added").field("stripe", stripe),
             Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
+            Input::NodeState { node, state } => {
+                line.word("keeper-says").field("node", node).word(state_word(*state))
+            }
             Input::ChunkSuspected { node, copy } => {
                 line.word("suspected").field("chunk", copy).field("on", node)
             }
@@ -163,6 +175,13 @@ impl Textual for Input {
                 Input::StripesReserved { below, writing: line.list()? }
             }
             "removed" => Input::StripeRemoved(line.field("stripe")?),
+            "keeper-says" => {
+                let node = line.field("node")?;
+                let state = line.leaf("up, dead or decommissioning", |word| {
+                    STATES.into_iter().find(|state| state_word(*state) == word)
+                })?;
+                Input::NodeState { node, state }
+            }
             "suspected" => {
                 let copy: ChunkCopy = line.field("chunk")?;
                 Input::ChunkSuspected { copy, node: line.field("on")? }
@@ -183,6 +202,16 @@ impl Textual for Input {
             "tick" => Input::Tick,
             _ => return Err(error),
         })
+    }
+}
+
+const STATES: [NodeState; 3] = [NodeState::Up, NodeState::Dead, NodeState::Decommissioning];
+
+fn state_word(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Up => "up",
+        NodeState::Dead => "dead",
+        NodeState::Decommissioning => "decommissioning",
     }
 }
 
@@ -300,6 +329,7 @@ fn blocked(line: &mut LineWriter, why: &Blocked) {
             line.field("pool of", node).field("needed", needed).field("pool", pool)
         }
         Blocked::Claimed => line.word("claimed by others"),
+        Blocked::NoChecksum => line.word("no recorded checksum"),
         Blocked::Failing { attempts, why } => {
             line.field("failing attempts", attempts).word("last").value(why)
         }

@@ -166,19 +166,19 @@ impl Textual for Heartbeat {
 
 impl Textual for Check {
     fn write(&self, line: &mut LineWriter) {
-        line.field("chunk", &self.copy);
+        line.field("chunk", &self.copy).option("bytes", self.bytes.as_ref());
         if let Some((node, copy)) = &self.excess {
             line.field("excess", copy).field("on", node);
         }
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<Check, TextError> {
-        let copy = line.field("chunk")?;
+        let (copy, bytes) = (line.field("chunk")?, line.option("bytes")?);
         let excess = match line.option("excess")? {
             Some(excess) => Some((line.field("on")?, excess)),
             None => None,
         };
-        Ok(Check { copy, excess })
+        Ok(Check { copy, bytes, excess })
     }
 }
 
@@ -208,6 +208,7 @@ impl Textual for Failure {
                 .word("proof-failed")
                 .field("expected", &Checksum(*expected))
                 .field("found", &Checksum(*found)),
+            Failure::PastEnd { offset } => line.word("past-end").field("offset", offset),
             Failure::Stalled => line.word("stalled"),
             Failure::Refused(refusal) => line.word("refused").word(refusal_word(*refusal)),
             Failure::Disk(detail) => line.word("disk").value(detail),
@@ -228,6 +229,7 @@ impl Textual for Failure {
                     (line.field("expected")?, line.field("found")?);
                 Failure::ProofFailed { expected, found }
             }
+            "past-end" => Failure::PastEnd { offset: line.field("offset")? },
             "stalled" => Failure::Stalled,
             "refused" => Failure::Refused(line.leaf("the reason of a refusal", |word| {
                 REFUSALS.into_iter().find(|refusal| refusal_word(*refusal) == word)

@@ -2,49 +2,84 @@
 //!
 //! Place: beside the whole life of a repair, wherever a machine's inputs and outputs are text.
 //! A chunk of a stripe is `n3#0badcafe`: where it lies and its checksum; `n3@1.7#0badcafe` when a
-//! repair wrote it, `nowhere#0badcafe` when no node has it. An edge is `n1>n4 partial 4096`.
+//! repair wrote it, `nowhere#0badcafe` when no node has it, `n3#unknown` when nobody has recorded
+//! its checksum, `n3#0badcafe:640` when it is shorter than the stripe's longest. An edge is `n1>n4 partial 4096`.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::Node;
-use crate::id::{ChunkIndex, NodeId, RackId};
+use crate::id::{ChunkIndex, NodeId, RackId, Stamp};
 use crate::message::Task;
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, SchemeId, Start};
 use crate::stripe::{ChunkRecord, Stripe};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use crate::transcript::value::{Checksum, split_stamp, stamp_word};
 
-impl Textual for ChunkRecord {
+/// A chunk's record; the length is named where it is not that of the stripe's longest.
+struct Record {
+    node: Option<NodeId>,
+    stamp: Stamp,
+    crc: Option<u32>,
+    short: Option<u64>,
+}
+
+impl Textual for Record {
     fn write(&self, line: &mut LineWriter) {
         let node = self.node.map_or("nowhere".to_string(), |node| format!("n{}", node.0));
-        line.word(format!("{node}{}#{:08x}", stamp_word(self.stamp), self.crc));
+        let crc = self.crc.map_or("unknown".to_string(), |crc| format!("{crc:08x}"));
+        let short = self.short.map_or(String::new(), |bytes| format!(":{bytes}"));
+        line.word(format!("{node}{}#{crc}{short}", stamp_word(self.stamp)));
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<ChunkRecord, TextError> {
+    fn read(line: &mut LineReader<'_>) -> Result<Record, TextError> {
         line.leaf("a chunk like n3#0badcafe", |word| {
-            let (place, crc) = word.split_once('#')?;
+            let (place, rest) = word.split_once('#')?;
             let (node, stamp) = split_stamp(place)?;
             let node = match node {
                 "nowhere" => None,
                 node => Some(LineReader::new(node).value().ok()?),
             };
-            let Checksum(crc) = LineReader::new(crc).value().ok()?;
-            Some(ChunkRecord { node, stamp, crc })
+            let (crc, short) = match rest.split_once(':') {
+                Some((crc, bytes)) => (crc, Some(bytes.parse().ok()?)),
+                None => (rest, None),
+            };
+            let crc = match crc {
+                "unknown" => None,
+                crc => Some(LineReader::new(crc).value::<Checksum>().ok()?.0),
+            };
+            Some(Record { node, stamp, crc, short })
         })
     }
 }
 
 impl Textual for Stripe {
     fn write(&self, line: &mut LineWriter) {
-        line.value(&self.id).value(&self.code).field("bytes", &self.chunk_bytes);
-        line.field("generation", &self.generation).word("chunks").list(&self.chunks);
+        let Stripe { chunk_bytes, unit_bytes, .. } = *self;
+        line.value(&self.id).value(&self.code).field("bytes", &chunk_bytes);
+        line.option("unit", (unit_bytes != chunk_bytes).then_some(&unit_bytes));
+        let record = |&ChunkRecord { node, stamp, bytes, crc }: &ChunkRecord| Record {
+            node,
+            stamp,
+            crc,
+            short: (bytes != chunk_bytes).then_some(bytes),
+        };
+        let records: Vec<Record> = self.chunks.iter().map(record).collect();
+        line.field("generation", &self.generation).word("chunks").list(&records);
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<Stripe, TextError> {
         let (id, code, chunk_bytes) = (line.value()?, line.value()?, line.field("bytes")?);
+        let unit_bytes = line.option("unit")?.unwrap_or(chunk_bytes);
         let generation = line.field("generation")?;
         line.expect("chunks")?;
-        Ok(Stripe { id, code, chunk_bytes, generation, chunks: line.list()? })
+        let record = |Record { node, stamp, crc, short }| ChunkRecord {
+            node,
+            stamp,
+            bytes: short.unwrap_or(chunk_bytes),
+            crc,
+        };
+        let chunks = line.list::<Record>()?.into_iter().map(record).collect();
+        Ok(Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks })
     }
 }
 

@@ -134,7 +134,7 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
     let lost: Vec<(ChunkIndex, NodeId)> = lost;
     Job {
         stripe: StripeId(index),
-        code,
+        code: code.into(),
         chunk_bytes: CHUNK_BYTES,
         lost: lost.into_iter().map(|(chunk, _)| chunk).collect(),
         survivors,

@@ -171,6 +171,7 @@ fn odd_job(
     let avoid = nodes[..avoid].to_vec();
     let alpha = u64::from(code.sub_chunk_count());
     let chunk_bytes = chunk_bytes.next_multiple_of(alpha);
+    let code = code.into();
     Job { stripe, code, chunk_bytes, lost, survivors, excluded, avoid, idle: Vec::new() }
 }
 

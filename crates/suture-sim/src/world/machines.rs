@@ -8,7 +8,7 @@
 
 use suture_repair::agent::{self, Agent};
 use suture_repair::coordinator::{self, Coordinator};
-use suture_repair::event::{self, Claim, Commit};
+use suture_repair::event::{self, Claim, Commit, Liveness, NodeState};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::ToAgent;
@@ -61,7 +61,21 @@ impl World {
         host.crash();
         host.armed = None;
         self.make_mistakes();
+        self.keeper_sees(node, NodeState::Up);
         self.connect_soon(node);
+    }
+
+    /// The keeper learns how a node is, where it decides that, and the coordinator from it. Who waits
+    /// for no answer cannot ask again, so this is not lost.
+    pub(crate) fn keeper_sees(&mut self, node: NodeId, state: NodeState) {
+        if self.options.liveness == Liveness::Own || self.metadata.node_state(node) == state {
+            return;
+        }
+        self.metadata.set_node(node, state);
+        for input in self.metadata.changes() {
+            self.note(|| format!("keeper {input:?}"));
+            self.coordinator_input(input);
+        }
     }
 
     pub(crate) fn connect_soon(&mut self, node: NodeId) {
@@ -96,6 +110,7 @@ impl World {
             paused: self.paused,
             failed: self.declared.iter().copied().collect(),
             claims: self.options.claims,
+            liveness: self.options.liveness,
         };
         let cluster = self.racks.cluster(self.hosts.len());
         let stripes = StripeMap::new(self.metadata.stripes.values().cloned());
@@ -109,6 +124,12 @@ impl World {
         self.make_mistakes();
         self.armed = None;
         self.announce_reserved();
+        for node in self.nodes() {
+            let state = self.metadata.node_state(node);
+            if state != NodeState::Up {
+                self.coordinator_input(event::Input::NodeState { node, state });
+            }
+        }
         for node in self.nodes() {
             self.connect_soon(node);
         }

@@ -57,7 +57,9 @@ impl Case {
         let bytes = (64 * random.between(1, 900)).next_multiple_of(alignment);
         let mut stripe = world.metadata.write(&mut random, code, bytes, &on);
         let lost_max = code.loss_tolerance().min(NODES - code.chunk_count()) as u64;
-        let mut lost: Vec<ChunkIndex> = code.chunks().collect();
+        let is_stored = |chunk: &ChunkIndex| !stripe.record(*chunk).is_known_zero();
+        let stored: Vec<ChunkIndex> = stripe.indices().filter(is_stored).collect();
+        let mut lost = stored.clone();
         random.shuffle(&mut lost);
         lost.truncate(random.between(1, lost_max) as usize);
         let survive = |chunk: &ChunkIndex| !lost.contains(chunk);
@@ -66,13 +68,14 @@ impl Case {
             stripe.chunks[usize::from(chunk.0)].node = None;
         }
         let home = |chunk: ChunkIndex| (chunk, on[usize::from(chunk.0)]);
-        let survivors = code.chunks().filter(survive).map(home).collect();
+        let survivors = stored.into_iter().filter(survive).map(home).collect();
         Case { seed, random, world, stripe, survivors }
     }
 
     /// Any plan for some of what is lost.
     pub fn plan(&mut self) -> Plan {
-        let Stripe { id, code, chunk_bytes, .. } = self.stripe;
+        let Stripe { id, chunk_bytes, .. } = self.stripe;
+        let code = self.stripe.shortened();
         let facts = StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors };
         arbitrary_plan(&mut self.random, &facts, NODES)
     }
@@ -89,7 +92,8 @@ impl Case {
 
     /// Any plan for the rest of the chunks of another.
     pub fn rest(&mut self, begun: &Plan, from: u64) -> Plan {
-        let Stripe { id, code, chunk_bytes, .. } = self.stripe;
+        let Stripe { id, chunk_bytes, .. } = self.stripe;
+        let code = self.stripe.shortened();
         let facts = StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors };
         arbitrary_rest(&mut self.random, &facts, NODES, (begun, from))
     }

@@ -23,11 +23,17 @@ pub const LINK: f64 = 1e6;
 
 /// A stripe of a code on these nodes, in chunk order.
 pub fn stripe(id: u64, code: Code, on: &[NodeId]) -> Stripe {
-    let record = |&node: &NodeId| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
+    let record = |&node: &NodeId| ChunkRecord {
+        node: Some(node),
+        stamp: Stamp(0),
+        bytes: CHUNK,
+        crc: Some(0),
+    };
     Stripe {
         id: StripeId(id),
         code,
         chunk_bytes: CHUNK,
+        unit_bytes: CHUNK,
         generation: Generation(0),
         chunks: on.iter().map(record).collect(),
     }

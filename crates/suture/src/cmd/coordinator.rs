@@ -12,6 +12,7 @@ use suture_drivers::metadata::{Metadata, MetadataStore, NodeRecord};
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
+use suture_repair::event::Liveness;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
 use suture_repair::transcript;
@@ -100,8 +101,9 @@ fn load(
         seed: store.cluster().0,
         paused: intent.paused,
         failed: intent.failed,
-        // Nobody else repairs what the native metadata keeps.
+        // Nobody else repairs what the native metadata keeps, and it knows nothing of nodes.
         claims: false,
+        liveness: Liveness::Own,
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;

@@ -104,11 +104,13 @@ pub fn is_of_the_policy(error: &PlanError) -> bool {
 /// The stripes that the coordinator has to know: whole ones do not matter to a repair.
 pub fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
     let chunks = input.code.chunk_count();
-    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), crc: 0 };
+    let bytes = input.chunk_bytes;
+    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), bytes, crc: Some(0) };
     let stripe = |job: &Job| Stripe {
         id: job.stripe,
-        code: job.code,
-        chunk_bytes: job.chunk_bytes,
+        code: job.code.code(),
+        chunk_bytes: bytes,
+        unit_bytes: bytes,
         generation: Generation(0),
         chunks: input.placement[job.stripe.0 as usize * chunks..][..chunks]
             .iter()

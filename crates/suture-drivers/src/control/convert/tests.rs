@@ -17,13 +17,15 @@ fn stripe() -> Stripe {
     let chunk = |index: u32| ChunkRecord {
         node: (index != 4).then_some(NodeId(index)),
         stamp: Stamp(u64::from(index) << 40),
-        crc: 0xffff_fff0 | index,
+        bytes: if index == 5 { 4000 } else { 4096 },
+        crc: (index != 3).then_some(0xffff_fff0 | index),
     };
     let generation = Generation(3);
     Stripe {
         id: StripeId(5),
         code,
         chunk_bytes: 4096,
+        unit_bytes: 1024,
         generation,
         chunks: (0..9).map(chunk).collect(),
     }
@@ -35,7 +37,7 @@ fn task(seed: u64) -> Task {
         stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0))).collect();
     let facts = StripeFacts {
         stripe: stripe.id,
-        code: stripe.code,
+        code: stripe.shortened(),
         chunk_bytes: stripe.chunk_bytes,
         survivors: &survivors,
     };
@@ -59,6 +61,7 @@ fn failures() -> Vec<Failure> {
         Failure::NoSpace,
         Failure::NoBuffers { needed: u64::MAX, free: 0 },
         Failure::ProofFailed { expected: 0, found: u32::MAX },
+        Failure::PastEnd { offset: u64::MAX },
         Failure::Stalled,
         Failure::Disk("it burns".into()),
     ];
@@ -86,8 +89,12 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         FromAgent::Inventory(vec![]),
         FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running, arrived }),
         FromAgent::Stored { repair, copy: copy() },
-        FromAgent::Verified(Check { copy: copy(), excess: None }),
-        FromAgent::Verified(Check { copy: copy(), excess: Some((NodeId(0), copy())) }),
+        FromAgent::Verified(Check { copy: copy(), bytes: None, excess: None }),
+        FromAgent::Verified(Check {
+            copy: copy(),
+            bytes: Some(0),
+            excess: Some((NodeId(0), copy())),
+        }),
         FromAgent::Bad { copy: copy(), fault: CopyFault::Missing },
     ];
     words.extend(failures().into_iter().map(|why| FromAgent::Failed { repair, why }));
@@ -102,7 +109,11 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
     let mut words = vec![
         ToAgent::Cancel(RepairId(0)),
         ToAgent::Forget(RepairId(u64::MAX)),
-        ToAgent::Check(Check { copy: copy(), excess: Some((NodeId(3), copy())) }),
+        ToAgent::Check(Check {
+            copy: copy(),
+            bytes: Some(u64::MAX),
+            excess: Some((NodeId(3), copy())),
+        }),
         ToAgent::Delete { epoch: u32::MAX, copy: copy() },
         ToAgent::List,
         ToAgent::Release { repair: RepairId(3), lane: u16::MAX, child: NodeId(2) },

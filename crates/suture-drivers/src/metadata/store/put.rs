@@ -8,7 +8,7 @@ use rusqlite::{Transaction, params};
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId};
+use super::{MetadataError, MetadataStore, NO_CHECKSUM, Object, ObjectStripe, PutId};
 
 /// A put that has begun and not ended.
 #[derive(Debug)]
@@ -110,11 +110,13 @@ fn insert_object(
     )?;
     let id = transaction.last_insert_rowid();
     let mut insert_stripe = transaction.prepare_cached(
-        "INSERT INTO stripe (id, object, ordinal, code, chunk_bytes, data_bytes, generation)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO stripe
+             (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     let mut insert_chunk = transaction.prepare_cached(
-        "INSERT INTO chunk (stripe, idx, node, stamp, crc) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO chunk (stripe, idx, node, stamp, crc, bytes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
     for (ordinal, ObjectStripe { stripe, data_bytes }) in stripes.iter().enumerate() {
         insert_stripe.execute(params![
@@ -124,11 +126,14 @@ fn insert_object(
             stripe.code.to_string(),
             stripe.chunk_bytes,
             data_bytes,
-            stripe.generation.0
+            stripe.generation.0,
+            Some(stripe.unit_bytes).filter(|bytes| *bytes != stripe.chunk_bytes)
         ])?;
         for (index, chunk) in stripe.chunks.iter().enumerate() {
             let node = chunk.node.map(|node| node.0);
-            insert_chunk.execute((stripe.id.0, index, node, chunk.stamp.0, chunk.crc))?;
+            let crc = chunk.crc.map_or(NO_CHECKSUM, i64::from);
+            let bytes = Some(chunk.bytes).filter(|bytes| *bytes != stripe.chunk_bytes);
+            insert_chunk.execute((stripe.id.0, index, node, chunk.stamp.0, crc, bytes))?;
         }
     }
     Ok(())
@@ -154,11 +159,12 @@ fn check_put(
         nodes.sort_unstable();
         nodes.dedup();
         let needed = code.durable_chunks_min();
-        let placed = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
+        let named = stripe.chunks.iter().filter(|c| c.node.is_some()).count();
+        let placed = named + stripe.chunks.iter().filter(|c| c.is_known_zero()).count();
         if put.stripes.binary_search(&stripe.id).is_err() {
             return invalid(format!("{} was not given to it", stripe.id));
         }
-        if stripe.chunks.len() != code.chunk_count() || nodes.len() != placed || placed < needed {
+        if stripe.check().is_err() || nodes.len() != named || placed < needed {
             return invalid(format!(
                 "{} has {placed} of {} chunks stored, on {} nodes: {code} needs {needed} on distinct nodes",
                 stripe.id,

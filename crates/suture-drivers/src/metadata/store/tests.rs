@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use suture_repair::event::{Commit, Input};
+use suture_repair::event::{Commit, Input, NodeState};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::keeper::conformance::{self, Kept};
@@ -48,11 +48,17 @@ fn object(name: &str, bytes: u64) -> Object {
 }
 
 fn stripe(id: StripeId) -> ObjectStripe {
-    let record = |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), crc: u32::MAX };
+    let record = |node| ChunkRecord {
+        node: Some(NodeId(node)),
+        stamp: Stamp(0),
+        bytes: CHUNK_BYTES,
+        crc: Some(u32::MAX),
+    };
     let stripe = Stripe {
         id,
         code: "rs(2,1)".parse().unwrap(),
         chunk_bytes: CHUNK_BYTES,
+        unit_bytes: CHUNK_BYTES,
         generation: Generation(0),
         chunks: vec![record(0), record(1), record(2)],
     };
@@ -249,7 +255,7 @@ fn a_location_changes_only_from_the_generation_that_the_repair_knew() {
     assert_eq!((repair, stripe.generation), (RepairId::new(1, 7), Generation(1)));
     assert_eq!(stripe.chunks[0].node, Some(NodeId(3)));
     assert_eq!(stripe.chunks[0].stamp, RepairId::new(1, 7).into());
-    assert_eq!(stripe.chunks[0].crc, u32::MAX);
+    assert_eq!(stripe.chunks[0].crc, Some(u32::MAX));
 
     // Another repair that knew the stripe as it was before.
     store.commit_location(&commit(id, 1, 0, 0)).unwrap();
@@ -323,6 +329,23 @@ fn listings_come_in_pages_and_by_prefix() {
     assert!(names("d", "", 2).is_empty());
 }
 
+#[test]
+fn lengths_units_and_missing_checksums_are_kept() {
+    let (dir, mut store) = store();
+    let id = store.begin_put("short").unwrap();
+    let ids = store.reserve_stripes(id, 1).unwrap();
+    let mut entry = stripe(ids[0]);
+    entry.stripe.unit_bytes = 512;
+    entry.stripe.chunks[0].crc = None;
+    (entry.stripe.chunks[1].node, entry.stripe.chunks[1].bytes) = (None, 0);
+    (entry.stripe.chunks[2].bytes, entry.stripe.chunks[2].crc) = (CHUNK_BYTES, Some(0));
+    let expected = entry.stripe.clone();
+    store.commit_put(id, &object("short", 2 * CHUNK_BYTES), vec![entry]).unwrap();
+    assert_eq!(store.stripes().unwrap(), std::slice::from_ref(&expected));
+    drop(store);
+    assert_eq!(MetadataStore::open(dir.path()).unwrap().stripes().unwrap(), [expected]);
+}
+
 /// The native metadata with one stripe.
 struct Native(TempDir, Option<MetadataStore>);
 
@@ -338,6 +361,11 @@ impl Kept for Native {
     fn restart(&mut self) {
         self.1 = None;
         self.1 = Some(MetadataStore::open(self.0.path()).unwrap());
+    }
+
+    /// The coordinator decides that by itself.
+    fn set_node(&mut self, _node: NodeId, _state: NodeState) -> bool {
+        false
     }
 
     fn claim_lifetime(&self) -> Span {

@@ -27,7 +27,7 @@ pub(in crate::planner) fn plan(jobs: &[Job], view: &View<'_>, seed: u64) -> Batc
         return Batch::refuse_all(jobs, &PlanError::Inability { needed });
     }
     let instance = Instance::of_those(jobs, view, |job| match job.code.schemes().is_empty() {
-        true => Err(PlanError::NoSchemes { code: job.code }),
+        true => Err(PlanError::NoSchemes { code: job.code.code() }),
         false => Ok(()),
     });
     let plans = potential::plans(&instance, Kinds::TracesFirst, &mut Random::new(seed));

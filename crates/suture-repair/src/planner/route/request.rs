@@ -9,7 +9,7 @@
 
 use std::ops::Deref;
 
-use suture_code::Code;
+use suture_code::{Code, Shortened};
 
 use crate::id::ChunkIndex;
 use crate::planner::request::{Holder, Request};
@@ -104,9 +104,9 @@ impl RouteRequest<'_> {
     }
 }
 
-/// Whether any k chunks rebuild any others.
-pub(in crate::planner) fn takes_any(code: Code) -> bool {
-    match code {
+/// Whether any k chunks rebuild any others, known zeros counted among them.
+pub(in crate::planner) fn takes_any(code: Shortened) -> bool {
+    match code.code() {
         Code::Rs(_) | Code::RsVandermonde(_) => true,
         // These send less from helpers of their choice.
         Code::Lrc(_) | Code::Butterfly(_) | Code::Clay(_) => false,
@@ -115,12 +115,13 @@ pub(in crate::planner) fn takes_any(code: Code) -> bool {
 
 /// How many of `helpers` it takes to rebuild `lost`; `None` when they are not enough.
 pub(in crate::planner) fn usual_count(
-    code: Code,
+    code: Shortened,
     lost: &[ChunkIndex],
     helpers: &[Holder],
 ) -> Option<usize> {
     if takes_any(code) {
-        return (helpers.len() >= code.data_chunks()).then_some(code.data_chunks());
+        let needed = code.data_chunks();
+        return (1..=helpers.len()).contains(&needed).then_some(needed);
     }
     let chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
     code.helpers_for(lost, &chunks).ok().map(|helpers| helpers.len())

@@ -47,7 +47,7 @@ impl Shape {
         let may_gather = request.lost.len() > 1
             || !matches!(self, Shape::Ppr | Shape::Chain | Shape::Ppt | Shape::Pivot | Shape::Rack);
         if !is_sum && !may_gather {
-            return Err(PlanError::NoSums { shape: self, code });
+            return Err(PlanError::NoSums { shape: self, code: code.code() });
         }
         abilities.suffice(is_sum)?;
         Ok(match self {

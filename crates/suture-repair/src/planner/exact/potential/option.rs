@@ -6,7 +6,7 @@
 //! Helpers are named by their place in the item's list, which is the need's: forced ones, then free
 //! ones.
 
-use suture_code::{ChunkIndex, Code, Scheme};
+use suture_code::{ChunkIndex, Scheme, Shortened};
 
 use crate::need::Part;
 use crate::plan::SchemeId;
@@ -69,13 +69,14 @@ pub(super) struct CandidateScheme {
 
 impl CandidateSchemes {
     /// The schemes of `code` for a part; `None` when there are none.
-    pub fn new(code: Code, part: &Part) -> Option<CandidateSchemes> {
+    pub fn new(code: Shortened, part: &Part) -> Option<CandidateSchemes> {
         let &[lost] = &part.lost[..] else { return None };
         let forced = part.forced.iter().map(|sender| sender.chunk);
         let places: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
         let serves = |scheme: &&Scheme| {
             let helps = |chunk: &ChunkIndex| *chunk != lost && !scheme.missing().contains(chunk);
-            scheme.lost() == lost && code.chunks().filter(helps).all(|c| places.contains(&c))
+            scheme.lost() == lost
+                && code.chunks().filter(helps).all(|c| places.contains(&c) || code.is_zero(c))
         };
         let schemes = code.schemes().iter().filter(serves).map(|scheme| {
             let ranks = scheme.ranks(code.chunk_count());

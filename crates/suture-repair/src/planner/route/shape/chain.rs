@@ -90,7 +90,7 @@ mod tests {
                 View { cluster: &cluster, free_bytes: &[u64::MAX; 7], load: &load, abilities };
             let job = Job {
                 stripe: StripeId(0),
-                code: "rs(3,3)".parse().unwrap(),
+                code: "rs(3,3)".parse::<suture_code::Code>().unwrap().into(),
                 chunk_bytes: 1,
                 lost: vec![ChunkIndex(0)],
                 survivors: (1..6).map(|at| (ChunkIndex(at), NodeId(at.into()))).collect(),
