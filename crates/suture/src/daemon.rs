@@ -86,6 +86,8 @@ pub fn log_to_stderr() {
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal())
         .with_target(false)
+        // A log that cannot be written is no reason to end, and the fallback would panic.
+        .log_internal_errors(false)
         .init();
 }
 

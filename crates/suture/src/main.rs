@@ -2,10 +2,16 @@
 //!
 //! Place: the edge of everything. Commands live in `cmd/`, one file each; this file only routes.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+// First, for its macros.
+#[macro_use]
+mod output;
+
 mod address;
 mod calibrate;
 mod cmd;
@@ -14,7 +20,6 @@ mod demo;
 mod executable;
 mod input;
 mod outcome;
-mod output;
 mod progress;
 mod quiet;
 mod status;
@@ -55,21 +60,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    end_quietly_when_nobody_reads();
     let cli = Cli::parse();
     outcome::report(run(cli.command))
-}
-
-/// `suture ls | head` closes stdout early. Rust's `println!` panics then; other tools just end.
-fn end_quietly_when_nobody_reads() {
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let message = info.payload().downcast_ref::<String>();
-        if message.is_some_and(|message| message.starts_with("failed printing to stdout")) {
-            std::process::exit(1);
-        }
-        default(info);
-    }));
 }
 
 fn run(command: Command) -> anyhow::Result<outcome::Outcome> {

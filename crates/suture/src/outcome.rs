@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use suture_edge::error::{ErrorKind, kind};
 
+use crate::output;
+
 /// A command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -22,11 +24,12 @@ pub enum Outcome {
 /// Prints what went wrong, once and for all commands, and gives the exit status.
 pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) if output::is_complete() => ExitCode::SUCCESS,
+        Ok(Outcome::Done) => ExitCode::from(1),
         Ok(Outcome::Damaged | Outcome::Missed) => ExitCode::from(1),
         Ok(Outcome::Unrepairable) => ExitCode::from(3),
         Err(error) => {
-            eprintln!("suture: {error:#}");
+            errln!("suture: {error:#}");
             ExitCode::from(match kind(&error) {
                 ErrorKind::BadInput => 2,
                 ErrorKind::Failure => 1,

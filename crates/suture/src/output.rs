@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
@@ -27,14 +28,46 @@ pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line. A reader who has seen enough, as in `suture verify DIR | head`, is no error.
+/// Prints a line to stdout, in the form of `format!`; see [`line`].
+macro_rules! outln {
+    () => {
+        $crate::output::line("")
+    };
+    ($($part:tt)*) => {
+        $crate::output::line(format_args!($($part)*))
+    };
+}
+
+/// Prints a line to stderr, in the form of `format!`. Where stderr cannot be written, as on a full
+/// disk of logs, nothing is printed and everything goes on: `eprintln!` would panic.
+macro_rules! errln {
+    ($($part:tt)*) => {
+        $crate::output::remark(format_args!($($part)*))
+    };
+}
+
+/// Whether something could not be printed that was to be.
+static INCOMPLETE: AtomicBool = AtomicBool::new(false);
+
+/// Prints a line to stdout. A reader who has seen enough, as in `suture ls | head`, is no error; any
+/// other reason is named once on stderr, and [`is_complete`] is false from then on.
 pub fn line(text: impl Display) {
-    match writeln!(io::stdout().lock(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("suture: cannot print: {error}");
-        }
-        _ => (),
+    let Err(error) = writeln!(io::stdout().lock(), "{text}") else { return };
+    let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
+    if !is_gone && !INCOMPLETE.swap(true, Ordering::Relaxed) {
+        errln!("suture: cannot print the result: {error}");
     }
+}
+
+/// Prints a line to stderr if it can be written.
+pub fn remark(text: impl Display) {
+    // There is nowhere left to say that nothing can be said.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether all that was to be printed on stdout was.
+pub fn is_complete() -> bool {
+    !INCOMPLETE.load(Ordering::Relaxed)
 }
 
 /// Lines of the same kind that a person is shown before "and 7 more".
@@ -61,5 +94,5 @@ pub fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
 
 /// Prints a table, without the blanks that end its lines.
 pub fn print_table(table: &Table) {
-    table.lines().for_each(|line| println!("{}", line.trim_end()));
+    table.lines().for_each(|line| outln!("{}", line.trim_end()));
 }

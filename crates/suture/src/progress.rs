@@ -77,7 +77,7 @@ impl Progress {
 
     /// Prints a line of the result, on stdout, without tearing the bar.
     pub fn line(&self, line: impl std::fmt::Display) {
-        self.bar.suspend(|| println!("{line}"));
+        self.bar.suspend(|| outln!("{line}"));
     }
 
     /// Lets `print` write above the bar without tearing it.

@@ -96,7 +96,7 @@ pub fn rate_and_eta(status: &proto::StatusReply) -> String {
 /// The table of nodes.
 pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     if nodes.is_empty() {
-        println!("no node has joined yet: start agents (suture agent)");
+        outln!("no node has joined yet: start agents (suture agent)");
         return;
     }
     let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
@@ -136,14 +136,14 @@ pub fn print_blocked(blocked: &[proto::BlockedStripe]) {
     for entry in blocked {
         groups.entry((!entry.unrepairable, &entry.why)).or_default().push(entry);
     }
-    println!();
+    outln!();
     for ((_, why), entries) in groups.iter().take(ROWS_SHOWN) {
         let mut objects: Vec<&str> = entries.iter().map(|entry| entry.object.as_str()).collect();
         objects.dedup();
         let more = if objects.len() > OBJECTS_SHOWN { ", ..." } else { "" };
         objects.truncate(OBJECTS_SHOWN);
         let stripes = counted(entries.len() as u64, "stripe");
-        println!("blocked: {stripes} of {}{more}: {why}", objects.join(", "));
+        outln!("blocked: {stripes} of {}{more}: {why}", objects.join(", "));
     }
     print_rest(groups.len());
 }
@@ -151,7 +151,7 @@ pub fn print_blocked(blocked: &[proto::BlockedStripe]) {
 /// That a list of so many was cut short, if it was.
 pub fn print_rest(count: usize) {
     if count > ROWS_SHOWN {
-        println!("... and {} more", count - ROWS_SHOWN);
+        outln!("... and {} more", count - ROWS_SHOWN);
     }
 }
 

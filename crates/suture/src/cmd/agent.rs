@@ -54,7 +54,7 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>, stop: Stop) -> Res
     let known = known_identity(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    println!("listening on {address}");
+    outln!("listening on {address}");
     let (session, feed) = session::session();
     let (welcome, welcomed) = oneshot::channel();
     let me = introduction(&config, address, known);

@@ -90,10 +90,10 @@ pub fn run(args: Args) -> Result<Outcome> {
     let rows = stage::perform("suture-calibrate-", false, async |folder, stage| {
         let mut rows = Vec::new();
         for (index, scenario) in scenarios.iter().enumerate() {
-            eprintln!("{} of {}: {}", index + 1, scenarios.len(), title(scenario));
+            errln!("{} of {}: {}", index + 1, scenarios.len(), title(scenario));
             let row = compare(scenario, overheads, folder, stage).await;
             let row = row.with_context(|| format!("scenario '{}'", scenario.name))?;
-            eprintln!(
+            errln!(
                 "  predicted {}, measured {}, {:.3}",
                 format_seconds(row.predicted_seconds),
                 format_seconds(row.measured_seconds),
@@ -237,15 +237,17 @@ fn print_text(report: &CalibrationReport) {
         ]);
     }
     print_table(&rows);
-    println!();
-    println!(
+    outln!();
+    outln!(
         "predicted over measured: median {:.3}, worst {:.3} ({})",
-        report.median_ratio, report.worst_ratio, report.worst
+        report.median_ratio,
+        report.worst_ratio,
+        report.worst
     );
-    println!("chunks of {}; from the first dispatch to the last commit", format_size(CHUNK_BYTES));
+    outln!("chunks of {}; from the first dispatch to the last commit", format_size(CHUNK_BYTES));
     let off: Vec<&str> =
         report.scenarios.iter().filter(|row| !is_within(row)).map(|row| row.name).collect();
     if !off.is_empty() {
-        println!("more than {:.0} % off: {}", 100.0 * TOLERANCE, off.join("; "));
+        outln!("more than {:.0} % off: {}", 100.0 * TOLERANCE, off.join("; "));
     }
 }

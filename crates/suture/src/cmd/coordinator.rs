@@ -71,7 +71,7 @@ async fn serve(config: CoordinatorConfig, record: Option<RecordTo>, stop: Stop) 
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     let service = ControlService { metadata, coordinator, cluster, epoch };
-    println!("listening on {address}");
+    outln!("listening on {address}");
     tokio::select! {
         () = driver.run(inbox) => {}
         result = listen(listener, service) => result?,

@@ -46,23 +46,23 @@ pub fn run(args: Args) -> Result<Outcome> {
     let shown = args.output.display();
     if !decoded.unrepairable.is_empty() {
         for stripe in &decoded.unrepairable {
-            eprintln!("suture: {stripe}");
+            errln!("suture: {stripe}");
         }
         let (bad, all) = (decoded.unrepairable.len(), manifest.geometry.stripe_count());
-        eprintln!(
+        errln!(
             "suture: {bad} of {} cannot be decoded, so {shown} was not written",
             counted(all, "stripe")
         );
         return Ok(Outcome::Unrepairable);
     }
     for (stripe, chunk, fault) in decoded.faults.iter().take(LINES_MAX) {
-        eprintln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");
+        errln!("suture: stripe {stripe} chunk {chunk} {fault}; computed from others");
     }
     if decoded.faults.len() > LINES_MAX {
-        eprintln!("suture: and {} chunks more", decoded.faults.len() - LINES_MAX);
+        errln!("suture: and {} chunks more", decoded.faults.len() - LINES_MAX);
     }
     if !decoded.faults.is_empty() {
-        eprintln!("suture: to repair the directory: suture rebuild {}", args.directory.display());
+        errln!("suture: to repair the directory: suture rebuild {}", args.directory.display());
     }
     let seconds = started.elapsed().as_secs_f64();
     let (size, rate) = (format_size(file_bytes), format_rate(file_bytes as f64 / seconds));

@@ -289,9 +289,9 @@ fn print_text(report: &DemoReport, measured: &[DemoResult]) {
             format!("{percent:.0} %"),
         ]);
     }
-    println!();
+    outln!();
     print_table(&rows);
-    println!(
+    outln!(
         "bound: k x lost bytes / (survivors x link); noticed after {}; agents used at most {} of {}",
         format_seconds(report.detection_seconds),
         report.agent_peak_memory_bytes.map_or("unknown memory".into(), format_size),

@@ -95,9 +95,9 @@ fn print(args: &Args, fetched: &Fetched, seconds: f64) {
         line += &format!("; {} reported for repair", counted(fetched.bad_copies, "bad chunk"));
     }
     if args.output == Path::new("-") {
-        eprintln!("{line}");
+        errln!("{line}");
     } else {
-        println!("{line}");
+        outln!("{line}");
     }
 }
 

@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         print_table(&rows);
     }
     let bytes = objects.iter().map(|object| object.bytes).sum();
-    println!("{}, {}", counted(objects.len() as u64, "object"), format_size(bytes));
+    outln!("{}, {}", counted(objects.len() as u64, "object"), format_size(bytes));
     Ok(Outcome::Done)
 }
 

@@ -56,12 +56,12 @@ pub fn run(args: Args) -> Result<Outcome> {
             NodeSubcommand::List { coordinator, format } => list(&coordinator, format).await,
             NodeSubcommand::Fail { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Fail).await?;
-                println!("{name} counts as failed until `suture node return {name}`");
+                outln!("{name} counts as failed until `suture node return {name}`");
                 Ok(Outcome::Done)
             }
             NodeSubcommand::Return { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Return).await?;
-                println!("{name} counts as up once it reports");
+                outln!("{name} counts as up once it reports");
                 Ok(Outcome::Done)
             }
         }

@@ -126,7 +126,7 @@ fn print(items: &[Item], code: &Code, all: &Stored, seconds: f64) {
         [item] => item.name.clone(),
         items => counted(items.len() as u64, "object"),
     };
-    println!(
+    outln!(
         "{what}: {} as {code}, {} of {} chunks, {} stored; {}, {}",
         format_size(all.bytes),
         counted(all.stripes, "stripe"),
@@ -137,7 +137,7 @@ fn print(items: &[Item], code: &Code, all: &Stored, seconds: f64) {
     );
     if all.missing_chunks > 0 {
         let chunks = counted(all.missing_chunks, "chunk");
-        println!("{chunks} could not be stored and will be rebuilt by repair (see suture status)");
+        outln!("{chunks} could not be stored and will be rebuilt by repair (see suture status)");
     }
 }
 
@@ -201,7 +201,7 @@ fn walk(folder: &Path, name: &str, items: &mut Vec<Item>) -> Result<()> {
         } else if metadata.is_file() {
             items.push(Item { name, path, bytes: metadata.len() });
         } else {
-            eprintln!("suture: skipped '{}': not a regular file", path.display());
+            errln!("suture: skipped '{}': not a regular file", path.display());
         }
     }
     Ok(())

@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let unrepairable: Vec<&Unrepairable> =
         results.iter().filter_map(StripeResult::unrepairable).collect();
     for stripe in &unrepairable {
-        eprintln!("suture: {stripe}");
+        errln!("suture: {stripe}");
     }
     let report = RebuildReport::of(method, seconds, &results, &unrepairable);
     report.note_fallbacks();
@@ -124,7 +124,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     let failures: Vec<&anyhow::Error> = results.iter().filter_map(StripeResult::failure).collect();
     for error in failures.iter().take(LINES_MAX) {
-        eprintln!("suture: {error:#}");
+        errln!("suture: {error:#}");
     }
     ensure!(
         failures.is_empty(),
@@ -194,7 +194,7 @@ impl RebuildReport {
         }
         for (why, stripes) in reasons {
             let count = counted(stripes.len() as u64, "stripe");
-            eprintln!("suture: {count} repaired from whole chunks instead, since {why}");
+            errln!("suture: {count} repaired from whole chunks instead, since {why}");
         }
     }
 

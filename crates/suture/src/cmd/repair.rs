@@ -98,7 +98,7 @@ fn finish(status: &proto::StatusReply, format: Format) -> Result<Outcome> {
     match format {
         Format::Json => print_json(&status::describe(status))?,
         Format::Text => {
-            println!("{}", status::summary(status));
+            outln!("{}", status::summary(status));
             status::print_blocked(&status.blocked);
         }
     }
@@ -143,10 +143,10 @@ async fn preview(common: &Common) -> Result<Outcome> {
 
 fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
     if preview.chunks == 0 && preview.blocked.is_empty() {
-        println!("nothing more to begin; {}", status::summary(now));
+        outln!("nothing more to begin; {}", status::summary(now));
         return;
     }
-    println!(
+    outln!(
         "would rebuild {} ({}) by moving {}; the fullest link needs {}",
         counted(preview.chunks, "chunk"),
         format_size(preview.bytes),
@@ -156,7 +156,7 @@ fn print(preview: &proto::PreviewReply, now: &proto::StatusReply) {
     let busy: Vec<_> =
         preview.load.iter().filter(|node| node.up_bytes + node.down_bytes > 0).collect();
     if !busy.is_empty() {
-        println!();
+        outln!();
         let mut rows = table(["node", "sends", "receives", "rebuilds"], &[1, 2, 3]);
         for node in busy {
             rows.add_row([

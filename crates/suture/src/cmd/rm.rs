@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             let reply = client.remove(request).await.map_err(refusal)?.into_inner();
             let (bytes, stripes) = (reply.bytes, reply.stripes);
             if args.format == Format::Text {
-                println!("{name}: removed, {}, {}", format_size(bytes), counted(stripes, "stripe"));
+                outln!("{name}: removed, {}, {}", format_size(bytes), counted(stripes, "stripe"));
             }
             removed.push(json!({ "name": name, "bytes": bytes, "stripes": stripes }));
         }

@@ -55,18 +55,18 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn print(object: &Object, stat: &proto::StatReply) {
-    println!("name      {}", object.name);
-    println!("size      {} ({} bytes)", format_size(object.bytes), object.bytes);
-    println!(
+    outln!("name      {}", object.name);
+    outln!("size      {} ({} bytes)", format_size(object.bytes), object.bytes);
+    outln!(
         "code      {}, {} of chunks up to {}",
         object.code,
         counted(stat.stripes, "stripe"),
         format_exact_size(object.chunk_bytes)
     );
-    println!("on disks  {}", format_size(stat.stored_bytes));
-    println!("checksum  {:016x} (CRC-64/NVME)", object.checksum);
-    println!("stored    {} UTC", format_timestamp(object.created));
-    println!("health    {}", health(stat));
+    outln!("on disks  {}", format_size(stat.stored_bytes));
+    outln!("checksum  {:016x} (CRC-64/NVME)", object.checksum);
+    outln!("stored    {} UTC", format_timestamp(object.created));
+    outln!("health    {}", health(stat));
 }
 
 fn health(stat: &proto::StatReply) -> String {

@@ -38,8 +38,8 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn print(status: &proto::StatusReply) {
-    println!("{}", summary(status));
-    println!(
+    outln!("{}", summary(status));
+    outln!(
         "cluster {}, epoch {}, up for {}; {} repaired ({}) since then{}",
         status.cluster,
         status.epoch,
@@ -48,7 +48,7 @@ fn print(status: &proto::StatusReply) {
         format_size(status.repaired_bytes),
         if status.paused { "; repairs are paused" } else { "" },
     );
-    println!();
+    outln!();
     print_nodes(&status.nodes);
     print_at_risk(&status.at_risk);
     print_running(&status.running);
@@ -61,13 +61,13 @@ fn print_at_risk(at_risk: &[u64]) {
     if levels.is_empty() {
         return;
     }
-    println!();
+    outln!();
     for (margin, stripes) in levels {
         let stripes = counted(stripes, "stripe");
         match margin {
-            0 => println!("at risk: {stripes} with no chunk to spare"),
-            1 => println!("at risk: {stripes} with one chunk to spare"),
-            margin => println!("at risk: {stripes} with {margin} chunks to spare"),
+            0 => outln!("at risk: {stripes} with no chunk to spare"),
+            1 => outln!("at risk: {stripes} with one chunk to spare"),
+            margin => outln!("at risk: {stripes} with {margin} chunks to spare"),
         }
     }
 }
@@ -76,7 +76,7 @@ fn print_running(running: &[proto::Running]) {
     if running.is_empty() {
         return;
     }
-    println!();
+    outln!();
     let mut rows =
         table(["repair", "stripe", "chunk", "onto", "done", "of", "for"], &[1, 2, 4, 5, 6]);
     for repair in running.iter().take(ROWS_SHOWN) {

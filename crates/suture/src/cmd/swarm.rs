@@ -129,7 +129,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     let total = run_seeds(&args, from, to);
     if args.trace {
-        total.failed.iter().flat_map(|verdict| &verdict.trace).for_each(|line| eprintln!("{line}"));
+        total.failed.iter().flat_map(|verdict| &verdict.trace).for_each(|line| errln!("{line}"));
     }
     let failed = !total.failed.is_empty();
     let mut report = report(&args, total);
@@ -235,18 +235,20 @@ fn print_text(report: &SwarmReport) {
         rows.add_row([&row.fault, &row.count.to_string(), &row.seeds.to_string()]);
     }
     print_table(&rows);
-    println!();
-    println!(
+    outln!();
+    outln!(
         "{} seeds, {} chunks rebuilt; the slowest cluster was healthy {:.1} simulated seconds after its last fault",
-        report.seeds, report.repaired_chunks, report.slowest_recovery_seconds
+        report.seeds,
+        report.repaired_chunks,
+        report.slowest_recovery_seconds
     );
     for failed in &report.failed {
-        println!("seed {} FAILED: {}", failed.seed, failed.violation);
-        println!("  replay: {}", failed.replay);
+        outln!("seed {} FAILED: {}", failed.seed, failed.violation);
+        outln!("  replay: {}", failed.replay);
         failed.shrunk.iter().for_each(print_shrunk);
     }
     if report.failed.is_empty() {
-        println!("no rule was broken");
+        outln!("no rule was broken");
     }
 }
 
@@ -293,13 +295,15 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 fn print_shrunk(shrunk: &Written) {
-    println!(
+    outln!(
         "  made smaller ({} parts, then {}): {}",
-        shrunk.size_before, shrunk.size, shrunk.violation
+        shrunk.size_before,
+        shrunk.size,
+        shrunk.violation
     );
-    println!("  suture replay {}", shrunk.trial.display());
+    outln!("  suture replay {}", shrunk.trial.display());
     if let Some(machine) = &shrunk.machine {
-        println!("  what the machine concerned did: {}", machine.display());
+        outln!("  what the machine concerned did: {}", machine.display());
     }
 }
 

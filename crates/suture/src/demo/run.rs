@@ -125,8 +125,8 @@ impl DemoScenario {
     /// A line of the story: for people on stdout, beside JSON on stderr.
     pub fn print_line(&self, line: &str) {
         match self.format {
-            Format::Text => println!("{line}"),
-            Format::Json => eprintln!("{line}"),
+            Format::Text => outln!("{line}"),
+            Format::Json => errln!("{line}"),
         }
     }
 

@@ -34,7 +34,7 @@ pub fn perform<T>(
         if let Some(processes) = stage
             && let Some(kept) = processes.end(keep).await?
         {
-            eprintln!("suture: everything is kept in {}", kept.display());
+            errln!("suture: everything is kept in {}", kept.display());
         }
         folder.close().context("cannot remove the temporary folder")?;
         match done {

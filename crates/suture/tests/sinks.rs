@@ -1,0 +1,72 @@
+//! Where results and logs go may be full or gone: nothing panics, and no daemon ends.
+//!
+//! Place: the edge of everything; a full disk of logs must not take a cluster down.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+fn suture() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_suture"))
+}
+
+/// Where every write fails with "no space left".
+fn full() -> Stdio {
+    OpenOptions::new().write(true).open("/dev/full").expect("Linux has it").into()
+}
+
+/// Where every write fails with "broken pipe".
+fn closed() -> Stdio {
+    let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+    let pipe = child.stdin.take().unwrap();
+    child.wait().unwrap();
+    pipe.into()
+}
+
+#[test]
+fn a_result_that_cannot_be_printed_is_a_failure_that_says_so() {
+    let output = suture().arg("codes").stdout(full()).stderr(Stdio::piped()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("cannot print the result: No space left"), "{stderr}");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_failure() {
+    let output = suture().arg("codes").stdout(closed()).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), [].as_slice()));
+}
+
+#[test]
+fn errors_that_cannot_be_printed_leave_the_exit_status() {
+    for sink in [full(), closed()] {
+        let status = suture().args(["decode", "/nonexistent", "-o", "x"]).stderr(sink).status();
+        assert_eq!(status.unwrap().code(), Some(2));
+    }
+}
+
+#[test]
+fn a_coordinator_whose_log_cannot_be_written_goes_on() {
+    for sink in [full(), closed()] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("coordinator.toml");
+        let data = folder.path().join("data");
+        let text = format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n");
+        std::fs::write(&config, text).unwrap();
+        let mut coordinator = suture()
+            .args(["coordinator", "--until-stdin-closes", "--config"])
+            .arg(&config)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(sink)
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let address = first.trim().strip_prefix("listening on ").expect(&first);
+        let status = suture().args(["status", "--coordinator", address]).output().unwrap();
+        assert_eq!(status.status.code(), Some(0), "{status:?}");
+        drop(coordinator.stdin.take());
+        assert_eq!(coordinator.wait().unwrap().code(), Some(0));
+    }
+}
