@@ -292,19 +292,13 @@ impl fmt::Display for CodeError {
                 "the trace scheme takes {needed} parity chunks, but the code has {parity_chunks}"
             ),
             CodeError::MalformedScheme { text } => {
-                write!(
-                    f,
-                    "{text:?} is not a trace scheme; they are written: lost missing quotients"
-                )
+                write!(f, "{text:?} is not a trace scheme; one is written: lost missing quotients")
             }
             CodeError::BufferCount { side, expected, found } => {
                 write!(f, "the program has {expected} {side}s, but {found} buffers were given")
             }
             CodeError::LengthMismatch { side, index, expected, found } => {
-                write!(
-                    f,
-                    "{side} buffer {index} has {found} bytes, but the window needs {expected}"
-                )
+                write!(f, "{side} buffer {index} has {found} bytes, the window needs {expected}")
             }
             CodeError::InvalidDag(fault) => write!(f, "invalid repair DAG: {fault}"),
         }

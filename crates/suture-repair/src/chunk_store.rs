@@ -90,7 +90,7 @@ pub trait ChunkStore: Debug + Send + Sync {
     fn spool(&self) -> Result<Arc<dyn Spool>, Failure>;
 }
 
-/// An open copy.
+/// An open copy: its checked bytes, as often as they are wanted.
 pub trait ChunkReader: Debug + Send + Sync {
     /// The length of the chunk, which may be less than the stripe's.
     fn bytes(&self) -> u64;

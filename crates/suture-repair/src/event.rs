@@ -15,7 +15,7 @@ use crate::planner::PlanError;
 use crate::stripe::Stripe;
 use crate::time::{Span, Time};
 
-/// What happened.
+/// What the coordinator is told of: by agents, keeper, operator and clock.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A node was registered, or its rates or its rack changed.
@@ -29,9 +29,9 @@ pub enum Input {
     },
     /// An agent said something.
     Agent {
-        /// Who.
+        /// The node of the agent.
         node: NodeId,
-        /// What.
+        /// The message as it was sent.
         message: FromAgent,
     },
     /// The session with an agent broke.
@@ -56,41 +56,41 @@ pub enum Input {
     },
     /// A reader found a copy to be of no use.
     ChunkSuspected {
-        /// Where.
+        /// The node that holds it.
         node: NodeId,
-        /// Which copy.
+        /// The copy that cannot be read.
         copy: ChunkCopy,
     },
     /// The location was committed; this is the stripe as the truth now has it.
     Committed {
-        /// The repair.
+        /// The repair that asked for the commit.
         repair: RepairId,
-        /// The truth.
+        /// The stripe as the keeper has it now.
         stripe: Stripe,
     },
     /// The stripe's generation was another one; this is the truth (`None`: the stripe is gone).
     CommitRefused {
-        /// The repair.
+        /// The repair that asked for the commit.
         repair: RepairId,
-        /// The truth.
+        /// The stripe as the keeper has it; `None` when it is gone.
         stripe: Option<Stripe>,
     },
     /// Nobody else repairs the stripe: its repair may begin.
     Claimed {
-        /// The repair.
+        /// The repair that the claim is for.
         repair: RepairId,
     },
     /// Somebody else repairs the stripe, or its generation is another one; this is the truth
     /// (`None`: the stripe is gone).
     ClaimRefused {
-        /// The repair.
+        /// The repair that the claim was for.
         repair: RepairId,
-        /// The truth.
+        /// The stripe as the keeper has it; `None` when it is gone.
         stripe: Option<Stripe>,
     },
     /// The operator wants something.
     Operator(Command),
-    /// Time passed.
+    /// Nothing but that time passed.
     Tick,
 }
 
@@ -135,9 +135,9 @@ pub enum Command {
 pub enum Output {
     /// Tell an agent. Answered, if at all, by what the message's doc says.
     Send {
-        /// Whom.
+        /// The node whose agent it is for.
         to: NodeId,
-        /// What.
+        /// The message to that agent.
         message: ToAgent,
     },
     /// Change the location of a chunk if the stripe still has this generation. Answered by
@@ -160,7 +160,7 @@ pub struct Commit {
     pub repair: RepairId,
     /// The copy that becomes the location.
     pub copy: ChunkCopy,
-    /// Where it lies.
+    /// The node that holds the copy.
     pub node: NodeId,
     /// The generation that the stripe must still have.
     pub generation: crate::id::Generation,
@@ -169,7 +169,7 @@ pub struct Commit {
 /// Word that a repair is about to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The repair.
+    /// The repair that claims it.
     pub repair: RepairId,
     /// The stripe that it repairs.
     pub stripe: StripeId,
@@ -184,77 +184,77 @@ pub struct Claim {
 pub enum Report {
     /// A node's health changed.
     Node {
-        /// Which.
+        /// The node whose health changed.
         node: NodeId,
-        /// To what.
+        /// What its health is now.
         health: Health,
         /// How many chunks are lost with it, when it failed.
         chunks: u64,
     },
     /// A chunk is of no use where it lies.
     ChunkLost {
-        /// Where.
+        /// The node that should hold it.
         node: NodeId,
-        /// Which copy.
+        /// The copy that counts no more.
         copy: ChunkCopy,
-        /// Why.
+        /// What is wrong with it.
         fault: CopyFault,
     },
     /// A batch was planned: the stripes, and the maximum normalised load in seconds.
     Planned {
-        /// How many chunks.
+        /// How many chunks were lost with it.
         chunks: usize,
         /// What the fullest link or disk needs for it.
         max_load_seconds: f64,
     },
     /// A repair was dispatched.
     Started {
-        /// Which.
+        /// The repair that was dispatched.
         repair: RepairId,
-        /// What it does.
+        /// The plan that its agents execute.
         plan: Plan,
     },
     /// Another attempt goes on with what this one has left.
     Replaced {
-        /// Which.
+        /// The repair that ends.
         repair: RepairId,
-        /// The other one.
+        /// The repair that takes its place.
         by: RepairId,
     },
     /// The rebuilt chunk is the stripe's chunk now.
     Committed {
-        /// The repair.
+        /// The repair that rebuilt it.
         repair: RepairId,
-        /// The copy.
+        /// The copy that is its location now.
         copy: ChunkCopy,
-        /// Its home.
+        /// The node that holds it.
         node: NodeId,
-        /// Its length.
+        /// The chunk's length in bytes.
         bytes: u64,
     },
     /// An attempt failed; another will be made.
     Failed {
-        /// The attempt.
+        /// The repair that did not succeed.
         repair: RepairId,
         /// Who said so, if anyone did.
         node: Option<NodeId>,
-        /// Why.
+        /// Why it did not.
         why: Failure,
     },
     /// A stripe waits for something to change.
     Blocked {
-        /// Which.
+        /// The stripe that waits.
         stripe: StripeId,
-        /// For what.
+        /// What it waits for.
         why: Blocked,
     },
     /// All of a stripe is well again.
     Healthy(StripeId),
     /// A copy that no stripe needs was ordered away.
     Excess {
-        /// Where.
+        /// The node that held it.
         node: NodeId,
-        /// Which.
+        /// The copy that was ordered away.
         copy: ChunkCopy,
     },
 }
@@ -273,11 +273,11 @@ pub enum Blocked {
     },
     /// Even the smallest slices do not fit the slice memory of a node.
     Pool {
-        /// Which node.
+        /// The node with too little memory.
         node: NodeId,
         /// What one repair needs there at least.
         needed: u64,
-        /// What it has.
+        /// Slice memory that its agent has, in bytes.
         pool: u64,
     },
     /// Somebody else is repairing it.
@@ -286,9 +286,9 @@ pub enum Blocked {
     NoChecksum,
     /// So many attempts failed that the next one waits longer; the last failure.
     Failing {
-        /// How many.
+        /// How many attempts failed in a row.
         attempts: u32,
-        /// The last reason.
+        /// Why the last one failed.
         why: Failure,
     },
 }
@@ -305,7 +305,7 @@ impl Blocked {
 pub enum Health {
     /// Registered, not heard of since the coordinator started.
     Unknown,
-    /// Speaks.
+    /// Usable: it has said Hello, and is heard from.
     Up,
     /// Silent for a while: not used, but its chunks are not lost yet.
     Suspect,
@@ -335,17 +335,17 @@ pub struct Timers {
 /// One line of `suture status` about a running repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningRepair {
-    /// The attempt.
+    /// The id of the repair.
     pub repair: RepairId,
-    /// The stripe.
+    /// The stripe under repair.
     pub stripe: StripeId,
-    /// The chunk.
+    /// The chunk that is rebuilt.
     pub chunk: ChunkIndex,
-    /// Its new home.
+    /// The node that will keep it.
     pub destination: NodeId,
     /// Bytes of the rebuilt chunk so far, as last heard.
     pub bytes_done: u64,
-    /// Of how many.
+    /// The chunk's length in bytes.
     pub bytes: u64,
     /// When it was dispatched.
     pub since: Time,
@@ -354,9 +354,9 @@ pub struct RunningRepair {
 /// One line of `suture status` about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// The node.
+    /// The number of the node.
     pub node: NodeId,
-    /// How it is.
+    /// What its health is.
     pub health: Health,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
@@ -375,15 +375,15 @@ pub struct Status {
     pub at_risk: Vec<u64>,
     /// Stripes with lost chunks that wait for their turn.
     pub queued: u64,
-    /// Lost chunks and their bytes, in all stripes that can be repaired.
+    /// Lost chunks, in all stripes that can be repaired.
     pub lost_chunks: u64,
-    /// Bytes of those.
+    /// Bytes of the lost chunks.
     pub lost_bytes: u64,
     /// Chunks repaired since the coordinator's start.
     pub repaired_chunks: u64,
-    /// Bytes of those.
+    /// Bytes of the repaired chunks.
     pub repaired_bytes: u64,
-    /// What runs.
+    /// The repairs that run, by id.
     pub running: Vec<RunningRepair>,
     /// What waits for something to change.
     pub blocked: Vec<(StripeId, Blocked)>,

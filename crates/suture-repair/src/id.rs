@@ -61,7 +61,7 @@ impl From<RepairId> for Stamp {
 /// One copy of one chunk, wherever it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkCopy {
-    /// The stripe.
+    /// The stripe that it belongs to.
     pub stripe: StripeId,
     /// The chunk within the stripe.
     pub chunk: ChunkIndex,

@@ -17,11 +17,11 @@ use crate::stripe::Stripe;
 /// (`role.rs`), so there is one message, not one for each kind of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The attempt.
+    /// The repair that it is part of.
     pub repair: RepairId,
     /// The stripe as the coordinator knows it.
     pub stripe: Stripe,
-    /// What to do.
+    /// The whole plan, of which each agent derives its role.
     pub plan: Plan,
     /// The transport unit of a lane over the whole range; shorter lanes have shorter slices.
     pub slice_bytes: u32,
@@ -54,7 +54,7 @@ impl Task {
     }
 }
 
-/// Coordinator to agent.
+/// What the coordinator sends to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
     /// Take part in this repair: the same task for all who do. Answered by `Stored` (destination) or `Failed` (anyone).
@@ -65,17 +65,17 @@ pub enum ToAgent {
     /// have been lost; the agent answers when all has arrived, by `Heartbeat::arrived`. A decoder
     /// makes all results of a slice at once, so the edges that it sends on are released together.
     Release {
-        /// The repair.
+        /// The repair whose edge it is.
         repair: RepairId,
         /// The lane of its plan.
         lane: u16,
-        /// Who sends.
+        /// The sender of the edge.
         child: NodeId,
     },
     /// Ask for no more slices of this repair, or go on asking. Said to all who keep a chunk of it:
     /// without their grants the trees that end there come to rest.
     Hold {
-        /// The repair.
+        /// The repair that pauses or goes on.
         repair: RepairId,
         /// Whether it rests from now on.
         held: bool,
@@ -86,9 +86,9 @@ pub enum ToAgent {
     Check(Check),
     /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile.
     Delete {
-        /// Who decided it.
+        /// The epoch of the coordinator that decided it.
         epoch: u32,
-        /// Which copy.
+        /// The copy that is to go.
         copy: ChunkCopy,
     },
     /// Say again what you hold. Answered by `Inventory`.
@@ -98,7 +98,7 @@ pub enum ToAgent {
 /// A request to verify a copy, with the reason to delete another once it is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What to verify.
+    /// The copy that is read in full.
     pub copy: ChunkCopy,
     /// The length that it must have, or it is corrupt; none where nobody says.
     pub bytes: Option<u64>,
@@ -106,7 +106,7 @@ pub struct Check {
     pub excess: Option<(NodeId, ChunkCopy)>,
 }
 
-/// Agent to coordinator.
+/// What an agent sends to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromAgent {
     /// The first word of every session.
@@ -119,21 +119,21 @@ pub enum FromAgent {
     Stored {
         /// The repair that made it.
         repair: RepairId,
-        /// The copy.
+        /// The copy that is of no use.
         copy: ChunkCopy,
     },
     /// This agent cannot do its part. Repeated until `Forget`.
     Failed {
-        /// The repair.
+        /// The repair that did not succeed.
         repair: RepairId,
-        /// Why.
+        /// Why it did not.
         why: Failure,
     },
     /// The copy was read in full and is good.
     Verified(Check),
     /// The copy is missing or corrupt.
     Bad {
-        /// Which copy.
+        /// The copy that is durable.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
@@ -147,7 +147,7 @@ pub struct Hello {
     pub incarnation: u64,
     /// What it can execute.
     pub abilities: Abilities,
-    /// Memory for slices.
+    /// Slice memory that its tasks may hold together, in bytes.
     pub pool_bytes: u64,
     /// Room on its disk.
     pub free_bytes: u64,
@@ -182,7 +182,7 @@ pub enum CopyFault {
 pub enum Failure {
     /// Its own source chunk is of no use.
     Source {
-        /// Which copy.
+        /// The copy that could not be read.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
@@ -195,7 +195,7 @@ pub enum Failure {
     NoBuffers {
         /// What the task needs.
         needed: u64,
-        /// What is free.
+        /// Bytes that are free.
         free: u64,
     },
     /// All slices came, but the chunk does not have its recorded checksum.

@@ -31,7 +31,7 @@ pub struct Placer {
 /// New stripes that need nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Their ids.
+    /// The ids of the stripes to place.
     pub stripes: &'a [StripeId],
     /// How many nodes each needs.
     pub width: usize,

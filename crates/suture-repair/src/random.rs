@@ -76,7 +76,7 @@ impl Random {
         }
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random ones.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();

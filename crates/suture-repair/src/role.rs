@@ -36,7 +36,7 @@ pub struct Role {
     pub sinks: Vec<Sink>,
     /// What it must have all of, on disk, before the first slice goes to a sink.
     pub spools: Spools,
-    /// The lane's slices.
+    /// The windows of the lane's slices.
     pub windows: Windows,
     /// How the stripe's chunks are cut.
     pub layout: Layout,
@@ -54,16 +54,16 @@ pub struct Own {
     pub reads: Vec<u32>,
     /// How the sub-chunks become rows; none when they are the rows.
     pub part: Option<Arc<Program>>,
-    /// What it contributes.
+    /// Which rows it contributes.
     pub rows: Rows,
 }
 
 /// A sender and what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Child {
-    /// Who.
+    /// The node that sends.
     pub node: NodeId,
-    /// What.
+    /// Which rows it sends.
     pub rows: Rows,
 }
 
@@ -88,7 +88,7 @@ pub enum Spools {
 pub enum Work {
     /// The own bytes times this, plus what the children send.
     Sum {
-        /// In GF(2^8).
+        /// The factor of the own chunk, in GF(2^8).
         coefficient: u8,
     },
     /// The lost chunks, from the rows of all helpers; the own ones stand at `own_at` among those of

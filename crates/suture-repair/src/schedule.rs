@@ -54,7 +54,7 @@ pub use waiting::Waiting;
 /// What a schedule may look at when it is told or asked something.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// Now.
+    /// The time of the event.
     pub now: Time,
     /// Links as agents report them.
     pub cluster: &'a Cluster,
@@ -77,7 +77,7 @@ pub struct Snapshot<'a> {
 /// What stripes are like.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// The code.
+    /// The code of the stripe.
     pub code: Code,
     /// Length of a chunk.
     pub chunk_bytes: u64,
@@ -106,14 +106,14 @@ impl Quota {
 pub enum Directive {
     /// Pause, or go on.
     Hold {
-        /// The repair.
+        /// The repair that pauses or goes on.
         repair: RepairId,
-        /// Whether it pauses.
+        /// Whether it pauses from now on.
         held: bool,
     },
     /// Go on by another plan, for what this one has left.
     Replace {
-        /// The repair.
+        /// The repair that is planned anew.
         repair: RepairId,
         /// What takes its place; its range begins at a multiple of the slice that has come.
         plan: Plan,

@@ -39,7 +39,7 @@ const SLICES_A_CHUNK: u64 = 64;
 /// Names one slice, in memory or on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId {
-    /// The repair.
+    /// The repair that moves it.
     pub repair: RepairId,
     /// The lane's index in the plan.
     pub lane: u16,

@@ -40,9 +40,9 @@ impl ChunkRecord {
 /// One stripe: k data and m parity chunks on distinct nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
-    /// Its id.
+    /// The id of the stripe.
     pub id: StripeId,
-    /// Its code.
+    /// The code of its chunks.
     pub code: Code,
     /// Length of the longest chunk.
     pub chunk_bytes: u64,
@@ -187,7 +187,7 @@ impl StripeMap {
         self.stripes.insert(stripe.id, stripe);
     }
 
-    /// Forgets a stripe.
+    /// Forgets a stripe; gives what was known of it.
     pub fn remove(&mut self, id: StripeId) -> Option<Stripe> {
         let stripe = self.stripes.remove(&id)?;
         for node in stripe.chunks.iter().filter_map(|c| c.node) {
@@ -236,7 +236,7 @@ pub enum StripeFault {
     },
     /// A chunk is longer than the longest.
     TooLong {
-        /// Which.
+        /// The chunk that is too long.
         chunk: ChunkIndex,
         /// What is recorded of it.
         bytes: u64,
@@ -245,14 +245,14 @@ pub enum StripeFault {
     },
     /// A chunk that is known to be zero lies on a node.
     ZeroWithCopy {
-        /// Which.
+        /// The chunk that has both.
         chunk: ChunkIndex,
     },
     /// The code cannot work with such units or chunks.
     Unit(SizeError),
     /// A short chunk of a code with sub-chunks ends within a unit.
     CutsUnit {
-        /// Which.
+        /// The chunk that ends there.
         chunk: ChunkIndex,
         /// How long the stripe's units are.
         unit_bytes: u64,

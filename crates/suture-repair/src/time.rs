@@ -17,12 +17,12 @@ pub struct Time {
 /// A length of time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// Nanoseconds.
+    /// Nanoseconds since the driver's origin.
     pub ns: u64,
 }
 
 impl Time {
-    /// The driver's origin.
+    /// The driver's origin, from which time counts.
     pub const ZERO: Time = Time { ns: 0 };
 
     /// Time passed since `earlier`; zero when `earlier` lies in the future.

@@ -32,7 +32,7 @@ use crate::slice::{PAYLOAD_BYTES_MAX, SliceId};
 /// The length of every header.
 pub const HEADER_BYTES: usize = 64;
 
-/// The longest chunk.
+/// The longest chunk, in bytes.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"SUTf";
@@ -58,43 +58,43 @@ pub struct ClusterId(pub u64);
 /// Who opened, or answers on, a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// A node's agent.
+    /// The agent of a node.
     Agent(NodeId),
     /// Someone who reads or writes whole chunks.
     Client,
 }
 
-/// One header.
+/// One header of the data plane; some are followed by a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// The first frame in each direction.
     Hello {
         /// The cluster that both must belong to.
         cluster: ClusterId,
-        /// Who speaks.
+        /// The peer that has connected.
         who: Who,
     },
     /// The sender takes all slices of the lane below `upto`.
     Grant {
-        /// The repair.
+        /// The repair that moves them.
         repair: RepairId,
-        /// The lane.
+        /// The lane of its plan.
         lane: u16,
         /// One past the last granted slice.
         upto: u32,
     },
-    /// A slice follows.
+    /// A slice, whose bytes follow.
     Slice {
-        /// Which.
+        /// Its repair, lane and number.
         id: SliceId,
-        /// The payload.
+        /// What follows: how many bytes, with which checksum.
         payload: Payload,
     },
     /// A chunk of this length is to be stored under this name.
     WriteChunk {
-        /// The name.
+        /// The name that it is to have.
         copy: ChunkCopy,
-        /// The length.
+        /// The chunk's length in bytes.
         bytes: u64,
     },
     /// The next bytes of the chunk follow.
@@ -108,9 +108,9 @@ pub enum Frame {
     WriteDone,
     /// These bytes of a copy are wanted.
     ReadChunk {
-        /// Which copy.
+        /// The copy that is read.
         copy: ChunkCopy,
-        /// Which bytes.
+        /// Which of its bytes.
         range: Range,
     },
     /// The next bytes of the range follow.
@@ -124,7 +124,7 @@ pub enum Frame {
 pub struct Payload {
     /// Its length, at most [`PAYLOAD_BYTES_MAX`].
     pub bytes: u32,
-    /// Its CRC32C.
+    /// CRC32C of the bytes.
     pub crc: u32,
 }
 
@@ -138,7 +138,7 @@ pub enum Denial {
     },
     /// It belongs to another cluster.
     Cluster {
-        /// To this one.
+        /// The cluster that this agent belongs to.
         expected: ClusterId,
     },
     /// It could not make sense of what came.
@@ -147,7 +147,7 @@ pub enum Denial {
     Fault(CopyFault),
     /// The copy ends before the range does.
     OutOfRange {
-        /// The copy's length.
+        /// The copy's length in bytes.
         bytes: u64,
     },
     /// A copy of this name, with other bytes, is already there.
@@ -156,12 +156,12 @@ pub enum Denial {
     NoSpace,
     /// What arrived does not have the announced checksum.
     ProofFailed {
-        /// Announced.
+        /// The checksum that was announced.
         expected: u32,
-        /// Of what arrived.
+        /// The checksum of what arrived.
         found: u32,
     },
-    /// The disk failed.
+    /// The disk failed; the agent's log says how.
     Disk,
 }
 
@@ -170,11 +170,11 @@ pub enum Denial {
 pub enum DecodeError {
     /// They do not begin as a frame does: the other side speaks something else.
     Magic([u8; 4]),
-    /// Another version.
+    /// The header has another version.
     Version {
-        /// Theirs.
+        /// The version in the header.
         found: u16,
-        /// Ours.
+        /// The version that this build speaks.
         supported: u16,
     },
     /// The header was damaged on its way.
@@ -195,7 +195,7 @@ pub enum DecodeError {
 }
 
 impl Frame {
-    /// The header's bytes.
+    /// The header as bytes, a checksum at their end.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut to = Writer { header: [0; HEADER_BYTES], at: 7 };
         to.header[..4].copy_from_slice(&MAGIC);

@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 
 /// A keeper with one stripe of `rs(2,1)` on nodes 0 to 2, and two nodes more.
 pub trait Kept {
-    /// The keeper.
+    /// The keeper that is put to the test.
     fn keeper(&mut self) -> &mut dyn Keeper;
 
     /// Removes the stripe, as its owner would.

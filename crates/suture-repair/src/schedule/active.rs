@@ -16,7 +16,7 @@ use crate::time::Time;
 /// A plan, and the job that it was made for.
 #[derive(Clone, Debug)]
 pub struct PlannedRepair {
-    /// What was asked.
+    /// The job that was planned.
     pub job: Job,
     /// What is to be done.
     pub plan: Plan,
@@ -27,9 +27,9 @@ pub struct PlannedRepair {
 /// A repair of which agents move something.
 #[derive(Clone, Debug)]
 pub struct ActiveRepair {
-    /// What was dispatched.
+    /// The repair as it was dispatched.
     pub work: Arc<PlannedRepair>,
-    /// When.
+    /// When it was dispatched.
     pub since: Time,
     /// Bytes that have come to its slowest destination, as last heard, from the beginning of its
     /// plan.
@@ -44,7 +44,7 @@ pub struct ActiveRepair {
     pub is_held: bool,
 }
 
-/// The active repairs.
+/// The active repairs, by id.
 pub type ActiveRepairs = BTreeMap<RepairId, ActiveRepair>;
 
 impl PlannedRepair {

@@ -45,13 +45,13 @@ pub struct Slots {
 /// In a gated repair, the edge from `child` to `parent` may flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// The repair.
+    /// The repair that it belongs to.
     pub repair: RepairId,
-    /// The lane.
+    /// The lane of its plan.
     pub lane: u16,
-    /// Who sends.
+    /// The node that sends.
     pub child: NodeId,
-    /// Who receives.
+    /// The node that receives.
     pub parent: NodeId,
 }
 

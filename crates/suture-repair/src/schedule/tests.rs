@@ -232,7 +232,7 @@ fn a_window_lets_so_many_run_or_as_many_as_there_are_nodes() {
     }
 }
 
-/// RepairBoost, section 3.3.
+/// After RepairBoost, section 3.3.
 #[test]
 fn in_a_slot_each_node_sends_one_chunk_and_receives_one() {
     let mut bench = Bench::new("slots");
@@ -305,7 +305,7 @@ fn a_subprocess_is_planned_by_who_was_done_first_and_last_in_the_one_before() {
     assert_eq!(factors, [1.0, 1.1, 1.0, 1.0, 1.0 / 1.1, 1.0, 1.0, 1.0, 1.0]);
 }
 
-/// PivotRepair, Equation 3.
+/// After PivotRepair, Equation 3.
 #[test]
 fn adaptive_starts_what_competes_least_until_ports_are_shared_by_eight() {
     let mut bench = Bench::new("adaptive");
@@ -346,7 +346,7 @@ fn adaptive_plans_what_waits_again_when_links_change_at_most_once_a_second() {
     }
 }
 
-/// ChameleonEC, section III-A.
+/// After ChameleonEC, section III-A.
 #[test]
 fn a_phase_takes_what_its_nodes_can_finish() {
     let mut bench = Bench::new("phases:2");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::PlannedRepair;
 use crate::id::StripeId;
 
-/// Plans in order.
+/// Plans that wait, in the order of the queue.
 #[derive(Debug, Default)]
 pub struct Waiting {
     works: BTreeMap<u64, PlannedRepair>,
@@ -55,12 +55,12 @@ impl Waiting {
         }
     }
 
-    /// How many wait.
+    /// How many plans wait.
     pub fn len(&self) -> usize {
         self.works.len()
     }
 
-    /// Whether none does.
+    /// Whether no plan waits.
     pub fn is_empty(&self) -> bool {
         self.works.is_empty()
     }

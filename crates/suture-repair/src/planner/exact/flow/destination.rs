@@ -172,7 +172,7 @@ fn exactly(frame: &Instance<'_>, keeping: &Keeping, sequence: &[usize]) -> (Vec<
     (chosen(best), if are_equal { needed } else { 0.0 })
 }
 
-/// Least loaded first.
+/// Choosing the least loaded destination first.
 struct Greedy<'a, 'b> {
     frame: &'b Instance<'a>,
     /// What nodes should keep, and what they do where that is not enough.
