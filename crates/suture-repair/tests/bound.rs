@@ -280,6 +280,7 @@ fn racks_send_at_least_a_sum_each() {
     }
     let slow = Rate(LINK.0 / 100.0);
     world.cluster.core = Some(Core { rack_uplink: slow, rack_downlink: slow });
+    world.load = Load::new(&world.cluster);
     let least = world.jobs.iter().map(|job| {
         let mut counts = [0; 3];
         job.survivors.iter().for_each(|(_, node)| counts[node.index() % 3] += 1);
@@ -298,5 +299,4 @@ fn racks_send_at_least_a_sum_each() {
     assert!(bound(&world) >= least - 1e-6, "{} {least}", bound(&world));
     let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), 1);
     assert!(bound(&world) <= peak(&world, &batch.plans) * (1.0 + 1e-9));
-    assert!(bound(&world) <= least + 100.0, "{} {least}", bound(&world));
 }
