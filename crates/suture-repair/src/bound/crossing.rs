@@ -36,7 +36,7 @@ use tree::Costs;
 const STEPS_MIN: usize = 24;
 
 /// Prices that are compared, over all steps: about as much work as planning a small batch.
-const WORK_MAX: usize = 4_000_000;
+const WORK_MAX: usize = 1_000_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
