@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::event::{Claim, Health, Input, NodeStatus, Output, Report};
+use suture_repair::event::{Claim, Health, Input, NodeState, NodeStatus, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId, StripeId};
 use suture_repair::message::FromAgent;
 use suture_repair::placement::{Placer, Wanted};
@@ -39,6 +39,8 @@ pub(crate) struct Racks {
     /// Nodes that could take chunks at the last change of any node's health, when all waiting plans
     /// were made anew, and ever since: a plan that waits may be older than what is known now.
     usable: BTreeSet<NodeId>,
+    /// Nodes that the keeper lets no chunk go to.
+    withheld: BTreeSet<NodeId>,
     /// Stripes of which a repair has failed: whom the next one avoids is not known here.
     failed: BTreeSet<StripeId>,
 }
@@ -75,6 +77,15 @@ impl Racks {
     /// its free bytes yet, and its Hello may come late.
     pub fn told(&mut self, input: &Input) {
         let (node, free_bytes) = match input {
+            Input::NodeState { node, state: NodeState::Up } => {
+                self.withheld.remove(node);
+                return;
+            }
+            Input::NodeState { node, .. } => {
+                self.withheld.insert(*node);
+                self.usable.remove(node);
+                return;
+            }
             Input::Agent { node, message: FromAgent::Hello(hello) } => (node, hello.free_bytes),
             Input::Agent { node, message: FromAgent::Heartbeat(beat) } => (node, beat.free_bytes),
             _ => return,
@@ -86,7 +97,9 @@ impl Racks {
 
     /// Some node's health has changed, and the coordinator knows this of all.
     pub fn health_changed(&mut self, nodes: &[NodeStatus]) {
-        let is_usable = |n: &&NodeStatus| n.health == Health::Up && n.free_bytes > 0;
+        let is_usable = |n: &&NodeStatus| {
+            n.health == Health::Up && n.free_bytes > 0 && !self.withheld.contains(&n.node)
+        };
         self.usable = nodes.iter().filter(is_usable).map(|status| status.node).collect();
     }
 
