@@ -240,7 +240,7 @@ impl AgentDriver {
         match event {
             SessionEvent::Connected { epoch } => self.handle(Input::Connected { epoch }),
             SessionEvent::Disconnected => self.handle(Input::Disconnected),
-            SessionEvent::Message(message) => self.handle(Input::Message(message)),
+            SessionEvent::Message(message) => self.handle(Input::Message(Box::new(message))),
             SessionEvent::Peers(addresses) => {
                 for peer in self.peers.update(addresses) {
                     self.handle(Input::PeerLost(peer));
@@ -289,7 +289,7 @@ impl AgentDriver {
             }
             DiskEvent::Published(repair, result) => Input::Published { repair, result },
             DiskEvent::Listed(copies, free_bytes) => Input::Listed { copies, free_bytes },
-            DiskEvent::Checked(check, result) => Input::Checked { check, result },
+            DiskEvent::Checked(check, result) => Input::Checked { check: Box::new(check), result },
             DiskEvent::Found { copy, fault } => Input::Found { copy, fault },
         };
         self.handle(input);
@@ -297,7 +297,7 @@ impl AgentDriver {
 
     fn perform(&mut self, output: Output) {
         match output {
-            Output::Send(message) => self.notify(message),
+            Output::Send(message) => self.notify(*message),
             Output::Grant { to, repair, lane, upto } => {
                 self.task(repair);
                 self.grants.grant(repair, lane, to, upto);
@@ -326,7 +326,7 @@ impl AgentDriver {
             }
             Output::Discard(repair) => self.discard(repair),
             Output::List => self.disk.list(),
-            Output::Check(check) => self.disk.check(check),
+            Output::Check(check) => self.disk.check(*check),
             Output::Delete(copy) => self.disk.delete(copy),
         }
     }

@@ -36,7 +36,8 @@ fn relay() -> Agent {
         inventory_every: Span::from_secs(60),
     });
     agent.handle(Time::ZERO, Input::Connected { epoch: 1 });
-    agent.handle(Time::ZERO, Input::Message(ToAgent::Dispatch(Arc::new(task()))));
+    let dispatch = ToAgent::Dispatch(Arc::new(task()));
+    agent.handle(Time::ZERO, Input::Message(Box::new(dispatch)));
     agent
 }
 

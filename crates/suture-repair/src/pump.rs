@@ -62,6 +62,8 @@ pub struct Pump {
     stage: Stage,
     /// For each sink: it takes all slices below this.
     granted: Vec<u32>,
+    /// All sinks take the slices below this.
+    taken: u32,
     is_open: bool,
     /// What the children had been granted when it was held, if it is.
     held: Option<u64>,
@@ -87,10 +89,12 @@ impl Pump {
             Spools::Results => Stage::Streaming(Stream::new(Path::ToSpool, &role, window)),
             Spools::Sources => Stage::Keeping(vec![Gate::default(); role.children.len()]),
         };
+        let granted: Vec<u32> = role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect();
         Pump {
             stage,
             window,
-            granted: role.sinks.iter().map(|sink| sink.takes_at_once(&role)).collect(),
+            taken: least(&granted),
+            granted,
             is_open: false,
             held: None,
             steps: VecDeque::new(),
@@ -118,6 +122,7 @@ impl Pump {
                 *granted = upto.max(*granted);
             }
         }
+        self.taken = least(&self.granted);
         self.advance();
     }
 
@@ -137,17 +142,13 @@ impl Pump {
 
     /// Whether a slice from `child` is wanted; one that comes twice or without a grant is not.
     pub fn wants(&self, child: NodeId, slice: u32) -> bool {
-        let Some(child) = self.place_of(child) else { return false };
-        match &self.stage {
-            Stage::Keeping(gates) => gates[child].wants(slice),
-            Stage::Streaming(stream) => stream.wants(child, slice),
-        }
+        self.place_of(child).is_some_and(|place| self.wants_from(place, slice))
     }
 
     /// A slice from `child` is in memory. Must be wanted.
     pub fn on_arrived(&mut self, child: NodeId, slice: u32) {
-        assert!(self.wants(child, slice), "slice {slice} from {child} was not granted");
-        let place = self.place_of(child).expect("wanted, so it is a child");
+        let place = self.place_of(child).filter(|place| self.wants_from(*place, slice));
+        let Some(place) = place else { panic!("slice {slice} from {child} was not granted") };
         match &mut self.stage {
             Stage::Keeping(gates) => {
                 gates[place].on_arrived(slice);
@@ -155,7 +156,7 @@ impl Pump {
             }
             Stage::Streaming(stream) => {
                 stream.on_arrived(place, slice);
-                self.advance();
+                self.consume();
             }
         }
     }
@@ -176,7 +177,7 @@ impl Pump {
     /// A read that a step asked for is in memory.
     pub fn on_read(&mut self, slice: u32) {
         self.stream_mut().on_read(slice);
-        self.advance();
+        self.consume();
     }
 
     /// A result of a slice has left memory: sent, stored or spooled.
@@ -187,7 +188,7 @@ impl Pump {
         if stream.path() == Path::ToSpool && stream.done() == count {
             self.drain();
         }
-        self.advance();
+        self.refill();
     }
 
     /// The next thing to do, if any.
@@ -266,32 +267,55 @@ impl Pump {
     }
 
     /// A number that grows with every slice that moves, in whatever stage.
+    #[inline]
     pub fn progress(&self) -> u64 {
-        let streamed = match &self.stage {
-            Stage::Keeping(_) => 0,
-            Stage::Streaming(stream) if stream.path() == Path::FromSpool => {
-                u64::from(self.count()) + u64::from(stream.done())
+        match &self.stage {
+            Stage::Streaming(stream) if stream.path() != Path::FromSpool => stream.done().into(),
+            Stage::Streaming(stream) => {
+                u64::from(self.count()) + u64::from(stream.done()) + self.slices_kept()
             }
-            Stage::Streaming(stream) => u64::from(stream.done()),
-        };
-        streamed + self.slices_kept()
+            Stage::Keeping(_) => self.slices_kept(),
+        }
     }
 
+    /// Looks at what the event of a slice can break; where slices stream, in constant time.
+    ///
     /// # Panics
-    /// More slices may be in memory than the window allows, what is known of them disagrees, or a
-    /// child was granted slices while the pump was held.
+    /// More slices may be in memory than the window allows, some were consumed that the sinks do
+    /// not take, or a child was granted slices while the pump was held.
+    #[inline]
+    pub fn assert_positions(&self, repair: RepairId, lane: u16) {
+        if self.is_held() {
+            self.assert_rest(repair, lane);
+        }
+        match &self.stage {
+            Stage::Streaming(stream) => stream.assert_positions(self.taken, repair, lane),
+            // Each of their slices is written to disk, beside which a look at each gate is nothing.
+            Stage::Keeping(gates) => self.assert_gates(gates, repair, lane),
+        }
+    }
+
+    /// Looks at everything.
+    ///
+    /// # Panics
+    /// As `assert_positions`, and where what is known of slices in memory disagrees.
     pub fn assert_invariants(&self, repair: RepairId, lane: u16) {
+        self.assert_positions(repair, lane);
+        assert_eq!(self.taken, least(&self.granted), "taken: {repair} lane {lane}");
+        if let Stage::Streaming(stream) = &self.stage {
+            stream.assert_arrivals(repair, lane);
+        }
+    }
+
+    fn assert_rest(&self, repair: RepairId, lane: u16) {
         let promised = self.promised();
         let is_at_rest = self.held.is_none_or(|held| promised <= held);
         assert!(is_at_rest, "held: {repair} lane {lane}: {promised} granted, {:?}", self.held);
-        match &self.stage {
-            Stage::Keeping(gates) => {
-                let is_consistent = |gate: &&Gate| !gate.is_consistent(self.window);
-                let broken = gates.iter().find(is_consistent);
-                assert!(broken.is_none(), "gate: {repair} lane {lane}: {broken:?}");
-            }
-            Stage::Streaming(stream) => stream.assert_invariants(self.taken(), repair, lane),
-        }
+    }
+
+    fn assert_gates(&self, gates: &[Gate], repair: RepairId, lane: u16) {
+        let broken = gates.iter().find(|gate| !gate.is_consistent(self.window));
+        assert!(broken.is_none(), "gate: {repair} lane {lane}: {broken:?}");
     }
 
     /// Whether children are kept on disk before anything is combined.
@@ -315,6 +339,13 @@ impl Pump {
         match &self.stage {
             Stage::Keeping(gates) => gates.iter().map(|gate| u64::from(gate.promised())).sum(),
             Stage::Streaming(stream) => u64::from(stream.promised()),
+        }
+    }
+
+    fn wants_from(&self, place: usize, slice: u32) -> bool {
+        match &self.stage {
+            Stage::Keeping(gates) => gates[place].wants(slice),
+            Stage::Streaming(stream) => stream.wants(place, slice),
         }
     }
 
@@ -346,15 +377,33 @@ impl Pump {
 
     /// Whatever became possible: consume, then grant and read ahead as far as memory allows.
     fn advance(&mut self) {
-        if !self.is_open {
-            return;
+        if self.is_open {
+            self.consume();
+            self.refill();
         }
-        let is_early = self.mistake.is(Mutant::ConsumeEarly);
-        let taken = if is_early { self.count() } else { self.taken() };
-        let is_held = self.is_held() && !self.mistake.is(Mutant::GrantHeld);
+    }
+
+    fn taken_by_sinks(&self) -> u32 {
+        if self.mistake.is(Mutant::ConsumeEarly) { self.count() } else { self.taken }
+    }
+
+    /// Passes on what has arrived. That frees no memory yet, so nothing else becomes possible.
+    fn consume(&mut self) {
+        let taken = self.taken_by_sinks();
+        let Stage::Streaming(stream) = &mut self.stage else { return };
+        let path = stream.path();
+        for slice in stream.consume(taken) {
+            self.steps.push_back(path.pass_on(slice));
+        }
+    }
+
+    /// Asks for as much as there is memory for.
+    fn refill(&mut self) {
+        let may_grant = !self.is_held() || self.mistake.is(Mutant::GrantHeld);
+        let taken = self.taken_by_sinks();
         let children = self.role.children.iter().map(|child| child.node);
         match &mut self.stage {
-            Stage::Keeping(_) if is_held => {}
+            Stage::Keeping(_) if !may_grant => {}
             Stage::Keeping(gates) => {
                 // As the coordinator released them, each by its own window.
                 for (child, gate) in children.zip(gates) {
@@ -363,24 +412,39 @@ impl Pump {
                 }
             }
             Stage::Streaming(stream) => {
-                let path = stream.path();
-                let is_spooled = path == Path::ToSpool;
-                let consume = if is_spooled { Step::Spool } else { Step::Deliver };
-                let read = if path == Path::FromSpool { Step::ReadSpool } else { Step::ReadOwn };
-                self.steps.extend(stream.consume(taken).map(consume));
-                let upto = if is_held { None } else { stream.grant(self.mistake) };
-                if let Some(upto) = upto {
+                if may_grant && let Some(upto) = stream.grant(self.mistake) {
                     self.steps.extend(children.map(|child| Step::Grant(child, upto)));
                 }
-                self.steps.extend(stream.read_ahead(taken).map(read));
+                let path = stream.path();
+                for slice in stream.read_ahead(taken) {
+                    self.steps.push_back(path.read(slice));
+                }
             }
         }
     }
+}
 
-    /// All sinks take the slices below this.
-    fn taken(&self) -> u32 {
-        self.granted.iter().copied().min().unwrap_or(0)
+impl Path {
+    /// A slice whose sources are all in memory goes on.
+    fn pass_on(self, slice: u32) -> Step {
+        match self {
+            Path::Direct | Path::FromSpool => Step::Deliver(slice),
+            Path::ToSpool => Step::Spool(slice),
+        }
     }
+
+    /// A slice comes from the own chunk, or from the spool.
+    fn read(self, slice: u32) -> Step {
+        match self {
+            Path::Direct | Path::ToSpool => Step::ReadOwn(slice),
+            Path::FromSpool => Step::ReadSpool(slice),
+        }
+    }
+}
+
+/// What all sinks take, each of which takes the slices below its number.
+fn least(granted: &[u32]) -> u32 {
+    granted.iter().copied().min().unwrap_or(0)
 }
 
 impl Sink {

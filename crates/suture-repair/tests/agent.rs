@@ -51,7 +51,7 @@ impl Host {
     }
 
     fn tell(&mut self, message: ToAgent) -> Vec<Output> {
-        self.handle(Input::Message(message))
+        self.handle(Input::Message(Box::new(message)))
     }
 
     fn pass(&mut self, span: Span) -> Vec<Output> {
@@ -155,20 +155,27 @@ fn release(child: NodeId) -> ToAgent {
     ToAgent::Release { repair: OLD, lane: 0, child }
 }
 
-fn beats(outputs: &[Output]) -> Vec<&Heartbeat> {
-    let beat = |output| match output {
-        &Output::Send(FromAgent::Heartbeat(ref beat)) => Some(beat),
+fn sent(outputs: &[Output]) -> impl Iterator<Item = &FromAgent> {
+    outputs.iter().filter_map(|output| match output {
+        Output::Send(message) => Some(&**message),
         _ => None,
-    };
-    outputs.iter().filter_map(beat).collect()
+    })
+}
+
+fn beats(outputs: &[Output]) -> Vec<&Heartbeat> {
+    let beats = sent(outputs).filter_map(|message| match message {
+        FromAgent::Heartbeat(beat) => Some(beat),
+        _ => None,
+    });
+    beats.collect()
 }
 
 fn failures(outputs: &[Output]) -> Vec<(RepairId, Failure)> {
-    let failure = |output: &Output| match output {
-        Output::Send(FromAgent::Failed { repair, why }) => Some((*repair, why.clone())),
+    let failures = sent(outputs).filter_map(|message| match message {
+        FromAgent::Failed { repair, why } => Some((*repair, why.clone())),
         _ => None,
-    };
-    outputs.iter().filter_map(failure).collect()
+    });
+    failures.collect()
 }
 
 fn has_grant(outputs: &[Output]) -> bool {

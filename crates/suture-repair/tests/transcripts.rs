@@ -256,7 +256,7 @@ fn agent_input(random: &mut Random) -> agent::Input {
     match random.below(16) {
         0 => Input::Connected { epoch: random.next_u64() as u32 },
         1 => Input::Disconnected,
-        2 => Input::Message(to_agent(random)),
+        2 => Input::Message(Box::new(to_agent(random))),
         3 => Input::Granted {
             from,
             repair,
@@ -272,7 +272,7 @@ fn agent_input(random: &mut Random) -> agent::Input {
         10 => Input::Published { repair, result: result(random, failure) },
         11 => Input::PeerLost(from),
         12 => Input::Listed { copies: some(random, copy), free_bytes: number(random) },
-        13 => Input::Checked { check: check(random), result: result(random, copy_fault) },
+        13 => Input::Checked { check: Box::new(check(random)), result: result(random, copy_fault) },
         14 => Input::Found { copy: copy(random), fault: copy_fault(random) },
         _ => Input::Tick,
     }

@@ -50,7 +50,7 @@ impl World {
 
     pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::Output) {
         match output {
-            agent::Output::Send(message) => self.send_coordinator(node, message),
+            agent::Output::Send(message) => self.send_coordinator(node, *message),
             agent::Output::Grant { to, repair, lane, upto } => {
                 self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, upto });
             }

@@ -298,7 +298,7 @@ impl World {
 
     /// Tells an agent something as if a coordinator had said it: for tests of agents alone.
     pub fn notify(&mut self, node: NodeId, message: ToAgent) {
-        self.agent_input(node, agent::Input::Message(message));
+        self.agent_input(node, agent::Input::Message(Box::new(message)));
     }
 
     /// Runs until `until`, or until a rule is broken.
@@ -331,7 +331,7 @@ impl World {
             Event::ToAgent { to, epoch, message } => {
                 let current = self.coordinator.is_some() && self.metadata.epoch == epoch;
                 if current && self.can_receive(Party::Coordinator, Party::Agent(to)) {
-                    self.agent_input(to, agent::Input::Message(message));
+                    self.agent_input(to, agent::Input::Message(Box::new(message)));
                 }
             }
             Event::ToCoordinator { from, incarnation, epoch, message } => {

@@ -100,9 +100,9 @@ fn hold(mutant: Mutant) {
     let held = ToAgent::Hold { repair, held: true };
     let begin = [
         agent::Input::Connected { epoch: 0 },
-        agent::Input::Message(ToAgent::Dispatch(Arc::new(task))),
+        agent::Input::Message(Box::new(ToAgent::Dispatch(Arc::new(task)))),
         agent::Input::Prepared { repair, result: Ok(()) },
-        agent::Input::Message(held),
+        agent::Input::Message(Box::new(held)),
     ];
     let arrive = (0..4).map(|slice| agent::Input::SliceArrived { from: HELPER, id: id(slice) });
     let leave = (0..4).map(|slice| agent::Input::SliceLeft(id(slice)));

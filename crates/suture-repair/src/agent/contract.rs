@@ -31,7 +31,8 @@ pub struct Config {
     pub inventory_every: Span,
 }
 
-/// What an agent is told of: by its driver, by the coordinator, by peers.
+/// What an agent is told of: by its driver, by the coordinator, by peers. Slices come often and
+/// messages seldom, so what is long stands behind a pointer.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A session with the coordinator of this epoch began.
@@ -42,7 +43,7 @@ pub enum Input {
     /// The session with the coordinator ended.
     Disconnected,
     /// The coordinator sent a message.
-    Message(ToAgent),
+    Message(Box<ToAgent>),
     /// `from` takes all slices of the lane below `upto`.
     Granted {
         /// The parent, which takes the slices.
@@ -110,7 +111,7 @@ pub enum Input {
     /// A copy was read in full.
     Checked {
         /// The check as it was asked for.
-        check: Check,
+        check: Box<Check>,
         /// What is wrong with it, if anything.
         result: Result<(), CopyFault>,
     },
@@ -125,11 +126,11 @@ pub enum Input {
     Tick,
 }
 
-/// What is to be done.
+/// What is to be done; short, like [`Input`].
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send the coordinator a message.
-    Send(FromAgent),
+    Send(Box<FromAgent>),
     /// Tell a child that slices below `upto` may come.
     Grant {
         /// The child, which sends the slices.
@@ -206,7 +207,7 @@ pub enum Output {
     /// List all copies on the disk, and its free bytes.
     List,
     /// Read a copy in full.
-    Check(Check),
+    Check(Box<Check>),
     /// Remove a copy from the disk.
     Delete(ChunkCopy),
 }
@@ -227,7 +228,7 @@ impl Input {
     /// pumps.
     pub(super) fn task(&self) -> Option<RepairId> {
         match self {
-            Input::Message(message) => match message {
+            Input::Message(message) => match &**message {
                 ToAgent::Dispatch(task) => Some(task.repair),
                 ToAgent::Cancel(repair) | ToAgent::Forget(repair) => Some(*repair),
                 ToAgent::Release { repair, .. } | ToAgent::Hold { repair, .. } => Some(*repair),

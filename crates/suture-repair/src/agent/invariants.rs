@@ -7,8 +7,8 @@ use super::{Agent, ENDED_MAX};
 use crate::id::RepairId;
 
 impl Agent {
-    /// What the last event can have broken: the task that it was about as a whole, if any. What
-    /// moves only slices is checked by the pump that it was about.
+    /// What an event can have broken that may begin, change or end a task: the one that it was
+    /// about, if any. What moves only slices is checked by the pump that it was about.
     pub(super) fn assert_invariants(&self, subject: Option<RepairId>) {
         let (reserved, pool) = (self.reserved, self.config.pool_bytes);
         assert!(reserved <= pool, "memory: {reserved} bytes are reserved of {pool}");

@@ -7,12 +7,13 @@
 //! what was asked for lies within the window, `next <= asked <= done + window`; and only what was
 //! asked for has arrived.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::id::RepairId;
 use crate::mutant::{Mistake, Mutant};
 use crate::role::Role;
+
+use super::WINDOW_MAX;
 
 /// Where slices come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) struct Stream {
     /// How many slices the lane has.
     count: u32,
     /// How many results each slice has.
-    results: usize,
+    results: u16,
     /// Whether the first source is the own chunk or the spool.
     has_local: bool,
     /// For each source: the slices that have arrived, bit i = `next + i`.
@@ -45,9 +46,11 @@ pub(super) struct Stream {
     read: u32,
     /// The children were granted all slices below this.
     promised: u32,
-    /// Slices below this have left memory; of those from it to `next`, how many results have not.
+    /// Slices below this have left memory.
     done: u32,
-    staying: VecDeque<usize>,
+    /// How many results of each slice from there to `next` have not, at the slice's number modulo
+    /// the widest window.
+    staying: [u16; WINDOW_MAX as usize],
 }
 
 impl Stream {
@@ -61,14 +64,14 @@ impl Stream {
             path,
             window,
             count: role.windows.count(),
-            results: if path == Path::ToSpool { 1 } else { role.sinks.len() },
+            results: if path == Path::ToSpool { 1 } else { role.sinks.len() as u16 },
             has_local,
             arrived: vec![0; children + usize::from(has_local)],
             next: 0,
             read: 0,
             promised: 0,
             done: 0,
-            staying: VecDeque::new(),
+            staying: [0; WINDOW_MAX as usize],
         }
     }
 
@@ -114,10 +117,9 @@ impl Stream {
     pub fn on_left(&mut self, slice: u32) {
         let was_consumed = (self.done..self.next).contains(&slice);
         assert!(was_consumed, "slice {slice} was not on its way out");
-        let staying = &mut self.staying[(slice - self.done) as usize];
+        let staying = &mut self.staying[place(slice)];
         *staying = staying.checked_sub(1).expect("each result leaves once");
-        while self.staying.front() == Some(&0) {
-            self.staying.pop_front();
+        while self.done < self.next && self.staying[place(self.done)] == 0 {
             self.done += 1;
         }
     }
@@ -126,7 +128,7 @@ impl Stream {
     pub fn consume(&mut self, taken: u32) -> Range<u32> {
         let (first, limit) = (self.next, self.limit(taken));
         while self.next < limit && self.arrived.iter().all(|bits| bits & 1 == 1) {
-            self.staying.push_back(self.results);
+            self.staying[place(self.next)] = self.results;
             self.arrived.iter_mut().for_each(|bits| *bits >>= 1);
             self.next += 1;
         }
@@ -162,25 +164,42 @@ impl Stream {
     pub fn is_owed(&self) -> bool {
         let mut sources = self.arrived.iter().enumerate();
         let is_owed = |(at, bits): (usize, &u32)| self.asked(at) - self.next > bits.count_ones();
-        !self.staying.is_empty() || sources.any(is_owed)
+        self.done < self.next || sources.any(is_owed)
+    }
+
+    /// Looks at how far slices have come, in constant time. Nothing else can be wrong after an event
+    /// of a slice, since what was not asked for is refused when it arrives.
+    ///
+    /// # Panics
+    /// They are out of order or outside of the window, or the sinks do not take what was consumed.
+    #[inline]
+    pub fn assert_positions(&self, taken: u32, repair: RepairId, lane: u16) {
+        let (done, next, horizon) = (self.done, self.next, self.horizon());
+        let is_within = |asked| next <= asked && asked <= horizon;
+        let is_consumed = done <= next && next <= self.limit(taken);
+        let is_asked = (!self.has_local || is_within(self.read))
+            && (self.is_leaf() || is_within(self.promised));
+        if !is_consumed || !is_asked {
+            self.panic_of_positions(taken, repair, lane);
+        }
+    }
+
+    #[cold]
+    fn panic_of_positions(&self, taken: u32, repair: RepairId, lane: u16) -> ! {
+        let (done, next, limit) = (self.done, self.next, self.limit(taken));
+        let (read, promised, horizon) = (self.read, self.promised, self.horizon());
+        panic!(
+            "window: {repair} lane {lane}: {done} left, {next} out of {limit} that are taken, \
+             {read} read, {promised} granted, {horizon} allowed"
+        );
     }
 
     /// # Panics
-    /// An invariant does not hold, or slices were consumed that the sinks do not take.
-    pub fn assert_invariants(&self, taken: u32, repair: RepairId, lane: u16) {
-        let (next, done, staying) = (self.next, self.done, self.staying.len());
-        let is_in_order = done <= next && (next - done) as usize == staying;
-        assert!(
-            is_in_order,
-            "slices: {repair} lane {lane}: {done} left, {next} out, {staying} stay"
-        );
-        let limit = self.limit(taken);
-        assert!(next <= limit, "slices: {repair} lane {lane}: {next} out, {limit} are taken");
-        let horizon = self.horizon();
+    /// Slices have arrived that were not asked for.
+    pub fn assert_arrivals(&self, repair: RepairId, lane: u16) {
+        let next = self.next;
         for (source, bits) in self.arrived.iter().enumerate() {
             let asked = self.asked(source);
-            let is_within = (next..=horizon).contains(&asked);
-            assert!(is_within, "window: {repair} lane {lane}: {next} to {horizon}, asked {asked}");
             let is_asked = u64::from(*bits) >> (asked - next) == 0;
             assert!(is_asked, "slices: {repair} lane {lane}: {bits:b} of {next} to {asked} came");
         }
@@ -214,4 +233,9 @@ impl Stream {
     fn asked(&self, source: usize) -> u32 {
         if self.has_local && source == 0 { self.read } else { self.promised }
     }
+}
+
+/// Where the results of a slice are counted.
+fn place(slice: u32) -> usize {
+    (slice % WINDOW_MAX) as usize
 }

@@ -21,6 +21,16 @@ pub trait Textual: Sized {
     fn read(line: &mut LineReader<'_>) -> Result<Self, TextError>;
 }
 
+impl<T: Textual> Textual for Box<T> {
+    fn write(&self, line: &mut LineWriter) {
+        T::write(self, line);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Self, TextError> {
+        T::read(line).map(Box::new)
+    }
+}
+
 /// Words that are not what should stand there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError {
