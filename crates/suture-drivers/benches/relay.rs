@@ -193,7 +193,7 @@ async fn perform(role: u32, dir: &Path) {
     println!("{}", listener.local_addr().unwrap());
     let config = suture_drivers::agent::Config {
         heartbeat_every: Span::from_millis(2),
-        ..agents::config(NodeId(role + 1), Rates::default())
+        ..agents::config(NodeId(role + 1), Rates::default(), dir)
     };
     let (seam, mut feed) = session();
     tokio::spawn(suture_drivers::agent::run(config, store, seam, listener, std::future::pending()));

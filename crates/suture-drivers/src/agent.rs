@@ -21,10 +21,12 @@ pub mod io;
 pub mod peers;
 pub mod serve;
 pub mod session;
+pub mod spool;
 pub mod task_data;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +93,8 @@ pub struct Config {
     pub inventory_every: Span,
     /// How fast it may send and receive.
     pub rates: Rates,
+    /// Where slices that wait for others are spooled, in files without names.
+    pub spool_dir: PathBuf,
     /// Where its transcript goes, if it is to be recorded.
     pub record: Option<RecordTo>,
 }
@@ -153,7 +157,7 @@ pub async fn run(
         later: Vec::new(),
         peers: Peers::new((config.cluster, config.me), uplink, net_events.clone()),
         grants: grants.clone(),
-        disk: Disk::new(store, pool.clone(), proofs, disk_events)?,
+        disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, disk_events)?,
         pool: pool.clone(),
         outbox: session.outbox,
     };

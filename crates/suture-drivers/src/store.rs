@@ -8,7 +8,7 @@
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
 //! | `lock` | held while an agent runs here, so that two cannot |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
-//! | `tmp/N` | chunks in the making and spooled slices; emptied at every start |
+//! | `tmp/N` | chunks in the making; emptied at every start |
 //!
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
@@ -32,14 +32,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
 use chunk::{ChunkFile, Damage};
-use temp::{SpoolFile, TempChunk};
+use temp::TempChunk;
 
 /// The version of the directory; a change of any path or of `identity` adds one.
 const DIRECTORY_VERSION: u32 = 1;
@@ -196,10 +196,6 @@ impl ChunkStore for Store {
             result => result.map_err(|error| failure(&error)),
         }
     }
-
-    fn spool(&self) -> Result<Arc<dyn Spool>, Failure> {
-        Ok(Arc::new(SpoolFile::create(self.temp_path())?))
-    }
 }
 
 impl Chunks {
@@ -215,7 +211,7 @@ impl Chunks {
 }
 
 /// What an error of the disk means to a repair.
-fn failure(error: &io::Error) -> Failure {
+pub(crate) fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             Failure::NoSpace

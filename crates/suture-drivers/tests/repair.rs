@@ -187,6 +187,13 @@ async fn repairs_keep_to_the_links_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_knows_its_free_bytes_before_its_first_word() {
+    let mut cluster = Cluster::start(1, FAST).await;
+    let (_, first) = cluster.next().await;
+    assert!(matches!(first, FromAgent::Hello(hello) if hello.free_bytes > 0), "{first:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn copies_are_checked_listed_and_deleted_on_request() {
     let mut cluster = Cluster::start(3, FAST).await;
     let (stripe, chunks) = stripe("rs(2,1)", 1, 10_000);

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use suture_drivers::agent::spool::Spool;
 use suture_drivers::store::chunk::Damage;
 use suture_drivers::store::layout::FOOTER_BYTES;
 use suture_drivers::store::{Identity, OpenError, Store};
@@ -269,19 +270,6 @@ fn an_existing_copy_is_never_overwritten() {
 }
 
 #[test]
-fn spooled_sums_come_back_checked() {
-    let fixture = Fixture::new();
-    let spool = fixture.store.spool().unwrap();
-    spool.write(1 << 20, &[7; 1000]).unwrap();
-    let mut back = [0; 1000];
-    spool.read(1 << 20, &mut back).unwrap();
-    assert_eq!(back, [7; 1000]);
-    assert!(matches!(spool.read(0, &mut back), Err(Failure::Disk(_))), "never written");
-    drop(spool);
-    assert_eq!(leftovers(fixture.dir.path()), 0);
-}
-
-#[test]
 fn a_restart_keeps_chunks_and_sweeps_what_was_in_the_making() {
     let Fixture { dir, store, data } = Fixture::new();
     let temp = store.begin(1 << 20).unwrap();
@@ -330,7 +318,7 @@ fn a_full_disk_is_named_before_and_while_writing() {
     let store = Store::open(dir.path(), &identity()).unwrap();
     let early = store.begin(8 << 20).map(drop);
     let fits = put(&store, copy(1), &data(1 << 20, 1));
-    let spool = store.spool().unwrap();
+    let spool = Spool::create(dir.path()).unwrap();
     let late = spool.write(0, &data(6 << 20, 2));
     drop(spool);
     let listed = store.list().unwrap();

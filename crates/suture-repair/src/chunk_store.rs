@@ -13,8 +13,8 @@
 //! that it reads as zeros past that is the affair of `short`, which nobody need implement.
 //!
 //! Deliberately absent: which copies are needed (the coordinator knows), chunks that are absent and
-//! known to be zero (nobody asks for them), and what a copy should sum to (the stripe's record says,
-//! where anything does).
+//! known to be zero (nobody asks for them), what a copy should sum to (the stripe's record says,
+//! where anything does), and slices that wait for others (they are the agent's own, and no chunks).
 
 pub mod conformance;
 pub mod short;
@@ -32,8 +32,8 @@ const CHECK_BYTES: usize = 256 << 10;
 ///
 /// After a crash of the process or of the machine a store holds every copy whose `publish`
 /// answered, whole, and none whose `publish` was not called. A crash inside `publish` leaves
-/// either of the two. Writers and spools do not survive it, and what they took is free again when
-/// the store is next opened.
+/// either of the two. Writers do not survive it, and what they took is free again when the store is
+/// next opened.
 pub trait ChunkStore: Debug + Send + Sync {
     /// Every published copy that looks whole without being read, in any order. A copy with
     /// damaged data may be listed, an unpublished chunk never is.
@@ -82,12 +82,6 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// # Errors
     /// [`Failure::Disk`] when the copy is still there.
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure>;
-
-    /// A place for slices that wait for others. It is never durable.
-    ///
-    /// # Errors
-    /// [`Failure::NoSpace`] or [`Failure::Disk`].
-    fn spool(&self) -> Result<Arc<dyn Spool>, Failure>;
 }
 
 /// An open copy: its checked bytes, as often as they are wanted.
@@ -145,19 +139,4 @@ pub enum Published {
     Named,
     /// A chunk with other bytes has that name. It stays as it is.
     Taken,
-}
-
-/// Slices that wait on the medium for the rest of their lane. Dropping it frees the room.
-pub trait Spool: Debug + Send + Sync {
-    /// Keeps a slice at `offset`. Slices do not overlap.
-    ///
-    /// # Errors
-    /// [`Failure::NoSpace`] or [`Failure::Disk`].
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure>;
-
-    /// Gives back the slice that was kept at `offset`, of which `into` has the length.
-    ///
-    /// # Errors
-    /// [`Failure::Disk`] when it is not exactly what was kept, or nothing was.
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure>;
 }

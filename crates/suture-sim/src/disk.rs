@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, Spool};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::{CopyFault, Failure};
 
@@ -87,7 +87,6 @@ type Lock = std::sync::Mutex<Contents>;
 struct Contents {
     copies: BTreeMap<ChunkCopy, Stored>,
     drafts: BTreeMap<u64, Draft>,
-    spools: BTreeMap<u64, BTreeMap<u64, Vec<u8>>>,
     next_handle: u64,
     capacity: u64,
     is_checked: bool,
@@ -124,20 +123,12 @@ struct DiskReader {
     bytes: u64,
 }
 
-/// A lane's slices on the disk.
-#[derive(Debug)]
-struct DiskSpool {
-    disk: Disk,
-    handle: u64,
-}
-
 impl Disk {
     /// An empty disk that holds `capacity` bytes in all.
     pub fn new(capacity: u64, safeguards: Safeguards) -> Disk {
         let contents = Contents {
             copies: BTreeMap::new(),
             drafts: BTreeMap::new(),
-            spools: BTreeMap::new(),
             next_handle: 0,
             capacity,
             is_checked: safeguards.checksums,
@@ -175,18 +166,16 @@ impl Disk {
         self.contents().capacity = bytes;
     }
 
-    /// Chunks and spools in the making.
+    /// Chunks in the making.
     pub fn unfinished_count(&self) -> usize {
         let contents = self.contents();
         let is_unfinished = |draft: &&Draft| !matches!(draft.stage, Stage::Published(_));
-        contents.drafts.values().filter(is_unfinished).count() + contents.spools.len()
+        contents.drafts.values().filter(is_unfinished).count()
     }
 
     /// What a crash leaves: everything that was durable. Handles from before are of no use.
     pub fn crash(&self) {
-        let mut contents = self.contents();
-        contents.drafts.clear();
-        contents.spools.clear();
+        self.contents().drafts.clear();
     }
 
     /// A fault: one bit of a copy changes.
@@ -269,13 +258,6 @@ impl ChunkStore for Disk {
         self.remove(copy);
         Ok(())
     }
-
-    fn spool(&self) -> Result<Arc<dyn Spool>, Failure> {
-        let mut contents = self.contents();
-        let handle = contents.handle();
-        contents.spools.insert(handle, BTreeMap::new());
-        Ok(Arc::new(DiskSpool { disk: self.clone(), handle }))
-    }
 }
 
 impl ChunkReader for DiskReader {
@@ -353,32 +335,6 @@ impl ChunkWriter for DiskWriter {
 impl Drop for DiskWriter {
     fn drop(&mut self) {
         self.disk.contents().drafts.remove(&self.handle);
-    }
-}
-
-impl Spool for DiskSpool {
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        let mut contents = self.disk.contents();
-        let gone = || Failure::Disk("the spool is gone".into());
-        let slices = contents.spools.get_mut(&self.handle).ok_or_else(gone)?;
-        slices.insert(offset, data.to_vec());
-        Ok(())
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let contents = self.disk.contents();
-        let slices = contents.spools.get(&self.handle);
-        let kept = slices.and_then(|slices| slices.get(&offset));
-        let kept = kept.filter(|kept| kept.len() == into.len());
-        let kept = kept.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))?;
-        into.copy_from_slice(kept);
-        Ok(())
-    }
-}
-
-impl Drop for DiskSpool {
-    fn drop(&mut self) {
-        self.disk.contents().spools.remove(&self.handle);
     }
 }
 

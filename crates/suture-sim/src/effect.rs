@@ -184,11 +184,10 @@ impl World {
     }
 
     fn unspool(&self, node: NodeId, id: SliceId, piece: Piece) -> Result<Vec<u8>, Failure> {
-        let gone = || Failure::Disk("the spool cannot be read back".into());
-        let spool = self.host(node).spools.get(&(id.repair, id.lane)).ok_or_else(gone)?;
-        let mut bytes = vec![0; piece.bytes];
-        spool.read(piece.offset, &mut bytes)?;
-        Ok(bytes)
+        let spool = self.host(node).spools.get(&(id.repair, id.lane));
+        let kept = spool.and_then(|spool| spool.get(&piece.offset));
+        let kept = kept.filter(|kept| kept.len() == piece.bytes).cloned();
+        kept.ok_or_else(|| Failure::Disk("the spool cannot be read back".into()))
     }
 
     fn deliver(&mut self, node: NodeId, id: SliceId, role: &Role) {
@@ -233,9 +232,8 @@ impl World {
 
     fn spool(&mut self, node: NodeId, id: SliceId, role: &Role) {
         let Some(results) = self.results(node, id, role) else { return };
-        let spool = self.hosts[node.index()].spool(id);
         for (piece, result) in role.spool_pieces(id.slice).zip(results) {
-            spool.write(piece.offset, &result).expect("the spool is there");
+            self.hosts[node.index()].spool(id, piece.offset, result);
         }
         self.answer(node, agent::Input::SliceLeft(id), None);
     }
@@ -244,7 +242,7 @@ impl World {
         let host = &mut self.hosts[node.index()];
         let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
         let piece = role.kept_piece(from, id.slice).expect("only children are kept");
-        host.spool(id).write(piece.offset, &bytes).expect("the spool is there");
+        host.spool(id, piece.offset, bytes);
         self.answer(node, agent::Input::SliceKept { from, id }, None);
     }
 

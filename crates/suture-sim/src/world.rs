@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use suture_code::Code;
 use suture_repair::agent::{self, Agent};
-use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Spool};
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter};
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, Liveness, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
@@ -159,8 +159,8 @@ pub(crate) struct Host {
     pub(crate) disk: Disk,
     /// Chunks in the making, each by the repair that it is for.
     pub(crate) writers: BTreeMap<RepairId, Arc<dyn ChunkWriter>>,
-    /// Spools of running repairs, one a lane.
-    pub(crate) spools: BTreeMap<(RepairId, u16), Arc<dyn Spool>>,
+    /// Spooled slices of running repairs, by lane and offset.
+    pub(crate) spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
     pub(crate) gone: bool,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
@@ -168,10 +168,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// The spool of a slice's lane.
-    pub(crate) fn spool(&mut self, id: SliceId) -> Arc<dyn Spool> {
-        let spool = self.spools.entry((id.repair, id.lane));
-        spool.or_insert_with(|| self.disk.spool().expect("memory is there")).clone()
+    /// Writes to the spool of a slice's lane.
+    pub(crate) fn spool(&mut self, id: SliceId, offset: u64, bytes: Vec<u8>) {
+        self.spools.entry((id.repair, id.lane)).or_default().insert(offset, bytes);
     }
 
     /// Drops all that a repair has here.
@@ -436,9 +435,10 @@ impl World {
         self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default()
     }
 
-    /// Slices in memory and files in the making at a node.
+    /// Slices in memory, spools, and chunks in the making at a node.
     pub fn unfinished_count(&self, node: NodeId) -> usize {
-        self.host(node).buffers.len() + self.host(node).disk.unfinished_count()
+        let host = self.host(node);
+        host.buffers.len() + host.spools.len() + host.disk.unfinished_count()
     }
 
     pub(crate) fn fail(&mut self, violation: Violation) {

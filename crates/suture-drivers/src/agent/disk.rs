@@ -4,6 +4,7 @@
 //! Slices go through the few threads of `io.rs`. What takes long and comes seldom (making room,
 //! proving, listing) goes to the runtime's blocking pool, proofs and checks a few at a time.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Published, short};
@@ -58,6 +59,7 @@ pub enum DiskEvent {
 #[derive(Debug)]
 pub struct Disk {
     store: Arc<dyn ChunkStore>,
+    spool_dir: Arc<Path>,
     pool: Arc<Pool>,
     io: Io,
     long: JoinSet<()>,
@@ -67,29 +69,34 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Starts the threads. Chunks are proven as `proofs` permits. The channel of the answers needs
+    /// Starts the threads. Chunks are in the store, spools in the directory, which need not be on
+    /// the same disk. Chunks are proven as `proofs` permits. The channel of the answers needs
     /// no bound: each answers a request, and the core bounds those.
     ///
     /// # Errors
     /// When a thread cannot be started.
     pub fn new(
         store: Arc<dyn ChunkStore>,
+        spool_dir: PathBuf,
         pool: Arc<Pool>,
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
     ) -> std::io::Result<Disk> {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
-        Ok(Disk { store, pool, io, long: JoinSet::new(), proofs, checks, events })
+        let spool_dir = spool_dir.into();
+        Ok(Disk { store, spool_dir, pool, io, long: JoinSet::new(), proofs, checks, events })
     }
 
     /// Reads a slice of the own copy, or of the spool.
     pub fn read(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, spool: bool) {
         let (files, store, pool) = (files.clone(), self.store.clone(), self.pool.clone());
+        let spool_dir = self.spool_dir.clone();
         self.slice_job(move || {
             if files.is_over() {
                 return None;
             }
-            let place = Place { files: &files, store: &*store, pool: &pool, id, role: &role };
+            let (files, store, spool_dir, pool) = (&*files, &*store, &*spool_dir, &pool);
+            let place = Place { files, store, spool_dir, pool, id, role: &role };
             let result = match role.spools {
                 Spools::Results if spool => place.read_results(),
                 Spools::Sources if spool => place.read_sources(),
@@ -125,13 +132,13 @@ impl Disk {
 
     /// Computes all results of a slice and writes them to the spool.
     pub fn spool(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, all: Combination) {
-        let (files, store) = (files.clone(), self.store.clone());
+        let (files, spool_dir) = (files.clone(), self.spool_dir.clone());
         self.slice_job(move || {
             if files.is_over() {
                 return None;
             }
             let results = all.compute();
-            let written = files.spool(&*store, id.lane).and_then(|spool| {
+            let written = files.spool(&spool_dir, id.lane).and_then(|spool| {
                 let mut pieces = role.spool_pieces(id.slice).zip(&results);
                 pieces.try_for_each(|(piece, result)| spool.write(piece.offset, result))
             });
@@ -148,13 +155,13 @@ impl Disk {
         role: Arc<Role>,
         slice: Buffer,
     ) {
-        let (files, store) = (files.clone(), self.store.clone());
+        let (files, spool_dir) = (files.clone(), self.spool_dir.clone());
         self.slice_job(move || {
             if files.is_over() {
                 return None;
             }
             let piece = role.kept_piece(from, id.slice).expect("only children are kept");
-            let spool = files.spool(&*store, id.lane);
+            let spool = files.spool(&spool_dir, id.lane);
             let written = spool.and_then(|spool| spool.write(piece.offset, &slice));
             drop(slice);
             Some(match written {
@@ -257,6 +264,7 @@ impl Disk {
 struct Place<'a> {
     files: &'a Files,
     store: &'a dyn ChunkStore,
+    spool_dir: &'a Path,
     pool: &'a Arc<Pool>,
     id: SliceId,
     role: &'a Role,
@@ -303,7 +311,7 @@ impl Place<'_> {
     }
 
     fn unspool(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        self.files.spool(self.store, self.id.lane)?.read(offset, into)
+        self.files.spool(self.spool_dir, self.id.lane)?.read(offset, into)
     }
 }
 

@@ -7,14 +7,16 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Spool, short};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, short};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::role::Own;
 use suture_repair::slice::SliceId;
 
+use super::spool::Spool;
 use crate::buffer::Buffer;
 use crate::combination::Source;
 
@@ -32,7 +34,7 @@ pub struct Files {
     /// An attempt that goes on with it shares it with jobs of the one before that still run.
     target: OnceLock<Arc<dyn ChunkWriter>>,
     own: Mutex<HashMap<u16, Arc<dyn ChunkReader>>>,
-    spools: Mutex<HashMap<u16, Arc<dyn Spool>>>,
+    spools: Mutex<HashMap<u16, Arc<Spool>>>,
     /// The repair is over: jobs that still wait for a thread have become pointless.
     over: AtomicBool,
 }
@@ -92,14 +94,14 @@ impl Files {
         }
     }
 
-    /// The spool of a lane.
+    /// The spool of a lane, in `dir`.
     ///
     /// # Errors
     /// When the disk is full or fails.
-    pub fn spool(&self, store: &dyn ChunkStore, lane: u16) -> Result<Arc<dyn Spool>, Failure> {
+    pub fn spool(&self, dir: &Path, lane: u16) -> Result<Arc<Spool>, Failure> {
         match lock(&self.spools).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
-            Entry::Vacant(slot) => Ok(slot.insert(store.spool()?).clone()),
+            Entry::Vacant(slot) => Ok(slot.insert(Arc::new(Spool::create(dir)?)).clone()),
         }
     }
 

@@ -1,10 +1,9 @@
-//! Files in the making: chunks that are being rebuilt or put, and spooled slices.
+//! Chunks in the making: being rebuilt, or put.
 //!
 //! Place: ... slices flow -> [chunk proven and durable] -> commit ...
-//! Both vanish with their value, so whatever drops a repair drops its files too; what a crash
-//! leaves is swept at the next start.
+//! One vanishes with its value, so whatever drops a repair drops its file too; what a crash leaves
+//! is swept at the next start.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
-use suture_repair::chunk_store::{ChunkWriter, Published, Spool};
+use suture_repair::chunk_store::{ChunkWriter, Published};
 use suture_repair::id::ChunkCopy;
 use suture_repair::message::Failure;
 
@@ -41,14 +40,6 @@ enum Stage {
     Proven(u32),
     /// It has its name: nothing may change any more.
     Published(Footer),
-}
-
-/// Slices of a lane that wait on disk for the rest of it.
-#[derive(Debug)]
-pub struct SpoolFile {
-    file: TempFile,
-    /// Checksums of what was written, by offset: what comes back is checked like any other read.
-    written: Mutex<HashMap<u64, u32>>,
 }
 
 /// A file that is removed with its value.
@@ -165,34 +156,6 @@ impl ChunkWriter for TempChunk {
             *stage = Stage::Published(footer);
         }
         Ok(published)
-    }
-}
-
-impl SpoolFile {
-    pub(super) fn create(path: PathBuf) -> Result<SpoolFile, Failure> {
-        let file = TempFile::create(path).map_err(|error| failure(&error))?;
-        Ok(SpoolFile { file, written: Mutex::new(HashMap::new()) })
-    }
-
-    fn written(&self) -> MutexGuard<'_, HashMap<u64, u32>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Spool for SpoolFile {
-    fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))?;
-        self.written().insert(offset, crc32c(data));
-        Ok(())
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
-        let unreadable = |error| Failure::Disk(format!("the spool cannot be read back: {error}"));
-        self.file.file.read_exact_at(into, offset).map_err(unreadable)?;
-        match self.written().get(&offset) == Some(&crc32c(into)) {
-            true => Ok(()),
-            false => Err(Failure::Disk("the spool has other bytes than were written".into())),
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ pub fn client() -> ChunkClient {
     ChunkClient { cluster: CLUSTER, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
 }
 
-pub fn config(me: NodeId, rates: Rates) -> Config {
+pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
     Config {
         me,
         cluster: CLUSTER,
@@ -44,6 +45,7 @@ pub fn config(me: NodeId, rates: Rates) -> Config {
         stall_after: Span::from_secs(20),
         inventory_every: Span::from_secs(3600),
         rates,
+        spool_dir: spool_dir.to_path_buf(),
         record: None,
     }
 }
@@ -146,9 +148,10 @@ impl Node {
         let addr = listener.local_addr().unwrap();
         let (seam, mut feed) = session();
         let (stop, stopped) = oneshot::channel::<()>();
+        let config = config(id, rates, dir.path());
         let ended = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };
-            agent::run(config(id, rates), store, seam, listener, shutdown).await.unwrap();
+            agent::run(config, store, seam, listener, shutdown).await.unwrap();
         });
         tokio::spawn(async move {
             while let Some(message) = feed.outbox.recv().await {

@@ -25,7 +25,7 @@ pub trait Medium {
     /// Changes the byte at `offset` of a published copy.
     fn damage(&mut self, copy: ChunkCopy, offset: u64);
 
-    /// Chunks in the making and spools that take room on it.
+    /// Chunks in the making that take room on it.
     fn unfinished_count(&self) -> usize;
 }
 
@@ -42,7 +42,7 @@ type Rule = fn(&mut dyn Medium);
 /// # Panics
 /// When the store breaks a rule.
 pub fn check<M: Medium>(make: impl Fn() -> M) {
-    let rules: [Rule; 11] = [
+    let rules: [Rule; 10] = [
         only_published_chunks_are_listed,
         every_range_of_every_length_is_read,
         ranges_past_the_end_are_refused,
@@ -53,7 +53,6 @@ pub fn check<M: Medium>(make: impl Fn() -> M) {
         an_aborted_chunk_leaves_nothing,
         a_crash_leaves_nothing_or_a_proven_chunk,
         too_much_is_refused_at_once,
-        spools_give_back_what_they_were_given,
     ];
     for rule in rules {
         rule(&mut make());
@@ -234,10 +233,7 @@ fn publishing_is_idempotent_and_never_overwrites(medium: &mut dyn Medium) {
 fn an_aborted_chunk_leaves_nothing(medium: &mut dyn Medium) {
     let store = medium.open();
     let writer = written(&*store, &data(5000, 1));
-    let spool = good(store.spool());
-    good(spool.write(0, &[1; 100]));
-    assert_eq!(medium.unfinished_count(), 2);
-    drop(spool);
+    assert_eq!(medium.unfinished_count(), 1);
     good(writer.prove(None));
     drop(writer);
     assert_eq!((listed(&*store), medium.unfinished_count()), (vec![], 0));
@@ -254,11 +250,9 @@ fn a_crash_leaves_nothing_or_a_proven_chunk(medium: &mut dyn Medium) {
     for done in 0..=steps.len() {
         let store = medium.open();
         let writer = good(store.begin(data.len() as u64));
-        let spool = good(store.spool());
-        good(spool.write(0, &data));
         steps[..done].iter().for_each(|step| step(&*writer, &data));
         // A process that ends like this drops nothing.
-        forget((writer, spool));
+        forget(writer);
         drop(store);
         medium.crash();
         let store = medium.open();
@@ -275,17 +269,4 @@ fn too_much_is_refused_at_once(medium: &mut dyn Medium) {
     assert_eq!(store.begin(TOO_MANY_BYTES).err(), Some(Failure::NoSpace));
     assert_eq!(medium.unfinished_count(), 0);
     assert!((1..TOO_MANY_BYTES).contains(&good(store.free_bytes())));
-}
-
-fn spools_give_back_what_they_were_given(medium: &mut dyn Medium) {
-    let store = medium.open();
-    let (one, other) = (good(store.spool()), good(store.spool()));
-    let (early, late) = (data(1000, 1), data(700, 2));
-    good(one.write(1 << 20, &late));
-    good(one.write(0, &early));
-    let (mut back, mut end) = ([0; 1000], [0; 700]);
-    assert_eq!((one.read(0, &mut back), one.read(1 << 20, &mut end)), (Ok(()), Ok(())));
-    assert_eq!((&back[..], &end[..]), (&early[..], &late[..]));
-    assert!(matches!(one.read(4096, &mut back), Err(Failure::Disk(_))), "never kept");
-    assert!(matches!(other.read(0, &mut back), Err(Failure::Disk(_))), "another one's");
 }

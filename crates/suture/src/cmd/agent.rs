@@ -134,6 +134,7 @@ fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
         stall_after: span(config.timers.stall),
         inventory_every: span(config.timers.inventory),
         rates: config.rates(),
+        spool_dir: config.data_dir.clone(),
         record: None,
     }
 }
