@@ -39,7 +39,7 @@ use suture_gf::{Matrix, field};
 
 /// Sub-chunks of a chunk may not be more, or they become too small to read and the plans too large
 /// to make.
-const SUB_CHUNK_COUNT_MAX: u32 = 4096;
+pub(crate) const SUB_CHUNK_COUNT_MAX: u32 = 4096;
 
 /// The coefficient that couples two sub-chunks of a pair; neither 0 nor 1.
 const G: u8 = field::GENERATOR;

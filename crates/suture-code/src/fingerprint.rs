@@ -1,6 +1,6 @@
 //! Fingerprints: what a stripe is checked by without moving it.
 //!
-//! Place: `... -> slices -> [chunk proven and durable] -> commit`; and every scrub of a stripe.
+//! Place: `... -> slices -> [chunk proven and durable] -> commit`; by `coordinator/proof.rs` of suture-repair.
 //! A fingerprint is a few random combinations of the blocks of a chunk. Codes are linear and act
 //! position by position, so the fingerprints of a stripe's chunks are themselves a stripe of the
 //! same code, of chunks of [`Fingerprint::layout`]: what encodes and repairs chunks encodes and
@@ -13,12 +13,16 @@
 //! field of the codes and of the kernels. A chunk that differs from the right one, wherever and
 //! however much, has the same fingerprint for one seed in 256^ROWS = 2^64.
 //!
-//! Invariant: the seed is chosen after the bytes are; who knows it before can make another chunk
-//! of the same fingerprint. This is proof against faults, not against forgers.
+//! The seed must have nothing to do with the bytes. Who knows it can make another chunk of the same
+//! fingerprint: this is proof against faults, not against forgers.
 
 use suture_gf::{Coefficients, dot_many_add, mul_add};
 
+use crate::code::ChunkIndex;
+use crate::error::{CodeError, Side};
+use crate::execute::Program;
 use crate::layout::{Layout, Run};
+use crate::shortened::Shortened;
 
 /// Combinations that a fingerprint has of each sub-chunk.
 pub const ROWS: usize = 8;
@@ -100,6 +104,37 @@ impl Fingerprint {
             add_part(sums, coefficients(self.seed, index), 0, tail);
         }
     }
+}
+
+/// What the fingerprints of helpers say that of `chunk` is: the repair of the chunk, run on them.
+///
+/// # Errors
+/// As [`Shortened::repair_dag`]; [`CodeError::LengthMismatch`] when a fingerprint is not as long as
+/// [`Fingerprint::layout`] says.
+pub fn repaired(
+    code: &Shortened,
+    chunk: ChunkIndex,
+    helpers: &[(ChunkIndex, &[u8])],
+) -> Result<Vec<u8>, CodeError> {
+    let indices: Vec<ChunkIndex> = helpers.iter().map(|(helper, _)| *helper).collect();
+    let program = Program::compile(&code.repair_dag(&[chunk], &indices)?)?;
+    let layout = Fingerprint::layout(code.sub_chunk_count());
+    let expected = layout.chunk_bytes() as usize;
+    let sub_chunk_bytes = expected / layout.sub_chunk_count() as usize;
+    if let Some(index) = helpers.iter().position(|(_, sums)| sums.len() != expected) {
+        let (side, found) = (Side::Source, helpers[index].1.len());
+        return Err(CodeError::LengthMismatch { side, index, expected, found });
+    }
+    let sources = program.sources().map(|source| {
+        let helper = helpers.iter().find(|(helper, _)| *helper == source.chunk);
+        let (_, sums) = helper.expect("repairs read helpers");
+        &sums[source.sub_chunk as usize * sub_chunk_bytes..][..sub_chunk_bytes]
+    });
+    let sources: Vec<&[u8]> = sources.collect();
+    let mut repaired = vec![0; expected];
+    let mut outputs: Vec<&mut [u8]> = repaired.chunks_mut(sub_chunk_bytes).collect();
+    program.run(&sources, &mut outputs)?;
+    Ok(repaired)
 }
 
 /// Positions of a sub-chunk that are multiplied by the same coefficient.

@@ -26,6 +26,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
+use crate::clay::SUB_CHUNK_COUNT_MAX;
 use crate::code::Code;
 
 /// How chunks are cut into units and sub-chunks.
@@ -119,6 +120,24 @@ impl Layout {
             1 => self,
             _ => Layout { unit_bytes: unit_bytes.min(self.chunk_bytes), ..self },
         }
+    }
+
+    /// Chunks that are cut like this, if they can be; for what comes from outside.
+    ///
+    /// # Errors
+    /// [`SizeError`] when a unit is empty or its sub-chunks, or those of the last one, cannot be equally
+    /// long, or when no code has so many sub-chunks.
+    pub fn checked(
+        chunk_bytes: u64,
+        unit_bytes: u64,
+        sub_chunk_count: u32,
+    ) -> Result<Layout, SizeError> {
+        let step = u64::from(sub_chunk_count.clamp(1, SUB_CHUNK_COUNT_MAX));
+        check_multiple(unit_bytes, step)?;
+        if step != u64::from(sub_chunk_count) || !chunk_bytes.is_multiple_of(step) {
+            return Err(SizeError { bytes: chunk_bytes, step });
+        }
+        Ok(Layout::cut(chunk_bytes, sub_chunk_count).in_units(unit_bytes))
     }
 
     /// The length of a chunk.

@@ -1,10 +1,11 @@
 //! Fingerprints of a stripe's chunks are a stripe of the same code, and a wrong byte shows.
 //!
-//! Place: proof of a rebuilt chunk without a recorded checksum; scrub of a stripe.
+//! Place: proof of a rebuilt chunk without a recorded checksum.
 
 mod common;
 
 use common::{Rng, check_rebuilds, run_on_stripe, stripe, survivors};
+use suture_code::fingerprint::repaired;
 use suture_code::layout::Layout;
 use suture_code::{ChunkIndex, Code, Fingerprint};
 
@@ -42,6 +43,10 @@ fn fingerprints_are_encoded_and_repaired_like_the_chunks() {
             let helpers = code.helpers_for(&[lost], &survivors(&code, &[lost])).unwrap();
             let dag = code.repair_dag(&[lost], &helpers).unwrap();
             check_rebuilds(&dag, &made, &[lost]);
+            let helpers = helpers.iter().map(|helper| (*helper, &*made[usize::from(helper.0)]));
+            let helpers: Vec<(ChunkIndex, &[u8])> = helpers.collect();
+            let found = repaired(&code.into(), lost, &helpers).unwrap();
+            assert!(found == made[usize::from(lost.0)], "{name}, chunk {lost}");
         }
         if let Some(scheme) = code.trace_scheme(ChunkIndex(1), &[]) {
             check_rebuilds(&code.trace_dag(scheme).unwrap(), &made, &[ChunkIndex(1)]);
