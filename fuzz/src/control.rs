@@ -3,9 +3,12 @@
 //! Place: the session between coordinator and agents, which reads what came over a socket.
 
 use prost::Message;
+use suture_code::layout::Layout;
 use suture_drivers::control::{convert, proto};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::message::{
+    CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Task, ToAgent,
+};
 use suture_repair::plan::StripeFacts;
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::random::Random;
@@ -24,16 +27,31 @@ pub fn valid() -> Vec<Vec<u8>> {
             ToAgent::Cancel(repair),
             ToAgent::Delete { epoch: 3, copy },
             ToAgent::Release { repair, lane: 7, child: NodeId(2) },
+            ToAgent::Publish(repair),
+            ToAgent::Fingerprint(FingerprintRequest {
+                repair,
+                copy,
+                bytes: 6000,
+                seed: 5,
+                layout: Layout::cut(8192, 8).in_units(4096),
+            }),
             ToAgent::List,
         ]
         .map(to_agent),
     );
     let running = vec![(repair, 1 << 20)];
-    let arrived = vec![(repair, 3, NodeId(4))];
+    let (arrived, written) = (vec![(repair, 3, NodeId(4))], vec![repair]);
     inputs.extend(
         [
             FromAgent::Inventory(vec![copy, copy]),
-            FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running, arrived }),
+            FromAgent::Heartbeat(Heartbeat {
+                incarnation: 9,
+                free_bytes: 8,
+                running,
+                arrived,
+                written,
+            }),
+            FromAgent::Fingerprint { repair, copy, sums: [1, 2, 3].into() },
             FromAgent::Stored { repair, copy },
             FromAgent::Failed { repair, why: Failure::Source { copy, fault: CopyFault::Corrupt } },
         ]

@@ -144,7 +144,7 @@ fn fill(dir: &Path) -> Chunks {
         let temp = store.begin(stripe.chunk_bytes).unwrap();
         temp.write(0, &bytes[chunk]).unwrap();
         let (_, copy) = stripe.copy(ChunkIndex(chunk as u8)).unwrap();
-        temp.prove(stripe.chunks[chunk].crc).unwrap();
+        temp.prove(stripe.chunks[chunk].crc, &mut |_| ()).unwrap();
         assert_eq!(temp.publish(copy), Ok(Published::Named));
     }
     let crcs: Vec<String> = stripe.chunks.iter().map(|c| c.crc.unwrap().to_string()).collect();

@@ -294,6 +294,9 @@ impl AgentDriver {
             DiskEvent::Published(repair, result) => Input::Published { repair, result },
             DiskEvent::Listed(copies, free_bytes) => Input::Listed { copies, free_bytes },
             DiskEvent::Checked(check, result) => Input::Checked { check: Box::new(check), result },
+            DiskEvent::Fingerprinted(request, result) => {
+                Input::Fingerprinted { request: Box::new(request), result }
+            }
             DiskEvent::Found { copy, fault } => Input::Found { copy, fault },
         };
         self.handle(input);
@@ -331,6 +334,13 @@ impl AgentDriver {
             Output::Discard(repair) => self.discard(repair),
             Output::List => self.disk.list(),
             Output::Check(check) => self.disk.check(*check),
+            Output::Fingerprint { request, is_written: true } => {
+                let files = self.task(request.repair).files.clone();
+                self.disk.fingerprint_written(files, *request);
+            }
+            Output::Fingerprint { request, is_written: false } => {
+                self.disk.fingerprint_copy(*request);
+            }
             Output::Delete(copy) => self.disk.delete(copy),
         }
     }

@@ -15,7 +15,7 @@
 //! disk, and the name is on disk before anyone hears of it.
 //!
 //! It is one implementation of `suture_repair::chunk_store`, which is all that the agent knows.
-//! Invariants: what is under `chunks` was once read back and had its recorded checksum; nothing
+//! Invariants: what is under `chunks` was once read back and proven; nothing
 //! else is ever listed; bytes that fail their checksum do not leave this module.
 //! Deliberately absent: which copies are needed. The coordinator knows that.
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agents::{Cluster, Tree, any_tree, chain, client, star, stripe, task};
+use suture_code::fingerprint;
 use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::chunk_client::ChunkError;
 use suture_drivers::limit::Rates;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::message::{Check, CopyFault, Failure, FromAgent, ToAgent};
+use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use suture_repair::plan::{Mode, Range};
 use suture_repair::random::Random;
 
@@ -167,6 +168,45 @@ async fn a_chunk_that_fails_its_proof_is_not_published() {
             break;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_without_a_recorded_checksum_waits_for_word_that_it_is_proven() {
+    let mut cluster = Cluster::start(4, FAST).await;
+    let (mut stripe, chunks) = stripe("rs(2,1)", 1, 300_000);
+    cluster.store(&stripe, &chunks).await;
+    stripe.chunks.iter_mut().for_each(|chunk| chunk.crc = None);
+    let repair = RepairId::new(1, 1);
+    cluster.dispatch(&task(repair, &stripe, (&[star(&[1, 2], 3)], Mode::Streamed), 3)).await;
+    loop {
+        if let (NodeId(3), FromAgent::Heartbeat(beat)) = cluster.next().await
+            && beat.written == [repair]
+        {
+            break;
+        }
+    }
+    let made = ChunkCopy { stripe: stripe.id, chunk: ChunkIndex(0), stamp: Stamp::from(repair) };
+    let helpers = [1, 2].map(|chunk| stripe.copy(ChunkIndex(chunk)).unwrap());
+    let mut sums = Vec::new();
+    for (node, copy) in [helpers[0], helpers[1], (NodeId(3), made)] {
+        let (bytes, seed, layout) = (stripe.chunk_bytes, 9, stripe.layout());
+        let request = FingerprintRequest { repair, copy, bytes, seed, layout };
+        cluster.node(node).tell(SessionEvent::Message(ToAgent::Fingerprint(request))).await;
+        let found = loop {
+            match cluster.next().await {
+                (_, FromAgent::Fingerprint { copy: of, sums, .. }) if of == copy => break sums,
+                (_, FromAgent::Inventory(copies)) => assert!(!copies.contains(&made)),
+                _ => {}
+            }
+        };
+        sums.push(found);
+    }
+    let of_helpers = [(ChunkIndex(1), &*sums[0]), (ChunkIndex(2), &*sums[1])];
+    let expected = fingerprint::repaired(&stripe.shortened(), ChunkIndex(0), &of_helpers);
+    assert!(expected.unwrap() == *sums[2]);
+    cluster.node(NodeId(3)).tell(SessionEvent::Message(ToAgent::Publish(repair))).await;
+    assert_eq!(cluster.outcome(repair).await, Ok(made));
+    assert_eq!(cluster.read(NodeId(3), made, stripe.chunk_bytes).await, chunks[0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,7 @@ fn put(store: &Store, copy: ChunkCopy, data: &[u8]) -> Result<Published, Failure
     let cut = data.len() / 3;
     temp.write(cut as u64, &data[cut..])?;
     temp.write(0, &data[..cut])?;
-    temp.prove(Some(crc32c(data)))?;
+    temp.prove(Some(crc32c(data)), &mut |_| ())?;
     temp.publish(copy)
 }
 
@@ -243,7 +243,10 @@ fn what_does_not_have_its_checksum_is_not_published() {
     let temp = fixture.store.begin(5000).unwrap();
     temp.write(0, &[1; 5000]).unwrap();
     let (expected, found) = (crc32c(&[2; 5000]), crc32c(&[1; 5000]));
-    assert_eq!(temp.prove(Some(expected)), Err(Failure::ProofFailed { expected, found }));
+    assert_eq!(
+        temp.prove(Some(expected), &mut |_| ()),
+        Err(Failure::ProofFailed { expected, found })
+    );
     assert!(matches!(temp.publish(copy(2)), Err(Failure::Disk(_))));
     drop(temp);
     assert_eq!(fixture.store.list().unwrap(), [copy(1)]);

@@ -17,8 +17,8 @@ mod running;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::id::{NodeId, RepairId};
-use crate::message::{Failure, FromAgent, Heartbeat, Hello, Task, ToAgent};
+use crate::id::{ChunkCopy, NodeId, RepairId};
+use crate::message::{Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Task, ToAgent};
 use crate::mutant::{Mistake, Mutant};
 use crate::pump::{Pump, Step};
 use crate::role::Role;
@@ -50,11 +50,14 @@ const ENDED_MAX: usize = 4096;
 /// | `Keep` | `SliceKept` (or `WriteFailed`) |
 /// | `Publish` | `Published` |
 /// | `Check` | `Checked` |
+/// | `Fingerprint` | `Fingerprinted` |
 /// | `List` | `Listed` |
 /// | `Send`, `Grant`, `Discard`, `Delete` | nothing |
 ///
 /// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay
-/// it is `Passing`, and gone when its last slice has left. Outcomes are repeated with every
+/// it is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
+/// `Proving` before it is published: each heartbeat says that it is written, the coordinator asks
+/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. Outcomes are repeated with every
 /// heartbeat until the coordinator says `Forget`. A restart loses all tasks and nothing else:
 /// copies are listed anew, temporaries discarded.
 ///
@@ -162,6 +165,7 @@ impl Agent {
             Input::Checked { check, result: Err(fault) } => {
                 self.send(FromAgent::Bad { copy: check.copy, fault });
             }
+            Input::Fingerprinted { request, result } => self.fingerprinted(*request, result),
             Input::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
             Input::Tick => {}
         }
@@ -193,7 +197,9 @@ impl Agent {
             task.arrived().map(|(lane, child)| (id, lane, child)).collect::<Vec<_>>()
         };
         let arrived = self.tasks.iter().flat_map(of_task).collect();
-        Status { reserved_bytes: self.reserved, running, arrived }
+        let is_written = |(_, task): &(_, &Running)| matches!(task.phase, Phase::Proving(_));
+        let written = self.tasks.iter().filter(is_written).map(|(id, _)| *id).collect();
+        Status { reserved_bytes: self.reserved, running, arrived, written }
     }
 
     /// Whether a slice from `from` has a place here; one that has none is dropped unread.
@@ -229,6 +235,13 @@ impl Agent {
             ToAgent::Hold { repair, held } => self.hold(now, repair, held),
             ToAgent::Forget(repair) => drop(self.outcomes.remove(&repair)),
             ToAgent::Check(check) => self.outputs.push_back(Output::Check(Box::new(check))),
+            ToAgent::Fingerprint(request) => self.fingerprint(Box::new(request)),
+            ToAgent::Publish(repair) => {
+                let phase = self.tasks.get(&repair).map(|task| task.phase);
+                if let Some(Phase::Proving(copy)) = phase {
+                    self.publish(now, repair, copy);
+                }
+            }
             ToAgent::Delete { epoch, copy } if epoch >= self.epoch => {
                 self.outputs.push_back(Output::Delete(copy));
             }
@@ -389,11 +402,45 @@ impl Agent {
     fn flowed(&mut self, now: Time, repair: RepairId) {
         let task = self.tasks.get_mut(&repair).expect("it flowed a moment ago");
         let Some(copy) = task.phase.copy() else { return self.drop_task(repair) };
+        let is_recorded = task.task.stripe.record(copy.chunk).crc.is_some();
+        if is_recorded || self.mistake.is(Mutant::PublishUnproven) {
+            return self.publish(now, repair, copy);
+        }
+        task.phase = Phase::Proving(copy);
+        // The coordinator hears of it at once.
+        self.next_beat = now;
+    }
+
+    fn publish(&mut self, now: Time, repair: RepairId, copy: ChunkCopy) {
+        let task = self.tasks.get_mut(&repair).expect("its chunk is written");
         task.phase = Phase::Publishing(copy);
         task.progressed_at = now;
         let ChunkRecord { bytes, crc, .. } = *task.task.stripe.record(copy.chunk);
-        let crc = crc.expect("without a recorded checksum the task was refused");
         self.outputs.push_back(Output::Publish { repair, copy, bytes, crc });
+    }
+
+    /// A chunk that is being made here is read when it is complete, any other as a copy.
+    fn fingerprint(&mut self, request: Box<FingerprintRequest>) {
+        let phase = self.tasks.get(&request.repair).map(|task| task.phase);
+        let made = phase.and_then(|phase| Some((phase, phase.copy()?)));
+        let is_written = match made.filter(|(_, copy)| *copy == request.copy) {
+            Some((Phase::Proving(_), _)) => true,
+            Some(_) => return,
+            None => false,
+        };
+        self.outputs.push_back(Output::Fingerprint { request, is_written });
+    }
+
+    fn fingerprinted(
+        &mut self,
+        FingerprintRequest { repair, copy, .. }: FingerprintRequest,
+        result: Result<Arc<[u8]>, Failure>,
+    ) {
+        match result {
+            Ok(sums) => self.send(FromAgent::Fingerprint { repair, copy, sums }),
+            Err(Failure::Source { copy, fault }) => self.send(FromAgent::Bad { copy, fault }),
+            Err(why) => self.fail(repair, why),
+        }
     }
 
     fn published(&mut self, repair: RepairId, result: Result<(), Failure>) {
@@ -486,9 +533,7 @@ impl Agent {
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.config.stall_after;
-        let is_stalled = |t: &Running| {
-            !matches!(t.phase, Phase::Publishing(_)) && now.since(t.progressed_at) > limit
-        };
+        let is_stalled = |t: &Running| !t.phase.has_flowed() && now.since(t.progressed_at) > limit;
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
         stalled.into_iter().for_each(|repair| self.fail(repair, Failure::Stalled));
@@ -496,8 +541,9 @@ impl Agent {
             return;
         }
         let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
-        let Status { running, arrived, .. } = self.status();
-        self.send(FromAgent::Heartbeat(Heartbeat { incarnation, free_bytes, running, arrived }));
+        let Status { running, arrived, written, .. } = self.status();
+        let beat = Heartbeat { incarnation, free_bytes, running, arrived, written };
+        self.send(FromAgent::Heartbeat(beat));
         repeated.into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {
             self.next_inventory = now + self.config.inventory_every;

@@ -17,6 +17,7 @@
 //! where anything does), and slices that wait for others (they are the agent's own, and no chunks).
 
 pub mod conformance;
+pub mod proof;
 pub mod short;
 
 use std::fmt::Debug;
@@ -114,13 +115,14 @@ pub trait ChunkWriter: Debug + Send + Sync {
     /// medium fails.
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure>;
 
-    /// Reads the whole chunk back from the medium and computes its CRC32C. With `recorded` it is
-    /// compared; with `None` the caller has to judge the bytes in another way before it publishes.
+    /// Reads the whole chunk back from the medium, shows `each` part of it from the first byte to
+    /// the last, and computes its CRC32C. With `recorded` it is compared; with `None` the caller has
+    /// to judge the bytes in another way before it publishes. A published chunk is not read again.
     ///
     /// # Errors
     /// [`Failure::ProofFailed`] when the checksums differ, [`Failure::Disk`] when the chunk cannot
     /// be read back. The chunk is then not proven, and cannot be published.
-    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure>;
+    fn prove(&self, recorded: Option<u32>, each: &mut dyn FnMut(&[u8])) -> Result<u32, Failure>;
 
     /// Gives the chunk its name, all at once. When this answers `Named`, data and name are durable
     /// and listings show the copy. Asking again, or publishing the same bytes under the same name

@@ -4,8 +4,8 @@
 //! commit location -> stripe healthy]; the agents do what lies between.
 //! This file holds the lifecycle: which event moves a repair from which state to which. Beside it:
 //! which copies count (`copies.rs`), what is asked of the planner (`planning.rs`), what is started
-//! and ended (`dispatch.rs`), what the schedule wants of what runs (`orders.rs`), and the accounts
-//! of all that waits and runs (`ledger.rs`).
+//! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what the schedule
+//! wants of what runs (`orders.rs`), and the accounts of all that waits and runs (`ledger.rs`).
 //!
 //! A copy is ordered away only after the copy that replaces it was read in full, and never by a
 //! coordinator that has been superseded. Deliberately absent: metadata (the driver's, behind
@@ -18,6 +18,7 @@ mod invariants;
 mod ledger;
 mod orders;
 mod planning;
+mod proof;
 mod status;
 mod trouble;
 
@@ -80,6 +81,8 @@ pub struct Config {
 /// | `Release` | nothing | not: claims end by themselves |
 /// | `Send`: `Dispatch` | `Stored` from each destination, or `Failed` from anyone in the plan | not: who stands still for `stall_after` is planned anew, under another id |
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
+/// | `Send`: `Fingerprint` | `Fingerprint`, `Bad`, or `Failed` | at a heartbeat of the destination, after `stall_after` |
+/// | `Send`: `Publish` | `Stored` or `Failed` | at each heartbeat in which the chunk is `written` |
 /// | `Send`: `Check` | `Verified`, `Bad` | when the copy is next listed, or not listed |
 /// | `Send`: `Delete` | an `Inventory` without the copy | when the copy is next listed |
 /// | `Send`: `List` | `Inventory` | not: agents list their copies now and then |
@@ -92,7 +95,8 @@ pub struct Config {
 /// `queued -> planned [-> Asked] -> Flowing -> Stored -> Committing -> gone`
 /// - `Asked`, only where stripes are claimed, ends by `Claimed`, or by `ClaimRefused`, after which
 ///   the stripe waits. A claimed repair that ends without its commits is released.
-/// - `Flowing` ends by `Stored` (the destination proved the chunk), or by a failure, a dead
+/// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination or
+///   by fingerprints), or by a failure, a dead
 ///   participant or a stall; then the stripe is queued again under a fresh repair id.
 /// - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
 ///   chunks of one stripe commit one after the other.
@@ -296,6 +300,9 @@ impl Coordinator {
             FromAgent::Stored { repair, copy } => self.stored(now, node, repair, copy),
             FromAgent::Failed { repair, why } => self.failed(now, node, repair, why),
             FromAgent::Verified(check) => self.verified(now, node, check),
+            FromAgent::Fingerprint { repair, copy, sums } => {
+                self.fingerprint(now, node, repair, (copy, sums));
+            }
             FromAgent::Bad { copy, fault } => self.bad_copy(node, copy, fault),
         }
     }
@@ -339,6 +346,7 @@ impl Coordinator {
                 self.send(node, ToAgent::Cancel(id));
             }
         }
+        beat.written.iter().for_each(|repair| self.written(now, node, *repair));
         self.release_again(node);
     }
 

@@ -282,8 +282,6 @@ pub enum Blocked {
     },
     /// Somebody else is repairing it.
     Claimed,
-    /// No checksum was recorded to prove a rebuilt chunk against.
-    NoChecksum,
     /// So many attempts failed that the next one waits longer; the last failure.
     Failing {
         /// How many attempts failed in a row.
@@ -303,7 +301,7 @@ impl Blocked {
 /// How a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// Registered, not heard of since the coordinator started.
+    /// Registered or returned, and not heard of since.
     Unknown,
     /// Usable: it has said Hello, and is heard from.
     Up,
@@ -414,9 +412,6 @@ impl fmt::Display for Blocked {
                 write!(f, "{node} has {pool} bytes of slice memory, one repair needs {needed}")
             }
             Blocked::Claimed => write!(f, "somebody else is repairing it"),
-            Blocked::NoChecksum => {
-                write!(f, "no recorded checksum to prove a rebuilt chunk against")
-            }
             Blocked::Failing { attempts, why } => {
                 write!(f, "{attempts} attempts failed; last: {why}")
             }

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use suture_code::layout::Layout;
+
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
@@ -84,6 +86,11 @@ pub enum ToAgent {
     Forget(RepairId),
     /// Read this copy in full against its checksums. Answered by `Verified` or `Bad`.
     Check(Check),
+    /// Read this chunk in full and answer by its `Fingerprint`; of a copy that is of no use by `Bad`.
+    Fingerprint(FingerprintRequest),
+    /// The chunk of this repair that was `written` here is what it should be: publish it. Answered by
+    /// `Stored` or `Failed`.
+    Publish(RepairId),
     /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile.
     Delete {
         /// The epoch of the coordinator that decided it.
@@ -104,6 +111,22 @@ pub struct Check {
     pub bytes: Option<u64>,
     /// A copy elsewhere that is in excess if this one is good.
     pub excess: Option<(NodeId, ChunkCopy)>,
+}
+
+/// A request for the fingerprint of a chunk: a published copy, or what a repair has written and may
+/// not publish before it is proven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FingerprintRequest {
+    /// The repair whose proof it is for.
+    pub repair: RepairId,
+    /// The copy, or the one that the repair is making.
+    pub copy: ChunkCopy,
+    /// The length that it must have.
+    pub bytes: u64,
+    /// As all fingerprints of a proof.
+    pub seed: u64,
+    /// Of the longest chunk of the stripe.
+    pub layout: Layout,
 }
 
 /// What an agent sends to the coordinator.
@@ -131,6 +154,15 @@ pub enum FromAgent {
     },
     /// The copy was read in full and is good.
     Verified(Check),
+    /// The fingerprint that was asked for.
+    Fingerprint {
+        /// The repair whose proof it is for.
+        repair: RepairId,
+        /// The copy that was read.
+        copy: ChunkCopy,
+        /// Its bytes, as `suture_code::fingerprint` lays them out.
+        sums: Arc<[u8]>,
+    },
     /// The copy is missing or corrupt.
     Bad {
         /// The copy that is durable.
@@ -166,6 +198,9 @@ pub struct Heartbeat {
     pub running: Vec<(RepairId, u64)>,
     /// Edges of gated repairs that have arrived here in full: repair, lane and who sent.
     pub arrived: Vec<(RepairId, u16, NodeId)>,
+    /// Repairs whose chunk is written here in full and has no recorded checksum: it waits for its
+    /// proof by fingerprints, and then for `Publish`.
+    pub written: Vec<RepairId>,
 }
 
 /// What is wrong with a copy.
@@ -205,6 +240,9 @@ pub enum Failure {
         /// Of what was rebuilt.
         found: u32,
     },
+    /// All slices came, but the chunk's fingerprint is not what those of its stripe's other chunks
+    /// make it. Only the coordinator finds that.
+    Inconsistent,
     /// What was rebuilt goes on past the chunk's end, where it must be zeros.
     PastEnd {
         /// Where a byte is not zero.
@@ -253,6 +291,12 @@ impl fmt::Display for Failure {
             }
             Failure::ProofFailed { expected, found } => {
                 write!(f, "rebuilt chunk has checksum {found:08x}, recorded {expected:08x}")
+            }
+            Failure::Inconsistent => {
+                write!(
+                    f,
+                    "the fingerprint of the rebuilt chunk does not fit those of the other chunks"
+                )
             }
             Failure::PastEnd { offset } => {
                 write!(f, "rebuilt chunk is not zero at byte {offset}, past its end")

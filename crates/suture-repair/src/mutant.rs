@@ -83,13 +83,17 @@ pub enum Mutant {
     ForgetCopy,
     /// It publishes a chunk when one of several lanes is done.
     PublishEarly,
-    /// It begins a task again whose outcome it still repeats.
+    /// It publishes a chunk without a recorded checksum before the coordinator says so.
+    PublishUnproven,
+    /// The coordinator has a chunk published that no fingerprint was compared with.
+    ProveUnread,
+    /// An agent begins a task again whose outcome it still repeats.
     BeginAgain,
 }
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 39] = [
+    pub const ALL: [Mutant; 41] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -128,6 +132,8 @@ impl Mutant {
         Mutant::OpenEarly,
         Mutant::ForgetCopy,
         Mutant::PublishEarly,
+        Mutant::PublishUnproven,
+        Mutant::ProveUnread,
         Mutant::BeginAgain,
     ];
 }

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use suture_code::layout::Layout;
 use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{self, Command, NodeState};
@@ -14,7 +15,8 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
 };
 use suture_repair::message::{
-    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
+    ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
@@ -163,7 +165,7 @@ fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
 
 #[test]
 fn every_input_of_an_agent_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(2), [0; 16]);
+    let (mut random, mut seen) = (Random::new(2), [0; 17]);
     for _ in 0..INPUTS {
         let input = agent_input(&mut random);
         seen[agent_variant(&input)] += 1;
@@ -211,6 +213,7 @@ fn agent_variant(input: &agent::Input) -> usize {
         agent::Input::Checked { .. } => 13,
         agent::Input::Found { .. } => 14,
         agent::Input::Tick => 15,
+        agent::Input::Fingerprinted { .. } => 16,
     }
 }
 
@@ -253,7 +256,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
 fn agent_input(random: &mut Random) -> agent::Input {
     use agent::Input;
     let (from, repair) = (node(random), repair(random));
-    match random.below(16) {
+    match random.below(17) {
         0 => Input::Connected { epoch: random.next_u64() as u32 },
         1 => Input::Disconnected,
         2 => Input::Message(Box::new(to_agent(random))),
@@ -273,6 +276,13 @@ fn agent_input(random: &mut Random) -> agent::Input {
         11 => Input::PeerLost(from),
         12 => Input::Listed { copies: some(random, copy), free_bytes: number(random) },
         13 => Input::Checked { check: Box::new(check(random)), result: result(random, copy_fault) },
+        15 => Input::Fingerprinted {
+            request: Box::new(request(random)),
+            result: match random.per_mille(500) {
+                true => Ok(sums(random)),
+                false => Err(failure(random)),
+            },
+        },
         14 => Input::Found { copy: copy(random), fault: copy_fault(random) },
         _ => Input::Tick,
     }
@@ -280,13 +290,15 @@ fn agent_input(random: &mut Random) -> agent::Input {
 
 fn to_agent(random: &mut Random) -> ToAgent {
     let repair = repair(random);
-    match random.below(8) {
+    match random.below(10) {
         0 => ToAgent::Dispatch(Arc::new(task(random))),
         1 => ToAgent::Cancel(repair),
         2 => ToAgent::Release { repair, lane: lane_number(random), child: node(random) },
         3 => ToAgent::Hold { repair, held: random.per_mille(500) },
         4 => ToAgent::Forget(repair),
         5 => ToAgent::Check(check(random)),
+        7 => ToAgent::Fingerprint(request(random)),
+        8 => ToAgent::Publish(repair),
         6 => ToAgent::Delete { epoch: random.next_u64() as u32, copy: copy(random) },
         _ => ToAgent::List,
     }
@@ -294,7 +306,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
 
 fn from_agent(random: &mut Random) -> FromAgent {
     let repair = repair(random);
-    match random.below(7) {
+    match random.below(8) {
         0 => FromAgent::Hello(Hello {
             incarnation: random.next_u64(),
             abilities: abilities(random),
@@ -307,10 +319,12 @@ fn from_agent(random: &mut Random) -> FromAgent {
             free_bytes: number(random),
             running: some(random, |r| (self::repair(r), number(r))),
             arrived: some(random, |r| (self::repair(r), lane_number(r), node(r))),
+            written: some(random, self::repair),
         }),
         3 => FromAgent::Stored { repair, copy: copy(random) },
         4 => FromAgent::Failed { repair, why: failure(random) },
         5 => FromAgent::Verified(check(random)),
+        6 => FromAgent::Fingerprint { repair, copy: copy(random), sums: sums(random) },
         _ => FromAgent::Bad { copy: copy(random), fault: copy_fault(random) },
     }
 }
@@ -323,7 +337,7 @@ fn failure(random: &mut Random) -> Failure {
         Refusal::StaleEpoch,
         Refusal::CannotContinue,
     ];
-    match random.below(9) {
+    match random.below(10) {
         0 => Failure::Source { copy: copy(random), fault: copy_fault(random) },
         1 => Failure::PeerLost(node(random)),
         2 => Failure::NoSpace,
@@ -331,6 +345,7 @@ fn failure(random: &mut Random) -> Failure {
         4 => Failure::ProofFailed { expected: crc(random), found: crc(random) },
         5 => Failure::Stalled,
         6 => Failure::Refused(*random.choose(&REFUSALS)),
+        8 => Failure::Inconsistent,
         7 => Failure::PastEnd { offset: number(random) },
         _ => Failure::Disk(text(random)),
     }
@@ -428,6 +443,23 @@ fn text(random: &mut Random) -> String {
 fn check(random: &mut Random) -> Check {
     let excess = maybe(random, |r| (node(r), copy(r)));
     Check { copy: copy(random), bytes: maybe(random, number), excess }
+}
+
+fn request(random: &mut Random) -> FingerprintRequest {
+    let (alpha, units) = (1 << random.below(4), random.between(1, 9));
+    let chunk_bytes = units * u64::from(alpha);
+    let unit_bytes = random.between(1, 5) * u64::from(alpha);
+    let layout = Layout::checked(chunk_bytes, unit_bytes, alpha).expect("a layout");
+    let (repair, copy) = (repair(random), copy(random));
+    FingerprintRequest { repair, copy, bytes: number(random), seed: random.next_u64(), layout }
+}
+
+fn sums(random: &mut Random) -> Arc<[u8]> {
+    let runs = (0..random.below(4)).map(|_| {
+        let longest = *random.choose(&[1, 3, 20, 16 << 10]);
+        vec![random.next_u64() as u8; random.between(0, longest) as usize]
+    });
+    runs.collect::<Vec<_>>().concat().into()
 }
 
 fn copy(random: &mut Random) -> ChunkCopy {

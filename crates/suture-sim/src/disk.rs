@@ -292,11 +292,12 @@ impl ChunkWriter for DiskWriter {
         }
     }
 
-    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure> {
+    fn prove(&self, recorded: Option<u32>, each: &mut dyn FnMut(&[u8])) -> Result<u32, Failure> {
         let mut contents = self.disk.contents();
         let is_checked = contents.is_checked;
         let draft = contents.draft(self.handle)?;
         let found = checksum(&draft.bytes);
+        each(&draft.bytes);
         match recorded.filter(|expected| is_checked && *expected != found) {
             Some(expected) => {
                 draft.stage = Stage::Writing;

@@ -4,16 +4,19 @@
 //! It does what the driver of production does: reads, sums, sends, writes, publishes, and answers
 //! each effect as `agent.rs` demands, after the time that a disk or a network takes.
 
+use std::sync::Arc;
+
 use suture_code::Scratch;
 use suture_code::layout::Piece;
 use suture_repair::agent::{self, Agent};
-use suture_repair::chunk_store::{ChunkStore, Published, short};
-use suture_repair::id::{ChunkCopy, NodeId, RepairId};
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
+use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent};
 use suture_repair::role::{Own, Role, Sink, Spools};
 use suture_repair::slice::SliceId;
 use suture_repair::time::Span;
 
+use crate::fault::Kind;
 use crate::party::Party;
 use crate::world::{Event, Read, Sources, World};
 
@@ -79,7 +82,8 @@ impl World {
             agent::Output::Spool { id, role } => self.spool(node, id, &role),
             agent::Output::Keep { id, from, role } => self.keep(node, id, from, &role),
             agent::Output::Publish { repair, copy, crc, .. } => {
-                let result = self.publish(node, repair, copy, crc);
+                let writer = self.writer(node, repair);
+                let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc));
                 if result.is_ok() {
                     self.check_published(node, copy);
                 }
@@ -97,6 +101,18 @@ impl World {
                 let result = short::check(&self.host(node).disk, check.copy, check.bytes);
                 self.answer(node, agent::Input::Checked { check, result }, None);
             }
+            agent::Output::Fingerprint { request, is_written: true } => {
+                let writer = self.writer(node, request.repair);
+                let result =
+                    writer.and_then(|writer| proof::fingerprint_written(&**writer, &request));
+                self.answer(node, agent::Input::Fingerprinted { request, result }, None);
+            }
+            agent::Output::Fingerprint { request, is_written: false } => {
+                let copy = request.copy;
+                let result = proof::fingerprint_copy(&self.host(node).disk, &request);
+                let result = result.map_err(|fault| Failure::Source { copy, fault });
+                self.answer(node, agent::Input::Fingerprinted { request, result }, None);
+            }
             agent::Output::Delete(copy) => {
                 self.check_delete(node, copy);
                 self.host(node).disk.remove(copy);
@@ -104,20 +120,10 @@ impl World {
         }
     }
 
-    fn publish(
-        &self,
-        node: NodeId,
-        repair: RepairId,
-        copy: ChunkCopy,
-        crc: u32,
-    ) -> Result<(), Failure> {
+    /// What a repair writes its chunk through.
+    fn writer(&self, node: NodeId, repair: RepairId) -> Result<&Arc<dyn ChunkWriter>, Failure> {
         let gone = || Failure::Disk("the temporary is gone".into());
-        let writer = self.host(node).writers.get(&repair).ok_or_else(gone)?;
-        writer.prove(Some(crc))?;
-        match writer.publish(copy)? {
-            Published::Named => Ok(()),
-            Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
-        }
+        self.host(node).writers.get(&repair).ok_or_else(gone)
     }
 
     fn send_coordinator(&mut self, from: NodeId, message: FromAgent) {
@@ -262,6 +268,13 @@ impl World {
         let scratch = &mut Scratch::default();
         let combined = role.combine(scratch, id.slice, own.as_deref(), &sources, &mut into);
         combined.expect("what agents want has the right lengths");
+        if self.host(node).has_bad_memory && self.random.per_mille(200) {
+            self.coverage.count(Kind::BadMemory);
+            let at = self.random.index(results.len());
+            let result = &mut results[at];
+            let bit = self.random.below(8 * result.len() as u64);
+            result[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
         Some(results)
     }
 

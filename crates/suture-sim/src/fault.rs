@@ -47,6 +47,8 @@ pub enum Kind {
     OperatorFail,
     /// The operator pauses, cancels and resumes.
     OperatorPause,
+    /// A slice that a node computed is wrong.
+    BadMemory,
     /// A node is moved to another rack.
     RackMove,
     /// A stripe is written.
@@ -65,7 +67,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 25] = [
+    pub const ALL: [Kind; 26] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -84,6 +86,7 @@ impl Kind {
         Kind::FullDisk,
         Kind::OperatorFail,
         Kind::OperatorPause,
+        Kind::BadMemory,
         Kind::RackMove,
         Kind::Put,
         Kind::Remove,
@@ -115,6 +118,7 @@ impl fmt::Display for Kind {
             Kind::FullDisk => "disk full",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
+            Kind::BadMemory => "slice computed wrong",
             Kind::RackMove => "node moved to another rack",
             Kind::Put => "stripe put",
             Kind::Remove => "stripe removed",
@@ -209,6 +213,8 @@ pub enum Fault {
     OperatorFail(Span),
     /// The operator stops repairs for the span.
     OperatorPause(Span),
+    /// What a node computes is wrong now and then, for the span.
+    BadMemory(Span),
     /// A node is moved to another rack, which takes the span.
     Move(Span),
     /// A stripe is written.
@@ -222,6 +228,14 @@ pub fn moves(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = random.between(0, 4);
     let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::Move(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// The bad memory of one seed, in whatever order.
+pub fn bad_memory(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.between(1, 3);
+    let span = |random: &mut Random| Span::from_millis(random.between(200, 4000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::BadMemory(span(random)));
     (0..count).map(one).collect()
 }
 

@@ -92,7 +92,8 @@ pub(crate) struct FluidAgents {
 /// A heartbeat without news of repairs.
 fn heartbeat(free_bytes: u64) -> Heartbeat {
     let (running, arrived) = (Vec::new(), Vec::new());
-    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived }
+    let written = Vec::new();
+    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived, written }
 }
 
 /// What each node can take.
@@ -294,8 +295,14 @@ impl FluidAgents {
             ToAgent::Cancel(id) => self.cancel(id, network),
             ToAgent::Release { repair, lane, child } => self.release(repair, lane, child, network),
             ToAgent::Hold { repair, held } => self.hold(repair, held, network),
-            // What was said needs no repeating here, and there are no copies to look after.
-            ToAgent::Forget(_) | ToAgent::Check(_) | ToAgent::Delete { .. } | ToAgent::List => {}
+            // What was said needs no repeating here, every chunk has a recorded checksum, and there
+            // are no copies to look after.
+            ToAgent::Forget(_)
+            | ToAgent::Check(_)
+            | ToAgent::Fingerprint(_)
+            | ToAgent::Publish(_)
+            | ToAgent::Delete { .. }
+            | ToAgent::List => {}
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Recovery {
     Coordinator,
     /// Two parties hear each other again.
     Heal(Party, Party),
+    /// What a node computes is right again.
+    Memory(NodeId),
     /// A disk has its capacity again.
     Capacity(NodeId),
     /// The operator takes a node back.
@@ -66,6 +68,7 @@ impl World {
         self.partitions.clear();
         for node in self.nodes() {
             self.host(node).disk.set_capacity(self.options.disk_bytes);
+            self.recover(Recovery::Memory(node));
             if self.host(node).agent.is_none() && !self.host(node).gone {
                 self.start_agent(node);
             }
@@ -139,6 +142,11 @@ impl World {
                 self.later(span, Event::Recovery(Recovery::Resume));
             }
             Fault::Move(span) => self.move_node(span),
+            Fault::BadMemory(span) => {
+                let node = self.any_node();
+                self.hosts[node.index()].has_bad_memory = true;
+                self.later(span, Event::Recovery(Recovery::Memory(node)));
+            }
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
@@ -163,6 +171,7 @@ impl World {
                 }
             }
             Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
+            Recovery::Memory(node) => self.hosts[node.index()].has_bad_memory = false,
             Recovery::Capacity(node) => {
                 self.host(node).disk.set_capacity(self.options.disk_bytes);
             }

@@ -33,6 +33,7 @@ pub struct Metadata {
     pub claims: Claims,
     /// New stripes have short chunks, known zeros and units.
     has_odd_stripes: bool,
+    records_checksums: bool,
     /// Nodes that are not up.
     node_states: BTreeMap<NodeId, NodeState>,
     changes: Vec<Input>,
@@ -43,8 +44,8 @@ pub struct Metadata {
 const CLAIM_LIFETIME: Span = Span::from_secs(3);
 
 impl Metadata {
-    /// Metadata without a stripe; those to come are odd, or plain.
-    pub fn new(safeguards: Safeguards, has_odd_stripes: bool) -> Metadata {
+    /// Metadata without a stripe; those to come are odd, or plain, with recorded checksums or without.
+    pub fn new(safeguards: Safeguards, has_odd_stripes: bool, records_checksums: bool) -> Metadata {
         Metadata {
             stripes: BTreeMap::new(),
             originals: BTreeMap::new(),
@@ -52,6 +53,7 @@ impl Metadata {
             epoch: 0,
             claims: Claims::new(CLAIM_LIFETIME),
             has_odd_stripes,
+            records_checksums,
             node_states: BTreeMap::new(),
             changes: Vec::new(),
             safeguards,
@@ -74,7 +76,7 @@ impl Metadata {
             node: (!bytes.is_empty()).then_some(*node),
             stamp: Stamp(0),
             bytes: bytes.len() as u64,
-            crc: Some(checksum(bytes)),
+            crc: self.records_checksums.then(|| checksum(bytes)),
         };
         let records = on.iter().zip(&chunks).map(record).collect();
         for (index, bytes) in chunks.into_iter().enumerate() {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     fn with_one_stripe(safeguards: Safeguards) -> Metadata {
-        let mut metadata = Metadata::new(safeguards, false);
+        let mut metadata = Metadata::new(safeguards, false, true);
         let code = "rs(2,1)".parse().expect("a code");
         let stripe = metadata.write(&mut Random::new(1), code, 64, &[0, 1, 2].map(NodeId));
         metadata.stripes.insert(stripe.id, stripe);

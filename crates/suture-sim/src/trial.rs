@@ -100,8 +100,11 @@ impl Trial {
         let options = options(seed, safeguards);
         if options.racks > 0 {
             faults.extend(fault::moves(&mut Random::new(seed ^ 0x303e), SAFETY));
-            faults.sort_by_key(|(time, _)| *time);
         }
+        if options.unrecorded || options.odd {
+            faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
+        }
+        faults.sort_by_key(|(time, _)| *time);
         Trial {
             options,
             stripes: stripe_source(seed).0,
@@ -154,6 +157,7 @@ impl Trial {
         line.field("losses", &YesNo(options.losses)).field("claims", &YesNo(options.claims));
         line.option("racks", Some(&options.racks).filter(|racks| **racks > 0));
         line.field("stripes", &self.stripes).flag("odd", options.odd);
+        line.flag("without-recorded-checksums", options.unrecorded);
         line.flag("keeper-decides-who-lives", options.liveness == Liveness::Keeper);
         add(line.value(&options.safeguards));
         add(line.value(&self.network_faults));
@@ -258,6 +262,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
     let YesNo(claims) = line.field("claims")?;
     let racks = line.option("racks")?.unwrap_or(0);
     let (stripes, odd) = (line.field("stripes")?, line.take("odd"));
+    let unrecorded = line.take("without-recorded-checksums");
     let liveness = match line.take("keeper-decides-who-lives") {
         true => Liveness::Keeper,
         false => Liveness::Own,
@@ -275,6 +280,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
         claims,
         racks,
         odd,
+        unrecorded,
         liveness,
         safeguards,
     };
@@ -308,6 +314,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
     let racks = &mut Random::new(seed ^ 0x2ac5);
     let racks = if racks.below(3) == 0 { racks.between(2, 5) } else { 0 };
     let odd = Random::new(seed ^ 0x0dd_51ab5).below(3) == 0;
+    let unrecorded = Random::new(seed ^ 0xf1_6e25).below(4) == 0;
     let liveness = match Random::new(seed ^ 0x11fe_70fd).below(4) {
         0 => Liveness::Keeper,
         _ => Liveness::Own,
@@ -323,6 +330,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         claims,
         racks,
         odd,
+        unrecorded,
         liveness,
         safeguards,
     }
@@ -385,6 +393,7 @@ impl Textual for Fault {
             Fault::Full(span) => line.word("disk-full").field("for", span),
             Fault::OperatorFail(span) => line.word("operator-fails-node").field("for", span),
             Fault::OperatorPause(span) => line.word("operator-pauses").field("for", span),
+            Fault::BadMemory(span) => line.word("bad-memory").field("for", span),
             Fault::Move(span) => line.word("node-moves").field("for", span),
             Fault::Put => line.word("put"),
             Fault::Remove => line.word("remove"),
@@ -406,6 +415,7 @@ impl Textual for Fault {
             "disk-full" => Fault::Full(line.field("for")?),
             "operator-fails-node" => Fault::OperatorFail(line.field("for")?),
             "operator-pauses" => Fault::OperatorPause(line.field("for")?),
+            "bad-memory" => Fault::BadMemory(line.field("for")?),
             "node-moves" => Fault::Move(line.field("for")?),
             "put" => Fault::Put,
             "remove" => Fault::Remove,

@@ -59,6 +59,8 @@ pub struct Options {
     pub claims: bool,
     /// How many racks the nodes are in; 0 where nobody names one.
     pub racks: u64,
+    /// Whether nobody records what chunks sum to, so that rebuilt ones are proven by fingerprints.
+    pub unrecorded: bool,
     /// Whether stripes are odd: with short chunks, known zeros and units.
     pub odd: bool,
     /// Who decides which nodes are dead.
@@ -162,6 +164,8 @@ pub(crate) struct Host {
     /// Spooled slices of running repairs, by lane and offset.
     pub(crate) spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
     pub(crate) gone: bool,
+    /// What it computes is wrong now and then.
+    pub(crate) has_bad_memory: bool,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
     armed: Option<Time>,
@@ -249,6 +253,7 @@ impl World {
             agent: None,
             incarnation: 0,
             disk: Disk::new(options.disk_bytes, options.safeguards),
+            has_bad_memory: false,
             writers: BTreeMap::new(),
             spools: BTreeMap::new(),
             gone: false,
@@ -257,7 +262,7 @@ impl World {
         };
         let mut world = World {
             now: Time::ZERO,
-            metadata: Metadata::new(options.safeguards, options.odd),
+            metadata: Metadata::new(options.safeguards, options.odd, !options.unrecorded),
             coverage: Coverage::default(),
             violation: None,
             trace: None,

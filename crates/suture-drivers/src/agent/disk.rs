@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use suture_repair::chunk_store::{ChunkStore, ChunkWriter, Published, short};
+use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId};
-use suture_repair::message::{Check, CopyFault, Failure};
+use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest};
 use suture_repair::role::{Role, Spools};
 use suture_repair::slice::SliceId;
 use tokio::sync::{Semaphore, mpsc};
@@ -46,6 +46,8 @@ pub enum DiskEvent {
     Listed(Vec<ChunkCopy>, u64),
     /// A copy was read in full.
     Checked(Check, Result<(), CopyFault>),
+    /// A chunk was read in full for its fingerprint, or cannot be.
+    Fingerprinted(FingerprintRequest, Result<Arc<[u8]>, Failure>),
     /// A client met a damaged copy.
     Found {
         /// The copy that was read.
@@ -123,7 +125,7 @@ impl Disk {
                         short::write(&**target, piece.offset, now)
                     })
                 }
-                None => Err(Failure::Disk("no file was made for the chunk".into())),
+                None => Err(no_file()),
             };
             drop(slice);
             Some(left(id, written))
@@ -178,17 +180,40 @@ impl Disk {
     }
 
     /// Proves a chunk, makes it durable and gives it its name.
-    pub fn publish(&mut self, files: Arc<Files>, repair: RepairId, (copy, crc): (ChunkCopy, u32)) {
+    pub fn publish(
+        &mut self,
+        files: Arc<Files>,
+        repair: RepairId,
+        (copy, crc): (ChunkCopy, Option<u32>),
+    ) {
         self.long_job(Some(self.proofs.clone()), move || {
             let result = match files.target() {
-                Some(target) => target.prove(Some(crc)).and_then(|_| target.publish(copy)),
-                None => Err(Failure::Disk("no file was made for the chunk".into())),
+                Some(target) => proof::publish(&**target, copy, crc),
+                None => Err(no_file()),
             };
-            let result = result.and_then(|published| match published {
-                Published::Named => Ok(()),
-                Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
-            });
             Some(DiskEvent::Published(repair, result))
+        });
+    }
+
+    /// Reads a chunk in the making back for its fingerprint.
+    pub fn fingerprint_written(&mut self, files: Arc<Files>, request: FingerprintRequest) {
+        self.long_job(Some(self.proofs.clone()), move || {
+            let result = match files.target() {
+                Some(target) => proof::fingerprint_written(&**target, &request),
+                None => Err(no_file()),
+            };
+            Some(DiskEvent::Fingerprinted(request, result))
+        });
+    }
+
+    /// Reads a copy in full for its fingerprint.
+    pub fn fingerprint_copy(&mut self, request: FingerprintRequest) {
+        let store = self.store.clone();
+        self.long_job(Some(self.proofs.clone()), move || {
+            let result = proof::fingerprint_copy(&*store, &request);
+            let copy = request.copy;
+            let result = result.map_err(|fault| Failure::Source { copy, fault });
+            Some(DiskEvent::Fingerprinted(request, result))
         });
     }
 
@@ -313,6 +338,10 @@ impl Place<'_> {
     fn unspool(&self, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         self.files.spool(self.spool_dir, self.id.lane)?.read(offset, into)
     }
+}
+
+fn no_file() -> Failure {
+    Failure::Disk("no file was made for the chunk".into())
 }
 
 fn left(id: SliceId, written: Result<(), Failure>) -> DiskEvent {

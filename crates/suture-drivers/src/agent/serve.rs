@@ -209,7 +209,7 @@ impl ChunkService {
             Err(denial) => return Ok(Err(denial)),
         };
         let _permit = self.proofs.acquire().await.expect("never closed");
-        let publish = move || chunk.prove(Some(crc)).and_then(|_| chunk.publish(copy));
+        let publish = move || chunk.prove(Some(crc), &mut |_| ()).and_then(|_| chunk.publish(copy));
         Ok(match blocking(publish).await? {
             Ok(Published::Named) => Ok(()),
             Ok(Published::Taken) => Err(Denial::Exists),

@@ -14,9 +14,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use suture_code::Code;
+use suture_code::layout::Layout;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{
-    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
+    ToAgent,
 };
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -63,6 +65,10 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
             AgentWord::Failed(proto::Failed { repair: repair.0, why: Some(encode_failure(why)) })
         }
         FromAgent::Verified(check) => AgentWord::Verified(encode_check(check)),
+        FromAgent::Fingerprint { repair, copy, sums } => {
+            let (copy, sums) = (Some(encode_copy(copy)), sums.to_vec());
+            AgentWord::Fingerprint(proto::Fingerprint { repair: repair.0, copy, sums })
+        }
         FromAgent::Bad { copy, fault } => AgentWord::Bad(proto::Bad {
             copy: Some(encode_copy(copy)),
             fault: encode_fault(fault).into(),
@@ -92,6 +98,10 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
             why: decode_failure(failed.why.ok_or(missing("Failed.why"))?)?,
         },
         AgentWord::Verified(check) => FromAgent::Verified(decode_check(check)?),
+        AgentWord::Fingerprint(proto::Fingerprint { repair, copy, sums }) => {
+            let (repair, copy, sums) = (RepairId(repair), decode_copy(copy)?, sums[..].into());
+            FromAgent::Fingerprint { repair, copy, sums }
+        }
         AgentWord::Bad(bad) => {
             FromAgent::Bad { copy: decode_copy(bad.copy)?, fault: decode_fault(bad.fault)? }
         }
@@ -126,6 +136,8 @@ pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
         }
         ToAgent::Forget(repair) => CoordinatorWord::Forget(repair.0),
         ToAgent::Check(check) => CoordinatorWord::Check(encode_check(check)),
+        ToAgent::Fingerprint(request) => CoordinatorWord::Fingerprint(encode_request(request)),
+        ToAgent::Publish(repair) => CoordinatorWord::Publish(repair.0),
         ToAgent::Delete { epoch, copy } => {
             CoordinatorWord::Delete(proto::Delete { epoch, copy: Some(encode_copy(copy)) })
         }
@@ -159,6 +171,8 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         }
         CoordinatorWord::Forget(repair) => ToAgent::Forget(RepairId(repair)),
         CoordinatorWord::Check(check) => ToAgent::Check(decode_check(check)?),
+        CoordinatorWord::Fingerprint(request) => ToAgent::Fingerprint(decode_request(request)?),
+        CoordinatorWord::Publish(repair) => ToAgent::Publish(RepairId(repair)),
         CoordinatorWord::Delete(delete) => {
             ToAgent::Delete { epoch: delete.epoch, copy: decode_copy(delete.copy)? }
         }
@@ -340,6 +354,7 @@ fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
         free_bytes: beat.free_bytes,
         running: beat.running.into_iter().map(progress).collect(),
         arrived: beat.arrived.into_iter().map(edge).collect(),
+        written: beat.written.into_iter().map(|repair| repair.0).collect(),
     }
 }
 
@@ -350,6 +365,7 @@ fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
         free_bytes: beat.free_bytes,
         running: running.collect(),
         arrived: beat.arrived.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
+        written: beat.written.into_iter().map(RepairId).collect(),
     })
 }
 
@@ -371,6 +387,7 @@ fn encode_failure(failure: Failure) -> proto::failed::Why {
         Failure::ProofFailed { expected, found } => {
             Why::ProofFailed(proto::ProofFailed { expected, found })
         }
+        Failure::Inconsistent => Why::Inconsistent(proto::Done {}),
         Failure::PastEnd { offset } => Why::PastEnd(offset),
         Failure::Stalled => Why::Stalled(proto::Done {}),
         Failure::Refused(refusal) => Why::Refused(encode_refusal(refusal).into()),
@@ -390,6 +407,7 @@ fn decode_failure(why: proto::failed::Why) -> Result<Failure, Malformed> {
         Why::ProofFailed(proto::ProofFailed { expected, found }) => {
             Failure::ProofFailed { expected, found }
         }
+        Why::Inconsistent(proto::Done {}) => Failure::Inconsistent,
         Why::PastEnd(offset) => Failure::PastEnd { offset },
         Why::Stalled(proto::Done {}) => Failure::Stalled,
         Why::Refused(refusal) => Failure::Refused(decode_refusal(refusal)?),
@@ -453,6 +471,36 @@ fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
         (None, Some(_)) => return Err(missing("Check.excess_node")),
     };
     Ok(Check { copy: decode_copy(check.copy)?, bytes: check.bytes, excess })
+}
+
+fn encode_request(request: FingerprintRequest) -> proto::FingerprintRequest {
+    let FingerprintRequest { repair, copy, bytes, seed, layout } = request;
+    proto::FingerprintRequest {
+        repair: repair.0,
+        copy: Some(encode_copy(copy)),
+        bytes,
+        seed,
+        chunk_bytes: layout.chunk_bytes(),
+        unit_bytes: layout.unit_bytes(),
+        sub_chunks: layout.sub_chunk_count(),
+    }
+}
+
+fn decode_request(request: proto::FingerprintRequest) -> Result<FingerprintRequest, Malformed> {
+    let proto::FingerprintRequest { repair, copy, bytes, seed, .. } = request;
+    let layout = Layout::checked(request.chunk_bytes, request.unit_bytes, request.sub_chunks);
+    let layout = layout.map_err(|e| malformed("FingerprintRequest.chunk_bytes", e))?;
+    if bytes > layout.chunk_bytes() {
+        let fault = format!("{bytes} of {}", layout.chunk_bytes());
+        return Err(malformed("FingerprintRequest.bytes", fault));
+    }
+    Ok(FingerprintRequest {
+        repair: RepairId(repair),
+        copy: decode_copy(copy)?,
+        bytes,
+        seed,
+        layout,
+    })
 }
 
 fn encode_task(task: &Task) -> Bytes {

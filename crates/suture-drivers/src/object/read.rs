@@ -2,7 +2,7 @@
 //!
 //! Place: [get], at any time between failure and healthy stripe.
 //! An object is read in pieces, several at a time. A piece comes from the data chunk that holds
-//! it; when that cannot be had, the same range of k others is read and decoded. A copy that is
+//! it; when that cannot be had, the same range of others is read and decoded. A copy that is
 //! found to be of no use is reported once and not asked for again; an agent that is silent is not
 //! asked again either, so one dead node costs one wait and not one for each chunk.
 //!
@@ -203,7 +203,7 @@ fn report_bad_copies(mut client: Client) -> (mpsc::UnboundedSender<BadCopy>, Joi
         while let Some((node, copy)) = inbox.recv().await {
             count += 1;
             let bad = proto::BadCopy { node: node.0, copy: Some(convert::encode_copy(copy)) };
-            // The object is read all the same; the next reader or scrub will find the copy again.
+            // The object is read all the same; the next reader will find the copy again.
             let _ = client.report_bad(bad).await;
         }
         count

@@ -67,7 +67,7 @@ impl TempChunk {
     }
 
     /// Writes the table of what is read; gives the checksum of the whole.
-    fn read_back(&self) -> io::Result<u32> {
+    fn read_back(&self, each: &mut dyn FnMut(&[u8])) -> io::Result<u32> {
         let mut buffer = vec![0; PROOF_BYTES.min(self.bytes as usize)];
         let mut whole = Crc32c::new();
         let mut offset = 0;
@@ -76,6 +76,7 @@ impl TempChunk {
             let data = &mut buffer[..data];
             self.file.file.read_exact_at(data, offset)?;
             whole.update(data);
+            each(data);
             let blocks = data.chunks(BLOCK_BYTES as usize);
             let table: Vec<u8> = blocks.flat_map(|block| crc32c(block).to_le_bytes()).collect();
             self.file.file.write_all_at(&table, table_at(self.bytes, offset / BLOCK_BYTES))?;
@@ -126,13 +127,13 @@ impl ChunkWriter for TempChunk {
         self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))
     }
 
-    fn prove(&self, recorded: Option<u32>) -> Result<u32, Failure> {
+    fn prove(&self, recorded: Option<u32>, each: &mut dyn FnMut(&[u8])) -> Result<u32, Failure> {
         let mut stage = self.stage();
         if let Stage::Published(footer) = *stage {
             return Ok(footer.crc);
         }
         *stage = Stage::Writing;
-        let found = self.read_back().map_err(|error| failure(&error))?;
+        let found = self.read_back(each).map_err(|error| failure(&error))?;
         if let Some(expected) = recorded.filter(|expected| *expected != found) {
             return Err(Failure::ProofFailed { expected, found });
         }

@@ -88,9 +88,8 @@ fn check(task: &Task) -> Result<(), Refusal> {
     valid.map_err(|_| Refusal::InvalidPlan)?;
     let Plan { lost, range, .. } = &task.plan;
     let is_whole = range.to >= task.stripe.longest(lost);
-    let is_proven = lost.iter().all(|chunk| task.stripe.record(*chunk).crc.is_some());
-    if !is_whole || !is_proven || range.from > 0 && task.continues.is_none() {
-        // Part of a chunk has no checksum to prove it by; a requestor may want one, no store.
+    if !is_whole || range.from > 0 && task.continues.is_none() {
+        // Part of a chunk cannot be proven; a requestor may want one, no store.
         return Err(Refusal::Ability);
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId};
-use crate::message::{Check, CopyFault, Failure, FromAgent, ToAgent};
+use crate::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use crate::planner::Abilities;
 use crate::role::Role;
 use crate::slice::SliceId;
@@ -115,6 +115,14 @@ pub enum Input {
         /// What is wrong with it, if anything.
         result: Result<(), CopyFault>,
     },
+    /// A chunk was read in full for its fingerprint, or cannot be: by [`Failure::Source`] where it is
+    /// a published copy.
+    Fingerprinted {
+        /// As it was asked for.
+        request: Box<FingerprintRequest>,
+        /// The fingerprint, or what is wrong.
+        result: Result<Arc<[u8]>, Failure>,
+    },
     /// Someone who reads chunks found a copy to be of no use.
     Found {
         /// The copy that is of no use.
@@ -191,7 +199,8 @@ pub enum Output {
         /// Where in the spool it goes.
         role: Arc<Role>,
     },
-    /// Prove the chunk by reading it back, make it durable, give it its name.
+    /// Prove the chunk by reading it back, unless its fingerprint proved it before; make it durable,
+    /// give it its name.
     Publish {
         /// Which repair it is about.
         repair: RepairId,
@@ -199,8 +208,8 @@ pub enum Output {
         copy: ChunkCopy,
         /// The length that it must have.
         bytes: u64,
-        /// What it must sum to.
-        crc: u32,
+        /// What it must sum to; none where its fingerprint was asked for.
+        crc: Option<u32>,
     },
     /// Drop every slice and temporary of the repair.
     Discard(RepairId),
@@ -208,6 +217,13 @@ pub enum Output {
     List,
     /// Read a copy in full.
     Check(Box<Check>),
+    /// Read a chunk in full for its fingerprint.
+    Fingerprint {
+        /// Which chunk, and how.
+        request: Box<FingerprintRequest>,
+        /// Whether it is what the repair is making here, not a published copy.
+        is_written: bool,
+    },
     /// Remove a copy from the disk.
     Delete(ChunkCopy),
 }
@@ -221,6 +237,8 @@ pub struct Status {
     pub running: Vec<(RepairId, u64)>,
     /// Edges of gated tasks that have arrived in full: repair, lane and who sent.
     pub arrived: Vec<(RepairId, u16, NodeId)>,
+    /// Tasks whose chunk waits for its proof by fingerprints.
+    pub written: Vec<RepairId>,
 }
 
 impl Input {
@@ -230,13 +248,19 @@ impl Input {
         match self {
             Input::Message(message) => match &**message {
                 ToAgent::Dispatch(task) => Some(task.repair),
-                ToAgent::Cancel(repair) | ToAgent::Forget(repair) => Some(*repair),
+                ToAgent::Cancel(repair) | ToAgent::Forget(repair) | ToAgent::Publish(repair) => {
+                    Some(*repair)
+                }
                 ToAgent::Release { repair, .. } | ToAgent::Hold { repair, .. } => Some(*repair),
-                ToAgent::Check(_) | ToAgent::Delete { .. } | ToAgent::List => None,
+                ToAgent::Check(_)
+                | ToAgent::Fingerprint(_)
+                | ToAgent::Delete { .. }
+                | ToAgent::List => None,
             },
             Input::WriteFailed { repair, .. }
             | Input::Prepared { repair, .. }
             | Input::Published { repair, .. } => Some(*repair),
+            Input::Fingerprinted { request, .. } => Some(request.repair),
             Input::SliceRead { id, result: Err(_) } => Some(id.repair),
             _ => None,
         }

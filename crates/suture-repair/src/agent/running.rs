@@ -3,7 +3,8 @@
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! Plain state; `agent.rs` decides what becomes of it.
 //! Invariants: a task has a copy to publish if and only if some lane of it ends here; its pumps are
-//! open if and only if it is not preparing, and all of them done if and only if it is publishing.
+//! open if and only if it is not preparing, and all of them done if and only if it is proving or
+//! publishing; it is proving only what has no recorded checksum.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::pump::Pump;
 use crate::role::Sink;
 use crate::time::Time;
 
-/// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling -> Publishing
-/// -> gone` at a destination, with the copy that it makes.
+/// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling [-> Proving] ->
+/// Publishing -> gone` at a destination, with the copy that it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Slices pass on to parents. Ends when the last one has left.
@@ -23,7 +24,10 @@ pub(super) enum Phase {
     Preparing(ChunkCopy),
     /// Slices come and are written. Ends when the last one was.
     Filling(ChunkCopy),
-    /// The chunk is being proven and made durable. Ends by `Published`.
+    /// Nobody recorded what the chunk sums to, so the coordinator proves it by fingerprints. Ends by
+    /// its `Publish`.
+    Proving(ChunkCopy),
+    /// The chunk is being proven, if it is not yet, and made durable. Ends by `Published`.
     Publishing(ChunkCopy),
 }
 
@@ -32,8 +36,16 @@ impl Phase {
     pub fn copy(self) -> Option<ChunkCopy> {
         match self {
             Phase::Passing => None,
-            Phase::Preparing(copy) | Phase::Filling(copy) | Phase::Publishing(copy) => Some(copy),
+            Phase::Preparing(copy)
+            | Phase::Filling(copy)
+            | Phase::Proving(copy)
+            | Phase::Publishing(copy) => Some(copy),
         }
+    }
+
+    /// Whether all slices have left.
+    pub fn has_flowed(self) -> bool {
+        matches!(self, Phase::Proving(_) | Phase::Publishing(_))
     }
 
     /// Whether slices move in this phase.
@@ -116,8 +128,11 @@ impl Running {
         let is_preparing = matches!(phase, Phase::Preparing(_));
         let is_open = self.lanes.iter().any(|(_, pump)| pump.is_open());
         assert_eq!(is_open, !is_preparing, "phase: {repair} is {phase:?}");
-        let is_publishing = matches!(phase, Phase::Publishing(_));
-        assert_eq!(self.is_done(), is_publishing, "phase: {repair} is {phase:?}");
+        assert_eq!(self.is_done(), phase.has_flowed(), "phase: {repair} is {phase:?}");
+        if let Phase::Proving(copy) = phase {
+            let crc = self.task.stripe.record(copy.chunk).crc;
+            assert_eq!(crc, None, "phase: {repair} waits for a proof and has a checksum");
+        }
         self.lanes.iter().for_each(|(lane, pump)| pump.assert_invariants(repair, *lane));
     }
 }

@@ -87,7 +87,7 @@ fn written(store: &dyn ChunkStore, data: &[u8]) -> Arc<dyn ChunkWriter> {
 
 fn put(store: &dyn ChunkStore, copy: ChunkCopy, data: &[u8]) -> Published {
     let writer = written(store, data);
-    assert_eq!(writer.prove(Some(checksum(data))), Ok(checksum(data)));
+    assert_eq!(writer.prove(Some(checksum(data)), &mut |_| ()), Ok(checksum(data)));
     good(writer.publish(copy))
 }
 
@@ -113,7 +113,7 @@ fn only_published_chunks_are_listed(medium: &mut dyn Medium) {
     assert_eq!(listed(&*store), []);
     let begun = written(&*store, &data(900, 1));
     let proven = written(&*store, &data(900, 2));
-    good(proven.prove(None));
+    good(proven.prove(None, &mut |_| ()));
     assert_eq!(listed(&*store), []);
     assert_eq!(put(&*store, copy(7), &data(900, 3)), Published::Named);
     assert_eq!(listed(&*store), [copy(7)]);
@@ -199,15 +199,15 @@ fn a_chunk_that_is_not_proven_is_not_published(medium: &mut dyn Medium) {
     let (expected, found) = (checksum(&data) ^ 1, checksum(&data));
     let writer = written(&*store, &data);
     assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "never proven");
-    let proof = writer.prove(Some(expected));
+    let proof = writer.prove(Some(expected), &mut |_| ());
     assert_eq!(proof, Err(Failure::ProofFailed { expected, found }));
     assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "proof failed");
-    assert_eq!(writer.prove(None), Ok(found));
+    assert_eq!(writer.prove(None, &mut |_| ()), Ok(found));
     good(writer.write(100, &[!data[100]]));
     assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "written since");
     assert_eq!(listed(&*store), []);
     good(writer.write(100, &data[100..101]));
-    assert_eq!(writer.prove(Some(found)), Ok(found));
+    assert_eq!(writer.prove(Some(found), &mut |_| ()), Ok(found));
     assert_eq!(good(writer.publish(copy(1))), Published::Named);
     // Refused or without effect: what is published stays as it was proven.
     let _ = writer.write(0, &[!data[0]]);
@@ -217,7 +217,7 @@ fn a_chunk_that_is_not_proven_is_not_published(medium: &mut dyn Medium) {
 fn publishing_is_idempotent_and_never_overwrites(medium: &mut dyn Medium) {
     let (store, first) = (medium.open(), data(3000, 1));
     let writer = written(&*store, &first);
-    good(writer.prove(None));
+    good(writer.prove(None, &mut |_| ()));
     assert_eq!(good(writer.publish(copy(1))), Published::Named);
     assert_eq!(good(writer.publish(copy(1))), Published::Named);
     assert_eq!(put(&*store, copy(1), &first), Published::Named);
@@ -234,7 +234,7 @@ fn an_aborted_chunk_leaves_nothing(medium: &mut dyn Medium) {
     let store = medium.open();
     let writer = written(&*store, &data(5000, 1));
     assert_eq!(medium.unfinished_count(), 1);
-    good(writer.prove(None));
+    good(writer.prove(None, &mut |_| ()));
     drop(writer);
     assert_eq!((listed(&*store), medium.unfinished_count()), (vec![], 0));
 }
@@ -244,7 +244,7 @@ fn a_crash_leaves_nothing_or_a_proven_chunk(medium: &mut dyn Medium) {
     let steps: [fn(&dyn ChunkWriter, &[u8]); 4] = [
         |writer, data| good(writer.write(0, &data[..2000])),
         |writer, data| good(writer.write(2000, &data[2000..])),
-        |writer, data| assert_eq!(writer.prove(None), Ok(checksum(data))),
+        |writer, data| assert_eq!(writer.prove(None, &mut |_| ()), Ok(checksum(data))),
         |writer, _| assert_eq!(good(writer.publish(copy(1))), Published::Named),
     ];
     for done in 0..=steps.len() {

@@ -5,6 +5,7 @@
 //! `Flowing -> Stored -> Committing -> gone`. Locations change one after the other, because each
 //! change gives the stripe a new generation, which the next one must name. An adoption makes
 //! nothing: a copy that was found is durable already, so it begins with the commit.
+//! A chunk without a recorded checksum is proven while it counts as flowing (`proof.rs`).
 //! Where repairs are claimed, a rebuild is `Asked` before it is dispatched, and nothing flows.
 //! Invariant: at most one chunk is committing; where one is stored, one is committing.
 
@@ -41,8 +42,21 @@ pub(super) struct Rebuild {
     pub reported: BTreeMap<NodeId, u64>,
     pub progressed_at: Time,
     pub since: Time,
+    pub proof: Proof,
     /// A chunk of it has ended without being committed.
     pub is_partly_given_up: bool,
+}
+
+/// What is known of a repair's fingerprints.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proof {
+    /// When whose was last asked for.
+    pub asked: BTreeMap<ChunkIndex, (NodeId, ChunkCopy, Time)>,
+    pub sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
+    /// Rebuilt chunks that fit, and the chunks that they were compared with.
+    pub proven: BTreeMap<ChunkIndex, Vec<ChunkIndex>>,
+    /// A rebuilt chunk does not fit: the copy that is wrong is looked for.
+    pub has_failed: bool,
 }
 
 /// What the keeper of the truth has said of a rebuild.
@@ -206,6 +220,7 @@ impl Rebuild {
             reported: BTreeMap::new(),
             progressed_at: now,
             since: now,
+            proof: Proof::default(),
             is_partly_given_up: false,
         }
     }
@@ -270,7 +285,7 @@ impl Rebuild {
         workers
     }
 
-    /// Whether everything has reached the destinations, who now write and prove it.
+    /// Whether everything has reached the destinations, and what is left is proof and publishing.
     pub fn is_publishing(&self) -> bool {
         self.goals.iter().all(|goal| goal.bytes_done >= self.work.job.chunk_bytes)
     }
@@ -302,6 +317,13 @@ impl Rebuild {
             return None;
         }
         self.goals.iter_mut().find(|goal| matches!(goal.state, GoalState::Stored(_)))
+    }
+}
+
+impl Proof {
+    /// The fingerprints of these chunks.
+    pub fn of(&self, chunks: &[ChunkIndex]) -> Vec<(ChunkIndex, &[u8])> {
+        chunks.iter().filter_map(|chunk| Some((*chunk, &**self.sums.get(chunk)?))).collect()
     }
 }
 

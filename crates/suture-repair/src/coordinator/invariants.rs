@@ -46,6 +46,9 @@ impl Coordinator {
                     let is_replaced = !is_known || excess == Some((*to, *copy));
                     assert!(is_replaced, "deletes: {copy} at {to}, for which nothing was read");
                 }
+                Output::Send { to, message: ToAgent::Publish(repair) } => {
+                    self.assert_proven(*repair, *to);
+                }
                 Output::Commit(commit) => {
                     let adopted = match self.ledger.get(commit.repair) {
                         Some(Attempt::Adopt(adopt)) if adopt.since == self.now => adopt,

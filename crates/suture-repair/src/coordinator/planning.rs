@@ -84,9 +84,6 @@ impl Coordinator {
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
         let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX));
-        let (jobs, unproven): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| self.can_be_proven(job));
-        unproven.iter().for_each(|job| self.hold_back(now, job.stripe, Blocked::NoChecksum));
         let room = self.room();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
@@ -111,12 +108,6 @@ impl Coordinator {
             }));
         }
         made
-    }
-
-    /// Whether what the job rebuilds can be proven before it is published.
-    fn can_be_proven(&self, job: &Job) -> bool {
-        let stripe = self.stripes.get(job.stripe).expect("it was queued");
-        job.lost.iter().all(|chunk| stripe.record(*chunk).crc.is_some())
     }
 
     /// The next questions for the planner, in the order of the queue; where nodes are repaired one

@@ -37,7 +37,7 @@ impl Trouble {
         match why {
             Failure::PeerLost(peer) => self.avoid.extend([*peer]),
             // Bytes changed unnoticed by checksums, at any of them: try other helpers.
-            Failure::ProofFailed { .. } | Failure::PastEnd { .. } => {
+            Failure::ProofFailed { .. } | Failure::Inconsistent | Failure::PastEnd { .. } => {
                 self.avoid.extend(participants)
             }
             _ if is_no_fault(why) => {}

@@ -8,6 +8,7 @@ use crate::agent::{Agent, Config, Input, Output};
 use crate::role::Sink;
 use crate::time::Time;
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
+use crate::transcript::message::Sums;
 use crate::transcript::value::Checksum;
 
 /// What an agent begins with.
@@ -109,6 +110,12 @@ impl Textual for Input {
             Input::Checked { check, result } => {
                 write_result(line.word("checked").value(check), result)
             }
+            Input::Fingerprinted { request, result: Ok(sums) } => {
+                line.word("fingerprinted").value(request).word("is").value(&Sums(sums.clone()))
+            }
+            Input::Fingerprinted { request, result: Err(why) } => {
+                line.word("fingerprinted").value(request).value(why)
+            }
             Input::Found { copy, fault } => line.word("found").field("chunk", copy).value(fault),
             Input::Tick => line.word("tick"),
         };
@@ -146,6 +153,14 @@ impl Textual for Input {
                 Input::Listed { copies: line.list()?, free_bytes }
             }
             "checked" => Input::Checked { check: line.value()?, result: read_result(line)? },
+            "fingerprinted" => {
+                let request = line.value()?;
+                let result = match line.take("is") {
+                    true => Ok(line.value::<Sums>()?.0),
+                    false => Err(line.value()?),
+                };
+                Input::Fingerprinted { request, result }
+            }
             "found" => Input::Found { copy: line.field("chunk")?, fault: line.value()? },
             "tick" => Input::Tick,
             _ => return Err(error),
@@ -185,11 +200,14 @@ fn output_line(output: &Output) -> String {
         Output::Keep { id, from, role: _ } => line.field("keep", id).field("from", from),
         Output::Publish { repair, copy, bytes, crc } => {
             line.field("publish repair", repair).field("chunk", copy);
-            line.field("bytes", bytes).field("checksum", &Checksum(*crc))
+            line.field("bytes", bytes).option("checksum", crc.map(Checksum).as_ref())
         }
         Output::Discard(repair) => line.field("discard repair", repair),
         Output::List => line.word("list"),
         Output::Check(check) => line.word("check").value(check),
+        Output::Fingerprint { request, is_written } => {
+            line.word("fingerprint").value(request).flag("of what was written", *is_written)
+        }
         Output::Delete(copy) => line.field("delete chunk", copy),
     };
     line.finish()

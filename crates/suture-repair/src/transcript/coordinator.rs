@@ -329,7 +329,6 @@ fn blocked(line: &mut LineWriter, why: &Blocked) {
             line.field("pool of", node).field("needed", needed).field("pool", pool)
         }
         Blocked::Claimed => line.word("claimed by others"),
-        Blocked::NoChecksum => line.word("no recorded checksum"),
         Blocked::Failing { attempts, why } => {
             line.field("failing attempts", attempts).word("last").value(why)
         }

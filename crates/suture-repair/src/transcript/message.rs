@@ -5,8 +5,12 @@
 
 use std::sync::Arc;
 
+use suture_code::layout::Layout;
+
 use crate::id::{NodeId, RepairId};
-use crate::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, ToAgent};
+use crate::message::{
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, ToAgent,
+};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use crate::transcript::value::{Checksum, YesNo};
 
@@ -25,6 +29,8 @@ impl Textual for ToAgent {
             }
             ToAgent::Forget(repair) => line.word("forget").field("repair", repair),
             ToAgent::Check(check) => line.word("check").value(check),
+            ToAgent::Fingerprint(request) => line.word("fingerprint").value(request),
+            ToAgent::Publish(repair) => line.field("publish repair", repair),
             ToAgent::Delete { epoch, copy } => {
                 line.word("delete").field("chunk", copy).field("epoch", epoch)
             }
@@ -49,6 +55,8 @@ impl Textual for ToAgent {
             }
             "forget" => ToAgent::Forget(line.field("repair")?),
             "check" => ToAgent::Check(line.value()?),
+            "fingerprint" => ToAgent::Fingerprint(line.value()?),
+            "publish" => ToAgent::Publish(line.field("repair")?),
             "delete" => {
                 let copy = line.field("chunk")?;
                 ToAgent::Delete { copy, epoch: line.field("epoch")? }
@@ -72,6 +80,10 @@ impl Textual for FromAgent {
                 line.word("failed").field("repair", repair).value(why)
             }
             FromAgent::Verified(check) => line.word("verified").value(check),
+            FromAgent::Fingerprint { repair, copy, sums } => {
+                line.word("fingerprint").field("repair", repair).field("chunk", copy);
+                line.value(&Sums(sums.clone()))
+            }
             FromAgent::Bad { copy, fault } => line.word("bad").field("chunk", copy).value(fault),
         };
     }
@@ -87,6 +99,11 @@ impl Textual for FromAgent {
             }
             "failed" => FromAgent::Failed { repair: line.field("repair")?, why: line.value()? },
             "verified" => FromAgent::Verified(line.value()?),
+            "fingerprint" => {
+                let (repair, copy) = (line.field("repair")?, line.field("chunk")?);
+                let Sums(sums) = line.value()?;
+                FromAgent::Fingerprint { repair, copy, sums }
+            }
             "bad" => FromAgent::Bad { copy: line.field("chunk")?, fault: line.value()? },
             _ => return Err(error),
         })
@@ -146,15 +163,20 @@ impl Textual for Heartbeat {
             let arrived = self.arrived.iter().map(|&(id, lane, child)| Arrived(id, lane, child));
             line.word("arrived").list(&arrived.collect::<Vec<_>>());
         }
+        if !self.written.is_empty() {
+            line.word("written").list(&self.written);
+        }
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<Heartbeat, TextError> {
         let (incarnation, free_bytes) = (line.field("incarnation")?, line.field("free")?);
         let running: Vec<Progressed> = if line.take("runs") { line.list()? } else { vec![] };
         let arrived: Vec<Arrived> = if line.take("arrived") { line.list()? } else { vec![] };
+        let written = if line.take("written") { line.list()? } else { vec![] };
         Ok(Heartbeat {
             incarnation,
             free_bytes,
+            written,
             running: running.into_iter().map(|Progressed(id, bytes)| (id, bytes)).collect(),
             arrived: arrived
                 .into_iter()
@@ -180,6 +202,81 @@ impl Textual for Check {
         };
         Ok(Check { copy, bytes, excess })
     }
+}
+
+impl Textual for FingerprintRequest {
+    fn write(&self, line: &mut LineWriter) {
+        line.field("repair", &self.repair).field("chunk", &self.copy).field("bytes", &self.bytes);
+        line.field("seed", &self.seed).field("of", &self.layout.chunk_bytes());
+        let (unit, alpha) = (self.layout.unit_bytes(), self.layout.sub_chunk_count());
+        if alpha > 1 {
+            line.field("unit", &unit).field("sub-chunks", &alpha);
+        }
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<FingerprintRequest, TextError> {
+        let (repair, copy) = (line.field("repair")?, line.field("chunk")?);
+        let (bytes, seed) = (line.field("bytes")?, line.field("seed")?);
+        let error = line.error("how a chunk is cut");
+        let chunk_bytes = line.field("of")?;
+        let (unit, alpha) = match line.option("unit")? {
+            Some(unit) => (unit, line.field("sub-chunks")?),
+            None => (chunk_bytes, 1),
+        };
+        let layout = Layout::checked(chunk_bytes, unit, alpha).map_err(|_| error)?;
+        Ok(FingerprintRequest { repair, copy, bytes, seed, layout })
+    }
+}
+
+/// A fingerprint, two hexadecimal digits a byte, long runs of one byte by their length:
+/// `sums:00ff+00*16382`.
+pub(super) struct Sums(pub Arc<[u8]>);
+
+/// Shorter runs are written out.
+const RUN_MIN: usize = 8;
+
+impl Textual for Sums {
+    fn write(&self, line: &mut LineWriter) {
+        let mut text = String::from("sums:");
+        let mut is_open = false;
+        for run in self.0.chunk_by(|a, b| a == b) {
+            let (byte, is_long) = (run[0], run.len() >= RUN_MIN);
+            if text.len() > "sums:".len() && (is_long || !is_open) {
+                text.push('+');
+            }
+            match is_long {
+                true => text += &format!("{byte:02x}*{}", run.len()),
+                false => text += &format!("{byte:02x}").repeat(run.len()),
+            }
+            is_open = !is_long;
+        }
+        line.word(text);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Sums, TextError> {
+        line.leaf("sums: and hexadecimal digits", |word| {
+            let mut sums = Vec::new();
+            for part in word.strip_prefix("sums:")?.split('+') {
+                let (digits, times) = part.split_once('*').unwrap_or((part, "1"));
+                let bytes = digits.as_bytes().chunks(2).map(hexadecimal);
+                let bytes = bytes.collect::<Option<Vec<u8>>>()?;
+                let times: usize = times.parse().ok()?;
+                if bytes.len().checked_mul(times)?.checked_add(sums.len())? > SUMS_BYTES_MAX {
+                    return None;
+                }
+                sums.extend(bytes.repeat(times));
+            }
+            Some(Sums(sums.into()))
+        })
+    }
+}
+
+/// The longest fingerprint, of chunks with the most sub-chunks.
+const SUMS_BYTES_MAX: usize = 2 << 20;
+
+fn hexadecimal(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?;
+    u8::from_str_radix(digits, 16).ok()
 }
 
 impl Textual for CopyFault {
@@ -208,6 +305,7 @@ impl Textual for Failure {
                 .word("proof-failed")
                 .field("expected", &Checksum(*expected))
                 .field("found", &Checksum(*found)),
+            Failure::Inconsistent => line.word("inconsistent"),
             Failure::PastEnd { offset } => line.word("past-end").field("offset", offset),
             Failure::Stalled => line.word("stalled"),
             Failure::Refused(refusal) => line.word("refused").word(refusal_word(*refusal)),
@@ -229,6 +327,7 @@ impl Textual for Failure {
                     (line.field("expected")?, line.field("found")?);
                 Failure::ProofFailed { expected, found }
             }
+            "inconsistent" => Failure::Inconsistent,
             "past-end" => Failure::PastEnd { offset: line.field("offset")? },
             "stalled" => Failure::Stalled,
             "refused" => Failure::Refused(line.leaf("the reason of a refusal", |word| {

@@ -61,6 +61,7 @@ fn failures() -> Vec<Failure> {
         Failure::NoSpace,
         Failure::NoBuffers { needed: u64::MAX, free: 0 },
         Failure::ProofFailed { expected: 0, found: u32::MAX },
+        Failure::Inconsistent,
         Failure::PastEnd { offset: u64::MAX },
         Failure::Stalled,
         Failure::Disk("it burns".into()),
@@ -87,7 +88,14 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         FromAgent::Hello(hello),
         FromAgent::Inventory(vec![copy(), copy()]),
         FromAgent::Inventory(vec![]),
-        FromAgent::Heartbeat(Heartbeat { incarnation: 9, free_bytes: 8, running, arrived }),
+        FromAgent::Heartbeat(Heartbeat {
+            incarnation: 9,
+            free_bytes: 8,
+            running,
+            arrived,
+            written: vec![repair, RepairId(0)],
+        }),
+        FromAgent::Fingerprint { repair, copy: copy(), sums: [0, 255, 7].into() },
         FromAgent::Stored { repair, copy: copy() },
         FromAgent::Verified(Check { copy: copy(), bytes: None, excess: None }),
         FromAgent::Verified(Check {
@@ -119,6 +127,17 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
         ToAgent::Release { repair: RepairId(3), lane: u16::MAX, child: NodeId(2) },
         ToAgent::Hold { repair: RepairId(3), held: true },
     ];
+    let layouts = [
+        Layout::plain(1),
+        Layout::plain(u64::MAX),
+        Layout::cut(8192, 8),
+        Layout::cut(12_288, 4).in_units(8192),
+    ];
+    words.extend(layouts.map(|layout| {
+        let (repair, copy, bytes, seed) = (RepairId(7), copy(), layout.chunk_bytes(), u64::MAX);
+        ToAgent::Fingerprint(FingerprintRequest { repair, copy, bytes, seed, layout })
+    }));
+    words.push(ToAgent::Publish(RepairId(u64::MAX)));
     words.extend((0..200).map(|seed| ToAgent::Dispatch(Arc::new(task(seed)))));
     for word in words {
         let message = proto::CoordinatorMessage { message: Some(encode_to_agent(word.clone())) };
@@ -156,6 +175,30 @@ fn a_plan_of_a_kind_that_does_not_exist_is_refused_by_field() {
         [(mode, "Lane.mode"), (carries, "Transfer.carries"), (chunk, "Destination.chunk")]
     {
         assert_eq!(plan::decode_plan(plan).unwrap_err().field, field);
+    }
+}
+
+#[test]
+fn a_fingerprint_of_a_chunk_that_there_cannot_be_is_refused() {
+    let request = |chunk_bytes, unit_bytes, sub_chunks, bytes| proto::FingerprintRequest {
+        repair: 1,
+        copy: Some(encode_copy(copy())),
+        bytes,
+        seed: 1,
+        chunk_bytes,
+        unit_bytes,
+        sub_chunks,
+    };
+    for (impossible, field) in [
+        (request(100, 100, 0, 1), "FingerprintRequest.chunk_bytes"),
+        (request(100, 0, 1, 1), "FingerprintRequest.chunk_bytes"),
+        (request(100, 100, 3, 1), "FingerprintRequest.chunk_bytes"),
+        (request(100, 7, 4, 1), "FingerprintRequest.chunk_bytes"),
+        (request(1 << 40, 1 << 40, 1 << 30, 1), "FingerprintRequest.chunk_bytes"),
+        (request(100, 100, 1, 101), "FingerprintRequest.bytes"),
+    ] {
+        let error = decode_to_agent(CoordinatorWord::Fingerprint(impossible)).unwrap_err();
+        assert_eq!(error.field, field, "{error}");
     }
 }
 

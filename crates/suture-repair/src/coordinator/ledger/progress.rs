@@ -3,7 +3,7 @@
 //! Place: ... dispatch -> [slices flow -> chunk durable -> commit location] -> stripe healthy.
 //! Nothing here begins or ends a repair: that is `ledger.rs`.
 
-use crate::coordinator::attempt::{Attempt, ClaimState, Rebuild};
+use crate::coordinator::attempt::{Attempt, ClaimState, Proof, Rebuild};
 use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
 use crate::id::{NodeId, RepairId};
@@ -59,6 +59,11 @@ impl Ledger {
         let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
         rebuild.progressed_at = now;
         Some(rebuild)
+    }
+
+    /// What is known of the fingerprints of a repair, if it runs.
+    pub fn proof_mut(&mut self, repair: RepairId) -> Option<&mut Proof> {
+        Some(&mut self.running.get_mut(&repair)?.rebuild_mut()?.proof)
     }
 
     /// What was released to `node` and has not arrived.

@@ -1,0 +1,71 @@
+//! What proves a rebuilt chunk, behind the interface: its recorded checksum, or fingerprints.
+//!
+//! Place: ... slices flow -> [chunk proven and durable] -> commit ...
+//! A rebuilt chunk that has no recorded checksum is proven by the fingerprints of its stripe's
+//! chunks (`suture_code::fingerprint`), which the coordinator compares. Whoever performs what agents
+//! ask for takes them, and publishes, by these functions.
+
+use std::sync::Arc;
+
+use suture_code::Fingerprint;
+
+use super::{CHECK_BYTES, ChunkStore, ChunkWriter, Published, short};
+use crate::id::ChunkCopy;
+use crate::message::{CopyFault, Failure, FingerprintRequest};
+
+/// The fingerprint of a published copy.
+///
+/// # Errors
+/// As [`short::open_whole`] and [`super::ChunkReader::read`].
+pub fn fingerprint_copy(
+    store: &dyn ChunkStore,
+    request: &FingerprintRequest,
+) -> Result<Arc<[u8]>, CopyFault> {
+    let reader = short::open_whole(store, request.copy, request.bytes)?;
+    let mut made = Fingerprint::new(request.seed, request.layout);
+    let mut window = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
+    for offset in (0..reader.bytes()).step_by(CHECK_BYTES) {
+        let bytes = (reader.bytes() - offset).min(CHECK_BYTES as u64) as usize;
+        reader.read(offset, &mut window[..bytes])?;
+        made.add(offset, &window[..bytes]);
+    }
+    Ok(made.bytes().into())
+}
+
+/// The fingerprint of a chunk in the making, as it is read back from the medium. It may be published
+/// afterwards.
+///
+/// # Errors
+/// As [`ChunkWriter::prove`].
+pub fn fingerprint_written(
+    writer: &dyn ChunkWriter,
+    request: &FingerprintRequest,
+) -> Result<Arc<[u8]>, Failure> {
+    let mut made = Fingerprint::new(request.seed, request.layout);
+    let mut offset = 0;
+    writer.prove(None, &mut |part| {
+        made.add(offset, part);
+        offset += part.len() as u64;
+    })?;
+    Ok(made.bytes().into())
+}
+
+/// Proves a chunk and gives it its name: against `recorded`, or, where there is no recorded
+/// checksum, as it was read back for its fingerprint.
+///
+/// # Errors
+/// As [`ChunkWriter::prove`] and [`ChunkWriter::publish`]; [`Failure::Disk`] when the name is taken by
+/// other bytes.
+pub fn publish(
+    writer: &dyn ChunkWriter,
+    copy: ChunkCopy,
+    recorded: Option<u32>,
+) -> Result<(), Failure> {
+    if recorded.is_some() {
+        writer.prove(recorded, &mut |_| ())?;
+    }
+    match writer.publish(copy)? {
+        Published::Named => Ok(()),
+        Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
+    }
+}
