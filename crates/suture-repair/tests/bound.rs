@@ -94,7 +94,7 @@ fn racks_may_be_lost(world: &World, job: &Job, plan: &Plan) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn no_valid_plans_beat_the_bound(seed: u64) {
@@ -102,14 +102,10 @@ proptest! {
         let world = arbitrary_world(&mut random);
         let least = bound(&world);
         prop_assert!(least > 0.0 && least.is_finite());
-        let policy = "suture".parse().unwrap();
-        let batch = plan(policy, &world.jobs, &world.view(), seed);
+        // Those of whole chunks: traces may be better than any k chunks.
+        let batch = plan("flow".parse().unwrap(), &world.jobs, &world.view(), seed);
         prop_assert_eq!(&batch.refused, &[]);
-        // Traces may be better than any k chunks.
-        let lanes = || batch.plans.iter().flat_map(|plan| &plan.lanes);
-        if lanes().all(|lane| lane.scheme.is_none()) {
-            prop_assert!(peak(&world, &batch.plans) >= least * (1.0 - 1e-6));
-        }
+        prop_assert!(peak(&world, &batch.plans) >= least * (1.0 - 1e-6));
         // Odd plans may also use the failed nodes as relays and destinations; here they are up.
         let world = World { room: vec![u64::MAX; world.room.len()], ..world };
         let jobs = world.jobs.iter().map(|job| Job { excluded: Vec::new(), ..job.clone() });

@@ -126,13 +126,11 @@ fn world_with_core(seed: u64) -> World {
     world
 }
 
-/// Batches in racks: a few, and of the first 64 those that are furthest from their optimum.
-fn seeds() -> impl Iterator<Item = u64> {
-    (0..12).chain([41, 57])
-}
+/// Batches in racks: of the first 64 those that are furthest from their optimum, and some that are at it.
+const SEEDS: [u64; 9] = [2, 4, 5, 6, 7, 9, 11, 41, 57];
 
 /// Programs that are solved for one of them.
-const PROGRAMS: usize = 40;
+const PROGRAMS: usize = 24;
 
 /// Above so much of the optimum with helpers alone, and for more stripes than that, the one with other
 /// relays is not asked for.
@@ -173,7 +171,7 @@ fn ratios(seed: u64) -> Ratios {
 #[test]
 #[allow(clippy::disallowed_macros, reason = "a test, not the core: its ratios are to be read")]
 fn racks_and_their_bound_are_near_the_optimum() {
-    let all: Vec<Ratios> = seeds().map(ratios).collect();
+    let all: Vec<Ratios> = SEEDS.into_iter().map(ratios).collect();
     for Ratios { what, flow, suture, bound } in &all {
         println!("{what}: flow {flow:.4}, suture {suture:.4}, bound {bound:.4}");
     }

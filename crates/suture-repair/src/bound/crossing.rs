@@ -23,20 +23,24 @@ mod tree;
 
 use suture_code::ChunkIndex;
 
-use crate::bound::search;
+use crate::bound::search::{Goal, Search};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{Demand, takes_part};
 use crate::need::Part;
 use crate::planner::View;
 use crate::planner::ports::Ports;
 
-use tree::Costs;
+use tree::{Costs, Workspace};
 
-/// Steps of the search that are worth beginning it.
-const STEPS_MIN: usize = 24;
+/// Steps of the search that are worth beginning it, and the most of one course.
+const STEPS_MIN: usize = 12;
+const STEPS_MAX: usize = 300;
 
-/// Prices that are compared, over all steps: about as much work as planning a small batch.
+/// Prices that are compared in each course: less work than planning a small batch.
 const WORK_MAX: usize = 1_000_000;
+
+/// The same for all chunks by themselves, at all of their destinations.
+const ALONE_WORK_MAX: usize = 400_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
@@ -59,7 +63,8 @@ pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>, known: f64) -> f6
     if stripes.is_empty() || steps < STEPS_MIN {
         return 0.0;
     }
-    let together = search.whole_seconds(&stripes, search.seconds(&stripes, steps).max(known));
+    let goal = Goal { known, enough: f64::INFINITY, steps };
+    let together = search.whole_seconds(&stripes, search.seconds(&stripes, goal).max(known));
     search.with_whole_chunks(stripes, together)
 }
 
@@ -76,14 +81,19 @@ struct CrossingSearch<'a> {
 impl CrossingSearch<'_> {
     /// How many steps take so much work.
     fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
-        work / stripes.iter().map(RackedStripe::work).sum::<usize>().max(1)
+        let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
+        (work / step).min(STEPS_MAX)
     }
 
-    fn seconds(&self, stripes: &[RackedStripe], steps: usize) -> f64 {
-        search::seconds_from_nothing(self.ports, steps, |prices, loads| {
+    fn seconds(&self, stripes: &[RackedStripe], goal: Goal) -> f64 {
+        let mut workspace = Workspace::default();
+        let search = Search::new(self.ports, goal, |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
-            stripes.iter().map(|stripe| stripe.take_cheapest(&mut costs, loads)).sum()
-        })
+            let cost =
+                |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
+            stripes.iter().map(cost).sum()
+        });
+        search.seconds_from_nothing()
     }
 
     /// What whole chunks take on links of racks, if they are equally long; else what is known.
@@ -96,23 +106,45 @@ impl CrossingSearch<'_> {
         whole::seconds(&choices, bytes, self.ports, known)
     }
 
+    /// What each stripe takes by itself at each node of each target; `known` where that is no more.
+    fn alone(&self, stripes: &[RackedStripe], known: f64, pairs: usize) -> Vec<Vec<Vec<f64>>> {
+        let at = |stripe: &RackedStripe, target: &Target, node: u32| {
+            let target = Target { nodes: vec![node], ..*target };
+            let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
+            let steps = self.steps(&only, ALONE_WORK_MAX / pairs);
+            self.seconds(&only, Goal { known, enough: f64::INFINITY, steps })
+        };
+        let ports = self.ports;
+        let rates = |node: u32| {
+            [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
+        };
+        let nodes = |stripe: &RackedStripe, target: &Target| {
+            // Nodes that are equally fast are equally good.
+            let mut tried: Vec<([f64; 3], f64)> = Vec::new();
+            let seconds = target.nodes.iter().map(|&node| {
+                let rates = rates(node);
+                if let Some((_, seconds)) = tried.iter().find(|(known, _)| *known == rates) {
+                    return *seconds;
+                }
+                tried.push((rates, at(stripe, target, node)));
+                tried[tried.len() - 1].1
+            });
+            seconds.collect()
+        };
+        let all = stripes.iter().map(|stripe| {
+            stripe.targets.iter().map(|target| nodes(stripe, target)).collect::<Vec<Vec<f64>>>()
+        });
+        all.collect()
+    }
+
     /// The bound when each chunk is kept by one node: if nobody takes longer than some time, no chunk
     /// goes where it takes longer by itself.
     fn with_whole_chunks(&self, stripes: Vec<RackedStripe>, known: f64) -> f64 {
         let pairs: usize = stripes.iter().map(RackedStripe::target_count).sum();
-        let alone = stripes.iter().map(|stripe| {
-            let one = |target: &Target, node: u32| {
-                let target = Target { nodes: vec![node], ..*target };
-                let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
-                let steps = self.steps(&only, WORK_MAX / pairs);
-                self.seconds(&only, steps)
-            };
-            let nodes = |target: &'_ Target| {
-                target.nodes.iter().map(|node| one(target, *node)).collect::<Vec<f64>>()
-            };
-            stripe.targets.iter().map(nodes).collect::<Vec<_>>()
-        });
-        let alone: Vec<Vec<Vec<f64>>> = alone.collect();
+        if self.steps(&stripes[..1], ALONE_WORK_MAX / pairs) == 0 {
+            return known;
+        }
+        let alone = self.alone(&stripes, known, pairs);
         let least =
             |stripe: &Vec<Vec<f64>>| stripe.iter().flatten().copied().fold(f64::INFINITY, f64::min);
         let known = alone.iter().map(least).fold(known, f64::max);
@@ -121,18 +153,18 @@ impl CrossingSearch<'_> {
         levels.sort_by(f64::total_cmp);
         levels.dedup();
         // Nobody below the level needs less than that.
-        let within = |level: f64| {
+        let within = |level: f64, known: f64| {
             let stripes =
                 stripes.iter().zip(&alone).map(|(stripe, alone)| stripe.within(alone, level));
             let stripes: Vec<RackedStripe> = stripes.collect();
-            let steps = self.steps(&stripes, WORK_MAX);
-            self.whole_seconds(&stripes, self.seconds(&stripes, steps))
+            let goal = Goal { known, enough: level, steps: self.steps(&stripes, WORK_MAX) };
+            self.whole_seconds(&stripes, self.seconds(&stripes, goal))
         };
         let (mut low, mut high) = (known, levels.len());
         let mut first = 0;
         while first < high {
             let middle = (first + high) / 2;
-            let seconds = within(levels[middle]);
+            let seconds = within(levels[middle], low);
             if seconds >= levels[middle] {
                 low = levels[middle];
                 first = middle + 1;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use suture_code::Scheme;
 
-use crate::bound::search::{self, Amounts};
+use crate::bound::search::{Amounts, Goal, Search};
 use crate::bound::{Demand, with_demands};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
@@ -37,19 +37,33 @@ pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, ways: Ways) ->
     }
     Some(with_demands(jobs, view, |demands| {
         let items = items(demands, view, ways);
-        let lengths = lengths(&items);
-        let looks = items.iter().map(|item| item.holders.len()).sum();
-        let given = Amounts::of(load, &ports);
-        search::best_seconds(&ports, &given, looks, |prices, loads| {
+        let lengths = lengths(&items, &ports);
+        let looks = items.iter().map(Item::looks).sum::<usize>().max(1);
+        let steps = STEPS_MAX.min(LOOKS_MAX / looks);
+        let goal = Goal { known: 0.0, enough: f64::INFINITY, steps };
+        let mut helpers = HelperPrices::default();
+        let search = Search::new(&ports, goal, |prices, loads| {
             let offers = Offers::new(view, &ports, prices, &lengths);
-            items.iter().map(|item| item.take_cheapest(&offers, loads)).sum()
-        })
+            let cost = |item: &Item<'_>| item.take_cheapest(&offers, &mut helpers, loads);
+            items.iter().map(cost).sum()
+        });
+        search.seconds_from(&Amounts::of(load, &ports))
     }))
 }
 
-/// The bits of each byte that the helpers of a scheme send, by their places.
+/// The most steps of one course.
+const STEPS_MAX: usize = 160;
+
+/// How often a helper is looked at in each course: no longer than planning with traces takes.
+const LOOKS_MAX: usize = 350_000;
+
+/// How many of the cheapest destinations are ranked: most stripes are kept by one of these.
+const RANKED_MAX: usize = 32;
+
+/// What the helpers of a scheme send, in lengths of a chunk.
 struct Candidate {
-    bits: Vec<(usize, f64)>,
+    /// By their places: nothing of who does not help.
+    sent: Vec<f64>,
     total: f64,
 }
 
@@ -109,54 +123,143 @@ fn candidates(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Ca
     let candidate = |scheme: &Scheme| {
         let ranks = scheme.ranks(code.chunk_count()).into_iter();
         let ranks = ranks.filter(|(chunk, rank)| *rank > 0 && !code.is_zero(*chunk));
-        let bits = ranks.map(|(chunk, rank)| {
-            let place = places.iter().position(|place| *place == chunk)?;
-            Some((place, rank as f64))
-        });
-        let bits: Vec<(usize, f64)> = bits.collect::<Option<_>>()?;
-        Some(Candidate { total: bits.iter().map(|(_, bits)| bits).sum(), bits })
+        let mut sent = vec![0.0; places.len()];
+        for (chunk, rank) in ranks {
+            sent[places.iter().position(|place| *place == chunk)?] = rank as f64 / 8.0;
+        }
+        Some(Candidate { total: sent.iter().sum(), sent })
     };
     schemes.filter_map(candidate).collect()
 }
 
+/// What a byte costs the helpers of an item, by their places.
+#[derive(Default)]
+struct HelperPrices {
+    up: Vec<f64>,
+    down: Vec<f64>,
+    read: Vec<f64>,
+    /// What it costs each of the free ones to help.
+    helping: Vec<f64>,
+}
+
+impl HelperPrices {
+    fn set(&mut self, holders: &[NodeId], offers: &Offers<'_>) {
+        let HelperPrices { up, down, read, .. } = self;
+        up.clear();
+        down.clear();
+        read.clear();
+        for node in holders {
+            up.push(offers.up(*node));
+            down.push(offers.down(*node));
+            read.push(offers.prices.at(offers.ports.read(node.0)));
+        }
+    }
+
+    /// What it costs that the helpers of a scheme send, and the cheapest of them to decode, with what
+    /// that costs.
+    fn traces(&self, candidate: &Candidate) -> (f64, (f64, usize)) {
+        let (mut cost, mut cheapest) = (0.0, (f64::INFINITY, 0));
+        let prices = self.up.iter().zip(&self.down).zip(&self.read);
+        for (place, (&sent, ((up, down), read))) in candidate.sent.iter().zip(prices).enumerate() {
+            if sent > 0.0 {
+                cost += sent * up + read;
+                let decoding = (1.0 - sent) * up + (candidate.total - sent) * down;
+                if decoding < cheapest.0 {
+                    cheapest = (decoding, place);
+                }
+            }
+        }
+        (cost, cheapest)
+    }
+}
+
 impl Item<'_> {
+    /// How many helpers are looked at for the cheapest way.
+    fn looks(&self) -> usize {
+        self.holders.len() * (1 + self.schemes.len())
+    }
+
     /// Puts the cheapest way on `loads`, and returns what it costs.
-    fn take_cheapest(&self, offers: &Offers<'_>, loads: &mut Amounts) -> f64 {
-        let cost = |way: Way| {
-            let mut cost = 0.0;
-            self.each_charge(way, offers, |port, bytes| cost += bytes * offers.prices.at(port));
-            (cost, way)
-        };
-        let ways = self.ways(offers).into_iter().map(cost);
-        let Some((cost, way)) = ways.min_by(|a, b| a.0.total_cmp(&b.0)) else { return 0.0 };
-        self.each_charge(way, offers, |port, bytes| loads.add(port, bytes));
+    fn take_cheapest(
+        &self,
+        offers: &Offers<'_>,
+        helpers: &mut HelperPrices,
+        loads: &mut Amounts,
+    ) -> f64 {
+        helpers.set(&self.holders, offers);
+        let Some((_, way)) = self.cheapest(offers, helpers) else { return 0.0 };
+        let mut cost = 0.0;
+        self.each_charge(way, offers, |port, bytes| {
+            cost += bytes * offers.prices.at(port);
+            loads.add(port, bytes);
+        });
         cost
     }
 
-    /// Ways of which one is the cheapest: prices are linear, so it is no use to share anything out.
-    fn ways(&self, offers: &Offers<'_>) -> Vec<Way> {
-        let mut ways = Vec::with_capacity(2 + 2 * self.schemes.len());
+    /// The cheapest way, and what a byte of a chunk costs: prices are linear, so it is no use to share
+    /// anything out.
+    fn cheapest(&self, offers: &Offers<'_>, helpers: &mut HelperPrices) -> Option<(f64, Way)> {
+        let mut best: Option<(f64, Way)> = None;
+        let mut offer = |cost: f64, way: Way| {
+            if best.is_none_or(|(known, _)| cost < known) {
+                best = Some((cost, way));
+            }
+        };
+        let mut kept = 0.0;
+        offers.each_first(self.part.lost.len(), self.demand, |node| {
+            kept += offers.keeping(1.0, node);
+        });
         if self.may_be_whole {
-            ways.push(Way::Whole(Meeting::Root(match self.part.is_sum {
-                true => offers.first(self.sums(), self.demand),
-                false => offers.cheapest_of_all(|node| self.decoding(None, node, offers)),
-            })));
-            let cost = |place: usize| self.decoding(Some(place), self.holders[place], offers);
-            let helpers = 0..self.holders.len();
-            let cheapest = helpers.min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
-            ways.extend(cheapest.map(|place| Way::Whole(Meeting::Helper(place))));
+            let sent = self.sent(helpers);
+            let (root, cost) = self.whole_root(offers, kept);
+            offer(sent + cost, Way::Whole(Meeting::Root(root)));
+            let cost =
+                |place: usize| self.decoding(Some(place), [helpers.down[place], helpers.up[place]]);
+            let costs = (0..self.holders.len()).map(|place| (cost(place), place));
+            if let Some((cost, place)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                offer(sent + cost + kept, Way::Whole(Meeting::Helper(place)));
+            }
         }
+        let every_length = offers.first_of_every_length(self.demand);
         for (index, candidate) in self.schemes.iter().enumerate() {
-            let root = offers.first(candidate.total / 8.0, self.demand);
-            ways.push(Way::Traces(index, Meeting::Root(root)));
-            let cost = |&(place, bits): &(usize, f64)| {
-                let node = self.holders[place];
-                (8.0 - bits) * offers.up(node) + (candidate.total - bits) * offers.down(node)
-            };
-            let cheapest = candidate.bits.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            ways.extend(cheapest.map(|(place, _)| Way::Traces(index, Meeting::Helper(*place))));
+            let (sent, (decoding, place)) = helpers.traces(candidate);
+            offer(sent + decoding + kept, Way::Traces(index, Meeting::Helper(place)));
+            let root = every_length.unwrap_or_else(|| offers.first(candidate.total, self.demand));
+            let lengths = candidate.total.max(1.0);
+            let cost = root.map_or(0.0, |node| offers.keeping(lengths, node));
+            offer(sent + cost, Way::Traces(index, Meeting::Root(root)));
         }
-        ways
+        best
+    }
+
+    /// What it costs that the cheapest helpers of a tree or a gather send.
+    fn sent(&self, helpers: &mut HelperPrices) -> f64 {
+        let alpha = f64::from(self.demand.job.code.sub_chunk_count());
+        let HelperPrices { up, read, helping, .. } = helpers;
+        let cost = |place: usize, sent: u32, bytes_read: u32| {
+            (f64::from(sent) * up[place] + f64::from(bytes_read) * read[place]) / alpha
+        };
+        let (part, first_free) = (self.part, self.part.forced.len());
+        let forced = part.forced.iter().enumerate();
+        let forced: f64 = forced.map(|(place, sender)| cost(place, sender.sent, sender.read)).sum();
+        let free = first_free..self.holders.len();
+        helping.clear();
+        helping.extend(free.map(|place| cost(place, part.free_sent, part.free_read)));
+        if (1..helping.len()).contains(&part.count) {
+            helping.select_nth_unstable_by(part.count - 1, f64::total_cmp);
+        }
+        forced + helping[..part.count].iter().sum::<f64>()
+    }
+
+    /// Where whole chunks meet most cheaply beside helpers, and what that and keeping them costs.
+    fn whole_root(&self, offers: &Offers<'_>, kept: f64) -> (Option<NodeId>, f64) {
+        let decoding = |node: NodeId| self.decoding(None, [offers.down(node), offers.up(node)]);
+        if !self.part.is_sum {
+            let root = offers.cheapest_of_all(decoding);
+            return (root, kept + root.map_or(0.0, decoding));
+        }
+        let root = offers.first(self.sums(), self.demand);
+        (root, root.map_or(0.0, |node| decoding(node) + offers.keeping(1.0, node)))
     }
 
     fn chunk_bytes(&self) -> f64 {
@@ -168,10 +271,11 @@ impl Item<'_> {
         (self.part.forced.len() + self.part.count) as f64
     }
 
-    /// What it costs to let whole chunks meet at a node, beside sending and keeping.
-    fn decoding(&self, helper: Option<usize>, node: NodeId, offers: &Offers<'_>) -> f64 {
+    /// What it costs to let whole chunks meet at a node, beside sending and keeping, for each byte of a
+    /// chunk.
+    fn decoding(&self, helper: Option<usize>, [down, up]: [f64; 2]) -> f64 {
         let [received, sent] = self.decoded(helper);
-        received * offers.down(node) + sent * offers.up(node)
+        (received * down + sent * up) / self.chunk_bytes()
     }
 
     /// The bytes that a node receives and sends because it decodes, beside those that it sends as a
@@ -234,20 +338,19 @@ impl Item<'_> {
         charge: &mut impl FnMut(PortIndex, f64),
     ) {
         let bytes = self.chunk_bytes();
-        for &(place, bits) in &candidate.bits {
-            charge(ports.up(self.holders[place].0), bits / 8.0 * bytes);
-            charge(ports.read(self.holders[place].0), bytes);
+        let helping = candidate.sent.iter().zip(&self.holders).filter(|(sent, _)| **sent > 0.0);
+        for (sent, holder) in helping {
+            charge(ports.up(holder.0), sent * bytes);
+            charge(ports.read(holder.0), bytes);
         }
         match meeting {
             Meeting::Helper(place) => {
-                let own = candidate.bits.iter().find(|(helper, _)| *helper == place);
-                let own = own.map_or(0.0, |(_, bits)| *bits);
-                let node = self.holders[place].0;
-                charge(ports.up(node), (8.0 - own) / 8.0 * bytes);
-                charge(ports.down(node), (candidate.total - own) / 8.0 * bytes);
+                let (own, node) = (candidate.sent[place], self.holders[place].0);
+                charge(ports.up(node), (1.0 - own) * bytes);
+                charge(ports.down(node), (candidate.total - own) * bytes);
             }
             Meeting::Root(Some(node)) => {
-                charge(ports.down(node.0), (candidate.total - 8.0).max(0.0) / 8.0 * bytes);
+                charge(ports.down(node.0), (candidate.total - 1.0).max(0.0) * bytes);
             }
             Meeting::Root(None) => {}
         }
@@ -282,7 +385,13 @@ struct Offers<'a> {
     view: &'a View<'a>,
     ports: &'a Ports,
     prices: &'a Amounts,
-    ranked: Vec<(f64, Vec<NodeId>)>,
+    ranked: Vec<(f64, Ranked)>,
+}
+
+/// Nodes that accept chunks: so many of the cheapest in order, and all others.
+struct Ranked {
+    nodes: Vec<NodeId>,
+    in_order: usize,
 }
 
 impl<'a> Offers<'a> {
@@ -293,15 +402,24 @@ impl<'a> Offers<'a> {
         lengths: &[f64],
     ) -> Offers<'a> {
         let nodes: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
-        let ranked = |&lengths: &f64| {
-            let cost = |node: &NodeId| {
-                lengths * prices.at(ports.down(node.0)) + prices.at(ports.write(node.0))
-            };
-            let mut nodes = nodes.clone();
-            nodes.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
-            (lengths, nodes)
+        let mut offers = Offers { view, ports, prices, ranked: Vec::with_capacity(lengths.len()) };
+        for &lengths in lengths {
+            let ranked = offers.rank(nodes.clone(), lengths);
+            offers.ranked.push((lengths, ranked));
+        }
+        offers
+    }
+
+    fn rank(&self, mut nodes: Vec<NodeId>, lengths: f64) -> Ranked {
+        let by_cost = |a: &NodeId, b: &NodeId| {
+            self.keeping(lengths, *a).total_cmp(&self.keeping(lengths, *b))
         };
-        Offers { view, ports, prices, ranked: lengths.iter().map(ranked).collect() }
+        let in_order = RANKED_MAX.min(nodes.len());
+        if in_order < nodes.len() {
+            nodes.select_nth_unstable_by(in_order, by_cost);
+        }
+        nodes[..in_order].sort_by(by_cost);
+        Ranked { nodes, in_order }
     }
 
     fn up(&self, node: NodeId) -> f64 {
@@ -312,33 +430,73 @@ impl<'a> Offers<'a> {
         self.prices.at(self.ports.down(node.0))
     }
 
-    fn ranked(&self, lengths: f64) -> &[NodeId] {
-        let known = self.ranked.iter().find(|(known, _)| *known == lengths);
-        &known.expect("all lengths were named before").1
+    /// What it costs a node to receive so many lengths of a chunk and to keep it, for each byte of it.
+    fn keeping(&self, lengths: f64, node: NodeId) -> f64 {
+        let ports = self.ports;
+        lengths * self.prices.at(ports.down(node.0)) + self.prices.at(ports.write(node.0))
+    }
+
+    fn ranked(&self, lengths: f64) -> &Ranked {
+        if let [(_, only)] = &self.ranked[..] {
+            return only;
+        }
+        let found = self.ranked.binary_search_by(|(known, _)| known.total_cmp(&lengths));
+        &self.ranked[found.expect("all lengths were named before")].1
+    }
+
+    /// The same for every length, where it is: without disks the cheapest downlink.
+    fn first_of_every_length(&self, demand: &Demand<'_>) -> Option<Option<NodeId>> {
+        (self.ranked.len() == 1).then(|| self.first(1.0, demand))
     }
 
     /// The cheapest that may keep a chunk of the job.
     fn first(&self, lengths: f64, demand: &Demand<'_>) -> Option<NodeId> {
-        let mut nodes = self.ranked(lengths).iter().copied();
-        nodes.find(|node| demand.may_keep(*node, self.view))
+        let mut first = None;
+        self.each_of(1, lengths, demand, |node| first = Some(node));
+        first
     }
 
     /// Calls `keep` for the cheapest that may keep so many chunks of the job.
     fn each_first(&self, count: usize, demand: &Demand<'_>, keep: impl FnMut(NodeId)) {
-        let nodes = self.ranked(1.0).iter().copied();
-        nodes.filter(|node| demand.may_keep(*node, self.view)).take(count).for_each(keep);
+        self.each_of(count, 1.0, demand, keep);
+    }
+
+    fn each_of(
+        &self,
+        count: usize,
+        lengths: f64,
+        demand: &Demand<'_>,
+        mut keep: impl FnMut(NodeId),
+    ) {
+        let ranked = self.ranked(lengths);
+        let (first, others) = ranked.nodes.split_at(ranked.in_order);
+        let mut missing = count;
+        for node in first.iter().filter(|node| demand.may_keep(**node, self.view)).take(count) {
+            keep(*node);
+            missing -= 1;
+        }
+        if missing > 0 {
+            let others = others.iter().copied().filter(|node| demand.may_keep(*node, self.view));
+            let mut others: Vec<NodeId> = others.collect();
+            others.sort_by(|a, b| self.keeping(lengths, *a).total_cmp(&self.keeping(lengths, *b)));
+            others.into_iter().take(missing).for_each(keep);
+        }
     }
 
     fn cheapest_of_all(&self, cost: impl Fn(NodeId) -> f64) -> Option<NodeId> {
-        let nodes = self.ranked(1.0).iter().copied();
+        let nodes = self.ranked(1.0).nodes.iter().copied();
         nodes.min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
     }
 }
 
-/// Lengths of a chunk that may come to a node that keeps one: each once.
-fn lengths(items: &[Item<'_>]) -> Vec<f64> {
+/// Lengths of a chunk that may come to a node that keeps one: each once. Without disks destinations are
+/// ranked alike for all of them.
+fn lengths(items: &[Item<'_>], ports: &Ports) -> Vec<f64> {
+    if !ports.have_disks() {
+        return vec![1.0];
+    }
     let of_item = |item: &Item<'_>| {
-        let traces = item.schemes.iter().map(|candidate| candidate.total / 8.0).collect::<Vec<_>>();
+        let traces = item.schemes.iter().map(|candidate| candidate.total).collect::<Vec<_>>();
         traces.into_iter().chain([item.sums()])
     };
     let mut lengths: Vec<f64> = items.iter().flat_map(of_item).chain([1.0]).collect();

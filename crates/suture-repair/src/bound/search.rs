@@ -9,7 +9,9 @@
 //! these prices is mixed into the load, a little each time. Prices swing around the best ones then,
 //! so their mean is better than any of them. The best of all these bounds counts.
 //!
-//! The work is counted, not timed: it ends when it has cost about as much as planning does.
+//! The mixed load is itself a way to do everything, in fractions, so no bound is above its peak: the
+//! search ends when the two meet, or when the peak is below what is known by other means. Beyond that
+//! the work is counted, not timed: it ends when it has cost about as much as planning does.
 
 use crate::plan::load::Load;
 use crate::planner::ports::{PortIndex, Ports};
@@ -21,14 +23,18 @@ const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];
 /// prices have to move gently or they swing too far; unequal ones need steep prices.
 const COURSES: [(f64, f64); 3] = [(120.0, 2.4), (20.0, 0.25), (10.0, 0.02)];
 
-/// The most times that loads are mixed in each.
-const STEPS_MAX: usize = 160;
-
-/// How often a helper is looked at in each course: about as often as planning with traces does.
-const LOOKS_MAX: usize = 1_300_000;
+/// Shorter courses grow faster, to where so many steps lead.
+const COURSE_STEPS: usize = 160;
 
 /// After so many steps the bound of the mean of all prices so far is taken.
 const STEPS_PER_MEAN: usize = 20;
+
+/// What is mixed is itself a way to do everything, in fractions: no bound is above its peak. Nearer to
+/// that than this, nothing more is searched for.
+const GAP_MAX: f64 = 1e-3;
+
+/// Prices more e-folds below that of the busiest port are nothing.
+const EXPONENT_MIN: f64 = -40.0;
 
 /// Something for each port: bytes, or what a byte costs.
 #[derive(Clone, Debug)]
@@ -64,79 +70,124 @@ impl Amounts {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += part * (other - *own));
     }
 
-    /// What a byte costs at each port, so that a second at every port costs 1 together.
-    fn prices(&self, ports: &Ports, steepness: f64) -> Amounts {
-        let seconds = |port: PortIndex| self.0[port] * ports.seconds_per_byte(port);
-        let all = || 0..ports.count();
-        let peak = all().map(seconds).fold(f64::MIN_POSITIVE, f64::max);
-        // Ports that nobody uses would only take a part of the sum.
-        let weight = |port: PortIndex| match seconds(port) {
-            seconds if seconds > 0.0 => (steepness * (seconds / peak - 1.0)).exp(),
-            _ => 0.0,
-        };
-        let mut prices: Vec<f64> = all().map(weight).collect();
-        let sum = prices.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let paced = prices.iter_mut().enumerate();
-        paced.for_each(|(port, price)| *price *= ports.seconds_per_byte(port) / sum);
-        Amounts(prices)
+    /// The time of the busiest port.
+    fn peak_seconds(&self, ports: &Ports) -> f64 {
+        let seconds = self.0.iter().enumerate();
+        seconds.map(|(port, bytes)| bytes * ports.seconds_per_byte(port)).fold(0.0, f64::max)
     }
-}
 
-/// The best bound, in seconds. `cost` puts the cheapest ways at some prices on a load and returns what
-/// they cost, looking at so many helpers for that; `given` is a load to begin with.
-pub(super) fn best_seconds(
-    ports: &Ports,
-    given: &Amounts,
-    looks: usize,
-    cost: impl Fn(&Amounts, &mut Amounts) -> f64,
-) -> f64 {
-    let bound = |prices: &Amounts| cost(prices, &mut Amounts::none(ports));
-    let first = STEEPNESSES.map(|steepness| bound(&given.prices(ports, steepness)));
-    let mut best = first.into_iter().fold(0.0, f64::max);
-    let steps = STEPS_MAX.min(LOOKS_MAX / looks.max(1));
-    for (first, growth) in COURSES {
-        let mut loads = given.clone();
-        let mut mean = loads.prices(ports, first);
-        for step in 1..=steps {
-            let steepness = first + growth * step as f64;
-            let (prices, mut cheapest) = (loads.prices(ports, steepness), Amounts::none(ports));
-            best = best.max(cost(&prices, &mut cheapest));
-            mean.mix(&prices, 2.0 / (step as f64 + 1.0));
-            loads.mix(&cheapest, 1.0 / (step as f64 + first / growth));
-            if step % STEPS_PER_MEAN == 0 {
-                best = best.max(bound(&mean));
-            }
+    /// Becomes what a byte costs at each port for these loads, so that a second at every port costs 1
+    /// together.
+    fn set_prices(&mut self, loads: &Amounts, ports: &Ports, steepness: f64) {
+        let peak = loads.peak_seconds(ports).max(f64::MIN_POSITIVE);
+        let mut sum = 0.0;
+        for (port, price) in self.0.iter_mut().enumerate() {
+            let seconds = loads.0[port] * ports.seconds_per_byte(port);
+            let exponent = steepness * (seconds / peak - 1.0);
+            // Ports that nobody uses would only take a part of the sum.
+            *price = match seconds > 0.0 && exponent > EXPONENT_MIN {
+                true => exponent.exp(),
+                false => 0.0,
+            };
+            sum += *price;
         }
+        let sum = sum.max(f64::MIN_POSITIVE);
+        let prices = self.0.iter_mut().enumerate();
+        prices.for_each(|(port, price)| *price *= ports.seconds_per_byte(port) / sum);
     }
-    best
 }
 
-/// The same where no load is given to begin with, in so many steps.
-pub(super) fn seconds_from_nothing(
-    ports: &Ports,
-    steps: usize,
-    cost: impl Fn(&Amounts, &mut Amounts) -> f64,
-) -> f64 {
-    let mut equal = Amounts::none(ports);
-    for port in 0..ports.count() {
-        let rate = ports.rate(port);
-        equal.add(port, if rate.is_finite() { rate } else { 0.0 });
+/// What is searched for.
+#[derive(Clone, Copy)]
+pub(super) struct Goal {
+    /// A bound that is not above that is no news.
+    pub known: f64,
+    /// One that is as high as that will do.
+    pub enough: f64,
+    /// The most times that loads are mixed in each course.
+    pub steps: usize,
+}
+
+/// A search at work. `cost` puts the cheapest ways at some prices on a load and returns what they
+/// cost.
+pub(super) struct Search<'a, F> {
+    ports: &'a Ports,
+    goal: Goal,
+    cost: F,
+    /// The best bound so far.
+    best: f64,
+    /// The lowest peak of what was mixed.
+    most: f64,
+    prices: Amounts,
+    cheapest: Amounts,
+}
+
+impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
+    pub fn new(ports: &'a Ports, goal: Goal, cost: F) -> Search<'a, F> {
+        let (prices, cheapest) = (Amounts::none(ports), Amounts::none(ports));
+        Search { ports, goal, cost, best: 0.0, most: f64::INFINITY, prices, cheapest }
     }
-    let mut first = Amounts::none(ports);
-    let mut best = cost(&equal.prices(ports, 0.0), &mut first);
-    for (sharpness, growth) in COURSES {
+
+    /// The best bound, in seconds; `given` is a load to begin with.
+    pub fn seconds_from(mut self, given: &Amounts) -> f64 {
+        for steepness in STEEPNESSES {
+            self.prices.set_prices(given, self.ports, steepness);
+            self.take_bound();
+        }
+        self.most = given.peak_seconds(self.ports);
+        COURSES.into_iter().for_each(|(first, growth)| {
+            self.follow(given, (first, growth), first / growth);
+        });
+        self.best
+    }
+
+    /// The same where no load is given to begin with.
+    pub fn seconds_from_nothing(mut self) -> f64 {
+        let mut equal = Amounts::none(self.ports);
+        for port in 0..self.ports.count() {
+            let rate = self.ports.rate(port);
+            equal.add(port, if rate.is_finite() { rate } else { 0.0 });
+        }
+        self.prices.set_prices(&equal, self.ports, 0.0);
+        self.take_bound();
+        let first = self.cheapest.clone();
+        self.most = first.peak_seconds(self.ports);
+        COURSES.into_iter().for_each(|course| self.follow(&first, course, 1.0));
+        self.best
+    }
+
+    /// Takes the bound at the prices of now.
+    fn take_bound(&mut self) {
+        self.cheapest.0.fill(0.0);
+        self.best = self.best.max((self.cost)(&self.prices, &mut self.cheapest));
+    }
+
+    fn is_over(&self) -> bool {
+        let Goal { known, enough, .. } = self.goal;
+        self.best >= enough || self.best.max(known) >= self.most * (1.0 - GAP_MAX)
+    }
+
+    /// Mixes into `first` what is cheapest at its prices, again and again; `weight` is that of `first`,
+    /// in steps.
+    fn follow(&mut self, first: &Amounts, (sharpness, growth): (f64, f64), weight: f64) {
+        let haste = (COURSE_STEPS as f64 / self.goal.steps as f64).max(1.0);
+        let (growth, weight) = (growth * haste, (weight / haste).max(1.0));
         let mut loads = first.clone();
-        let mut mean = loads.prices(ports, sharpness);
-        for step in 1..=steps.min(300) {
-            let steepness = sharpness + growth * step as f64;
-            let (prices, mut cheapest) = (loads.prices(ports, steepness), Amounts::none(ports));
-            best = best.max(cost(&prices, &mut cheapest));
-            mean.mix(&prices, 2.0 / (step as f64 + 1.0));
-            loads.mix(&cheapest, 1.0 / (step as f64 + 1.0));
-            if step % STEPS_PER_MEAN == 0 {
-                best = best.max(cost(&mean, &mut Amounts::none(ports)));
+        let mut mean = Amounts::none(self.ports);
+        mean.set_prices(first, self.ports, sharpness);
+        for step in 1..=self.goal.steps {
+            if self.is_over() {
+                return;
+            }
+            self.prices.set_prices(&loads, self.ports, sharpness + growth * step as f64);
+            self.take_bound();
+            mean.mix(&self.prices, 2.0 / (step as f64 + 1.0));
+            loads.mix(&self.cheapest, 1.0 / (step as f64 + weight));
+            self.most = self.most.min(loads.peak_seconds(self.ports));
+            if step % STEPS_PER_MEAN == 0 || step == self.goal.steps {
+                self.prices.0.copy_from_slice(&mean.0);
+                self.take_bound();
             }
         }
     }
-    best
 }

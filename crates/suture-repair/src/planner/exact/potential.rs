@@ -59,6 +59,9 @@ const RANGE_BYTES_MIN: u64 = 32 << 10;
 const RELOCATED_MAX: usize = 512;
 const RELOCATIONS: [usize; 4] = [0, 4, 10, 18];
 
+/// A chunk that is a smaller part of all prices stays where it is.
+const RELOCATED_MIN: f64 = 0.01;
+
 /// A few chunks are planned anew in another order, so often that so many are planned in all, and no
 /// more often than that: where each weighs much, the order decides.
 const TRIES_ITEMS: usize = 128;
@@ -271,6 +274,10 @@ impl<'a> Descent<'a> {
         let pieces = first..first + count;
         let mut best = (self.ports.potential(), kept, self.options(pieces.clone()));
         pieces.clone().for_each(|piece| self.charge(piece, -1.0));
+        if best.0 - self.ports.potential() <= RELOCATED_MIN * best.0 {
+            pieces.for_each(|piece| self.charge(piece, 1.0));
+            return;
+        }
         let taken = self.kept_by_siblings(index);
         let tried = self.keepers.cheapest_few(
             self.instance,
@@ -281,15 +288,18 @@ impl<'a> Descent<'a> {
         );
         for node in tried.into_iter().filter(|node| *node != kept) {
             self.kept[index][0] = node;
-            for piece in pieces.clone() {
-                self.choose(piece);
-                self.charge(piece, 1.0);
+            let (mut end, mut potential) = (pieces.start, 0.0);
+            // Every piece adds to the potential.
+            while end < pieces.end && potential < best.0 {
+                self.choose(end);
+                self.charge(end, 1.0);
+                end += 1;
+                potential = self.ports.potential();
             }
-            let potential = self.ports.potential();
             if potential < best.0 {
                 best = (potential, node, self.options(pieces.clone()));
             }
-            pieces.clone().for_each(|piece| self.charge(piece, -1.0));
+            (pieces.start..end).for_each(|piece| self.charge(piece, -1.0));
         }
         let (_, node, options) = best;
         self.kept[index][0] = node;

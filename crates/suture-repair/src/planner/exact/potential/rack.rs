@@ -11,7 +11,7 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
-use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
+use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
 /// Up to so many sets of helpers that the code takes are compared with what their racks send.
 const CODE_SETS_MAX: usize = 128;
@@ -108,13 +108,10 @@ fn joined(
         cost += ports.cost(ports.write(root), item.length);
     }
     let mut joints = Joints::new(item, root, chosen, ports);
-    cost += joints.spread(root_rack);
     let used = joints.used_racks(root_rack);
-    cost += used
-        .iter()
-        .filter_map(|rack| ports.rack_up(*rack))
-        .map(|port| ports.cost(port, item.length))
-        .sum::<f64>();
+    cost += joints.spread(root_rack, &used);
+    let links = used.iter().filter_map(|rack| ports.rack_up(*rack));
+    cost += links.map(|port| ports.cost(port, item.length)).sum::<f64>();
     let helpers = chosen.iter().map(|place| *place as u8).collect();
     (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
 }
@@ -207,12 +204,35 @@ fn choose_helpers(
     chosen
 }
 
+/// A downlink, and what one more sum costs there.
+struct Joint {
+    rack: u32,
+    next: f64,
+    /// By what that grows with each.
+    growth: f64,
+}
+
+impl Joint {
+    /// A port that is not modelled costs nothing.
+    fn new(rack: u32, port: Option<PortIndex>, length: f64, ports: &PricedPorts<'_>) -> Joint {
+        let (weight, growth) = port.map_or((0.0, 1.0), |port| ports.growth(port, length));
+        Joint { rack, next: weight * (growth - 1.0), growth }
+    }
+
+    /// Puts one more here, and returns what that costs.
+    fn take(&mut self) -> f64 {
+        let cost = self.next;
+        self.next = (cost * self.growth).min(PRICE_MAX);
+        cost
+    }
+}
+
 /// Where the sums of a tree meet.
-struct Joints<'a> {
-    item: &'a PricedPart<'a>,
-    ports: &'a PricedPorts<'a>,
-    chosen: &'a [usize],
-    root: u32,
+struct Joints {
+    /// The helpers, then the destination.
+    nodes: Vec<Joint>,
+    /// The racks of these, each once.
+    racks: Vec<Joint>,
     /// How many sums meet at each helper.
     sums: Vec<u8>,
     at_root: usize,
@@ -220,44 +240,38 @@ struct Joints<'a> {
     arrivals: Vec<(u32, u8)>,
 }
 
-impl<'a> Joints<'a> {
-    fn new(
-        item: &'a PricedPart<'a>,
-        root: u32,
-        chosen: &'a [usize],
-        ports: &'a PricedPorts<'a>,
-    ) -> Joints<'a> {
-        let sums = vec![0; chosen.len()];
-        Joints { item, ports, chosen, root, sums, at_root: 0, arrivals: Vec::new() }
-    }
-
-    fn node(&self, helper: usize) -> u32 {
-        self.item.holders[self.chosen[helper]]
+impl Joints {
+    fn new(item: &PricedPart<'_>, root: u32, chosen: &[usize], ports: &PricedPorts<'_>) -> Joints {
+        let nodes = chosen.iter().map(|place| item.holders[*place]).chain([root]);
+        let joint =
+            |node: u32| Joint::new(ports.rack(node), Some(ports.down(node)), item.length, ports);
+        let nodes: Vec<Joint> = nodes.map(joint).collect();
+        let mut racks: Vec<Joint> = Vec::with_capacity(nodes.len());
+        for Joint { rack, .. } in &nodes {
+            if racks.iter().all(|known| known.rack != *rack) {
+                racks.push(Joint::new(*rack, ports.rack_down(*rack), item.length, ports));
+            }
+        }
+        Joints { nodes, racks, sums: vec![0; chosen.len()], at_root: 0, arrivals: Vec::new() }
     }
 
     /// The racks of helpers but for the destination's.
     fn used_racks(&self, root_rack: u32) -> Vec<u32> {
-        let racks = (0..self.chosen.len()).map(|helper| self.ports.rack(self.node(helper)));
+        let racks = self.racks.iter().map(|joint| joint.rack);
         let mut racks: Vec<u32> = racks.filter(|rack| *rack != root_rack).collect();
         racks.sort_unstable();
-        racks.dedup();
         racks
     }
 
     /// Lets all sums meet where that is cheapest. Returns what it costs.
-    fn spread(&mut self, root_rack: u32) -> f64 {
-        let used = self.used_racks(root_rack);
+    fn spread(&mut self, root_rack: u32, used: &[u32]) -> f64 {
         let mut cost = 0.0;
-        let at_root_rack =
-            (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == root_rack);
-        let at_root_rack = at_root_rack.count();
         // The destination receives at least once: a helper's sum of its rack, or another rack's.
-        for index in 0..at_root_rack {
+        for index in 0..self.helpers_in(root_rack) {
             cost += if index == 0 { self.join_at_root() } else { self.join_in(root_rack) };
         }
-        for &rack in &used {
-            let helpers = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == rack);
-            for _ in 1..helpers.count() {
+        for &rack in used {
+            for _ in 1..self.helpers_in(rack) {
                 cost += self.join_in(rack);
             }
         }
@@ -265,13 +279,10 @@ impl<'a> Joints<'a> {
             // The first must reach the destination's rack.
             let at = match index {
                 0 => root_rack,
-                _ => self.cheapest_rack(root_rack, &used),
+                _ => self.cheapest_rack(root_rack, used),
             };
-            cost += self.ports.rack_down(at).map_or(0.0, |port| {
-                let before = f64::from(self.arrived(at)) * self.item.length;
-                let both = self.ports.cost(port, before + self.item.length);
-                both - self.ports.cost(port, before)
-            });
+            let link = self.racks.iter_mut().find(|joint| joint.rack == at);
+            cost += link.map_or(0.0, Joint::take);
             match self.arrivals.iter_mut().find(|(rack, _)| *rack == at) {
                 Some((_, count)) => *count += 1,
                 None => self.arrivals.push((at, 1)),
@@ -285,51 +296,40 @@ impl<'a> Joints<'a> {
         cost
     }
 
-    fn arrived(&self, at: u32) -> u8 {
-        self.arrivals.iter().find(|(rack, _)| *rack == at).map_or(0, |(_, count)| *count)
+    fn helpers_in(&self, rack: u32) -> usize {
+        let helpers = &self.nodes[..self.sums.len()];
+        helpers.iter().filter(|joint| joint.rack == rack).count()
     }
 
     fn cheapest_rack(&self, root_rack: u32, used: &[u32]) -> u32 {
         let cost = |rack: u32| {
-            let before = f64::from(self.arrived(rack)) * self.item.length;
-            let link = self.ports.rack_down(rack).map_or(0.0, |port| {
-                self.ports.cost(port, before + self.item.length) - self.ports.cost(port, before)
-            });
-            link + self.cheapest_in(rack).map_or(f64::INFINITY, |(cost, _)| cost)
+            let link = self.racks.iter().find(|joint| joint.rack == rack);
+            let joint = self.cheapest_in(rack).map_or(f64::INFINITY, |at| self.nodes[at].next);
+            link.map_or(0.0, |link| link.next) + joint
         };
         let racks = used.iter().copied().chain([root_rack]).map(|rack| (cost(rack), rack));
         racks.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(root_rack, |(_, rack)| rack)
     }
 
-    /// What one more sum costs at a node that has some.
-    fn more(&self, node: u32, has: usize) -> f64 {
-        let (port, length) = (self.ports.down(node), self.item.length);
-        self.ports.cost(port, (has + 1) as f64 * length)
-            - self.ports.cost(port, has as f64 * length)
-    }
-
-    /// The cheapest node of a rack for one more sum: a helper, or the destination (`None`).
-    fn cheapest_in(&self, rack: u32) -> Option<(f64, Option<usize>)> {
-        let helpers = (0..self.chosen.len()).filter(|h| self.ports.rack(self.node(*h)) == rack);
-        let helpers = helpers.map(|h| (self.more(self.node(h), self.sums[h].into()), Some(h)));
-        let root = (self.ports.rack(self.root) == rack)
-            .then(|| (self.more(self.root, self.at_root), None));
-        root.into_iter().chain(helpers).min_by(|a, b| a.0.total_cmp(&b.0))
+    /// The cheapest node of a rack for one more sum, of equals the destination.
+    fn cheapest_in(&self, rack: u32) -> Option<usize> {
+        let root = self.sums.len();
+        let nodes = [root].into_iter().chain(0..root).filter(|at| self.nodes[*at].rack == rack);
+        nodes.min_by(|a, b| self.nodes[*a].next.total_cmp(&self.nodes[*b].next))
     }
 
     fn join_at_root(&mut self) -> f64 {
         self.at_root += 1;
-        self.more(self.root, self.at_root - 1)
+        self.nodes[self.sums.len()].take()
     }
 
     fn join_in(&mut self, rack: u32) -> f64 {
-        match self.cheapest_in(rack).expect("a rack that is used has a node") {
-            (cost, Some(helper)) => {
-                self.sums[helper] += 1;
-                cost
-            }
-            (_, None) => self.join_at_root(),
+        let at = self.cheapest_in(rack).expect("a rack that is used has a node");
+        if at == self.sums.len() {
+            return self.join_at_root();
         }
+        self.sums[at] += 1;
+        self.nodes[at].take()
     }
 }
 

@@ -69,6 +69,31 @@ fn each_crossing(
     }
 }
 
+/// What these links cost, by the decoder's rack.
+fn crossing_price(
+    item: &PricedPart<'_>,
+    candidate: &CandidateScheme,
+    at: u32,
+    root: u32,
+    eighth: f64,
+    ports: &PricedPorts<'_>,
+    known: &mut Vec<(u32, f64)>,
+) -> f64 {
+    if !ports.have_racks() {
+        return 0.0;
+    }
+    let rack = ports.rack(at);
+    if let Some((_, price)) = known.iter().find(|(known, _)| *known == rack) {
+        return *price;
+    }
+    let mut price = 0.0;
+    each_crossing(item, candidate, at, root, eighth, ports, &mut |link, amount| {
+        price += ports.cost(link, amount);
+    });
+    known.push((rack, price));
+    price
+}
+
 /// The cheapest traces into a destination, if any cost less than `limit`.
 pub(super) fn cheapest(
     item: &PricedPart<'_>,
@@ -108,6 +133,7 @@ fn share_out(
 ) -> (f64, Vec<(Decoder, u8)>) {
     let share = item.length / f64::from(SHARES) / 8.0;
     prices.next.clear();
+    let mut crossing = Vec::new();
     for (place, &own) in candidate.bits.iter().enumerate() {
         if own == 0 {
             prices.next.push((f64::INFINITY, 1.0));
@@ -118,12 +144,8 @@ fn share_out(
         let (down, more_down) = ports.growth(ports.down(node), received);
         let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
         let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
-        let mut price = down * (more_down - 1.0) + sending;
-        if ports.have_racks() {
-            each_crossing(item, candidate, node, root, share, ports, &mut |link, amount| {
-                price += ports.cost(link, amount);
-            });
-        }
+        let crossing = crossing_price(item, candidate, node, root, share, ports, &mut crossing);
+        let price = down * (more_down - 1.0) + sending + crossing;
         prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
     }
     // The destination stands last; its chunk arrives in any case.
@@ -131,12 +153,8 @@ fn share_out(
     let received = (f64::from(candidate.total) - 8.0) * share;
     let (weight, chunk) = ports.growth(down, item.length);
     let (_, more) = ports.growth(down, received);
-    let mut price = weight * chunk * (more - 1.0);
-    if ports.have_racks() {
-        each_crossing(item, candidate, root, root, share, ports, &mut |link, amount| {
-            price += ports.cost(link, amount);
-        });
-    }
+    let crossing = crossing_price(item, candidate, root, root, share, ports, &mut crossing);
+    let price = weight * chunk * (more - 1.0) + crossing;
     prices.next.push((price.min(PRICE_MAX), more));
 
     let mut cost = weight * (chunk - 1.0);
