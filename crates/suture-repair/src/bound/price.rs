@@ -54,8 +54,8 @@ pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, ways: Ways) ->
 /// The most steps of one course.
 const STEPS_MAX: usize = 160;
 
-/// How often a helper is looked at in each course: no longer than planning with traces takes.
-const LOOKS_MAX: usize = 350_000;
+/// How often a helper is looked at in each course, with each scheme: small batches get all steps.
+const LOOKS_MAX: usize = 2_000_000;
 
 /// How many of the cheapest destinations are ranked: most stripes are kept by one of these.
 const RANKED_MAX: usize = 32;
