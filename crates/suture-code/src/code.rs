@@ -186,9 +186,10 @@ impl Code {
         self.description().loss_tolerance()
     }
 
-    /// How many chunks of a new stripe must be durable, whichever they are, before its writer is told
-    /// that it is stored: then it outlives one failure until repair has brought the rest. One more
-    /// than it takes to know the data, which is k + 1 where any k chunks do; all of them at most.
+    /// How many chunks of a new stripe must be durable, whichever they are, before its writer is
+    /// told that it is stored: then it outlives one failure until repair has brought the rest. One
+    /// more than it takes to know the data, which is k + 1 where any k chunks do; all of them at
+    /// most.
     #[must_use]
     pub fn durable_chunks_min(&self) -> usize {
         (self.chunk_count() - self.loss_tolerance() + 1).min(self.chunk_count())

@@ -11,8 +11,8 @@
 //!
 //! Invariants (checked by [`Dag::validate`]): a sum uses only values defined before it, so there
 //! are no cycles and the order of definition is an order of execution; maps fit the widths; sums
-//! formed at a helper are of its own sub-chunks; sources and outputs are named once. Codes act position by position: the DAG is the same for every slice,
-//! and slices are independent.
+//! formed at a helper are of its own sub-chunks; sources and outputs are named once. Codes act
+//! position by position: the DAG is the same for every slice, and slices are independent.
 
 use crate::code::ChunkIndex;
 use crate::error::DagFault;
@@ -251,8 +251,8 @@ impl Dag {
         Some(Flat { sources, outputs: self.outputs.clone(), matrix: Matrix::from_rows(&rows) })
     }
 
-    /// The same without what is read of chunks that are zero, and without every sum of nothing else;
-    /// `None` when an output is such a sum.
+    /// The same without what is read of chunks that are zero, and without every sum of nothing
+    /// else; `None` when an output is such a sum.
     #[must_use]
     pub fn without(&self, is_zero: impl Fn(ChunkIndex) -> bool) -> Option<Dag> {
         let mut dag = Dag::new(self.sub_chunk_count);

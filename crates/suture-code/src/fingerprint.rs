@@ -1,6 +1,7 @@
 //! Fingerprints: what a stripe is checked by without moving it.
 //!
-//! Place: `... -> slices -> [chunk proven and durable] -> commit`; by `coordinator/proof.rs` of suture-repair.
+//! Place: `... -> slices -> [chunk proven and durable] -> commit`; by `coordinator/proof.rs` of
+//! suture-repair.
 //! A fingerprint is a few random combinations of the blocks of a chunk. Codes are linear and act
 //! position by position, so the fingerprints of a stripe's chunks are themselves a stripe of the
 //! same code, of chunks of [`Fingerprint::layout`]: what encodes and repairs chunks encodes and

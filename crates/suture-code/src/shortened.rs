@@ -1,16 +1,16 @@
 //! Shortened codes: a code of which some chunks are known to be zero.
 //!
 //! Place: `failure -> stripes -> [plan] -> dispatch -> slices -> durable -> commit`.
-//! A stripe that was not filled has chunks of which nothing is stored: they are known to be zero. Such a
-//! chunk helps every repair and supplies nothing, so a repair takes fewer helpers, and no DAG reads
-//! it. In the algebra it is divided out: what has to be spanned is the space modulo the rows of the
-//! known zeros, which is why they come first wherever chunks are preferred in an order.
+//! A stripe that was not filled has chunks of which nothing is stored: they are known to be zero.
+//! Such a chunk helps every repair and supplies nothing, so a repair takes fewer helpers, and no
+//! DAG reads it. In the algebra it is divided out: what has to be spanned is the space modulo the
+//! rows of the known zeros, which is why they come first wherever chunks are preferred in an order.
 //!
 //! Invariants: without known zeros every answer is the code's own, unchanged; a helper set that
 //! `helpers_for` gives is one that `repair_dag` takes, and contains no known zero.
 //!
-//! Deliberately absent: known zeros of codes with sub-chunks, whose helper sets are of a fixed size;
-//! [`Shortened::check`] refuses them.
+//! Deliberately absent: known zeros of codes with sub-chunks, whose helper sets are of a fixed
+//! size; [`Shortened::check`] refuses them.
 
 use crate::code::{CHUNK_COUNT_MAX, ChunkIndex, Code, check_repair};
 use crate::dag::Dag;

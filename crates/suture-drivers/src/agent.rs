@@ -7,8 +7,8 @@
 //! them and never touches a byte, so the core always learns of what happened in the order in which
 //! it did, and needs no lock.
 //!
-//! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits
-//! in its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its
+//! A slice's way: a reader takes it off the wire, checks it, and sends the buffer here; it waits in
+//! its repair's `task_data` for the other sources; the core says `Deliver` or `Spool`, and all its
 //! buffers leave as one `combination`, computed where a result is sent or written. In a gated
 //! repair the core says `Keep` first: the buffer goes to the spool by itself, and comes back with
 //! all other sources of its slice.

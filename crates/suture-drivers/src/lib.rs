@@ -3,10 +3,10 @@
 //! Place: around all of failure -> stripes -> queue -> plan -> admit -> dispatch -> slices flow ->
 //! chunk durable -> commit. What is decided is decided in `suture-repair`; here it is performed.
 //!
-//! The data plane, in the order in which a slice meets it: a [`store`] keeps chunks and proves them,
-//! an [`agent`] performs what the agent core asks for, [`net`] carries slices between agents within
-//! the rates of [`limit`], and [`chunk_client`] puts and gets chunks from outside. A slice in memory
-//! is a [`buffer`], computed on the way by a [`combination`].
+//! The data plane, in the order in which a slice meets it: a [`store`] keeps chunks and proves
+//! them, an [`agent`] performs what the agent core asks for, [`net`] carries slices between agents
+//! within the rates of [`limit`], and [`chunk_client`] puts and gets chunks from outside. A slice
+//! in memory is a [`buffer`], computed on the way by a [`combination`].
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts

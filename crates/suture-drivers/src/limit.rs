@@ -107,8 +107,8 @@ impl Port {
         self.link.as_ref().map(|bucket| bucket.bytes_per_sec)
     }
 
-    /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass now;
-    /// what does not is to be given back.
+    /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass
+    /// now; what does not is to be given back.
     pub async fn turn(&self, purpose: Purpose) -> usize {
         let mut turn = u64::MAX;
         let mut queues = [None, None];

@@ -35,8 +35,8 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Starts the thread. `changes` receives every change; while it is full the thread waits, once it
-    /// is closed the thread goes on: the metadata do not depend on their listeners.
+    /// Starts the thread. `changes` receives every change; while it is full the thread waits, once
+    /// it is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, inbox) = std::sync::mpsc::channel::<Work>();
         let serve = move || {

@@ -3,10 +3,11 @@
 //! Place: around all of failure -> ... -> stripe healthy, in one process.
 //! The driver's task writes whole entries, an input with its outputs, into memory; a thread brings
 //! them to the file once a second and at the end, so nothing waits for a disk. A process that is
-//! killed loses the last second. An input on which the machine panics is in the file, without outputs.
+//! killed loses the last second. An input on which the machine panics is in the file, without
+//! outputs.
 //!
-//! Invariant: a recording has no gap. When it reaches its limit, or the disk does not keep up, it ends
-//! with a line in the log, and what was recorded until then replays.
+//! Invariant: a recording has no gap. When it reaches its limit, or the disk does not keep up, it
+//! ends with a line in the log, and what was recorded until then replays.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

@@ -4,8 +4,8 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes of a chunk under one checksum; its last block may be shorter. Whatever is read of a chunk on
-/// disk is read in whole blocks, since nothing less can be checked.
+/// Bytes of a chunk under one checksum; its last block may be shorter. Whatever is read of a chunk
+/// on disk is read in whole blocks, since nothing less can be checked.
 pub const BLOCK_BYTES: u64 = 4096;
 
 /// The checksum of `bytes`.

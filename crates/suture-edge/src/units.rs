@@ -1,8 +1,9 @@
-//! Sizes, rates and times as people write them: `64MiB`, `4096B`; `200Mbit` (bits) or `25MB` (bytes)
-//! a second; `30s`, `12h`, `10y`.
+//! Sizes, rates and times as people write them: `64MiB`, `4096B`; `200Mbit` (bits) or `25MB`
+//! (bytes) a second; `30s`, `12h`, `10y`.
 //!
 //! Place: the edge, where text becomes numbers and numbers become text again. Parsers are shaped
-//! for clap's `value_parser`; inside, a size is a `u64` of bytes and a rate an `f64` of bytes a second.
+//! for clap's `value_parser`; inside, a size is a `u64` of bytes and a rate an `f64` of bytes a
+//! second.
 //!
 //! A factor of eight hides in one letter, so nothing is guessed: a bare number is a size in bytes
 //! (there is no other reading), but never a rate; `Mb` and `M` are refused rather than interpreted.

@@ -1,10 +1,11 @@
 //! Checksums of a chunk: CRC32C per 4 KiB block, and how they fold into the one of the whole chunk.
 //!
 //! Place: under every read and every write of a chunk.
-//! The manifest holds one checksum per chunk, the `.crc` file beside the chunk one per block. Because
-//! CRC32C is linear, the checksum of a chunk follows from those of its blocks without the data: so the
-//! manifest vouches for the `.crc` file, and the `.crc` file for each block that is read. A part of a
-//! chunk can then be trusted without reading the rest, and a stale `.crc` file is told from a bad chunk.
+//! The manifest holds one checksum per chunk, the `.crc` file beside the chunk one per block.
+//! Because CRC32C is linear, the checksum of a chunk follows from those of its blocks without the
+//! data: so the manifest vouches for the `.crc` file, and the `.crc` file for each block that is
+//! read. A part of a chunk can then be trusted without reading the rest, and a stale `.crc` file is
+//! told from a bad chunk.
 //!
 //! Cost: 4 bytes a block, one thousandth of the data, in memory while a chunk is open.
 
@@ -57,8 +58,8 @@ impl BlockChecksums {
         short.iter().fold(chunk, |chunk, block| combine(chunk, *block, short_bytes))
     }
 
-    /// Where in the chunk the first block lies that is not what was written, if any. `bytes` stand at `offset`, which
-    /// is that of a block.
+    /// Where in the chunk the first block lies that is not what was written, if any. `bytes` stand
+    /// at `offset`, which is that of a block.
     pub fn first_mismatch(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let first_block = block_index(offset);
         let expected = &self.blocks[first_block..];
@@ -77,7 +78,8 @@ impl BlockChecksums {
     }
 }
 
-/// Collects the checksums of a chunk whose pieces are finished in any order, each once, by any thread.
+/// Collects the checksums of a chunk whose pieces are finished in any order, each once, by any
+/// thread.
 pub struct ChecksumRecorder {
     blocks: Vec<AtomicU32>,
     chunk_bytes: u64,
@@ -97,7 +99,8 @@ impl ChecksumRecorder {
             let block_end = ((block + 1) * BLOCK_BYTES).min(self.chunk_bytes);
             let (piece, later) = rest.split_at(rest.len().min((block_end - offset) as usize));
             let behind = block_end - offset - piece.len() as u64;
-            // The checksum is linear: that of a block is the sum of those of its pieces, each moved to its place.
+            // The checksum is linear: that of a block is the sum of those of its pieces, each moved
+            // to its place.
             let own = crc32c(piece);
             let moved = advance(own, behind);
             // Relaxed: the threads are joined before anyone reads.
@@ -122,9 +125,9 @@ fn block_index(offset: u64) -> usize {
     (offset / BLOCK_BYTES) as usize
 }
 
-/// What some bytes, were they zeros, would do to a checksum: a linear map of 32 bits, as four tables. crc-fast computes
-/// the same map anew for each call; at one call a block, or several a block where sub-chunks are small, that would cost
-/// more than the data, up to twenty times.
+/// What some bytes, were they zeros, would do to a checksum: a linear map of 32 bits, as four
+/// tables. crc-fast computes the same map anew for each call; at one call a block, or several a
+/// block where sub-chunks are small, that would cost more than the data, up to twenty times.
 struct Advance {
     tables: [[u32; 256]; 4],
 }

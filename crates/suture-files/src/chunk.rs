@@ -1,11 +1,14 @@
-//! One chunk on disk: opened with the proof of what it should hold, read only block by checked block.
+//! One chunk on disk: opened with the proof of what it should hold, read only block by checked
+//! block.
 //!
 //! Place: stripes -> [chunk files] -> windows in memory.
-//! A disk that returns wrong bytes says nothing. So nobody sees bytes of a chunk that no checksum has
-//! vouched for: the manifest vouches for the `.crc` file, which vouches for blocks; where the `.crc` file
-//! is gone or stale, the whole chunk is read once against the manifest, and the checksums found are kept.
+//! A disk that returns wrong bytes says nothing. So nobody sees bytes of a chunk that no checksum
+//! has vouched for: the manifest vouches for the `.crc` file, which vouches for blocks; where the
+//! `.crc` file is gone or stale, the whole chunk is read once against the manifest, and the
+//! checksums found are kept.
 //!
-//! Invariant: every trouble with a chunk is a `ChunkFault`, never an abort: other chunks may stand in.
+//! Invariant: every trouble with a chunk is a `ChunkFault`, never an abort: other chunks may stand
+//! in.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! A repair DAG at work on files: what it reads of which chunk, and how it runs over a window.
 //!
 //! Place: helpers -> [windows flow] -> proven.
-//! The executor takes one buffer for each sub-chunk. Here it gets them as slices of the buffers that
-//! hold a window of each chunk, so nothing is copied between the file and the kernels.
+//! The executor takes one buffer for each sub-chunk. Here it gets them as slices of the buffers
+//! that hold a window of each chunk, so nothing is copied between the file and the kernels.
 //!
 //! Invariant: outputs stand in the buffers in the order of the file.
 

@@ -1,10 +1,10 @@
 //! Decoding an encoded directory back into the file, also when chunks are missing or corrupt.
 //!
 //! Place: chunks -> [checked windows -> the file].
-//! * Of each stripe only the data chunks that hold bytes of the file are read. Where one is lost, its
-//!   helpers are read as well, and it is computed; nothing is written into the directory.
-//! * A chunk that turns out corrupt in the middle is lost from then on, and its stripe starts over with
-//!   other helpers: simple, and as rare as corruption.
+//! * Of each stripe only the data chunks that hold bytes of the file are read. Where one is lost,
+//!   its helpers are read as well, and it is computed; nothing is written into the directory.
+//! * A chunk that turns out corrupt in the middle is lost from then on, and its stripe starts over
+//!   with other helpers: simple, and as rare as corruption.
 //! * The output is a temporary until every stripe is complete; then it is put in place.
 //!
 //! Invariant: the output's name stands for the whole, checked file or for what it was before.
@@ -42,8 +42,8 @@ pub struct Decoded {
 /// Decodes the file of `directory` into `output`.
 ///
 /// # Errors
-/// When the directory cannot be read or the output not be written. Stripes that cannot be decoded are
-/// no error: they are listed, and nothing is written.
+/// When the directory cannot be read or the output not be written. Stripes that cannot be decoded
+/// are no error: they are listed, and nothing is written.
 pub fn decode(
     directory: &Path,
     manifest: &Manifest,

@@ -1,12 +1,14 @@
-//! The encoded directory on disk: names, locks, and writing in such a way that a crash leaves old or new, never half.
+//! The encoded directory on disk: names, locks, and writing in such a way that a crash leaves old
+//! or new, never half.
 //!
 //! Place: [manifest, stripes -> files], under all offline commands.
 //! ```text
 //! DIR/manifest.json   DIR/chunk.00   DIR/chunk.00.crc                 one stripe
 //! DIR/manifest.json   DIR/stripe.00000/chunk.00 ..   DIR/stripe.00001/..   several
 //! ```
-//! Publishing is temporary, fsync, rename, fsync of the directory: after a crash a name stands for the
-//! whole file or does not exist. Temporaries carry `.tmp` in their name, so that the next run knows them.
+//! Publishing is temporary, fsync, rename, fsync of the directory: after a crash a name stands for
+//! the whole file or does not exist. Temporaries carry `.tmp` in their name, so that the next run
+//! knows them.
 //!
 //! Invariant: nothing but `publish` ever puts a file in the place of another.
 
@@ -67,7 +69,8 @@ pub struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Fails when another suture process writes there. File systems without locks are taken at their word.
+    /// Fails when another suture process writes there. File systems without locks are taken at
+    /// their word.
     ///
     /// # Errors
     /// When another process holds the lock, or the directory cannot be opened.
@@ -82,7 +85,8 @@ impl DirectoryLock {
         }
     }
 
-    /// Makes everything durable that was written to this file system, and reports what could not be.
+    /// Makes everything durable that was written to this file system, and reports what could not
+    /// be.
     ///
     /// # Errors
     /// What the system reports.
@@ -141,7 +145,8 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// An empty temporary beside `target`, with room for `bytes`: a full disk is found here, not halfway.
+    /// An empty temporary beside `target`, with room for `bytes`: a full disk is found here, not
+    /// halfway.
     ///
     /// # Errors
     /// When the file cannot be made or its disk is full.
@@ -158,7 +163,8 @@ impl Temporary {
         &self.file
     }
 
-    /// Makes the content durable and puts it in the target's place. The name is durable after `sync_directory`.
+    /// Makes the content durable and puts it in the target's place. The name is durable after
+    /// `sync_directory`.
     ///
     /// # Errors
     /// When the content cannot be made durable or the name not be changed.

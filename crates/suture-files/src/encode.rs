@@ -3,12 +3,12 @@
 //! Place: the file -> [stripes -> chunks, checksums] -> manifest.
 //! * Everything is written into `DIR/.encode.tmp`, so an interrupted encode leaves nothing under a
 //!   chunk's name; the next one clears it away.
-//! * Threads take stripes, then windows: read k pieces of the file, compute m of parity, write all n
-//!   with their checksums. The file streams through once; memory does not depend on its length.
+//! * Threads take stripes, then windows: read k pieces of the file, compute m of parity, write all
+//!   n with their checksums. The file streams through once; memory does not depend on its length.
 //! * One `syncfs` makes all of it durable. An fsync for each of thousands of files would take one
 //!   journal commit each.
-//! * Files move to their names, the folder goes, and the manifest is published last: a directory with
-//!   a manifest is complete.
+//! * Files move to their names, the folder goes, and the manifest is published last: a directory
+//!   with a manifest is complete.
 //!
 //! Invariant: only an empty directory is ever encoded into; nothing of the user's is overwritten.
 
@@ -52,8 +52,8 @@ impl Encode<'_> {
     /// Writes the whole directory, or nothing.
     ///
     /// # Errors
-    /// Bad input when the directory is in use or a file; a failure when a file cannot be read or written.
-    /// What was written goes with it.
+    /// Bad input when the directory is in use or a file; a failure when a file cannot be read or
+    /// written. What was written goes with it.
     pub fn run(&self) -> Result<()> {
         let shown = self.directory.display();
         let created = !self.directory.exists();
@@ -167,8 +167,8 @@ impl Workshop {
         let path = directory.join(WORKSHOP_NAME);
         let interrupted = names.iter().any(|name| name == WORKSHOP_NAME);
         for name in names.iter().filter(|name| *name != WORKSHOP_NAME) {
-            // The folder goes before the manifest comes: beside it, chunks are those of an encode that died while
-            // moving them into place, in a directory that was empty.
+            // The folder goes before the manifest comes: beside it, chunks are those of an encode
+            // that died while moving them into place, in a directory that was empty.
             if !interrupted || !(name.starts_with("chunk.") || name.starts_with("stripe.")) {
                 return Err(bad_input(format!(
                     "{shown} is not empty (it holds {name}); choose an empty or new directory"

@@ -1,9 +1,9 @@
 //! Geometry: which byte of the file lies in which chunk of which stripe.
 //!
 //! Place: [the file <-> stripes <-> chunks], pure arithmetic under all offline commands.
-//! A stripe holds k chunks of the file one after the other, so data is contiguous within a chunk; the
-//! last stripe is padded with zeros to full chunks. An empty file is one stripe of padding: it has
-//! chunks, so it can be lost and rebuilt like any other.
+//! A stripe holds k chunks of the file one after the other, so data is contiguous within a chunk;
+//! the last stripe is padded with zeros to full chunks. An empty file is one stripe of padding: it
+//! has chunks, so it can be lost and rebuilt like any other.
 //!
 //! Invariant: a `Geometry` that exists is possible; every refusal names the nearest valid sizes.
 
@@ -11,7 +11,8 @@ use suture_code::layout::{self, Layout, SizeError};
 use suture_code::{ChunkIndex, Code};
 use suture_edge::units::format_exact_size;
 
-/// An open chunk keeps one thousandth of its size in memory as checksums; larger files take more stripes.
+/// An open chunk keeps one thousandth of its size in memory as checksums; larger files take more
+/// stripes.
 const CHUNK_BYTES_MAX: u64 = 4 << 30;
 
 /// How a file is cut into stripes and chunks.
@@ -96,7 +97,8 @@ impl Geometry {
         (0..filled).map(|chunk| ChunkIndex(chunk as u8))
     }
 
-    /// The bytes of the file that stand at `[offset, offset + bytes)` of a data chunk; fewer where padding begins.
+    /// The bytes of the file that stand at `[offset, offset + bytes)` of a data chunk; fewer where
+    /// padding begins.
     pub fn file_piece(
         &self,
         stripe: u64,

@@ -1,20 +1,22 @@
 //! The offline front door: erasure-coded files in a directory, without any daemon.
 //!
-//! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> windows -> proven -> published].
-//! Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`] says what a directory
-//! should hold, [`checksum`] what each block should be; [`directory`] names, locks and publishes files;
-//! [`window`] says which pieces of chunks belong together, [`chunk`] reads one chunk checked, [`stripe`]
-//! knows which chunks of a stripe can be used, [`method`] who helps and how ([`scheme`] reads searched
-//! trace schemes), [`combination`] does it to a window, [`parity`] judges where checksums are gone;
-//! [`pool`] spreads the work. On them stand the four jobs [`encode`], [`decode`], [`rebuild`] and
-//! [`verify`].
+//! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> windows -> proven
+//! -> published].
+//! Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`] says what a
+//! directory should hold, [`checksum`] what each block should be; [`directory`] names, locks and
+//! publishes files; [`window`] says which pieces of chunks belong together, [`chunk`] reads one
+//! chunk checked, [`stripe`] knows which chunks of a stripe can be used, [`method`] who helps and
+//! how ([`scheme`] reads searched trace schemes), [`combination`] does it to a window, [`parity`]
+//! judges where checksums are gone; [`pool`] spreads the work. On them stand the four jobs
+//! [`encode`], [`decode`], [`rebuild`] and [`verify`].
 //!
-//! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page cache
-//! (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10 GB/s and
-//! more) and CRC32C (30 GB/s). Hence windows that stay in the second-level cache, no copies beyond the
-//! two that the kernel makes, and no asynchronous machinery.
+//! Four lines of arithmetic: rs(6,3) moves 1 byte in and 1.5 out per byte encoded, so the page
+//! cache (some 3 GB/s a core for reads and writes together) is the limit, before the kernels (10
+//! GB/s and more) and CRC32C (30 GB/s). Hence windows that stay in the second-level cache, no
+//! copies beyond the two that the kernel makes, and no asynchronous machinery.
 //!
-//! Deliberately absent: knowledge of any particular code (repair DAGs say it all), nodes, and networks.
+//! Deliberately absent: knowledge of any particular code (repair DAGs say it all), nodes, and
+//! networks.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -56,7 +58,8 @@ pub fn open(root: &Path) -> Result<Manifest> {
     let length =
         |chunk: ChunkIndex| fs::metadata(files.chunk(chunk)).ok().map(|metadata| metadata.len());
     let lengths: Vec<u64> = manifest.geometry.code.chunks().filter_map(length).collect();
-    // One chunk of another length is damaged. When all of them agree on it, it is the manifest that lies.
+    // One chunk of another length is damaged. When all of them agree on it, it is the manifest that
+    // lies.
     let unanimous = lengths.len() >= manifest.geometry.code.data_chunks()
         && lengths.iter().all(|length| *length == lengths[0]);
     if unanimous && lengths[0] != claimed {

@@ -1,15 +1,15 @@
 //! The manifest: what an encoded directory should hold, so that anything else can be recognised.
 //!
 //! Place: written last by `encode`, read first by everything else.
-//! The manifest is the root of trust: chunk checksums vouch for `.crc` files, those for blocks. So it
-//! carries a checksum of itself, and a manifest that contradicts itself is refused before any chunk
-//! is touched: acting on a wrong length or count could destroy the last good copy.
+//! The manifest is the root of trust: chunk checksums vouch for `.crc` files, those for blocks. So
+//! it carries a checksum of itself, and a manifest that contradicts itself is refused before any
+//! chunk is touched: acting on a wrong length or count could destroy the last good copy.
 //!
-//! Fields whose name ends in `crc32c` may be missing, after an accident or a conversion: then nothing
-//! is proven by checksum, and parity has to tell which chunks are good (`parity.rs`).
+//! Fields whose name ends in `crc32c` may be missing, after an accident or a conversion: then
+//! nothing is proven by checksum, and parity has to tell which chunks are good (`parity.rs`).
 //!
-//! Invariants: parse is pure and allocates no more than the text's size; what `to_json` writes, `parse`
-//! reads back; an unknown format is refused by name.
+//! Invariants: parse is pure and allocates no more than the text's size; what `to_json` writes,
+//! `parse` reads back; an unknown format is refused by name.
 
 use std::fmt::Write;
 
@@ -56,7 +56,8 @@ struct Format1 {
     chunk_crc32c: Option<Vec<Vec<HexChecksum>>>,
 }
 
-/// A checksum as 8 hexadecimal digits. There may be millions: each is read where it stands in the text.
+/// A checksum as 8 hexadecimal digits. There may be millions: each is read where it stands in the
+/// text.
 struct HexChecksum(u32);
 
 impl<'de> Deserialize<'de> for HexChecksum {

@@ -5,7 +5,8 @@
 //! * optimal: what the code itself chooses, with the least traffic from whole survivors.
 //! * trace: parts of symbols from all others; where that cannot be, conventional, and it says why.
 //!
-//! Invariant: a repair is a pure function of the code, the lost, the available chunks and the method asked for.
+//! Invariant: a repair is a pure function of the code, the lost, the available chunks and the
+//! method asked for.
 
 use serde::Serialize;
 use suture_code::{ChunkIndex, Code, CodeError, Dag, Scheme};
@@ -153,7 +154,8 @@ fn conventional_helpers(
     code.helpers_for(lost, &reduce(code, available, parities.copied()))
 }
 
-/// What is left of `chunks` when each of `spare` is taken away that is not needed to know the stripe.
+/// What is left of `chunks` when each of `spare` is taken away that is not needed to know the
+/// stripe.
 pub fn reduce(
     code: &Code,
     chunks: &[ChunkIndex],

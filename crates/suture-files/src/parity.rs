@@ -1,17 +1,18 @@
 //! Which chunks are good when checksums are gone: parity decides, block by block.
 //!
 //! Place: [chunks without a checksum -> good or lost], at the end of a scan.
-//! Enough chunks determine the rest: any k in most codes, but not in all. Where vouched chunks do, each
-//! other one is recomputed and compared. Elsewhere the smallest set of suspects is sought without which
-//! all the remaining chunks agree. With t the number of losses that the code survives wherever they
-//! are, less the chunks that are missing, two explanations by at most t / 2 bad chunks each would leave
-//! a determined stripe that both share, and hence be the same: within that bound the answer is proven.
-//! Bad chunks are sought for each block apart, since damage is mostly local.
+//! Enough chunks determine the rest: any k in most codes, but not in all. Where vouched chunks do,
+//! each other one is recomputed and compared. Elsewhere the smallest set of suspects is sought
+//! without which all the remaining chunks agree. With t the number of losses that the code survives
+//! wherever they are, less the chunks that are missing, two explanations by at most t / 2 bad
+//! chunks each would leave a determined stripe that both share, and hence be the same: within that
+//! bound the answer is proven. Bad chunks are sought for each block apart, since damage is mostly
+//! local.
 //!
-//! Invariant: a chunk is trusted only when the proof holds in every block, and when the others could
-//! contradict it: agreement says nothing of a chunk that is needed to know the stripe.
-//! Limit: at most `SUSPECT_SETS_MAX` sets are tried for a block; a wide stripe with many bad chunks in
-//! the same place stays undecided rather than taking days.
+//! Invariant: a chunk is trusted only when the proof holds in every block, and when the others
+//! could contradict it: agreement says nothing of a chunk that is needed to know the stripe. Limit:
+//! at most `SUSPECT_SETS_MAX` sets are tried for a block; a wide stripe with many bad chunks in the
+//! same place stays undecided rather than taking days.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -38,8 +39,9 @@ enum Verdict {
     Silence,
 }
 
-/// Turns every unproven chunk into a trusted or a lost one. `.crc` files alone vouch for content, not for it being
-/// the content of this stripe: so their chunks are heard too, and where they contradict each other, none is trusted.
+/// Turns every unproven chunk into a trusted or a lost one. `.crc` files alone vouch for content,
+/// not for it being the content of this stripe: so their chunks are heard too, and where they
+/// contradict each other, none is trusted.
 pub fn settle(stripe: &mut Stripe<'_>) {
     let vouched = stripe.indices_where(|state| matches!(state, ChunkState::Ready(_)));
     let unproven = stripe.indices_where(|state| matches!(state, ChunkState::Unproven(_)));
@@ -108,7 +110,8 @@ struct Agreement {
 }
 
 impl Agreement {
-    /// Among these places in `present`, those that come first being the basis; `None` without a chunk to spare.
+    /// Among these places in `present`, those that come first being the basis; `None` without a
+    /// chunk to spare.
     fn among(code: Code, present: &[ChunkIndex], places: &[usize]) -> Option<Agreement> {
         let chunks: Vec<ChunkIndex> = places.iter().map(|place| present[*place]).collect();
         if !code.decodable(&chunks) {

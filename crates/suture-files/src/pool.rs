@@ -1,9 +1,11 @@
-//! Threads: how work over stripes, and over windows of a stripe, is spread over the machine in bounded memory.
+//! Threads: how work over stripes, and over windows of a stripe, is spread over the machine in
+//! bounded memory.
 //!
 //! Place: under all offline commands.
-//! Many small stripes want a thread each; one large stripe wants all threads inside. So threads go to
-//! stripes first, and what is left over goes into each stripe. A window is as much of every chunk as one
-//! thread works on at a time: large enough that system calls are cheap, small enough for the cache.
+//! Many small stripes want a thread each; one large stripe wants all threads inside. So threads go
+//! to stripes first, and what is left over goes into each stripe. A window is as much of every
+//! chunk as one thread works on at a time: large enough that system calls are cheap, small enough
+//! for the cache.
 //!
 //! Invariant: buffers take at most `BUFFER_BYTES_MAX`, and checksums of open chunks about
 //! `CHECKSUM_BYTES_MAX`, whatever the file, the code and the machine.
@@ -23,8 +25,9 @@ const BUFFER_BYTES_MAX: usize = 96 << 20;
 /// Scratch tiles and buffers together, in buffers.
 const SCRATCH_FACTOR: usize = 3;
 const CHECKSUM_BYTES_MAX: u64 = 64 << 20;
-/// Measured with rs(6,3): 256 KiB cost a tenth more processor time per byte and 1 MiB a quarter more, since the buffers
-/// of a stripe leave the second-level cache; below this, system calls begin to show.
+/// Measured with rs(6,3): 256 KiB cost a tenth more processor time per byte and 1 MiB a quarter
+/// more, since the buffers of a stripe leave the second-level cache; below this, system calls begin
+/// to show.
 const WINDOW_BYTES_MAX: usize = 128 << 10;
 /// More threads than this wait for the disk, not for the processor.
 const THREADS_MAX: usize = 16;
@@ -68,8 +71,8 @@ impl Spread {
         Spread { stripe_threads, window_threads, window_bytes }
     }
 
-    /// Calls `work` for every window of the first `extent_bytes` of a chunk, in any order, with a scratch of the thread's
-    /// own.
+    /// Calls `work` for every window of the first `extent_bytes` of a chunk, in any order, with a
+    /// scratch of the thread's own.
     ///
     /// # Errors
     /// The first one of `work`.

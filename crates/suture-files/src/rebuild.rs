@@ -9,10 +9,11 @@
 //! * `.crc` files that are missing or stale beside good chunks are written anew.
 //!
 //! Several lost chunks of a stripe share one reading of the helpers. An interrupted rebuild has
-//! published whole chunks and left temporaries; the next one removes those and goes on with the rest.
+//! published whole chunks and left temporaries; the next one removes those and goes on with the
+//! rest.
 //!
-//! Invariants: a chunk is replaced only by one that is proven; a stripe that cannot be repaired is left
-//! as it is and stops no other.
+//! Invariants: a chunk is replaced only by one that is proven; a stripe that cannot be repaired is
+//! left as it is and stops no other.
 
 use std::convert::Infallible;
 use std::fs;
@@ -45,7 +46,8 @@ pub struct Rebuild<'a> {
     pub directory: &'a Path,
     /// The manifest of that folder, already checked.
     pub manifest: &'a Manifest,
-    /// Chunks to treat as lost in every stripe; where none is named, everything is read to find out.
+    /// Chunks to treat as lost in every stripe; where none is named, everything is read to find
+    /// out.
     pub named: &'a [ChunkIndex],
     /// The method, and trace schemes to choose from.
     pub options: MethodOptions<'a>,
@@ -328,7 +330,8 @@ fn prove(stripe: &Stripe<'_>, rebuilt: &[Rebuilt]) -> Result<(), String> {
 fn publish(stripe: &Stripe<'_>, rebuilt: Vec<Rebuilt>) -> Result<()> {
     for Rebuilt { chunk, temporary, checksums } in rebuilt {
         temporary.publish()?;
-        // After the chunk: should this be the last thing that happens, the old file is found to be stale.
+        // After the chunk: should this be the last thing that happens, the old file is found to be
+        // stale.
         publish_bytes(&stripe.files.checksums(chunk), &checksums.to_file())?;
     }
     sync_directory(&stripe.files.directory)

@@ -1,10 +1,12 @@
-//! Trace schemes in a file: what `suture codes search` found, for `suture rebuild --schemes` to use.
+//! Trace schemes in a file: what `suture codes search` found, for `suture rebuild --schemes` to
+//! use.
 //!
 //! Place: lost chunks -> [who helps and how] -> windows.
-//! A file has a scheme in each line: `k m bits lost missing quotients`. A scheme cannot rebuild other bytes than the
-//! right ones, but a file can be damaged, made for other codes, or boast. So nothing in it is believed: every line
-//! must be well formed, the schemes of this code must send the bits that they claim, and each rebuilds its chunk of a
-//! stripe of noise before it touches data.
+//! A file has a scheme in each line: `k m bits lost missing quotients`. A scheme cannot rebuild
+//! other bytes than the right ones, but a file can be damaged, made for other codes, or boast. So
+//! nothing in it is believed: every line must be well formed, the schemes of this code must send
+//! the bits that they claim, and each rebuilds its chunk of a stripe of noise before it touches
+//! data.
 //!
 //! Invariant: a scheme that [`read`] gives is proven.
 

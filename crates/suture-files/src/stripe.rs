@@ -1,9 +1,11 @@
-//! One stripe on disk: which of its chunks can be used, found out as late as possible and never believed twice.
+//! One stripe on disk: which of its chunks can be used, found out as late as possible and never
+//! believed twice.
 //!
 //! Place: geometry -> [the chunks of a stripe] -> who helps whom.
-//! Encode aside, every command asks the same: which chunks are good, which are lost, and who helps to
-//! compute the lost ones. A chunk starts unopened; opening, scanning or reading it may turn it into lost,
-//! with the reason. Nothing turns a lost chunk back, so every loop "choose helpers, try" ends.
+//! Encode aside, every command asks the same: which chunks are good, which are lost, and who helps
+//! to compute the lost ones. A chunk starts unopened; opening, scanning or reading it may turn it
+//! into lost, with the reason. Nothing turns a lost chunk back, so every loop "choose helpers, try"
+//! ends.
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -1,8 +1,9 @@
 //! Windows: the pieces of chunks that one thread works on at a time.
 //!
 //! Place: chunks -> [windows] -> the executor.
-//! What a window is, [`suture_code::layout`] says; here it is decided how long they are. Small units
-//! are taken whole, several at a time; of large ones a window is some positions of each sub-chunk.
+//! What a window is, [`suture_code::layout`] says; here it is decided how long they are. Small
+//! units are taken whole, several at a time; of large ones a window is some positions of each
+//! sub-chunk.
 //!
 //! In memory the pieces of a window stand in the order of the file: unit by unit, sub-chunk by
 //! sub-chunk, without gaps.

@@ -124,9 +124,9 @@ const SOURCES_MANY: usize = 16;
 /// The environment variable that overrides the choice of [`Kernel::best`].
 pub const KERNEL_VARIABLE: &str = "SUTURE_KERNEL";
 
-/// Sources that one pass into one output takes. Intel's cores (Granite Rapids) follow ten streams as
-/// easily as four and gain from rewriting the tile less often: 5 % at 64 KiB, 20 % at 1 KiB. AMD's
-/// (Zen 5) fall from 164 to 108 GB/s when six streams replace passes of four, so four it is
+/// Sources that one pass into one output takes. Intel's cores (Granite Rapids) follow ten streams
+/// as easily as four and gain from rewriting the tile less often: 5 % at 64 KiB, 20 % at 1 KiB.
+/// AMD's (Zen 5) fall from 164 to 108 GB/s when six streams replace passes of four, so four it is
 /// elsewhere.
 fn sources_one() -> usize {
     #[cfg(target_arch = "x86_64")]

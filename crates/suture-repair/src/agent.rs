@@ -54,12 +54,12 @@ const ENDED_MAX: usize = 4096;
 /// | `List` | `Listed` |
 /// | `Send`, `Grant`, `Discard`, `Delete` | nothing |
 ///
-/// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay
-/// it is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
+/// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay it
+/// is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
 /// `Proving` before it is published: each heartbeat says that it is written, the coordinator asks
-/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. Outcomes are repeated with every
-/// heartbeat until the coordinator says `Forget`. A restart loses all tasks and nothing else:
-/// copies are listed anew, temporaries discarded.
+/// for its fingerprint and those of other chunks, and answers by `Publish` or `Cancel`. Outcomes
+/// are repeated with every heartbeat until the coordinator says `Forget`. A restart loses all tasks
+/// and nothing else: copies are listed anew, temporaries discarded.
 ///
 /// The coordinator's schedule has three words for running tasks. A gated one grants a child
 /// nothing before that edge's `Release`, and answers with a heartbeat when all of it is kept. One

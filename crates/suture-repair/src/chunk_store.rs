@@ -116,8 +116,9 @@ pub trait ChunkWriter: Debug + Send + Sync {
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure>;
 
     /// Reads the whole chunk back from the medium, shows `each` part of it from the first byte to
-    /// the last, and computes its CRC32C. With `recorded` it is compared; with `None` the caller has
-    /// to judge the bytes in another way before it publishes. A published chunk is not read again.
+    /// the last, and computes its CRC32C. With `recorded` it is compared; with `None` the caller
+    /// has to judge the bytes in another way before it publishes. A published chunk is not read
+    /// again.
     ///
     /// # Errors
     /// [`Failure::ProofFailed`] when the checksums differ, [`Failure::Disk`] when the chunk cannot

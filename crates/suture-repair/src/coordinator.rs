@@ -4,8 +4,9 @@
 //! commit location -> stripe healthy]; the agents do what lies between.
 //! This file holds the lifecycle: which event moves a repair from which state to which. Beside it:
 //! which copies count (`copies.rs`), what is asked of the planner (`planning.rs`), what is started
-//! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what the schedule
-//! wants of what runs (`orders.rs`), and the accounts of all that waits and runs (`ledger.rs`).
+//! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what
+//! the schedule wants of what runs (`orders.rs`), and the accounts of all that waits and runs
+//! (`ledger.rs`).
 //!
 //! A copy is ordered away only after the copy that replaces it was read in full, and never by a
 //! coordinator that has been superseded. Deliberately absent: metadata (the driver's, behind
@@ -95,9 +96,9 @@ pub struct Config {
 /// `queued -> planned [-> Asked] -> Flowing -> Stored -> Committing -> gone`
 /// - `Asked`, only where stripes are claimed, ends by `Claimed`, or by `ClaimRefused`, after which
 ///   the stripe waits. A claimed repair that ends without its commits is released.
-/// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination or
-///   by fingerprints), or by a failure, a dead
-///   participant or a stall; then the stripe is queued again under a fresh repair id.
+/// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination
+///   or by fingerprints), or by a failure, a dead participant or a stall; then the stripe is queued
+///   again under a fresh repair id.
 /// - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
 ///   chunks of one stripe commit one after the other.
 /// - a stripe that is well again, removed, or whose chunk came back leaves any state.
@@ -412,7 +413,8 @@ impl Coordinator {
     fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
         let asked = self.ledger.get(id).and_then(Attempt::commit);
         let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
-        // Answers may come twice: one about another chunk of the stripe says nothing about this one.
+        // Answers may come twice: one about another chunk of the stripe says nothing about this
+        // one.
         if !asked.is_some_and(|commit| is_answer(&commit)) {
             return;
         }

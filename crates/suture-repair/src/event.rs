@@ -143,8 +143,8 @@ pub enum Output {
     /// Change the location of a chunk if the stripe still has this generation. Answered by
     /// `Committed` or `CommitRefused`.
     Commit(Commit),
-    /// Ask to be left alone with a stripe, before its repair is dispatched. Answered by `Claimed` or
-    /// `ClaimRefused`.
+    /// Ask to be left alone with a stripe, before its repair is dispatched. Answered by `Claimed`
+    /// or `ClaimRefused`.
     Claim(Claim),
     /// A repair that was claimed has ended, and not all of it was committed. Not answered: a claim
     /// also ends by itself.

@@ -3,11 +3,10 @@
 //! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
 //! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
-//! session makes a node suspect at once, because a killed process is the common case.
-//! Where the keeper of the truth decides which nodes live, silence only makes a node unusable:
-//! its chunks are lost when the keeper says so, and come back likewise.
-//! Invariants: what the operator or such a keeper declared failed stays failed until they return it;
-//! a node is up only after its Hello.
+//! session makes a node suspect at once, because a killed process is the common case. Where the
+//! keeper of the truth decides which nodes live, silence only makes a node unusable: its chunks are
+//! lost when the keeper says so, and come back likewise. Invariants: what the operator or such a
+//! keeper declared failed stays failed until they return it; a node is up only after its Hello.
 
 use crate::event::{Health, Liveness, NodeState, Timers};
 use crate::id::NodeId;

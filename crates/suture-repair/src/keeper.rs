@@ -10,9 +10,10 @@
 //! late, twice or never, and whoever waits for one asks again. What is asked twice is done once.
 //! `conformance` says what every keeper must do, as code, and runs against each of them.
 //!
-//! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and gives chunks of
-//! a dead node away whatever anyone else believes. Then the coordinator is configured to leave that
-//! to it ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by itself.
+//! A keeper may also be the one who decides which nodes live: HDFS's NameNode does, and gives
+//! chunks of a dead node away whatever anyone else believes. Then the coordinator is configured to
+//! leave that to it ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by
+//! itself.
 //!
 //! Deliberately absent: how the truth is stored, objects and files, which chunks are lost (the
 //! coordinator finds that out from agents and their inventories).
@@ -42,10 +43,10 @@ pub trait Keeper {
     /// When the stripes cannot be had in full; the coordinator must not start on a part of them.
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError>;
 
-    /// What has changed since it was last asked, and the answers, in the order in which they
-    /// became true: `StripeAdded`, `StripeRemoved`, `Committed`, `CommitRefused`, `Claimed`,
-    /// `ClaimRefused`, and `NodeState` from a keeper that decides which nodes live. What is no answer
-    /// is given once, and must reach the coordinator.
+    /// What has changed since it was last asked, and the answers, in the order in which they became
+    /// true: `StripeAdded`, `StripeRemoved`, `Committed`, `CommitRefused`, `Claimed`,
+    /// `ClaimRefused`, and `NodeState` from a keeper that decides which nodes live. What is no
+    /// answer is given once, and must reach the coordinator.
     fn changes(&mut self) -> Vec<Input>;
 
     /// Asks to be left alone with a stripe. Answered by `Claimed`: until the claim ends, the

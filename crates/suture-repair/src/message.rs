@@ -59,7 +59,8 @@ impl Task {
 /// What the coordinator sends to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToAgent {
-    /// Take part in this repair: the same task for all who do. Answered by `Stored` (destination) or `Failed` (anyone).
+    /// Take part in this repair: the same task for all who do. Answered by `Stored` (destination)
+    /// or `Failed` (anyone).
     Dispatch(Arc<Task>),
     /// Drop the repair and everything of it.
     Cancel(RepairId),
@@ -86,10 +87,11 @@ pub enum ToAgent {
     Forget(RepairId),
     /// Read this copy in full against its checksums. Answered by `Verified` or `Bad`.
     Check(Check),
-    /// Read this chunk in full and answer by its `Fingerprint`; of a copy that is of no use by `Bad`.
+    /// Read this chunk in full and answer by its `Fingerprint`; of a copy that is of no use by
+    /// `Bad`.
     Fingerprint(FingerprintRequest),
-    /// The chunk of this repair that was `written` here is what it should be: publish it. Answered by
-    /// `Stored` or `Failed`.
+    /// The chunk of this repair that was `written` here is what it should be: publish it. Answered
+    /// by `Stored` or `Failed`.
     Publish(RepairId),
     /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile.
     Delete {

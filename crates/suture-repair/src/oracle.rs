@@ -2,8 +2,8 @@
 //!
 //! Place: beside `[plan -> ... -> slices]`; agents, simulators and planners are tested against it.
 //! Slow and obvious on purpose. There are no slices and no network: a node that is asked for its
-//! sum asks its children for theirs first. A lane without a decoder is one recursion over the
-//! tree; a lane with one hands the helpers' bytes to the code's own naive executor, which forms their
+//! sum asks its children for theirs first. A lane without a decoder is one recursion over the tree;
+//! a lane with one hands the helpers' bytes to the code's own naive executor, which forms their
 //! traces or combinations on the way.
 //!
 //! Invariant: it uses nothing of a plan but what `suture-plan-1` says, and nothing of the helpers

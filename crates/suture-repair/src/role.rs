@@ -47,8 +47,8 @@ pub struct Role {
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
-    /// The length that it must have, or it is corrupt. Past its end the chunk is zeros, which nobody
-    /// asks a store for.
+    /// The length that it must have, or it is corrupt. Past its end the chunk is zeros, which
+    /// nobody asks a store for.
     pub bytes: u64,
     /// Its sub-chunks that are read, in the order in which they are combined.
     pub reads: Vec<u32>,
@@ -195,15 +195,15 @@ impl Role {
         self.window(slice).pieces_by_sub_chunk(reads.iter().copied())
     }
 
-    /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other; some of it past
-    /// the end of a chunk that is shorter than another of the plan.
+    /// Where a slice lies in the rebuilt chunk: its sub-chunks, one after the other; some of it
+    /// past the end of a chunk that is shorter than another of the plan.
     pub fn chunk_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let window = self.window(slice);
         window.pieces_by_sub_chunk(window.sub_chunks())
     }
 
-    /// Where the results of a slice lie in the spool, which holds one chunk after the other, each in
-    /// the order of its slices.
+    /// Where the results of a slice lie in the spool, which holds one chunk after the other, each
+    /// in the order of its slices.
     pub fn spool_pieces(&self, slice: u32) -> impl Iterator<Item = Piece> {
         let (offset, bytes) = (self.windows.get(slice).offset, self.result_bytes(slice));
         let chunk_bytes = self.layout.chunk_bytes();

@@ -6,10 +6,9 @@
 //! (`agent.rs`). All of that arithmetic is here, so that what one side admits the other has memory
 //! for.
 //!
-//! Invariants: a slice is a multiple of the code's alignment, fits a frame
-//! ([`PAYLOAD_BYTES_MAX`]), and is the same for everyone who knows the plan. Where a slice lies in a
-//! chunk is the affair of `plan.rs` ([`Windows`](crate::plan::Windows)) and of
-//! [`suture_code::layout`].
+//! Invariants: a slice is a multiple of the code's alignment, fits a frame ([`PAYLOAD_BYTES_MAX`]),
+//! and is the same for everyone who knows the plan. Where a slice lies in a chunk is the affair of
+//! `plan.rs` ([`Windows`](crate::plan::Windows)) and of [`suture_code::layout`].
 
 use std::collections::BTreeMap;
 
@@ -21,15 +20,15 @@ use crate::plan::{Edge, Lane, Plan};
 /// Below this a slice costs more in handling than in bytes; also the block of the checksums.
 pub const SLICE_BYTES_MIN: u32 = 4 << 10;
 
-/// What slices shrink to before a repair is refused for want of memory: where a plan has many lanes,
-/// each needs one.
+/// What slices shrink to before a repair is refused for want of memory: where a plan has many
+/// lanes, each needs one.
 pub const SLICE_BYTES_LEAST: u32 = 512;
 
 /// Above this a slice no longer saves anything.
 pub const SLICE_BYTES_MAX: u32 = 256 << 10;
 
-/// The longest payload of a frame, and so the longest slice of all: where every lane is much shorter
-/// than the range, that of a lane over the whole range passes [`SLICE_BYTES_MAX`].
+/// The longest payload of a frame, and so the longest slice of all: where every lane is much
+/// shorter than the range, that of a lane over the whole range passes [`SLICE_BYTES_MAX`].
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
 
 /// The pipeline fills in (depth x slice) and drains in the chunk's length: with this many slices a

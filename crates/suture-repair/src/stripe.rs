@@ -5,8 +5,8 @@
 //! truth reported back, never by what we hope for.
 //!
 //! A chunk may be shorter than its stripe: past its end it reads as zeros. A chunk of no bytes is
-//! absent and known to be zero: it has no copy, so it is never lost, read, rebuilt or placed, and it
-//! helps every repair for nothing. [`Stripe::check`] says which lengths a stripe can have.
+//! absent and known to be zero: it has no copy, so it is never lost, read, rebuilt or placed, and
+//! it helps every repair for nothing. [`Stripe::check`] says which lengths a stripe can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,8 +23,8 @@ pub struct ChunkRecord {
     pub node: Option<NodeId>,
     /// Which copy on that node.
     pub stamp: Stamp,
-    /// Its length, at most the stripe's `chunk_bytes`; past it the chunk is zeros. None at all: it is
-    /// absent and known to be zero.
+    /// Its length, at most the stripe's `chunk_bytes`; past it the chunk is zeros. None at all: it
+    /// is absent and known to be zero.
     pub bytes: u64,
     /// CRC32C of the whole chunk, recorded when it was first written; `None` where nobody did.
     pub crc: Option<u32>,
@@ -46,7 +46,8 @@ pub struct Stripe {
     pub code: Code,
     /// Length of the longest chunk.
     pub chunk_bytes: u64,
-    /// The codeword's piece of a chunk; by default `chunk_bytes`. The last of a chunk may be shorter.
+    /// The codeword's piece of a chunk; by default `chunk_bytes`. The last of a chunk may be
+    /// shorter.
     pub unit_bytes: u64,
     /// Grows by one with each change of a location.
     pub generation: Generation,
@@ -95,8 +96,8 @@ impl Stripe {
         }
     }
 
-    /// Whether its chunks can have these lengths, places and units; for those who bring stripes from
-    /// outside.
+    /// Whether its chunks can have these lengths, places and units; for those who bring stripes
+    /// from outside.
     ///
     /// # Errors
     /// The first fault found.

@@ -469,8 +469,9 @@ fn unrecorded(code: &str) -> (Story, Task) {
     (story, task)
 }
 
-/// The destination says that the chunk is written; everyone answers, these chunks with sums that are
-/// not those of zeros. Returns whose fingerprints were asked for, and all that was said otherwise.
+/// The destination says that the chunk is written; everyone answers, these chunks with sums that
+/// are not those of zeros. Returns whose fingerprints were asked for, and all that was said
+/// otherwise.
 fn prove(story: &mut Story, task: &Task, wrong: &[u8]) -> (Vec<u8>, Vec<Output>) {
     let (mut asked, mut said) = (Vec::new(), Vec::new());
     let (chunk, destination) = task.plan.destinations.first_key_value().expect("a destination");

@@ -1,6 +1,6 @@
 //! Transcripts read back as they were written, and the golden ones in `testdata` are what the
-//! machines do today. `SUTURE_BLESS=1 cargo test -p suture-repair --test transcripts golden` writes their
-//! outputs anew; the difference is for a person to judge.
+//! machines do today. `SUTURE_BLESS=1 cargo test -p suture-repair --test transcripts golden` writes
+//! their outputs anew; the difference is for a person to judge.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

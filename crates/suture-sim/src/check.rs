@@ -1,4 +1,5 @@
-//! The independent checkers: what must hold at every moment, judged from the bytes and the metadata.
+//! The independent checkers: what must hold at every moment, judged from the bytes and the
+//! metadata.
 //!
 //! Place: beside the whole life of a repair. They know what the state machines cannot: every
 //! chunk's original bytes. They trust nothing that coordinator or agents say, and have both look at

@@ -1,9 +1,10 @@
 //! Applications' clients: each sends its next request when the last one was answered.
 //!
 //! Place: beside [slices flow]: what else takes the links.
-//! A request is a flow between a node and the client, in the same network as repairs, with the share
-//! of a lane that rebuilds a whole chunk; its latency is the time of its flows and of a round trip. Clients run for as long as a repair does, or, to
-//! know what the same requests take without it, for as many operations as they did then.
+//! A request is a flow between a node and the client, in the same network as repairs, with the
+//! share of a lane that rebuilds a whole chunk; its latency is the time of its flows and of a round
+//! trip. Clients run for as long as a repair does, or, to know what the same requests take without
+//! it, for as many operations as they did then.
 
 use suture_repair::random::Random;
 

@@ -1,9 +1,9 @@
 //! How the chunks of a simulated stripe are cut: their lengths and their unit.
 //!
 //! Place: before the life of a repair; `metadata.rs` makes stripes by it.
-//! Most stripes are plain: all chunks of one length, in one unit. Odd ones are like those that others
-//! store: data chunks end early, some are absent and known to be zero, parity is as long as the data
-//! that it is made of.
+//! Most stripes are plain: all chunks of one length, in one unit. Odd ones are like those that
+//! others store: data chunks end early, some are absent and known to be zero, parity is as long as
+//! the data that it is made of.
 
 use suture_code::execute::Program;
 use suture_code::{ChunkIndex, Code};

@@ -338,7 +338,8 @@ impl FluidAgents {
             self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
             let left = &mut self.free_bytes[node.index()];
             *left = left.saturating_sub(repair.task.stripe.chunk_bytes);
-            // What was coming is no load any more: before that is known, it has to be off the free bytes.
+            // What was coming is no load any more: before that is known, it has to be off the free
+            // bytes.
             if *left < PLENTY / 2 {
                 let message = FromAgent::Heartbeat(heartbeat(*left));
                 self.inbox.push_back(Input::Agent { node, message });

@@ -312,8 +312,8 @@ impl World {
         }
     }
 
-    /// Whether every stripe keeps enough good chunks where the metadata points when the named copies
-    /// are gone. A seed may allow the worst.
+    /// Whether every stripe keeps enough good chunks where the metadata points when the named
+    /// copies are gone. A seed may allow the worst.
     fn can_spare(&self, gone: impl Fn(NodeId, ChunkCopy) -> bool) -> bool {
         let spared = |stripe: &Stripe| {
             let good: Vec<ChunkIndex> =

@@ -1,14 +1,14 @@
 //! Two worlds in which the coordinator of production works, both of them in memory and seeded.
 //!
 //! *Is it right?* A cluster of the same state machines with real bytes and faults: read `world`
-//! (the cluster and its clock), `effect` (what agents ask for), `disk` and `metadata` (what survives),
-//! `fault` and `injection` (what goes wrong), `check` (what must hold), `trial` and `swarm`
-//! (many seeds), `shrink` and `record` (what a failure is shown by).
+//! (the cluster and its clock), `effect` (what agents ask for), `disk` and `metadata` (what
+//! survives), `fault` and `injection` (what goes wrong), `check` (what must hold), `trial` and
+//! `swarm` (many seeds), `shrink` and `record` (what a failure is shown by).
 //!
 //! *How fast is it?* A network without bytes: read `fluid` (flows share ports), `ports` (plans as
 //! flows), `fluid_agents` (what agents would answer), `capacity` and `trace` (links over time),
-//! `workload` and `client` (applications), `timeline` (what one sees), `scenario` (what is asked for),
-//! `simulate` (all together).
+//! `workload` and `client` (applications), `timeline` (what one sees), `scenario` (what is asked
+//! for), `simulate` (all together).
 //!
 //! *What is it worth?* Years of failures and repairs: read `durability`.
 //!

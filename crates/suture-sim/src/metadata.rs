@@ -44,7 +44,8 @@ pub struct Metadata {
 const CLAIM_LIFETIME: Span = Span::from_secs(3);
 
 impl Metadata {
-    /// Metadata without a stripe; those to come are odd, or plain, with recorded checksums or without.
+    /// Metadata without a stripe; those to come are odd, or plain, with recorded checksums or
+    /// without.
     pub fn new(safeguards: Safeguards, has_odd_stripes: bool, records_checksums: bool) -> Metadata {
         Metadata {
             stripes: BTreeMap::new(),

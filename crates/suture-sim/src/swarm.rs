@@ -1,10 +1,10 @@
 //! Many seeds, each a cluster with faults of its own: first safety under faults, then liveness.
 //!
 //! Place: around the whole life of a repair, many times over.
-//! A seed decides the topology, the code, the policy, the size of the slice memory, the network_faults
-//! and the faults (`trial.rs`). While faults strike, the checkers watch for broken rules; then
-//! everything that can be healed is healed, and everything that can be repaired must be whole in
-//! bounded time. An assertion that fails in a state machine is a broken rule as well.
+//! A seed decides the topology, the code, the policy, the size of the slice memory, the
+//! network_faults and the faults (`trial.rs`). While faults strike, the checkers watch for broken
+//! rules; then everything that can be healed is healed, and everything that can be repaired must be
+//! whole in bounded time. An assertion that fails in a state machine is a broken rule as well.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,8 +54,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The machine whose doing the broken rule is, with its transcript: the one in which an assertion
-    /// failed, the agent that the rule names as the culprit, otherwise the coordinator.
+    /// The machine whose doing the broken rule is, with its transcript: the one in which an
+    /// assertion failed, the agent that the rule names as the culprit, otherwise the coordinator.
     pub fn concerned(&self) -> Option<(Party, &str)> {
         let records = self.records.as_ref()?;
         let party = match self.violation.as_ref()? {

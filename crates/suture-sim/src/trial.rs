@@ -1,8 +1,9 @@
 //! A trial: one simulated cluster and what happens to it, as a value.
 //!
-//! Place: beside the whole life of a repair; `swarm.rs` makes one of each seed and runs it, `shrink.rs`
-//! makes a failing one smaller. Its text is a transcript of the kind `cluster`: the cluster in the
-//! header, faults as inputs, the end of all faults as the last one, and the broken rule as output.
+//! Place: beside the whole life of a repair; `swarm.rs` makes one of each seed and runs it,
+//! `shrink.rs` makes a failing one smaller. Its text is a transcript of the kind `cluster`: the
+//! cluster in the header, faults as inputs, the end of all faults as the last one, and the broken
+//! rule as output.
 //! Whom a fault hits is drawn from the seed when it strikes, so a trial says what happens and its
 //! seed to whom.
 

@@ -83,8 +83,8 @@ fn the_chain_meets_the_textbooks() {
     let model = one_stripe("rs(7,1)", 1.0 / l, RepairTimes::serial(1.0 / u), 1.0);
     let raid5 = ((2.0 * n - 1.0) * l + u) / (n * (n - 1.0) * l * l);
     check_close(Chain::of(&model, 1).mttdl(), raid5, 1e-12);
-    // Two parities, nodes repaired side by side, by hand: from the top, h2 = (1 + 2u h1) / (a + 2u),
-    // with a, b, c the rates of the third, second and first failure.
+    // Two parities, nodes repaired side by side, by hand: from the top, h2 = (1 + 2u h1) / (a +
+    // 2u), with a, b, c the rates of the third, second and first failure.
     let (n, l, u) = (6.0, 0.03, 1.0);
     let (c, b, a) = (n * l, (n - 1.0) * l, (n - 2.0) * l);
     let h1 = (1.0 + b / (a + 2.0 * u) + u / c) / (b - b * 2.0 * u / (a + 2.0 * u));

@@ -114,8 +114,8 @@ impl Stop {
         Stop { stdin_closed: Some(stdin_closed) }
     }
 
-    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes, or the end
-    /// of standard input.
+    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes, or the
+    /// end of standard input.
     ///
     /// # Errors
     /// When the system does not let signals be waited for.

@@ -49,8 +49,8 @@ macro_rules! errln {
 /// Whether something could not be printed that was to be.
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// Prints a line to stdout. A reader who has seen enough, as in `suture ls | head`, is no error; any
-/// other reason is named once on stderr, and [`is_complete`] is false from then on.
+/// Prints a line to stdout. A reader who has seen enough, as in `suture ls | head`, is no error;
+/// any other reason is named once on stderr, and [`is_complete`] is false from then on.
 pub fn line(text: impl Display) {
     let Err(error) = writeln!(io::stdout().lock(), "{text}") else { return };
     let is_gone = error.kind() == io::ErrorKind::BrokenPipe;

@@ -1,7 +1,7 @@
 //! How far a command has come, on stderr.
 //!
-//! Place: beside every command that takes long. stdout belongs to results; a bar is drawn only for a
-//! person: not when stderr is no terminal, and not when the command was asked for JSON.
+//! Place: beside every command that takes long. stdout belongs to results; a bar is drawn only for
+//! a person: not when stderr is no terminal, and not when the command was asked for JSON.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use suture_edge::progress::Step;

@@ -297,7 +297,8 @@ fn flipped_bytes_never_reach_a_reader_and_are_repaired_where_they_lie() {
     let victim = cluster.chunks(2).pop().expect("every node has a chunk");
     let file = fs::File::options().write(true).open(victim).unwrap();
     file.write_all_at(b"flipped", 3000).unwrap();
-    // Whether it is data or parity: all chunks of all data are read, so at the latest repair reads it.
+    // Whether it is data or parity: all chunks of all data are read, so at the latest repair reads
+    // it.
     cluster.assert_reads("x", &content);
     cluster.ok(&["node", "fail", "n0"]);
     cluster.assert_reads("x", &content);

@@ -2,8 +2,8 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable ...
 //! A spool is the agent's own: it is no chunk, nobody asks for it, and it need not outlive the
-//! process. So it is a file without a name in a directory of the agent's choice, which goes with its
-//! value or with the process, and no store of chunks knows of it.
+//! process. So it is a file without a name in a directory of the agent's choice, which goes with
+//! its value or with the process, and no store of chunks knows of it.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! What clients and operators may ask of the coordinator, each answered in one place.
 //!
 //! Place: around all of failure -> ... -> stripe healthy: what goes in and what is shown.
-//! Facts about the stored come from the metadata, facts about now from the driver; a change goes
-//! to the metadata first, because a command that is forgotten at the next restart was not carried out.
+//! Facts about the stored come from the metadata, facts about now from the driver; a change goes to
+//! the metadata first, because a command that is forgotten at the next restart was not carried out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

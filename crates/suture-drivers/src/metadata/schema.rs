@@ -74,8 +74,8 @@ CREATE TABLE chunk (
 /// Racks by name; null where none is known.
 const RACKS: &str = "ALTER TABLE node ADD COLUMN rack TEXT";
 
-/// Lengths of chunks and units where they are not the stripe's `chunk_bytes`, which null stands for.
-/// From here on a `crc` of -1 says that none was recorded.
+/// Lengths of chunks and units where they are not the stripe's `chunk_bytes`, which null stands
+/// for. From here on a `crc` of -1 says that none was recorded.
 const LENGTHS: &str = "
 ALTER TABLE stripe ADD COLUMN unit_bytes INTEGER;
 ALTER TABLE chunk ADD COLUMN bytes INTEGER;

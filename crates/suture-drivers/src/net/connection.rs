@@ -138,8 +138,9 @@ impl Connection {
 
     fn new(stream: TcpStream, limits: &Port) -> Result<Connection, NetError> {
         stream.set_nodelay(true)?;
-        // Where another one is the default: BBR paces every segment by a timer, which on a fast link
-        // costs more processor time than the copying. A host that has no cubic keeps what it has.
+        // Where another one is the default: BBR paces every segment by a timer, which on a fast
+        // link costs more processor time than the copying. A host that has no cubic keeps what it
+        // has.
         let _ = sockopt::set_tcp_congestion(&stream, "cubic");
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;

@@ -338,8 +338,8 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// Decodes a window of a chunk, sub-chunk by sub-chunk, from others, asking further ones as long
-    /// as some fail.
+    /// Decodes a window of a chunk, sub-chunk by sub-chunk, from others, asking further ones as
+    /// long as some fail.
     async fn decode_window(self: Arc<Self>, want: &Want, window: Window) -> Result<Vec<Vec<u8>>> {
         let (stripe, lost) = (&want.stripe, want.chunk);
         let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();

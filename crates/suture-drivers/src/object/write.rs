@@ -110,7 +110,8 @@ pub struct PutOptions {
 ///
 /// # Errors
 /// Bad input when the name is taken or nodes are too few; a failure when too few chunks become
-/// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible then.
+/// durable, the source cannot be read or changes, or the coordinator goes away. Nothing is visible
+/// then.
 pub async fn put(
     client: &mut Client,
     options: &PutOptions,

@@ -21,8 +21,8 @@ use crate::bits::{self, BitMatrix, SYMBOLS_PER_PLANE_GROUP};
 ///
 /// # Safety
 /// As [`Vector`]. `spread` and `pack` access the planes of `Vector::BYTES` symbols and may go on
-/// into those of the next `SLACK_SYMBOLS`, where what `pack` writes has no meaning. `spread_exactly`
-/// and `pack_exactly` access only the former.
+/// into those of the next `SLACK_SYMBOLS`, where what `pack` writes has no meaning.
+/// `spread_exactly` and `pack_exactly` access only the former.
 pub(super) trait Planes: Vector {
     const SLACK_SYMBOLS: usize;
 
@@ -79,8 +79,9 @@ pub(super) const PACK_RUN: usize = 8;
 /// The planes of one vector of at most 64 bytes, and 16 bytes of slack.
 const COPY_BYTES: usize = 64 + 16;
 
-/// Transposing 8x8 bits: exchange the off-diagonal bits of every 2x2 square, which lie 7 apart; then
-/// the squares of every 4x4, 14 apart; then those of the whole, 28 apart. Of each pair, the lower.
+/// Transposing 8x8 bits: exchange the off-diagonal bits of every 2x2 square, which lie 7 apart;
+/// then the squares of every 4x4, 14 apart; then those of the whole, 28 apart. Of each pair, the
+/// lower.
 pub(super) const EXCHANGED_BY_7: u64 = 0x00aa_00aa_00aa_00aa;
 pub(super) const EXCHANGED_BY_14: u64 = 0x0000_cccc_0000_cccc;
 pub(super) const EXCHANGED_BY_28: u64 = 0x0000_0000_f0f0_f0f0;

@@ -115,8 +115,8 @@ pub enum Input {
         /// What is wrong with it, if anything.
         result: Result<(), CopyFault>,
     },
-    /// A chunk was read in full for its fingerprint, or cannot be: by [`Failure::Source`] where it is
-    /// a published copy.
+    /// A chunk was read in full for its fingerprint, or cannot be: by [`Failure::Source`] where it
+    /// is a published copy.
     Fingerprinted {
         /// As it was asked for.
         request: Box<FingerprintRequest>,
@@ -199,8 +199,8 @@ pub enum Output {
         /// Where in the spool it goes.
         role: Arc<Role>,
     },
-    /// Prove the chunk by reading it back, unless its fingerprint proved it before; make it durable,
-    /// give it its name.
+    /// Prove the chunk by reading it back, unless its fingerprint proved it before; make it
+    /// durable, give it its name.
     Publish {
         /// Which repair it is about.
         repair: RepairId,

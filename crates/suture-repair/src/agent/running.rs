@@ -14,8 +14,8 @@ use crate::pump::Pump;
 use crate::role::Sink;
 use crate::time::Time;
 
-/// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling [-> Proving] ->
-/// Publishing -> gone` at a destination, with the copy that it makes.
+/// Where a task stands: `Passing -> gone` at a helper or relay, `Preparing -> Filling [-> Proving]
+/// -> Publishing -> gone` at a destination, with the copy that it makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Slices pass on to parents. Ends when the last one has left.
@@ -24,8 +24,8 @@ pub(super) enum Phase {
     Preparing(ChunkCopy),
     /// Slices come and are written. Ends when the last one was.
     Filling(ChunkCopy),
-    /// Nobody recorded what the chunk sums to, so the coordinator proves it by fingerprints. Ends by
-    /// its `Publish`.
+    /// Nobody recorded what the chunk sums to, so the coordinator proves it by fingerprints. Ends
+    /// by its `Publish`.
     Proving(ChunkCopy),
     /// The chunk is being proven, if it is not yet, and made durable. Ends by `Published`.
     Publishing(ChunkCopy),
@@ -93,9 +93,9 @@ impl Running {
         self.task.plan.range.from + pumps.filter(counts).map(Pump::bytes_done).sum::<u64>()
     }
 
-    /// Whether an attempt at the chunk of `copy` can go on from `offset` with the file that is in the
-    /// making here: whether it has every byte before that. Those before the plan's range were there
-    /// when the task began.
+    /// Whether an attempt at the chunk of `copy` can go on from `offset` with the file that is in
+    /// the making here: whether it has every byte before that. Those before the plan's range were
+    /// there when the task began.
     pub fn leaves(&self, copy: ChunkCopy, offset: u64) -> bool {
         let Phase::Filling(made) = self.phase else { return false };
         let reaches = |pump: &Pump| {

@@ -2,8 +2,8 @@
 //!
 //! Place: ... slices flow -> [chunk proven and durable] -> commit ...
 //! A rebuilt chunk that has no recorded checksum is proven by the fingerprints of its stripe's
-//! chunks (`suture_code::fingerprint`), which the coordinator compares. Whoever performs what agents
-//! ask for takes them, and publishes, by these functions.
+//! chunks (`suture_code::fingerprint`), which the coordinator compares. Whoever performs what
+//! agents ask for takes them, and publishes, by these functions.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub fn fingerprint_copy(
     Ok(made.bytes().into())
 }
 
-/// The fingerprint of a chunk in the making, as it is read back from the medium. It may be published
-/// afterwards.
+/// The fingerprint of a chunk in the making, as it is read back from the medium. It may be
+/// published afterwards.
 ///
 /// # Errors
 /// As [`ChunkWriter::prove`].
@@ -54,8 +54,8 @@ pub fn fingerprint_written(
 /// checksum, as it was read back for its fingerprint.
 ///
 /// # Errors
-/// As [`ChunkWriter::prove`] and [`ChunkWriter::publish`]; [`Failure::Disk`] when the name is taken by
-/// other bytes.
+/// As [`ChunkWriter::prove`] and [`ChunkWriter::publish`]; [`Failure::Disk`] when the name is taken
+/// by other bytes.
 pub fn publish(
     writer: &dyn ChunkWriter,
     copy: ChunkCopy,

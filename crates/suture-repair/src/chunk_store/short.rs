@@ -1,12 +1,13 @@
 //! Short chunks behind the interface: what is past their end is zeros, and never stored.
 //!
 //! Place: ... dispatch -> [slices flow] -> chunk proven and durable -> commit ...
-//! Slices are cut alike for all chunks of a stripe, so some lie past the end of a short one. Whoever
-//! performs an agent's reads and writes does so through these functions, and no store meets a range
-//! that is not in its chunk.
+//! Slices are cut alike for all chunks of a stripe, so some lie past the end of a short one.
+//! Whoever performs an agent's reads and writes does so through these functions, and no store meets
+//! a range that is not in its chunk.
 //!
 //! A copy that was cut short must not pass for a short chunk: [`open_whole`] and [`check`] compare
-//! its length with the record. And what was rebuilt must be zeros past the chunk's end, or it is wrong as a whole.
+//! its length with the record. And what was rebuilt must be zeros past the chunk's end, or it is
+//! wrong as a whole.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! Which copies count: what is lost, what came back, what is in excess.
 //!
 //! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
-//! The truth says where each chunk should be, agents say what they hold; this file compares.
-//! A listing shows names, not contents, so by a listing alone no copy is given up or replaced: one
-//! that is expected and not listed is asked for (`Check`), one that could be adopted is read in full
-//! first, and one in excess goes only after the copy that replaces it was read in full.
-//! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and only
-//! chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
+//! The truth says where each chunk should be, agents say what they hold; this file compares. A
+//! listing shows names, not contents, so by a listing alone no copy is given up or replaced: one
+//! that is expected and not listed is asked for (`Check`), one that could be adopted is read in
+//! full first, and one in excess goes only after the copy that replaces it was read in full.
+//! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and
+//! only chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
 //! nobody's location.
 
 use std::collections::BTreeSet;

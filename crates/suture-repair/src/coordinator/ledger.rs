@@ -1,6 +1,7 @@
 //! The ledger of repairs: what waits, what runs, what memory is reserved, what load is charged.
 //!
-//! Place: ... plan -> [wait -> admit -> dispatch -> slices flow -> chunk durable -> commit location]
+//! Place: ... plan -> [wait -> admit -> dispatch -> slices flow -> chunk durable -> commit
+//! location]
 //! -> stripe healthy.
 //! Several accounts are kept of the same repairs, so each transition is one method here that
 //! changes all of them; nothing else does:
@@ -281,7 +282,8 @@ impl Ledger {
     /// Starts the plan that waits for `stripe`.
     ///
     /// # Errors
-    /// Some participant lacks the slice memory, at the moment or for good; the plan goes on waiting.
+    /// Some participant lacks the slice memory, at the moment or for good; the plan goes on
+    /// waiting.
     pub fn start(&mut self, scene: Scene, stripe: &Stripe) -> Result<Task, NotAdmitted> {
         let work = self.waiting.get(stripe.id).expect("schedules choose among what waits");
         let alignment = work.job.code.alignment() as u32;

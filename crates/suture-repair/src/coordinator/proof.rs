@@ -1,11 +1,11 @@
 //! The proof of rebuilt chunks of which no checksum was recorded: by fingerprints of their stripe.
 //!
 //! Place: ... slices flow -> [chunk proven] and durable -> commit ...
-//! Each heartbeat of a destination says that its chunk is written. The coordinator then asks for the
-//! chunk's fingerprint and for those of chunks that determine it, and has it published when they
-//! fit. One helper is left out where another chunk can stand in for it at no more reading, so that
-//! the chunk is compared with another set than it was made of: a copy that is wrong although its own
-//! checksums agree is noticed.
+//! Each heartbeat of a destination says that its chunk is written. The coordinator then asks for
+//! the chunk's fingerprint and for those of chunks that determine it, and has it published when
+//! they fit. One helper is left out where another chunk can stand in for it at no more reading, so
+//! that the chunk is compared with another set than it was made of: a copy that is wrong although
+//! its own checksums agree is noticed.
 //!
 //! Where they do not fit, all fingerprints that can be had are asked for. If the others agree once
 //! one copy is left out, and only then, that copy is corrupt; otherwise the attempt has failed.

@@ -8,7 +8,8 @@
 //! Arithmetic: each byte that arrives is written and read once more. Kept in memory instead, the
 //! six chunks of 64 MiB that one destination waits for would be 384 MiB, for each repair.
 //!
-//! Invariants: a child is granted nothing before it is released; `kept <= promised <= kept + window`.
+//! Invariants: a child is granted nothing before it is released; `kept <= promised <= kept +
+//! window`.
 
 use crate::mutant::{Mistake, Mutant};
 

@@ -167,8 +167,8 @@ impl Stream {
         self.done < self.next || sources.any(is_owed)
     }
 
-    /// Looks at how far slices have come, in constant time. Nothing else can be wrong after an event
-    /// of a slice, since what was not asked for is refused when it arrives.
+    /// Looks at how far slices have come, in constant time. Nothing else can be wrong after an
+    /// event of a slice, since what was not asked for is refused when it arrives.
     ///
     /// # Panics
     /// They are out of order or outside of the window, or the sinks do not take what was consumed.

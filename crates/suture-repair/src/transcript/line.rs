@@ -1,9 +1,9 @@
 //! One line of a transcript as words: written and read field by field.
 //!
 //! Place: beside the whole life of a repair, wherever a machine's inputs and outputs are text.
-//! A line is words with single spaces between them. `[`, `]` and the `,` between the items of a list
-//! are words of their own, though written without a space before (after, for `[`); a text in double
-//! quotes is one word, with the escapes of JSON. A field is its key and then its value.
+//! A line is words with single spaces between them. `[`, `]` and the `,` between the items of a
+//! list are words of their own, though written without a space before (after, for `[`); a text in
+//! double quotes is one word, with the escapes of JSON. A field is its key and then its value.
 //!
 //! Invariant: what `LineWriter` wrote, `LineReader` reads back; nothing that is read can panic.
 

@@ -4,11 +4,11 @@
 //! A stripe's plan is any number of trees over ranges of its chunk, into one destination. In parts
 //! of a chunk: a helper sends `u` and reads as much, none more than its chunk; it receives no more
 //! than what its part can add up; the destination receives the chunk and whatever else of the sums.
-//! Where racks have links, every set of racks that may help together is a column; each of them sends
-//! at least one sum, and each sum that leaves a rack arrives at another.
+//! Where racks have links, every set of racks that may help together is a column; each of them
+//! sends at least one sum, and each sum that leaves a rack arrives at another.
 //!
-//! One lost chunk a stripe, and codes without sub-chunks. Nodes that hold no chunk of the stripe may
-//! relay too, if asked for: no planner uses them, and bounds must know of them.
+//! One lost chunk a stripe, and codes without sub-chunks. Nodes that hold no chunk of the stripe
+//! may relay too, if asked for: no planner uses them, and bounds must know of them.
 
 use suture_repair::id::{ChunkIndex, NodeId};
 use suture_repair::planner::Job;
@@ -141,8 +141,8 @@ struct Solution {
 }
 
 impl Solution {
-    /// The stripe whose chunk is spread over most nodes, and where most of it is; `None` where every
-    /// chunk is kept by one node.
+    /// The stripe whose chunk is spread over most nodes, and where most of it is; `None` where
+    /// every chunk is kept by one node.
     fn most_spread(&self) -> Option<(usize, usize)> {
         let spread = self.kept.iter().map(|kept| largest(kept)).enumerate();
         let (stripe, (place, part)) = spread.min_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
@@ -176,8 +176,8 @@ struct Stripe<'a> {
     whole: usize,
 }
 
-/// A node without a chunk of the stripe: what it receives and sends on, in a rack that helps or keeps
-/// the chunk anyway, and in another.
+/// A node without a chunk of the stripe: what it receives and sends on, in a rack that helps or
+/// keeps the chunk anyway, and in another.
 struct Relay {
     node: NodeId,
     received: usize,

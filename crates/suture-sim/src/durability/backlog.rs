@@ -5,11 +5,10 @@
 //! How fast stripes follow each other comes from simulated repairs: with i nodes failed, as if
 //! their chunks took the measured T(i). A failure counts at once and is repaired after detection.
 //! Most failures come alone and go without touching another; nothing is done for them but to
-//! compute when they end, and only with a second failure every stripe is looked at.
-//! Invariant: of a queued stripe's entries the one with its newest failure stands in the class of its
-//! number of lost chunks; all others are out of date.
-//! Not modelled: rebuilt chunks lie where the lost ones were, safe until the node counts as back;
-//! in truth they lie on other nodes, which can fail.
+//! compute when they end, and only with a second failure every stripe is looked at. Invariant: of a
+//! queued stripe's entries the one with its newest failure stands in the class of its number of
+//! lost chunks; all others are out of date. Not modelled: rebuilt chunks lie where the lost ones
+//! were, safe until the node counts as back; in truth they lie on other nodes, which can fail.
 
 use std::collections::VecDeque;
 

@@ -4,12 +4,12 @@
 //! State i: i nodes are failed. Each of the others fails at the rate 1/mttf; the next failure is
 //! fatal with the chance that a random set of i + 1 nodes is fatal given that one of i was not;
 //! nodes come back, whole, at the rate i/T(i), T being the time to repair i nodes. T(i) = i T(1) is
-//! the textbooks' serial repair, T(i) = T(1) their parallel one.
-//! For one stripe on exactly its own nodes this is the textbooks' chain of a redundancy group, and
-//! exact. On many nodes it lumps sets of failed nodes by their size. That is exact where all sets of
-//! a size are alike, and else off by about the square of the chance that a set is fatal: a node that
-//! comes back leaves a set that is a little less dangerous than a random one.
-//! Invariant: nothing is subtracted from anything near it, so tiny chances keep their digits.
+//! the textbooks' serial repair, T(i) = T(1) their parallel one. For one stripe on exactly its own
+//! nodes this is the textbooks' chain of a redundancy group, and exact. On many nodes it lumps sets
+//! of failed nodes by their size. That is exact where all sets of a size are alike, and else off by
+//! about the square of the chance that a set is fatal: a node that comes back leaves a set that is
+//! a little less dangerous than a random one. Invariant: nothing is subtracted from anything near
+//! it, so tiny chances keep their digits.
 
 use super::{Model, fatal};
 

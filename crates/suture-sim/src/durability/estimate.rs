@@ -6,8 +6,8 @@
 //! outages from a plain mission, and how many of them are fatal from biased ones that begin at its
 //! moments. Where plain missions meet enough losses these are counted instead: no weights needed.
 //! The mean time to data loss is time at risk over losses. That is exact for exponential lifetimes
-//! when losses are rare, or missions so long that all end in one; with ageing nodes it is that of the
-//! mission's years, not beyond.
+//! when losses are rare, or missions so long that all end in one; with ageing nodes it is that of
+//! the mission's years, not beyond.
 
 use suture_repair::random::Random;
 

@@ -2,9 +2,9 @@
 //!
 //! Place: beside [stripes affected].
 //! Fatal sets may be one in a trillion, so drawing sets at random finds none. Instead (Karp and
-//! Luby's union of sets, 1983) a stripe is drawn, then a set that is fatal for it, and the set counts
-//! one part in as many as stripes it is fatal for: unbiased, and as precise for rare sets as for
-//! common ones. Where all sets are fatal for equally many stripes the answer is exact.
+//! Luby's union of sets, 1983) a stripe is drawn, then a set that is fatal for it, and the set
+//! counts one part in as many as stripes it is fatal for: unbiased, and as precise for rare sets as
+//! for common ones. Where all sets are fatal for equally many stripes the answer is exact.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +19,8 @@ use super::placement::{Placement, is_decodable};
 /// Sets drawn for each size: a standard error of 1 % or less where sets hit two stripes or so.
 const DRAWN_SETS: usize = 2000;
 
-/// Patterns of losses of one stripe that are tried one by one; of more than that, as many are drawn.
+/// Patterns of losses of one stripe that are tried one by one; of more than that, as many are
+/// drawn.
 const PATTERNS_MAX: usize = 4000;
 
 /// Looked at for one size, about: larger placements draw fewer sets. About a second.

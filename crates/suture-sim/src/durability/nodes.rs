@@ -10,8 +10,8 @@ use suture_repair::random::Random;
 use super::Model;
 use super::lifetime::draw_exponential;
 
-/// Stripes of failed nodes that are gone through for each biased failure; where nodes hold more, most
-/// failures meet some stripe anyway.
+/// Stripes of failed nodes that are gone through for each biased failure; where nodes hold more,
+/// most failures meet some stripe anyway.
 const LOOKED_AT_MAX: usize = 4096;
 
 /// Nodes that are failed.

@@ -2,8 +2,8 @@
 //!
 //! Place: beside [slices flow], in tests.
 //! At every event all rates are computed from nothing: raise the rates of all flows together, each
-//! in proportion to its share, until some port is full, freeze the flows of the full ports, go on with the rest. Then wait for
-//! whatever comes first: an end, an arrival, another capacity.
+//! in proportion to its share, until some port is full, freeze the flows of the full ports, go on
+//! with the rest. Then wait for whatever comes first: an end, an arrival, another capacity.
 
 use super::{Take, Transfer};
 

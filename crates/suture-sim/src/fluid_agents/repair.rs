@@ -269,8 +269,8 @@ impl Repair {
         plan
     }
 
-    /// Calls `notify` with each unfinished chunk and its bytes so far, counted from the beginning of
-    /// the chunk, if anything has moved since the last call.
+    /// Calls `notify` with each unfinished chunk and its bytes so far, counted from the beginning
+    /// of the chunk, if anything has moved since the last call.
     pub fn progress(&mut self, network: &Network, mut notify: impl FnMut(&Unfinished, u64)) {
         if !self.has_moved {
             return;

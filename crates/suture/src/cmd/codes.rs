@@ -1,7 +1,8 @@
-//! `suture codes`: what each code costs and gives, and which policies serve it. Computed, not written down.
+//! `suture codes`: what each code costs and gives, and which policies serve it. Computed, not
+//! written down.
 //!
-//! Volumes come from the codes' own repair DAGs; whether a policy serves a code is found by asking the
-//! planner for a plan that the agents of this version can execute.
+//! Volumes come from the codes' own repair DAGs; whether a policy serves a code is found by asking
+//! the planner for a plan that the agents of this version can execute.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -64,9 +65,11 @@ const FAMILIES: [Family; 5] = [
     },
 ];
 
-/// Show the codes: parameters, tolerance, overhead, what repairing one chunk reads and sends, and which policies serve it.
+/// Show the codes: parameters, tolerance, overhead, what repairing one chunk reads and sends, and
+/// which policies serve it.
 ///
-/// A policy serves a code when the planner finds plans for it that the agents of this version can execute.
+/// A policy serves a code when the planner finds plans for it that the agents of this version can
+/// execute.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {

@@ -16,10 +16,11 @@ use crate::progress::Progress;
 
 /// Get the file back from an encoded directory, also when chunks are missing or corrupt.
 ///
-/// Every block is checked before it is used; lost chunks are computed from others. The directory is only read, and the
-/// output appears when it is complete.
+/// Every block is checked before it is used; lost chunks are computed from others. The directory is
+/// only read, and the output appears when it is complete.
 ///
-/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 too many chunks of a stripe are lost (nothing is written).
+/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 too many chunks of a stripe are lost
+/// (nothing is written).
 #[derive(clap::Args)]
 pub struct Args {
     /// The encoded directory

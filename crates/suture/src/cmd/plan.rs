@@ -1,7 +1,8 @@
 //! `suture plan`: what a failure costs to repair, under one policy or side by side under all.
 //!
-//! Place: `failure -> stripes -> queue -> [plan] -> ...`; nothing is moved. The plans are those that
-//! the coordinator would make, and the bound beside them says how much better any plan could be.
+//! Place: `failure -> stripes -> queue -> [plan] -> ...`; nothing is moved. The plans are those
+//! that the coordinator would make, and the bound beside them says how much better any plan could
+//! be.
 
 mod text;
 

@@ -24,24 +24,26 @@ use crate::progress::Progress;
 
 /// Rebuild missing and corrupt chunks of an encoded directory in place.
 ///
-/// Without --lost, every chunk is read to find out which are lost. Each rebuilt chunk is proven against the manifest
-/// before it takes its name; stripes that cannot be repaired are listed and left as they are. An interrupted rebuild is
-/// resumed by running it again.
+/// Without --lost, every chunk is read to find out which are lost. Each rebuilt chunk is proven
+/// against the manifest before it takes its name; stripes that cannot be repaired are listed and
+/// left as they are. An interrupted rebuild is resumed by running it again.
 ///
-/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 done but for stripes that cannot be repaired.
+/// Exit status: 0 done, 1 failed, 2 bad usage or input, 3 done but for stripes that cannot be
+/// repaired.
 #[derive(clap::Args)]
 pub struct Args {
     /// The encoded directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Treat these chunks as lost in every stripe. Beside them, only missing chunks and helpers that turn out corrupt
-    /// are rebuilt: what is not needed is not read
+    /// Treat these chunks as lost in every stripe. Beside them, only missing chunks and helpers
+    /// that turn out corrupt are rebuilt: what is not needed is not read
     #[arg(long, value_name = "I[,I..]", value_delimiter = ',', value_parser = parse_chunk)]
     lost: Vec<u8>,
     /// How to repair
     #[arg(long, value_enum, default_value_t)]
     method: Method,
-    /// Trace schemes to use beside the known ones, as `suture codes search` writes them; each is verified first
+    /// Trace schemes to use beside the known ones, as `suture codes search` writes them; each is
+    /// verified first
     #[arg(long, value_name = "FILE")]
     schemes: Option<PathBuf>,
     /// What to print: text for people, or one JSON object
@@ -54,12 +56,12 @@ pub struct Args {
 enum Method {
     /// From whole chunks, as many as there are data chunks
     Conventional,
-    /// The least traffic that the code offers from whole survivors: lrc asks the local group, butterfly and clay ask for
-    /// parts of chunks; for rs and rs-vandermonde it is the same
+    /// The least traffic that the code offers from whole survivors: lrc asks the local group,
+    /// butterfly and clay ask for parts of chunks; for rs and rs-vandermonde it is the same
     #[default]
     Optimal,
-    /// From traces, parts of symbols of all survivors. Where several chunks are lost, or there is no trace scheme (--schemes
-    /// may have one), the repair is conventional, and the report says so
+    /// From traces, parts of symbols of all survivors. Where several chunks are lost, or there is
+    /// no trace scheme (--schemes may have one), the repair is conventional, and the report says so
     Trace,
 }
 

@@ -32,9 +32,9 @@ const FAILURES_SHOWN: usize = 10;
 ///
 /// Each seed is a cluster with its own code, policy, memory and faults. While faults strike,
 /// independent checkers watch every published byte, deletion and commit; then all faults end and
-/// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails. The
-/// first failing seed is made smaller while it breaks the same rule, and written down for `suture
-/// replay`.
+/// everything that can be repaired must be whole in bounded time. Exits with 1 if any seed fails.
+/// The first failing seed is made smaller while it breaks the same rule, and written down for
+/// `suture replay`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Seeds to run, from A up to but not including B

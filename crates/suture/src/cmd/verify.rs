@@ -17,11 +17,12 @@ use crate::progress::Progress;
 
 /// Read every chunk of an encoded directory and list what is missing or bad.
 ///
-/// Chunks are checked against their checksums; where checksums are gone, against the parity of their stripe. Nothing is
-/// written. A missing or stale .crc file beside a good chunk is noted, but is no damage: rebuild writes it anew.
+/// Chunks are checked against their checksums; where checksums are gone, against the parity of
+/// their stripe. Nothing is written. A missing or stale .crc file beside a good chunk is noted, but
+/// is no damage: rebuild writes it anew.
 ///
-/// Exit status: 0 all chunks are good, 1 some are not but rebuild can repair them (or verify failed), 2 bad usage or
-/// input, 3 some stripe is beyond repair.
+/// Exit status: 0 all chunks are good, 1 some are not but rebuild can repair them (or verify
+/// failed), 2 bad usage or input, 3 some stripe is beyond repair.
 #[derive(clap::Args)]
 pub struct Args {
     /// The encoded directory

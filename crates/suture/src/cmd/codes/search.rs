@@ -1,8 +1,8 @@
 //! `suture codes search`: looks for trace schemes of a Reed-Solomon code, and proves what it finds.
 //!
-//! Place: before everything else, once for a code. A scheme rebuilds a chunk from parts of symbols; how
-//! few bits it takes depends on the search, never whether it is right. All the same each is run on
-//! random bytes and compared before it is printed or written.
+//! Place: before everything else, once for a code. A scheme rebuilds a chunk from parts of symbols;
+//! how few bits it takes depends on the search, never whether it is right. All the same each is run
+//! on random bytes and compared before it is printed or written.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,12 +20,13 @@ use crate::output::{Format, line, print_json, print_table, table};
 /// Moves between two looks at the clock.
 const MOVES_AT_A_TIME: u64 = 20;
 
-/// Search for trace schemes: ways to rebuild one chunk of a Reed-Solomon code with less traffic than k chunks.
+/// Search for trace schemes: ways to rebuild one chunk of a Reed-Solomon code with less traffic
+/// than k chunks.
 ///
 /// With -o they are kept, for `suture rebuild --method trace --schemes FILE`.
 ///
-/// The time is shared by all chunks of the stripe. Every scheme found is verified. The same seed finds the same schemes
-/// when it is given the same number of moves; more time finds smaller ones.
+/// The time is shared by all chunks of the stripe. Every scheme found is verified. The same seed
+/// finds the same schemes when it is given the same number of moves; more time finds smaller ones.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The code, rs(k,m) or rs-vandermonde(k,m): both share their schemes
@@ -37,7 +38,8 @@ pub(super) struct Args {
     /// Seed of the search
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Write the schemes to this file, one in a line: k, m, bits, lost chunk, missing chunks, quotients
+    /// Write the schemes to this file, one in a line: k, m, bits, lost chunk, missing chunks,
+    /// quotients
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to print: a table for people, or one JSON object

@@ -57,7 +57,8 @@ fn print_volumes(rows: &[CodeRow]) {
     print_table(&volumes);
 }
 
-/// Policies down, codes across; codes that all policies serve alike share a column. The reasons stand below, each once.
+/// Policies down, codes across; codes that all policies serve alike share a column. The reasons
+/// stand below, each once.
 fn print_policies(rows: &[CodeRow]) {
     let mut columns: Vec<Vec<&CodeRow>> = Vec::new();
     for row in rows {
