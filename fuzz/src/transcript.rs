@@ -36,7 +36,7 @@ pub fn valid() -> Vec<Vec<u8>> {
 pub fn check(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     for line in text.lines() {
-        check_input::<agent::Input>(line);
+        check_input::<agent::AgentInput>(line);
         check_input::<event::Input>(line);
     }
     let blessed = without_panics(|| bless(text));

@@ -31,7 +31,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use suture_repair::agent::{Agent, Input, Output};
+use suture_repair::agent::{Agent, AgentInput, AgentOutput};
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::message::{Failure, FromAgent, Refusal};
@@ -104,7 +104,7 @@ struct AgentDriver {
     origin: Instant,
     tasks: HashMap<RepairId, TaskData>,
     /// What became known while an output was performed.
-    later: Vec<Input>,
+    later: Vec<AgentInput>,
     peers: Peers,
     grants: Arc<Grants>,
     disk: Disk,
@@ -149,7 +149,7 @@ pub async fn run(
     // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
     // listed when somebody listens.
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
-    core.handle(Time::ZERO, Input::Listed { copies: Vec::new(), free_bytes });
+    core.handle(Time::ZERO, AgentInput::Listed { copies: Vec::new(), free_bytes });
     let mut driver = AgentDriver {
         core,
         origin: Instant::now(),
@@ -192,7 +192,7 @@ pub async fn run(
             _ = disk.recv_many(&mut disk_batch, BATCH) => {
                 disk_batch.drain(..).for_each(|event| driver.on_disk(event));
             }
-            () = &mut alarm => driver.handle(Input::Tick),
+            () = &mut alarm => driver.handle(AgentInput::Tick),
             Some(()) = driver.disk.reap() => {}
         }
     }
@@ -206,8 +206,8 @@ fn core(config: &Config) -> std::io::Result<RecordedAgent> {
     Ok(RecordedAgent::new(Agent::new(settings), recording))
 }
 
-fn core_config(config: &Config) -> suture_repair::agent::Config {
-    suture_repair::agent::Config {
+fn core_config(config: &Config) -> suture_repair::agent::AgentConfig {
+    suture_repair::agent::AgentConfig {
         me: config.me,
         incarnation: config.incarnation,
         abilities: ABILITIES,
@@ -229,7 +229,7 @@ impl AgentDriver {
     }
 
     /// One input, and everything that follows from it.
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: AgentInput) {
         let mut next = Some(input);
         while let Some(input) = next {
             self.core.handle(self.now(), input);
@@ -242,12 +242,12 @@ impl AgentDriver {
 
     fn on_session(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Connected { epoch } => self.handle(Input::Connected { epoch }),
-            SessionEvent::Disconnected => self.handle(Input::Disconnected),
-            SessionEvent::Message(message) => self.handle(Input::Message(Box::new(message))),
+            SessionEvent::Connected { epoch } => self.handle(AgentInput::Connected { epoch }),
+            SessionEvent::Disconnected => self.handle(AgentInput::Disconnected),
+            SessionEvent::Message(message) => self.handle(AgentInput::Message(Box::new(message))),
             SessionEvent::Peers(addresses) => {
                 for peer in self.peers.update(addresses) {
-                    self.handle(Input::PeerLost(peer));
+                    self.handle(AgentInput::PeerLost(peer));
                 }
             }
         }
@@ -255,19 +255,19 @@ impl AgentDriver {
 
     fn on_net(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Granted { from, repair, lane, upto } => {
-                self.handle(Input::Granted { from, repair, lane, upto });
+            NetEvent::Granted { from, repair, lane, below } => {
+                self.handle(AgentInput::Granted { from, repair, lane, below });
             }
             NetEvent::Arrived { from, id, slice } => {
                 if self.core.wants(from, id) {
                     self.task(id.repair).keep(id, Source::Child(from), slice);
-                    self.handle(Input::SliceArrived { from, id });
+                    self.handle(AgentInput::SliceArrived { from, id });
                 }
             }
-            NetEvent::Left(id) => self.handle(Input::SliceLeft(id)),
+            NetEvent::Left(id) => self.handle(AgentInput::SliceLeft(id)),
             NetEvent::Lost(peer) => {
                 self.peers.hang_up(peer);
-                self.handle(Input::PeerLost(peer));
+                self.handle(AgentInput::PeerLost(peer));
             }
         }
     }
@@ -279,69 +279,71 @@ impl AgentDriver {
                 let Some(data) = self.tasks.get_mut(&id.repair) else { return };
                 let keep = |(source, slice)| data.keep(id, source, slice);
                 let result = result.map(|sources| sources.into_iter().for_each(keep));
-                Input::SliceRead { id, result }
+                AgentInput::SliceRead { id, result }
             }
-            DiskEvent::Kept(from, id) => Input::SliceKept { from, id },
-            DiskEvent::Left(id) => Input::SliceLeft(id),
-            DiskEvent::WriteFailed(repair, why) => Input::WriteFailed { repair, why },
+            DiskEvent::Kept(from, id) => AgentInput::SliceKept { from, id },
+            DiskEvent::Left(id) => AgentInput::SliceLeft(id),
+            DiskEvent::WriteFailed(repair, why) => AgentInput::WriteFailed { repair, why },
             DiskEvent::Prepared(repair, result) => {
                 let result = result.map(|target| match self.tasks.get(&repair) {
                     Some(data) => data.files.set_target(target),
                     None => self.disk.dispose(target),
                 });
-                Input::Prepared { repair, result }
+                AgentInput::Prepared { repair, result }
             }
-            DiskEvent::Published(repair, result) => Input::Published { repair, result },
-            DiskEvent::Listed(copies, free_bytes) => Input::Listed { copies, free_bytes },
-            DiskEvent::Checked(check, result) => Input::Checked { check: Box::new(check), result },
+            DiskEvent::Published(repair, result) => AgentInput::Published { repair, result },
+            DiskEvent::Listed(copies, free_bytes) => AgentInput::Listed { copies, free_bytes },
+            DiskEvent::Checked(check, result) => {
+                AgentInput::Checked { check: Box::new(check), result }
+            }
             DiskEvent::Fingerprinted(request, result) => {
-                Input::Fingerprinted { request: Box::new(request), result }
+                AgentInput::Fingerprinted { request: Box::new(request), result }
             }
-            DiskEvent::Found { copy, fault } => Input::Found { copy, fault },
+            DiskEvent::Found { copy, fault } => AgentInput::Found { copy, fault },
         };
         self.handle(input);
     }
 
-    fn perform(&mut self, output: Output) {
+    fn perform(&mut self, output: AgentOutput) {
         match output {
-            Output::Send(message) => self.notify(*message),
-            Output::Grant { to, repair, lane, upto } => {
+            AgentOutput::Send(message) => self.notify(*message),
+            AgentOutput::Grant { to, repair, lane, below } => {
                 self.task(repair);
-                self.grants.grant(repair, lane, to, upto);
-                self.send(to, ToPeer::Grant { repair, lane, upto });
+                self.grants.grant(repair, lane, to, below);
+                self.send(to, ToPeer::Grant { repair, lane, below });
             }
-            Output::Prepare { repair, bytes } => {
+            AgentOutput::Prepare { repair, bytes } => {
                 self.task(repair);
                 self.disk.prepare(repair, bytes);
             }
-            Output::Continue { repair, from } => self.take_over(repair, from),
-            Output::Read { id, role, spool } => {
+            AgentOutput::Continue { repair, from } => self.take_over(repair, from),
+            AgentOutput::Read { id, role, spool } => {
                 let files = self.task(id.repair).files.clone();
                 self.disk.read(&files, id, role, spool);
             }
-            Output::Deliver { id, role } => self.deliver(id, role),
-            Output::Spool { id, role } => {
+            AgentOutput::Deliver { id, role } => self.deliver(id, role),
+            AgentOutput::Spool { id, role } => {
                 if let Some(all) = self.combination(id, &role) {
                     let files = self.task(id.repair).files.clone();
                     self.disk.spool(&files, id, role, all);
                 }
             }
-            Output::Keep { id, from, role } => self.keep(id, from, role),
-            Output::Publish { repair, copy, crc, .. } => {
+            AgentOutput::Keep { id, from, role } => self.keep(id, from, role),
+            AgentOutput::Publish { repair, copy, crc, .. } => {
                 let files = self.task(repair).files.clone();
                 self.disk.publish(files, repair, (copy, crc));
             }
-            Output::Discard(repair) => self.discard(repair),
-            Output::List => self.disk.list(),
-            Output::Check(check) => self.disk.check(*check),
-            Output::Fingerprint { request, is_written: true } => {
+            AgentOutput::Discard(repair) => self.discard(repair),
+            AgentOutput::List => self.disk.list(),
+            AgentOutput::Check(check) => self.disk.check(*check),
+            AgentOutput::Fingerprint { request, is_written: true } => {
                 let files = self.task(request.repair).files.clone();
                 self.disk.fingerprint_written(files, *request);
             }
-            Output::Fingerprint { request, is_written: false } => {
+            AgentOutput::Fingerprint { request, is_written: false } => {
                 self.disk.fingerprint_copy(*request);
             }
-            Output::Delete(copy) => self.disk.delete(copy),
+            AgentOutput::Delete(copy) => self.disk.delete(copy),
         }
     }
 
@@ -355,7 +357,7 @@ impl AgentDriver {
     fn send(&mut self, to: NodeId, item: ToPeer) {
         if !self.peers.send(to, item) {
             debug!("{to} is out of reach");
-            self.later.push(Input::PeerLost(to));
+            self.later.push(AgentInput::PeerLost(to));
         }
     }
 
@@ -379,7 +381,7 @@ impl AgentDriver {
             if let Source::Child(child) = *source
                 && !self.is_of_length(id, (child, slice), role)
             {
-                self.later.push(Input::PeerLost(child));
+                self.later.push(AgentInput::PeerLost(child));
                 return None;
             }
         }
@@ -393,7 +395,7 @@ impl AgentDriver {
         let files = data.files.clone();
         match self.is_of_length(id, (from, &slice), &role) {
             true => self.disk.keep(&files, (from, id), role, slice),
-            false => self.later.push(Input::PeerLost(from)),
+            false => self.later.push(AgentInput::PeerLost(from)),
         }
     }
 
@@ -417,7 +419,7 @@ impl AgentDriver {
             None => Err(Failure::Refused(Refusal::CannotContinue)),
         };
         self.discard(from);
-        self.later.push(Input::Prepared { repair, result });
+        self.later.push(AgentInput::Prepared { repair, result });
     }
 
     fn discard(&mut self, repair: RepairId) {

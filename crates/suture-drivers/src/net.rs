@@ -38,7 +38,7 @@ pub enum NetEvent {
         /// The lane of the slices.
         lane: u16,
         /// One past the last granted slice.
-        upto: u32,
+        below: u32,
     },
     /// A granted slice is in memory, as the peer sent it.
     Arrived {

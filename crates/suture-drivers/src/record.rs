@@ -174,7 +174,7 @@ pub struct Recorded<Machine, Output> {
 pub type RecordedCoordinator = Recorded<Coordinator, event::Output>;
 
 /// An agent that may be recorded.
-pub type RecordedAgent = Recorded<Agent, agent::Output>;
+pub type RecordedAgent = Recorded<Agent, agent::AgentOutput>;
 
 impl<Machine, Output> Recorded<Machine, Output> {
     /// A machine that has been given nothing, with the recording that its header began.
@@ -210,7 +210,7 @@ impl RecordedCoordinator {
 
 impl RecordedAgent {
     /// As [`Agent::handle`]; the input is recorded first.
-    pub fn handle(&mut self, now: Time, input: agent::Input) {
+    pub fn handle(&mut self, now: Time, input: agent::AgentInput) {
         let Some(recording) = &mut self.recording else { return self.machine.handle(now, input) };
         recording.input(now, &input);
         self.machine.handle(now, input);
@@ -220,7 +220,7 @@ impl RecordedAgent {
     }
 
     /// As [`Agent::poll`], once its outputs are recorded.
-    pub fn poll(&mut self) -> Option<agent::Output> {
+    pub fn poll(&mut self) -> Option<agent::AgentOutput> {
         self.outputs.pop_front().or_else(|| self.machine.poll())
     }
 }
@@ -232,8 +232,8 @@ mod tests {
     use suture_repair::planner::Abilities;
     use suture_repair::time::Span;
 
-    fn config() -> agent::Config {
-        agent::Config {
+    fn config() -> agent::AgentConfig {
+        agent::AgentConfig {
             me: NodeId(3),
             incarnation: 7,
             abilities: Abilities::ALL,
@@ -249,9 +249,9 @@ mod tests {
         let header = transcript::agent::header(&config());
         let recording = to.begin(&header).unwrap();
         let mut agent = RecordedAgent::new(Agent::new(config()), Some(recording));
-        agent.handle(Time::ZERO, agent::Input::Connected { epoch: 1 });
+        agent.handle(Time::ZERO, agent::AgentInput::Connected { epoch: 1 });
         for second in 1..=beats {
-            agent.handle(Time::ZERO + Span::from_secs(second), agent::Input::Tick);
+            agent.handle(Time::ZERO + Span::from_secs(second), agent::AgentInput::Tick);
         }
         assert_eq!(std::iter::from_fn(|| agent.poll()).count() as u64, 3 + beats + beats / 60);
         drop(agent);

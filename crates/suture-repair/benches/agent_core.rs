@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use suture_repair::agent::{Agent, Config, Input, Output};
+use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -26,7 +26,7 @@ const PARENT: NodeId = NodeId(3);
 
 /// The relay, its task begun.
 fn relay() -> Agent {
-    let mut agent = Agent::new(Config {
+    let mut agent = Agent::new(AgentConfig {
         me: RELAY,
         incarnation: 1,
         abilities: Abilities { partial: true, combined: false, traces: false, finished: false },
@@ -35,9 +35,9 @@ fn relay() -> Agent {
         stall_after: Span::from_secs(60),
         inventory_every: Span::from_secs(60),
     });
-    agent.handle(Time::ZERO, Input::Connected { epoch: 1 });
+    agent.handle(Time::ZERO, AgentInput::Connected { epoch: 1 });
     let dispatch = ToAgent::Dispatch(Arc::new(task()));
-    agent.handle(Time::ZERO, Input::Message(Box::new(dispatch)));
+    agent.handle(Time::ZERO, AgentInput::Message(Box::new(dispatch)));
     agent
 }
 
@@ -90,35 +90,39 @@ fn task() -> Task {
 fn pass_all(agent: &mut Agent) -> u64 {
     let (mut events, mut passed, mut arrived) = (0, 0, 0);
     let mut answers = Vec::new();
-    agent
-        .handle(Time::ZERO, Input::Granted { from: PARENT, repair: REPAIR, lane: 0, upto: WINDOW });
+    agent.handle(
+        Time::ZERO,
+        AgentInput::Granted { from: PARENT, repair: REPAIR, lane: 0, below: WINDOW },
+    );
     while passed < SLICES {
         while let Some(output) = agent.poll() {
             match output {
-                Output::Read { id, .. } => answers.push(Input::SliceRead { id, result: Ok(()) }),
-                Output::Grant { upto, .. } => {
-                    let ids = (arrived..upto).map(|slice| suture_repair::slice::SliceId {
+                AgentOutput::Read { id, .. } => {
+                    answers.push(AgentInput::SliceRead { id, result: Ok(()) })
+                }
+                AgentOutput::Grant { below, .. } => {
+                    let ids = (arrived..below).map(|slice| suture_repair::slice::SliceId {
                         repair: REPAIR,
                         lane: 0,
                         slice,
                     });
-                    answers.extend(ids.map(|id| Input::SliceArrived { from: CHILD, id }));
-                    arrived = upto;
+                    answers.extend(ids.map(|id| AgentInput::SliceArrived { from: CHILD, id }));
+                    arrived = below;
                 }
-                Output::Deliver { id, .. } => {
+                AgentOutput::Deliver { id, .. } => {
                     passed += 1;
-                    answers.push(Input::SliceLeft(id));
+                    answers.push(AgentInput::SliceLeft(id));
                     if passed % (WINDOW / 2) == 0 {
-                        let upto = passed + WINDOW;
+                        let below = passed + WINDOW;
                         let (from, repair) = (PARENT, REPAIR);
-                        answers.push(Input::Granted { from, repair, lane: 0, upto });
+                        answers.push(AgentInput::Granted { from, repair, lane: 0, below });
                     }
                 }
                 _ => {}
             }
         }
         for answer in answers.drain(..) {
-            if let Input::SliceArrived { from, id } = &answer {
+            if let AgentInput::SliceArrived { from, id } = &answer {
                 assert!(agent.wants(*from, *id));
             }
             agent.handle(Time::ZERO, answer);

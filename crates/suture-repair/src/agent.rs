@@ -26,7 +26,7 @@ use crate::slice::SliceId;
 use crate::stripe::ChunkRecord;
 use crate::time::Time;
 
-pub use contract::{Config, Input, Output, Status};
+pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
 use early::Early;
 use running::{Phase, Running};
 
@@ -69,7 +69,7 @@ const ENDED_MAX: usize = 4096;
 /// hearing of a repair that it does not know, cancels it.
 #[derive(Debug)]
 pub struct Agent {
-    config: Config,
+    config: AgentConfig,
     epoch: u32,
     connected: bool,
     tasks: BTreeMap<RepairId, Running>,
@@ -84,12 +84,12 @@ pub struct Agent {
     /// When the last event was.
     now: Time,
     mistake: Mistake,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<AgentOutput>,
 }
 
 impl Agent {
     /// An agent that holds no tasks.
-    pub fn new(config: Config) -> Agent {
+    pub fn new(config: AgentConfig) -> Agent {
         Agent {
             config,
             epoch: 0,
@@ -113,21 +113,21 @@ impl Agent {
     ///
     /// # Panics
     /// `now` is before that of the last event, or an invariant is broken.
-    pub fn handle(&mut self, now: Time, input: Input) {
+    pub fn handle(&mut self, now: Time, input: AgentInput) {
         assert!(self.now <= now, "time: from {} back to {now}", self.now);
         self.now = now;
         match input {
-            Input::Granted { from, repair, lane, upto } => {
-                self.granted(now, from, (repair, lane), upto)
+            AgentInput::Granted { from, repair, lane, below } => {
+                self.granted(now, from, (repair, lane), below)
             }
-            Input::SliceArrived { from, id } => {
+            AgentInput::SliceArrived { from, id } => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_arrived(from, id.slice));
             }
-            Input::SliceRead { id, result: Ok(()) } => {
+            AgentInput::SliceRead { id, result: Ok(()) } => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_read(id.slice));
             }
-            Input::SliceKept { from, id } => self.kept(now, from, id),
-            Input::SliceLeft(id) => {
+            AgentInput::SliceKept { from, id } => self.kept(now, from, id),
+            AgentInput::SliceLeft(id) => {
                 self.pump(now, id.repair, id.lane, |pump| pump.on_left(id.slice));
             }
             _ => return self.handle_other(now, input),
@@ -139,35 +139,35 @@ impl Agent {
 
     /// An event that is not of a slice under way. They come seldom, so they are out of line.
     #[inline(never)]
-    fn handle_other(&mut self, now: Time, input: Input) {
+    fn handle_other(&mut self, now: Time, input: AgentInput) {
         let subject = input.task();
         match input {
-            Input::Granted { .. }
-            | Input::SliceArrived { .. }
-            | Input::SliceRead { result: Ok(()), .. }
-            | Input::SliceKept { .. }
-            | Input::SliceLeft(_) => unreachable!("a slice is under way"),
-            Input::Connected { epoch } => self.connected(now, epoch),
-            Input::Disconnected => self.connected = false,
-            Input::Message(message) => self.message(now, *message),
-            Input::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
-            Input::WriteFailed { repair, why } => self.fail(repair, why),
-            Input::Prepared { repair, result } => self.prepared(now, repair, result),
-            Input::Published { repair, result } => self.published(repair, result),
-            Input::PeerLost(peer) => self.peer_lost(peer),
-            Input::Listed { copies, free_bytes } => {
+            AgentInput::Granted { .. }
+            | AgentInput::SliceArrived { .. }
+            | AgentInput::SliceRead { result: Ok(()), .. }
+            | AgentInput::SliceKept { .. }
+            | AgentInput::SliceLeft(_) => unreachable!("a slice is under way"),
+            AgentInput::Connected { epoch } => self.connected(now, epoch),
+            AgentInput::Disconnected => self.connected = false,
+            AgentInput::Message(message) => self.message(now, *message),
+            AgentInput::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
+            AgentInput::WriteFailed { repair, why } => self.fail(repair, why),
+            AgentInput::Prepared { repair, result } => self.prepared(now, repair, result),
+            AgentInput::Published { repair, result } => self.published(repair, result),
+            AgentInput::PeerLost(peer) => self.peer_lost(peer),
+            AgentInput::Listed { copies, free_bytes } => {
                 self.free_bytes = free_bytes;
                 self.send(FromAgent::Inventory(copies));
                 // The coordinator gives no chunk to a node whose room it does not know.
                 self.next_beat = now;
             }
-            Input::Checked { check, result: Ok(()) } => self.send(FromAgent::Verified(*check)),
-            Input::Checked { check, result: Err(fault) } => {
+            AgentInput::Checked { check, result: Ok(()) } => self.send(FromAgent::Verified(*check)),
+            AgentInput::Checked { check, result: Err(fault) } => {
                 self.send(FromAgent::Bad { copy: check.copy, fault });
             }
-            Input::Fingerprinted { request, result } => self.fingerprinted(*request, result),
-            Input::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
-            Input::Tick => {}
+            AgentInput::Fingerprinted { request, result } => self.fingerprinted(*request, result),
+            AgentInput::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
+            AgentInput::Tick => {}
         }
         self.beat(now);
         self.assert_invariants(subject);
@@ -180,7 +180,7 @@ impl Agent {
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<AgentOutput> {
         self.outputs.pop_front()
     }
 
@@ -190,7 +190,7 @@ impl Agent {
     }
 
     /// What runs and what it may use.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> AgentStatus {
         let running = self.tasks.iter().map(|(id, t)| (*id, t.bytes_done())).collect();
         let of_task = |(id, task): (&RepairId, &Running)| {
             let id = *id;
@@ -199,7 +199,7 @@ impl Agent {
         let arrived = self.tasks.iter().flat_map(of_task).collect();
         let is_written = |(_, task): &(_, &Running)| matches!(task.phase, Phase::Proving(_));
         let written = self.tasks.iter().filter(is_written).map(|(id, _)| *id).collect();
-        Status { reserved_bytes: self.reserved, running, arrived, written }
+        AgentStatus { reserved_bytes: self.reserved, running, arrived, written }
     }
 
     /// Whether a slice from `from` has a place here; one that has none is dropped unread.
@@ -210,7 +210,7 @@ impl Agent {
 
     fn send(&mut self, message: FromAgent) {
         if self.connected {
-            self.outputs.push_back(Output::Send(Box::new(message)));
+            self.outputs.push_back(AgentOutput::Send(Box::new(message)));
         }
     }
 
@@ -234,7 +234,7 @@ impl Agent {
             ToAgent::Release { repair, lane, child } => self.released(now, (repair, lane, child)),
             ToAgent::Hold { repair, held } => self.hold(now, repair, held),
             ToAgent::Forget(repair) => drop(self.outcomes.remove(&repair)),
-            ToAgent::Check(check) => self.outputs.push_back(Output::Check(Box::new(check))),
+            ToAgent::Check(check) => self.outputs.push_back(AgentOutput::Check(Box::new(check))),
             ToAgent::Fingerprint(request) => self.fingerprint(Box::new(request)),
             ToAgent::Publish(repair) => {
                 let phase = self.tasks.get(&repair).map(|task| task.phase);
@@ -243,10 +243,10 @@ impl Agent {
                 }
             }
             ToAgent::Delete { epoch, copy } if epoch >= self.epoch => {
-                self.outputs.push_back(Output::Delete(copy));
+                self.outputs.push_back(AgentOutput::Delete(copy));
             }
             ToAgent::Delete { .. } => {}
-            ToAgent::List => self.outputs.push_back(Output::List),
+            ToAgent::List => self.outputs.push_back(AgentOutput::List),
         }
     }
 
@@ -278,11 +278,11 @@ impl Agent {
                 from.into_iter().for_each(|from| self.cancel(from));
                 self.open(now, repair);
             }
-            (_, None) => self.outputs.push_back(Output::Prepare { repair, bytes }),
+            (_, None) => self.outputs.push_back(AgentOutput::Prepare { repair, bytes }),
             (_, Some(from)) => {
                 // Its file goes on, so nothing is discarded.
                 self.remove(from);
-                self.outputs.push_back(Output::Continue { repair, from });
+                self.outputs.push_back(AgentOutput::Continue { repair, from });
             }
         }
     }
@@ -297,7 +297,7 @@ impl Agent {
             }
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the temporary may have come after the discard.
-            (None, Ok(())) => self.outputs.push_back(Output::Discard(repair)),
+            (None, Ok(())) => self.outputs.push_back(AgentOutput::Discard(repair)),
             (None, Err(_)) => {}
         }
     }
@@ -308,8 +308,8 @@ impl Agent {
         for (lane, pump) in &mut task.lanes {
             let parents: Vec<NodeId> = pump.role().parents().collect();
             for from in parents {
-                if let Some(upto) = self.early.granted((repair, *lane, from)) {
-                    pump.on_granted(from, upto);
+                if let Some(below) = self.early.granted((repair, *lane, from)) {
+                    pump.on_granted(from, below);
                 }
             }
             let children: Vec<NodeId> = pump.role().children.iter().map(|c| c.node).collect();
@@ -324,11 +324,11 @@ impl Agent {
         self.go_on(now, repair);
     }
 
-    fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), upto: u32) {
+    fn granted(&mut self, now: Time, from: NodeId, (repair, lane): (RepairId, u16), below: u32) {
         if self.tasks.contains_key(&repair) {
-            self.pump(now, repair, lane, |pump| pump.on_granted(from, upto));
+            self.pump(now, repair, lane, |pump| pump.on_granted(from, below));
         } else if self.may_come(repair) {
-            self.early.grant((repair, lane, from), upto);
+            self.early.grant((repair, lane, from), below);
         }
     }
 
@@ -416,7 +416,7 @@ impl Agent {
         task.phase = Phase::Publishing(copy);
         task.progressed_at = now;
         let ChunkRecord { bytes, crc, .. } = *task.task.stripe.record(copy.chunk);
-        self.outputs.push_back(Output::Publish { repair, copy, bytes, crc });
+        self.outputs.push_back(AgentOutput::Publish { repair, copy, bytes, crc });
     }
 
     /// A chunk that is being made here is read when it is complete, any other as a copy.
@@ -428,7 +428,7 @@ impl Agent {
             Some(_) => return,
             None => false,
         };
-        self.outputs.push_back(Output::Fingerprint { request, is_written });
+        self.outputs.push_back(AgentOutput::Fingerprint { request, is_written });
     }
 
     fn fingerprinted(
@@ -450,7 +450,7 @@ impl Agent {
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
             // who knows whether the chunk still lacks a home, adopts or deletes it.
-            (None, Ok(())) => self.outputs.push_back(Output::List),
+            (None, Ok(())) => self.outputs.push_back(AgentOutput::List),
             (None, Err(_)) => {}
         }
     }
@@ -490,7 +490,7 @@ impl Agent {
 
     fn drop_task(&mut self, repair: RepairId) {
         if self.remove(repair) {
-            self.outputs.push_back(Output::Discard(repair));
+            self.outputs.push_back(AgentOutput::Discard(repair));
         }
     }
 
@@ -541,20 +541,20 @@ impl Agent {
             return;
         }
         let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
-        let Status { running, arrived, written, .. } = self.status();
+        let AgentStatus { running, arrived, written, .. } = self.status();
         let beat = Heartbeat { incarnation, free_bytes, running, arrived, written };
         self.send(FromAgent::Heartbeat(beat));
         repeated.into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {
             self.next_inventory = now + self.config.inventory_every;
-            self.outputs.push_back(Output::List);
+            self.outputs.push_back(AgentOutput::List);
         }
     }
 }
 
 /// Turns what a pump wants into effects. One that wants nothing has done nothing wrong: whatever it
 /// asks for or consumes is a step.
-fn collect(pump: &mut Pump, repair: RepairId, lane: u16, outputs: &mut VecDeque<Output>) {
+fn collect(pump: &mut Pump, repair: RepairId, lane: u16, outputs: &mut VecDeque<AgentOutput>) {
     let Some(first) = pump.poll() else { return };
     pump.assert_positions(repair, lane);
     outputs.push_back(effect(first, pump.role(), repair, lane));
@@ -563,14 +563,14 @@ fn collect(pump: &mut Pump, repair: RepairId, lane: u16, outputs: &mut VecDeque<
     }
 }
 
-fn effect(step: Step, role: &Arc<Role>, repair: RepairId, lane: u16) -> Output {
+fn effect(step: Step, role: &Arc<Role>, repair: RepairId, lane: u16) -> AgentOutput {
     let (role, id) = (|| role.clone(), |slice| SliceId { repair, lane, slice });
     match step {
-        Step::ReadOwn(slice) => Output::Read { id: id(slice), role: role(), spool: false },
-        Step::ReadSpool(slice) => Output::Read { id: id(slice), role: role(), spool: true },
-        Step::Deliver(slice) => Output::Deliver { id: id(slice), role: role() },
-        Step::Spool(slice) => Output::Spool { id: id(slice), role: role() },
-        Step::Keep(from, slice) => Output::Keep { id: id(slice), from, role: role() },
-        Step::Grant(to, upto) => Output::Grant { to, repair, lane, upto },
+        Step::ReadOwn(slice) => AgentOutput::Read { id: id(slice), role: role(), spool: false },
+        Step::ReadSpool(slice) => AgentOutput::Read { id: id(slice), role: role(), spool: true },
+        Step::Deliver(slice) => AgentOutput::Deliver { id: id(slice), role: role() },
+        Step::Spool(slice) => AgentOutput::Spool { id: id(slice), role: role() },
+        Step::Keep(from, slice) => AgentOutput::Keep { id: id(slice), from, role: role() },
+        Step::Grant(to, below) => AgentOutput::Grant { to, repair, lane, below },
     }
 }

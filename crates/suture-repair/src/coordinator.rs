@@ -57,7 +57,7 @@ pub struct Config {
     pub paused: bool,
     /// The operator declared these nodes failed.
     pub failed: Vec<NodeId>,
-    /// Stripes are claimed from the keeper of the truth before their repair is dispatched: others
+    /// Stripes are claimed from the keeper before their repair is dispatched: others
     /// might repair them too. The native keeper has nobody else and need not be asked.
     pub claims: bool,
     /// Who decides which nodes are dead.
@@ -99,8 +99,8 @@ pub struct Config {
 /// - `Flowing` ends by `Stored` (the chunk was proven, by its recorded checksum at the destination
 ///   or by fingerprints), or by a failure, a dead participant or a stall; then the stripe is queued
 ///   again under a fresh repair id.
-/// - `Committing` ends by `Committed`, or by `CommitRefused` with the truth, which decides. The
-///   chunks of one stripe commit one after the other.
+/// - `Committing` ends by `Committed`, or by `CommitRefused` with the stripe as it is, which
+///   decides. The chunks of one stripe commit one after the other.
 /// - a stripe that is well again, removed, or whose chunk came back leaves any state.
 ///
 /// There is at most one repair of a stripe at a time, and a location changes only by a
@@ -113,7 +113,7 @@ pub struct Coordinator {
     config: Config,
     stripes: StripeMap,
     health: HealthTable,
-    /// Chunks that are of no use where the truth says they are.
+    /// Chunks that are of no use where the keeper says they are.
     lost: BTreeMap<StripeId, BTreeSet<ChunkIndex>>,
     /// Copies known to be corrupt or missing, though a listing may show them.
     bad: BTreeSet<(NodeId, ChunkCopy)>,
@@ -137,7 +137,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator that knows the truth and has heard from no agent.
+    /// A coordinator that knows the stripes and has heard from no agent.
     pub fn new(now: Time, config: Config, cluster: Cluster, stripes: StripeMap) -> Coordinator {
         let mut health = HealthTable::new(config.timers, config.liveness);
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
@@ -234,7 +234,7 @@ impl Coordinator {
         self.ledger.cluster()
     }
 
-    /// The stripes as last learnt from the truth.
+    /// The stripes as last learnt from the keeper.
     pub fn stripes(&self) -> &StripeMap {
         &self.stripes
     }
@@ -308,7 +308,7 @@ impl Coordinator {
         }
     }
 
-    /// The keeper of the truth says how a node is.
+    /// The keeper says how a node is.
     fn node_state(&mut self, now: Time, node: NodeId, state: NodeState) {
         if self.config.liveness == Liveness::Own || self.health.len() <= node.index() {
             return;
@@ -446,21 +446,21 @@ impl Coordinator {
         }
     }
 
-    fn commit_refused(&mut self, now: Time, id: RepairId, truth: Option<Stripe>) {
+    fn commit_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
         let Some(commit) = self.ledger.get(id).and_then(Attempt::commit) else { return };
-        if let Some(stripe) = &truth
+        if let Some(stripe) = &current
             && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
         {
             // The first answer was lost on its way.
             return self.committed(now, id, stripe.clone());
         }
-        if truth.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
+        if current.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
             // An old answer to another commit: this one may still succeed.
             return;
         }
         let settled = self.ledger.give_up(id);
         self.forget(id, settled);
-        match truth {
+        match current {
             Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
             // Removed, here or there: what is left of its repair has nowhere to go.
             Some(_) | None => self.remove_stripe(commit.copy.stripe),

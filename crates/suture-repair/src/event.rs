@@ -43,11 +43,11 @@ pub enum Input {
         /// Those whose put has not ended.
         writing: Vec<StripeId>,
     },
-    /// The truth has a new stripe.
+    /// The keeper has a new stripe.
     StripeAdded(Stripe),
-    /// The truth has one stripe less.
+    /// The keeper has one stripe less.
     StripeRemoved(StripeId),
-    /// The keeper of the truth has news of a node. Heeded where liveness is the keeper's.
+    /// The keeper has news of a node. Heeded where liveness is the keeper's.
     NodeState {
         /// Which one it is.
         node: NodeId,
@@ -61,14 +61,14 @@ pub enum Input {
         /// The copy that cannot be read.
         copy: ChunkCopy,
     },
-    /// The location was committed; this is the stripe as the truth now has it.
+    /// The location was committed; this is the stripe as the keeper now has it.
     Committed {
         /// The repair that asked for the commit.
         repair: RepairId,
         /// The stripe as the keeper has it now.
         stripe: Stripe,
     },
-    /// The stripe's generation was another one; this is the truth (`None`: the stripe is gone).
+    /// The stripe's generation was another one; this is how it stands (`None`: the stripe is gone).
     CommitRefused {
         /// The repair that asked for the commit.
         repair: RepairId,
@@ -80,7 +80,7 @@ pub enum Input {
         /// The repair that the claim is for.
         repair: RepairId,
     },
-    /// Somebody else repairs the stripe, or its generation is another one; this is the truth
+    /// Somebody else repairs the stripe, or its generation is another one; this is how it stands
     /// (`None`: the stripe is gone).
     ClaimRefused {
         /// The repair that the claim was for.
@@ -100,11 +100,11 @@ pub enum Liveness {
     /// The coordinator, by silence against its timers.
     #[default]
     Own,
-    /// The keeper of the truth. A silent node is not used, but its chunks are not lost.
+    /// The keeper. A silent node is not used, but its chunks are not lost.
     Keeper,
 }
 
-/// How the keeper of the truth sees a node.
+/// How the keeper sees a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodeState {
     /// It lives; whether it can be used, its own agent says.

@@ -4,9 +4,9 @@
 //! A dead node looks like a slow one that has not answered yet. So silence counts twice: after
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case. Where the
-//! keeper of the truth decides which nodes live, silence only makes a node unusable: its chunks are
-//! lost when the keeper says so, and come back likewise. Invariants: what the operator or such a
-//! keeper declared failed stays failed until they return it; a node is up only after its Hello.
+//! keeper decides which nodes live, silence only makes a node unusable: its chunks are lost when
+//! the keeper says so, and come back likewise. Invariants: what the operator or such a keeper
+//! declared failed stays failed until they return it; a node is up only after its Hello.
 
 use crate::event::{Health, Liveness, NodeState, Timers};
 use crate::id::NodeId;
@@ -25,7 +25,7 @@ pub struct NodeHealth {
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
     declared: bool,
-    /// As the keeper of the truth says, where it decides.
+    /// As the keeper says, where it decides.
     state: NodeState,
     reported_at: Time,
 }
@@ -151,7 +151,7 @@ impl HealthTable {
         was_declared
     }
 
-    /// The keeper of the truth says how it is. Returns whether its health has changed by that.
+    /// The keeper says how it is. Returns whether its health has changed by that.
     pub fn set_state(&mut self, now: Time, node: NodeId, state: NodeState) -> bool {
         let entry = &mut self.nodes[node.index()];
         let was_kept_down = entry.is_kept_down();

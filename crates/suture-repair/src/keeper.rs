@@ -1,4 +1,5 @@
-//! What the coordinator needs from the keeper of the truth: SQLite, a NameNode, a simulated one.
+//! What the coordinator needs from the keeper of stripes: SQLite, a simulated one, later a
+//! NameNode.
 //!
 //! Place: failure -> [stripes affected] -> queue -> plan -> [claim] -> dispatch -> slices flow ->
 //! chunk durable -> [commit location] -> stripe healthy.
@@ -15,7 +16,7 @@
 //! leave that to it ([`Liveness::Keeper`](crate::event::Liveness)), and declares no node dead by
 //! itself.
 //!
-//! Deliberately absent: how the truth is stored, objects and files, which chunks are lost (the
+//! Deliberately absent: how the map is stored, objects and files, which chunks are lost (the
 //! coordinator finds that out from agents and their inventories).
 
 pub mod claims;

@@ -75,13 +75,13 @@ impl Placer {
         nodes: &[NodeStatus],
         chunk_bytes: u64,
         order: &mut Random,
-    ) -> Vec<Candidate> {
+    ) -> Vec<FreeNode> {
         let mut candidates = Vec::new();
         for &NodeStatus { node, health, free_bytes, chunks } in nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
             if health == Health::Up && free_bytes > chunk_bytes.saturating_mul(promised + 1) {
                 let (fill, order) = (chunks + promised, order.next_u64());
-                candidates.push(Candidate { fill, order, node, rack: cluster.node(node).rack });
+                candidates.push(FreeNode { fill, order, node, rack: cluster.node(node).rack });
             }
         }
         candidates
@@ -90,7 +90,7 @@ impl Placer {
 
 /// A node that can take a chunk.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct FreeNode {
     /// The chunks that it has or is promised.
     fill: u64,
     /// Its place among equals.
@@ -100,14 +100,14 @@ struct Candidate {
 }
 
 /// Up to `width` nodes, the least filled first and of equals those whose rack has the least.
-fn choose(mut candidates: Vec<Candidate>, width: usize) -> Vec<NodeId> {
+fn choose(mut candidates: Vec<FreeNode>, width: usize) -> Vec<NodeId> {
     let most = most_per_rack(&candidates, width);
     let mut given: BTreeMap<RackId, usize> = BTreeMap::new();
     let mut nodes = Vec::with_capacity(width);
     while nodes.len() < width {
         let has = |rack: Option<RackId>| rack.and_then(|rack| given.get(&rack)).map_or(0, |n| *n);
         let open = candidates.iter().enumerate().filter(|(_, c)| has(c.rack) < most);
-        let key = |(_, c): &(usize, &Candidate)| (c.fill, has(c.rack), c.order, c.node);
+        let key = |(_, c): &(usize, &FreeNode)| (c.fill, has(c.rack), c.order, c.node);
         let Some((index, _)) = open.min_by_key(key) else { break };
         let chosen = candidates.swap_remove(index);
         chosen.rack.into_iter().for_each(|rack| *given.entry(rack).or_default() += 1);
@@ -117,7 +117,7 @@ fn choose(mut candidates: Vec<Candidate>, width: usize) -> Vec<NodeId> {
 }
 
 /// The least that each rack must be ready to take for the stripe to find room.
-fn most_per_rack(candidates: &[Candidate], width: usize) -> usize {
+fn most_per_rack(candidates: &[FreeNode], width: usize) -> usize {
     let mut sizes: BTreeMap<RackId, usize> = BTreeMap::new();
     let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);
     in_racks.for_each(|rack| *sizes.entry(rack).or_default() += 1);

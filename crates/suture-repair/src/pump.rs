@@ -114,12 +114,12 @@ impl Pump {
         self.advance();
     }
 
-    /// `parent` takes all slices below `upto`.
-    pub fn on_granted(&mut self, parent: NodeId, upto: u32) {
-        let upto = upto.min(self.count());
+    /// `parent` takes all slices below `below`.
+    pub fn on_granted(&mut self, parent: NodeId, below: u32) {
+        let below = below.min(self.count());
         for (sink, granted) in self.role.sinks.iter().zip(&mut self.granted) {
             if *sink == Sink::Forward(parent) {
-                *granted = upto.max(*granted);
+                *granted = below.max(*granted);
             }
         }
         self.taken = least(&self.granted);
@@ -407,13 +407,13 @@ impl Pump {
             Stage::Keeping(gates) => {
                 // As the coordinator released them, each by its own window.
                 for (child, gate) in children.zip(gates) {
-                    let upto = gate.grant(self.window, self.role.windows.count(), self.mistake);
-                    self.steps.extend(upto.map(|upto| Step::Grant(child, upto)));
+                    let below = gate.grant(self.window, self.role.windows.count(), self.mistake);
+                    self.steps.extend(below.map(|below| Step::Grant(child, below)));
                 }
             }
             Stage::Streaming(stream) => {
-                if may_grant && let Some(upto) = stream.grant(self.mistake) {
-                    self.steps.extend(children.map(|child| Step::Grant(child, upto)));
+                if may_grant && let Some(below) = stream.grant(self.mistake) {
+                    self.steps.extend(children.map(|child| Step::Grant(child, below)));
                 }
                 let path = stream.path();
                 for slice in stream.read_ahead(taken) {

@@ -139,7 +139,7 @@ impl Role {
         let facts = task.facts(&survivors);
         let mut roles = Vec::new();
         for (index, lane) in task.plan.lanes.iter().enumerate() {
-            let part = Part { task, facts: &facts, lane, me };
+            let part = Derivation { task, facts: &facts, lane, me };
             let role = match lane.decoder {
                 None => part.of_sum()?,
                 Some(decoder) => part.of_gather(decoder)?,
@@ -235,14 +235,14 @@ impl Role {
 }
 
 /// What deriving a role looks at.
-struct Part<'a> {
+struct Derivation<'a> {
     task: &'a Task,
     facts: &'a StripeFacts<'a>,
     lane: &'a Lane,
     me: NodeId,
 }
 
-impl Part<'_> {
+impl Derivation<'_> {
     /// A part in a tree of partial sums.
     fn of_sum(&self) -> Result<Option<Role>, Refusal> {
         let (lane, me) = (self.lane, self.me);

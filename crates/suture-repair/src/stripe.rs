@@ -1,8 +1,8 @@
 //! Where chunks live: stripes and the map of them, with the generation that guards each.
 //!
 //! Place: `failure noticed -> [stripes affected] -> queue -> plan -> ... -> commit -> healthy`.
-//! The map mirrors the durable truth (SQLite, or HDFS's NameNode): it changes only by what the
-//! truth reported back, never by what we hope for.
+//! The map mirrors the keeper's, which is durable (SQLite; later HDFS's NameNode): it changes only
+//! by what the keeper reported back.
 //!
 //! A chunk may be shorter than its stripe: past its end it reads as zeros. A chunk of no bytes is
 //! absent and known to be zero: it has no copy, so it is never lost, read, rebuilt or placed, and
@@ -56,7 +56,7 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The copy that the truth points to, if the chunk has a home.
+    /// The copy that the keeper points to, if the chunk has a location.
     pub fn copy(&self, chunk: ChunkIndex) -> Option<(NodeId, ChunkCopy)> {
         let record = &self.chunks[usize::from(chunk.0)];
         let copy = ChunkCopy { stripe: self.id, chunk, stamp: record.stamp };

@@ -74,14 +74,14 @@ pub enum Frame {
         /// The peer that has connected.
         who: Who,
     },
-    /// The sender takes all slices of the lane below `upto`.
+    /// The sender takes all slices of the lane below `below`.
     Grant {
         /// The repair that moves them.
         repair: RepairId,
         /// The lane of its plan.
         lane: u16,
         /// One past the last granted slice.
-        upto: u32,
+        below: u32,
     },
     /// A slice, whose bytes follow.
     Slice {
@@ -206,10 +206,10 @@ impl Frame {
                 to.who(who);
                 1
             }
-            Frame::Grant { repair, lane, upto } => {
+            Frame::Grant { repair, lane, below } => {
                 to.u64(repair.0);
                 to.u16(lane);
-                to.u32(upto);
+                to.u32(below);
                 2
             }
             Frame::Slice { id, payload } => {
@@ -271,7 +271,7 @@ impl Frame {
         }
         let frame = match from.u8() {
             1 => Frame::Hello { cluster: ClusterId(from.u64()), who: from.who()? },
-            2 => Frame::Grant { repair: RepairId(from.u64()), lane: from.u16(), upto: from.u32() },
+            2 => Frame::Grant { repair: RepairId(from.u64()), lane: from.u16(), below: from.u32() },
             3 => Frame::Slice { id: from.slice_id(), payload: from.payload("slice")? },
             4 => Frame::WriteChunk { copy: from.copy(), bytes: from.chunk_bytes("chunk")? },
             5 => Frame::WriteData(from.payload("chunk data")?),
@@ -565,7 +565,7 @@ mod tests {
         let mut frames = vec![
             Frame::Hello { cluster: ClusterId(0x1234), who: Who::Client },
             Frame::Hello { cluster: ClusterId(0), who: Who::Agent(NodeId(u32::MAX)) },
-            Frame::Grant { repair, lane, upto: 12 },
+            Frame::Grant { repair, lane, below: 12 },
             Frame::Slice { id: SliceId { repair, lane, slice: u32::MAX }, payload },
             Frame::WriteChunk { copy, bytes: CHUNK_BYTES_MAX },
             Frame::WriteData(payload),

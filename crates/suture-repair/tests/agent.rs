@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use suture_repair::agent::{Agent, Config, Input, Output};
+use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -30,7 +30,7 @@ struct Host {
 impl Host {
     /// With memory for one task and no more.
     fn new() -> Host {
-        let agent = Agent::new(Config {
+        let agent = Agent::new(AgentConfig {
             me: ME,
             incarnation: 1,
             abilities: Abilities::ALL,
@@ -40,57 +40,57 @@ impl Host {
             inventory_every: Span::from_secs(3600),
         });
         let mut host = Host { agent, now: Time::ZERO };
-        host.handle(Input::Connected { epoch: 1 });
+        host.handle(AgentInput::Connected { epoch: 1 });
         host
     }
 
-    fn handle(&mut self, input: Input) -> Vec<Output> {
+    fn handle(&mut self, input: AgentInput) -> Vec<AgentOutput> {
         self.agent.handle(self.now, input);
         self.agent.assert_all_invariants();
         std::iter::from_fn(|| self.agent.poll()).collect()
     }
 
-    fn tell(&mut self, message: ToAgent) -> Vec<Output> {
-        self.handle(Input::Message(Box::new(message)))
+    fn tell(&mut self, message: ToAgent) -> Vec<AgentOutput> {
+        self.handle(AgentInput::Message(Box::new(message)))
     }
 
-    fn pass(&mut self, span: Span) -> Vec<Output> {
+    fn pass(&mut self, span: Span) -> Vec<AgentOutput> {
         let (until, mut outputs) = (self.now + span, Vec::new());
         while self.now < until {
             self.now = (self.now + Span::from_secs(1)).min(until);
-            outputs.extend(self.handle(Input::Tick));
+            outputs.extend(self.handle(AgentInput::Tick));
         }
         outputs
     }
 
     /// Begins a task at this node, its destination.
-    fn begin(&mut self, task: Task) -> Vec<Output> {
+    fn begin(&mut self, task: Task) -> Vec<AgentOutput> {
         let repair = task.repair;
         let mut outputs = self.tell(ToAgent::Dispatch(Arc::new(task)));
-        outputs.extend(self.handle(Input::Prepared { repair, result: Ok(()) }));
+        outputs.extend(self.handle(AgentInput::Prepared { repair, result: Ok(()) }));
         outputs
     }
 
     /// Everything that was granted arrives, and the disk does what it is asked; gives all outputs
     /// of the way.
-    fn flow(&mut self, mut outputs: Vec<Output>, slices: u32) -> Vec<Output> {
+    fn flow(&mut self, mut outputs: Vec<AgentOutput>, slices: u32) -> Vec<AgentOutput> {
         let (mut at, mut sent) = (0, BTreeMap::new());
         while at < outputs.len() {
             let more = match outputs[at].clone() {
-                Output::Grant { to, repair, lane, upto } => {
-                    let from = sent.insert((repair, lane, to), upto).unwrap_or(0);
+                AgentOutput::Grant { to, repair, lane, below } => {
+                    let from = sent.insert((repair, lane, to), below).unwrap_or(0);
                     let id = |slice| SliceId { repair, lane, slice };
-                    let arrived = |slice| Input::SliceArrived { from: to, id: id(slice) };
-                    (from..upto.min(slices)).map(arrived).collect()
+                    let arrived = |slice| AgentInput::SliceArrived { from: to, id: id(slice) };
+                    (from..below.min(slices)).map(arrived).collect()
                 }
-                Output::Keep { id, from, .. } => vec![Input::SliceKept { from, id }],
-                Output::Read { id, .. } => vec![Input::SliceRead { id, result: Ok(()) }],
-                Output::Deliver { id, .. } => vec![Input::SliceLeft(id)],
+                AgentOutput::Keep { id, from, .. } => vec![AgentInput::SliceKept { from, id }],
+                AgentOutput::Read { id, .. } => vec![AgentInput::SliceRead { id, result: Ok(()) }],
+                AgentOutput::Deliver { id, .. } => vec![AgentInput::SliceLeft(id)],
                 _ => vec![],
             };
             for input in more {
                 let is_wanted = match &input {
-                    Input::SliceArrived { from, id } => self.agent.wants(*from, *id),
+                    AgentInput::SliceArrived { from, id } => self.agent.wants(*from, *id),
                     _ => true,
                 };
                 if is_wanted {
@@ -155,14 +155,14 @@ fn release(child: NodeId) -> ToAgent {
     ToAgent::Release { repair: OLD, lane: 0, child }
 }
 
-fn sent(outputs: &[Output]) -> impl Iterator<Item = &FromAgent> {
+fn sent(outputs: &[AgentOutput]) -> impl Iterator<Item = &FromAgent> {
     outputs.iter().filter_map(|output| match output {
-        Output::Send(message) => Some(&**message),
+        AgentOutput::Send(message) => Some(&**message),
         _ => None,
     })
 }
 
-fn beats(outputs: &[Output]) -> Vec<&Heartbeat> {
+fn beats(outputs: &[AgentOutput]) -> Vec<&Heartbeat> {
     let beats = sent(outputs).filter_map(|message| match message {
         FromAgent::Heartbeat(beat) => Some(beat),
         _ => None,
@@ -170,7 +170,7 @@ fn beats(outputs: &[Output]) -> Vec<&Heartbeat> {
     beats.collect()
 }
 
-fn failures(outputs: &[Output]) -> Vec<(RepairId, Failure)> {
+fn failures(outputs: &[AgentOutput]) -> Vec<(RepairId, Failure)> {
     let failures = sent(outputs).filter_map(|message| match message {
         FromAgent::Failed { repair, why } => Some((*repair, why.clone())),
         _ => None,
@@ -178,8 +178,8 @@ fn failures(outputs: &[Output]) -> Vec<(RepairId, Failure)> {
     failures.collect()
 }
 
-fn has_grant(outputs: &[Output]) -> bool {
-    outputs.iter().any(|output| matches!(output, Output::Grant { .. }))
+fn has_grant(outputs: &[AgentOutput]) -> bool {
+    outputs.iter().any(|output| matches!(output, AgentOutput::Grant { .. }))
 }
 
 #[test]
@@ -198,13 +198,13 @@ fn an_edge_that_has_arrived_is_said_at_once_and_in_every_beat() {
     let again = host.tell(release(HELPERS[1]));
     assert!(again.is_empty(), "it came long ago: {again:?}");
     // The session breaks; the next one begins with all that is known.
-    host.handle(Input::Disconnected);
-    let outputs = host.handle(Input::Connected { epoch: 1 });
+    host.handle(AgentInput::Disconnected);
+    let outputs = host.handle(AgentInput::Connected { epoch: 1 });
     assert_eq!(beats(&outputs)[0].arrived, first);
     let outputs = host.tell(release(HELPERS[0]));
     let outputs = host.flow(outputs, 10);
     assert_eq!(beats(&outputs)[0].arrived.len(), 2);
-    assert!(outputs.iter().any(|output| matches!(output, Output::Publish { .. })));
+    assert!(outputs.iter().any(|output| matches!(output, AgentOutput::Publish { .. })));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn releases_that_come_before_the_task_are_remembered_unless_it_is_over() {
     assert!(has_grant(&outputs));
     host.tell(ToAgent::Cancel(OLD));
     host.tell(release(HELPERS[0]));
-    assert!(host.begin(gated()).iter().all(|output| matches!(output, Output::Discard(_))));
+    assert!(host.begin(gated()).iter().all(|output| matches!(output, AgentOutput::Discard(_))));
 }
 
 #[test]
@@ -246,14 +246,16 @@ fn a_task_that_continues_takes_the_file_and_the_memory_of_the_one_before() {
     assert_eq!(host.agent.status().running, [(OLD, half)]);
     let next = Task { continues: Some(OLD), ..star(NEW, half, CHUNK) };
     let outputs = host.tell(ToAgent::Dispatch(Arc::new(next.clone())));
-    let [Output::Continue { repair: NEW, from: OLD }] = outputs[..] else { panic!("{outputs:?}") };
+    let [AgentOutput::Continue { repair: NEW, from: OLD }] = outputs[..] else {
+        panic!("{outputs:?}")
+    };
     assert_eq!(host.agent.status().running, [(NEW, half)]);
-    let outputs = host.handle(Input::Prepared { repair: NEW, result: Ok(()) });
+    let outputs = host.handle(AgentInput::Prepared { repair: NEW, result: Ok(()) });
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
     assert!(host.tell(ToAgent::Dispatch(Arc::new(next))).is_empty());
     let outputs = host.flow(outputs, 6);
-    let publishes = |output: &Output| {
-        matches!(output, Output::Publish { repair: NEW, bytes: CHUNK, copy, .. }
+    let publishes = |output: &AgentOutput| {
+        matches!(output, AgentOutput::Publish { repair: NEW, bytes: CHUNK, copy, .. }
             if copy.stamp == Stamp::from(NEW))
     };
     assert!(outputs.iter().any(publishes));
@@ -278,7 +280,7 @@ fn what_cannot_be_gone_on_with_is_refused_and_stays_as_it_was() {
     assert_eq!(refusal(&mut host, go_on(10, half)), Refusal::CannotContinue, "not here");
     host.tell(ToAgent::Dispatch(Arc::new(star(OLD, 0, CHUNK))));
     assert_eq!(refusal(&mut host, go_on(11, 0)), Refusal::CannotContinue, "no file yet");
-    let outputs = host.handle(Input::Prepared { repair: OLD, result: Ok(()) });
+    let outputs = host.handle(AgentInput::Prepared { repair: OLD, result: Ok(()) });
     host.flow(outputs, 3);
     assert_eq!(refusal(&mut host, go_on(12, half)), Refusal::CannotContinue, "not far enough");
     let mut other = go_on(13, 0);
@@ -315,7 +317,7 @@ fn helpers_end_the_attempt_that_is_gone_on_with_and_need_no_room_for_both() {
     host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD, 0))));
     let next = Task { continues: Some(OLD), ..relayed(NEW, u64::from(SLICE)) };
     let outputs = host.tell(ToAgent::Dispatch(Arc::new(next)));
-    assert!(matches!(outputs[0], Output::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
+    assert!(matches!(outputs[0], AgentOutput::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
     assert_eq!(host.agent.status().running.len(), 1);
 }

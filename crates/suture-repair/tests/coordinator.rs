@@ -155,7 +155,7 @@ impl Story {
         commit.expect("a stored chunk is committed")
     }
 
-    /// The truth accepts a commit.
+    /// The keeper accepts a commit.
     fn accept(&mut self, commit: Commit) {
         let mut stripe = self.core.stripes().get(commit.copy.stripe).expect("known").clone();
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
@@ -186,7 +186,7 @@ fn a_dead_node_is_noticed_and_its_chunk_gets_a_new_home() {
     assert_eq!(task.plan.destinations[&ChunkIndex(0)], NodeId(4), "the only node without a chunk");
     let commit = story.store(task);
     assert_eq!(commit.generation, Generation(1));
-    assert_eq!(story.core.status().lost_chunks, 1, "not healthy before the truth says so");
+    assert_eq!(story.core.status().lost_chunks, 1, "not healthy before the keeper says so");
     story.accept(commit);
     assert_eq!(story.core.status().lost_chunks, 0);
     assert!(story.take().contains(&Output::Report(Report::Healthy(StripeId(0)))));
@@ -321,10 +321,10 @@ fn the_answer_to_a_lost_commit_is_asked_for_again() {
     let commit = story.store(&task);
     story.wait(12, 1..5);
     assert!(story.take().contains(&Output::Commit(commit)), "asked again");
-    // The first one had been applied: the truth refuses, and shows our own copy.
-    let mut truth = stripe(0, [4, 1, 2, 3]);
-    (truth.chunks[0].stamp, truth.generation) = (commit.copy.stamp, Generation(2));
-    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(truth) });
+    // The first one had been applied: the keeper refuses, and shows our own copy.
+    let mut current = stripe(0, [4, 1, 2, 3]);
+    (current.chunks[0].stamp, current.generation) = (commit.copy.stamp, Generation(2));
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(current) });
     assert_eq!(story.core.status().lost_chunks, 0);
     assert_eq!(story.core.status().repaired_chunks, 1);
 }
@@ -358,9 +358,9 @@ fn of_several_chunks_nothing_is_left_when_their_stripe_is_removed_while_one_comm
     let commit = story.store(&task);
     story.give(Input::StripeRemoved(StripeId(0)));
     // Somebody else had changed the stripe before it was removed.
-    let mut truth = stripe(0, [6, 7, 2, 3]);
-    truth.generation = Generation(3);
-    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(truth) });
+    let mut current = stripe(0, [6, 7, 2, 3]);
+    current.generation = Generation(3);
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(current) });
     assert_eq!(story.core.running().count(), 0);
     assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
 }

@@ -133,7 +133,7 @@ fn lines_of_any_bytes_are_refused_or_understood_but_never_panic() {
         let _ = LineReader::new(&line).value::<Time>();
         let rest = line.split_once(' ').map_or("", |(_, rest)| rest);
         let _ = LineReader::new(rest).value::<event::Input>();
-        let _ = LineReader::new(rest).value::<agent::Input>();
+        let _ = LineReader::new(rest).value::<agent::AgentInput>();
         let _ = LineReader::new(rest).value::<Stripe>();
     }
 }
@@ -195,25 +195,25 @@ fn coordinator_variant(input: &event::Input) -> usize {
 }
 
 /// Likewise.
-fn agent_variant(input: &agent::Input) -> usize {
+fn agent_variant(input: &agent::AgentInput) -> usize {
     match input {
-        agent::Input::Connected { .. } => 0,
-        agent::Input::Disconnected => 1,
-        agent::Input::Message(_) => 2,
-        agent::Input::Granted { .. } => 3,
-        agent::Input::SliceArrived { .. } => 4,
-        agent::Input::SliceRead { .. } => 5,
-        agent::Input::SliceKept { .. } => 6,
-        agent::Input::SliceLeft(_) => 7,
-        agent::Input::WriteFailed { .. } => 8,
-        agent::Input::Prepared { .. } => 9,
-        agent::Input::Published { .. } => 10,
-        agent::Input::PeerLost(_) => 11,
-        agent::Input::Listed { .. } => 12,
-        agent::Input::Checked { .. } => 13,
-        agent::Input::Found { .. } => 14,
-        agent::Input::Tick => 15,
-        agent::Input::Fingerprinted { .. } => 16,
+        agent::AgentInput::Connected { .. } => 0,
+        agent::AgentInput::Disconnected => 1,
+        agent::AgentInput::Message(_) => 2,
+        agent::AgentInput::Granted { .. } => 3,
+        agent::AgentInput::SliceArrived { .. } => 4,
+        agent::AgentInput::SliceRead { .. } => 5,
+        agent::AgentInput::SliceKept { .. } => 6,
+        agent::AgentInput::SliceLeft(_) => 7,
+        agent::AgentInput::WriteFailed { .. } => 8,
+        agent::AgentInput::Prepared { .. } => 9,
+        agent::AgentInput::Published { .. } => 10,
+        agent::AgentInput::PeerLost(_) => 11,
+        agent::AgentInput::Listed { .. } => 12,
+        agent::AgentInput::Checked { .. } => 13,
+        agent::AgentInput::Found { .. } => 14,
+        agent::AgentInput::Tick => 15,
+        agent::AgentInput::Fingerprinted { .. } => 16,
     }
 }
 
@@ -253,38 +253,41 @@ fn coordinator_input(random: &mut Random) -> event::Input {
     }
 }
 
-fn agent_input(random: &mut Random) -> agent::Input {
-    use agent::Input;
+fn agent_input(random: &mut Random) -> agent::AgentInput {
+    use agent::AgentInput;
     let (from, repair) = (node(random), repair(random));
     match random.below(17) {
-        0 => Input::Connected { epoch: random.next_u64() as u32 },
-        1 => Input::Disconnected,
-        2 => Input::Message(Box::new(to_agent(random))),
-        3 => Input::Granted {
+        0 => AgentInput::Connected { epoch: random.next_u64() as u32 },
+        1 => AgentInput::Disconnected,
+        2 => AgentInput::Message(Box::new(to_agent(random))),
+        3 => AgentInput::Granted {
             from,
             repair,
             lane: lane_number(random),
-            upto: random.next_u64() as u32,
+            below: random.next_u64() as u32,
         },
-        4 => Input::SliceArrived { from, id: slice(random) },
-        5 => Input::SliceRead { id: slice(random), result: result(random, failure) },
-        6 => Input::SliceKept { from, id: slice(random) },
-        7 => Input::SliceLeft(slice(random)),
-        8 => Input::WriteFailed { repair, why: failure(random) },
-        9 => Input::Prepared { repair, result: result(random, failure) },
-        10 => Input::Published { repair, result: result(random, failure) },
-        11 => Input::PeerLost(from),
-        12 => Input::Listed { copies: some(random, copy), free_bytes: number(random) },
-        13 => Input::Checked { check: Box::new(check(random)), result: result(random, copy_fault) },
-        15 => Input::Fingerprinted {
+        4 => AgentInput::SliceArrived { from, id: slice(random) },
+        5 => AgentInput::SliceRead { id: slice(random), result: result(random, failure) },
+        6 => AgentInput::SliceKept { from, id: slice(random) },
+        7 => AgentInput::SliceLeft(slice(random)),
+        8 => AgentInput::WriteFailed { repair, why: failure(random) },
+        9 => AgentInput::Prepared { repair, result: result(random, failure) },
+        10 => AgentInput::Published { repair, result: result(random, failure) },
+        11 => AgentInput::PeerLost(from),
+        12 => AgentInput::Listed { copies: some(random, copy), free_bytes: number(random) },
+        13 => AgentInput::Checked {
+            check: Box::new(check(random)),
+            result: result(random, copy_fault),
+        },
+        15 => AgentInput::Fingerprinted {
             request: Box::new(request(random)),
             result: match random.per_mille(500) {
                 true => Ok(sums(random)),
                 false => Err(failure(random)),
             },
         },
-        14 => Input::Found { copy: copy(random), fault: copy_fault(random) },
-        _ => Input::Tick,
+        14 => AgentInput::Found { copy: copy(random), fault: copy_fault(random) },
+        _ => AgentInput::Tick,
     }
 }
 

@@ -25,11 +25,17 @@ impl World {
         let host = &mut self.hosts[to.index()];
         if host.agent.as_ref().is_some_and(|agent| agent.wants(from, id)) {
             host.buffers.insert((id, Some(from)), bytes);
-            self.agent_input(to, agent::Input::SliceArrived { from, id });
+            self.agent_input(to, agent::AgentInput::SliceArrived { from, id });
         }
     }
 
-    pub(crate) fn done(&mut self, node: NodeId, incarnation: u64, input: agent::Input, read: Read) {
+    pub(crate) fn done(
+        &mut self,
+        node: NodeId,
+        incarnation: u64,
+        input: agent::AgentInput,
+        read: Read,
+    ) {
         let host = &mut self.hosts[node.index()];
         if host.incarnation != incarnation {
             return;
@@ -45,75 +51,75 @@ impl World {
     }
 
     /// Answers an effect after the time that a disk takes.
-    fn answer(&mut self, node: NodeId, input: agent::Input, read: Read) {
+    fn answer(&mut self, node: NodeId, input: agent::AgentInput, read: Read) {
         let incarnation = self.host(node).incarnation;
         let after = Span { ns: self.random.between(20_000, 300_000) };
         self.later(after, Event::Done { node, incarnation, input, read });
     }
 
-    pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::Output) {
+    pub(crate) fn agent_output(&mut self, node: NodeId, output: agent::AgentOutput) {
         match output {
-            agent::Output::Send(message) => self.send_coordinator(node, *message),
-            agent::Output::Grant { to, repair, lane, upto } => {
-                self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, upto });
+            agent::AgentOutput::Send(message) => self.send_coordinator(node, *message),
+            agent::AgentOutput::Grant { to, repair, lane, below } => {
+                self.send_peer(node, to, || Event::Grant { from: node, to, repair, lane, below });
             }
-            agent::Output::Prepare { repair, bytes } => {
+            agent::AgentOutput::Prepare { repair, bytes } => {
                 let host = &mut self.hosts[node.index()];
                 let writer = host.disk.begin(bytes);
                 let result = writer.map(|writer| drop(host.writers.insert(repair, writer)));
-                self.answer(node, agent::Input::Prepared { repair, result }, None);
+                self.answer(node, agent::AgentInput::Prepared { repair, result }, None);
             }
-            agent::Output::Continue { repair, from } => {
+            agent::AgentOutput::Continue { repair, from } => {
                 let host = &mut self.hosts[node.index()];
                 let writer = host.writers.remove(&from);
                 host.discard(from);
                 let gone = || Failure::Disk("the temporary is gone".into());
                 let result = writer.ok_or_else(gone);
                 let result = result.map(|writer| drop(host.writers.insert(repair, writer)));
-                self.answer(node, agent::Input::Prepared { repair, result }, None);
+                self.answer(node, agent::AgentInput::Prepared { repair, result }, None);
             }
-            agent::Output::Read { id, role, spool } => {
+            agent::AgentOutput::Read { id, role, spool } => {
                 let read = self.read(node, id, &role, spool);
                 let result = read.as_ref().map(|_| ()).map_err(Failure::clone);
                 let sources = read.ok().map(|sources| (id, sources));
-                self.answer(node, agent::Input::SliceRead { id, result }, sources);
+                self.answer(node, agent::AgentInput::SliceRead { id, result }, sources);
             }
-            agent::Output::Deliver { id, role } => self.deliver(node, id, &role),
-            agent::Output::Spool { id, role } => self.spool(node, id, &role),
-            agent::Output::Keep { id, from, role } => self.keep(node, id, from, &role),
-            agent::Output::Publish { repair, copy, crc, .. } => {
+            agent::AgentOutput::Deliver { id, role } => self.deliver(node, id, &role),
+            agent::AgentOutput::Spool { id, role } => self.spool(node, id, &role),
+            agent::AgentOutput::Keep { id, from, role } => self.keep(node, id, from, &role),
+            agent::AgentOutput::Publish { repair, copy, crc, .. } => {
                 let writer = self.writer(node, repair);
                 let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc));
                 if result.is_ok() {
                     self.check_published(node, copy);
                 }
-                self.answer(node, agent::Input::Published { repair, result }, None);
+                self.answer(node, agent::AgentInput::Published { repair, result }, None);
             }
-            agent::Output::Discard(repair) => {
+            agent::AgentOutput::Discard(repair) => {
                 self.hosts[node.index()].discard(repair);
             }
-            agent::Output::List => {
+            agent::AgentOutput::List => {
                 let disk = &self.host(node).disk;
                 let (copies, free_bytes) = (disk.copies(), disk.capacity_left());
-                self.answer(node, agent::Input::Listed { copies, free_bytes }, None);
+                self.answer(node, agent::AgentInput::Listed { copies, free_bytes }, None);
             }
-            agent::Output::Check(check) => {
+            agent::AgentOutput::Check(check) => {
                 let result = short::check(&self.host(node).disk, check.copy, check.bytes);
-                self.answer(node, agent::Input::Checked { check, result }, None);
+                self.answer(node, agent::AgentInput::Checked { check, result }, None);
             }
-            agent::Output::Fingerprint { request, is_written: true } => {
+            agent::AgentOutput::Fingerprint { request, is_written: true } => {
                 let writer = self.writer(node, request.repair);
                 let result =
                     writer.and_then(|writer| proof::fingerprint_written(&**writer, &request));
-                self.answer(node, agent::Input::Fingerprinted { request, result }, None);
+                self.answer(node, agent::AgentInput::Fingerprinted { request, result }, None);
             }
-            agent::Output::Fingerprint { request, is_written: false } => {
+            agent::AgentOutput::Fingerprint { request, is_written: false } => {
                 let copy = request.copy;
                 let result = proof::fingerprint_copy(&self.host(node).disk, &request);
                 let result = result.map_err(|fault| Failure::Source { copy, fault });
-                self.answer(node, agent::Input::Fingerprinted { request, result }, None);
+                self.answer(node, agent::AgentInput::Fingerprinted { request, result }, None);
             }
-            agent::Output::Delete(copy) => {
+            agent::AgentOutput::Delete(copy) => {
                 self.check_delete(node, copy);
                 self.host(node).disk.remove(copy);
             }
@@ -140,7 +146,7 @@ impl World {
     fn send_peer(&mut self, from: NodeId, to: NodeId, event: impl Fn() -> Event) {
         if !self.can_receive(Party::Agent(from), Party::Agent(to)) && self.random.per_mille(700) {
             // The connection breaks, and the sender learns of it.
-            self.answer(from, agent::Input::PeerLost(to), None);
+            self.answer(from, agent::AgentInput::PeerLost(to), None);
             return;
         }
         self.transmit(event);
@@ -211,7 +217,7 @@ impl World {
                         id,
                         bytes: bytes.clone(),
                     });
-                    agent::Input::SliceLeft(id)
+                    agent::AgentInput::SliceLeft(id)
                 }
                 Sink::Store => self.write(node, id, role, &bytes),
             };
@@ -219,7 +225,7 @@ impl World {
         }
     }
 
-    fn write(&self, node: NodeId, id: SliceId, role: &Role, bytes: &[u8]) -> agent::Input {
+    fn write(&self, node: NodeId, id: SliceId, role: &Role, bytes: &[u8]) -> agent::AgentInput {
         let gone = || Failure::Disk("the temporary is gone".into());
         let writer = self.host(node).writers.get(&id.repair).ok_or_else(gone);
         let mut rest = bytes;
@@ -231,8 +237,8 @@ impl World {
             })
         });
         match written {
-            Ok(()) => agent::Input::SliceLeft(id),
-            Err(why) => agent::Input::WriteFailed { repair: id.repair, why },
+            Ok(()) => agent::AgentInput::SliceLeft(id),
+            Err(why) => agent::AgentInput::WriteFailed { repair: id.repair, why },
         }
     }
 
@@ -241,7 +247,7 @@ impl World {
         for (piece, result) in role.spool_pieces(id.slice).zip(results) {
             self.hosts[node.index()].spool(id, piece.offset, result);
         }
-        self.answer(node, agent::Input::SliceLeft(id), None);
+        self.answer(node, agent::AgentInput::SliceLeft(id), None);
     }
 
     fn keep(&mut self, node: NodeId, id: SliceId, from: NodeId, role: &Role) {
@@ -249,7 +255,7 @@ impl World {
         let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
         let piece = role.kept_piece(from, id.slice).expect("only children are kept");
         host.spool(id, piece.offset, bytes);
-        self.answer(node, agent::Input::SliceKept { from, id }, None);
+        self.answer(node, agent::AgentInput::SliceKept { from, id }, None);
     }
 
     /// Combines the sources of a slice, which leave memory. `None` if the task was dropped

@@ -59,7 +59,7 @@ pub enum Kind {
     ClaimRefused,
     /// A claim ends that nobody has released.
     ClaimExpired,
-    /// The keeper of the truth says that a node is dead.
+    /// The keeper says that a node is dead.
     DeclaredDead,
     /// It empties a node.
     Decommission,

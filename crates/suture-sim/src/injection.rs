@@ -286,7 +286,7 @@ impl World {
     fn break_session(&mut self) {
         let node = self.any_node();
         self.coverage.count(Kind::SessionBreak);
-        self.agent_input(node, suture_repair::agent::Input::Disconnected);
+        self.agent_input(node, suture_repair::agent::AgentInput::Disconnected);
         self.coordinator_input(Input::AgentLost(node));
         self.connect_soon(node);
     }

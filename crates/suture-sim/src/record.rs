@@ -41,7 +41,7 @@ impl Records {
     }
 
     /// The agent gave this.
-    pub(crate) fn agent_outputs(&mut self, outputs: &[agent::Output]) {
+    pub(crate) fn agent_outputs(&mut self, outputs: &[agent::AgentOutput]) {
         self.outputs(&transcript::agent::output_lines(outputs));
     }
 

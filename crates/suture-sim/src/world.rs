@@ -86,7 +86,7 @@ pub(crate) enum Event {
         to: NodeId,
         repair: RepairId,
         lane: u16,
-        upto: u32,
+        below: u32,
     },
     Slice {
         from: NodeId,
@@ -98,7 +98,7 @@ pub(crate) enum Event {
     Done {
         node: NodeId,
         incarnation: u64,
-        input: agent::Input,
+        input: agent::AgentInput,
         read: Read,
     },
     Ask(Question),
@@ -302,7 +302,7 @@ impl World {
 
     /// Tells an agent something as if a coordinator had said it: for tests of agents alone.
     pub fn notify(&mut self, node: NodeId, message: ToAgent) {
-        self.agent_input(node, agent::Input::Message(Box::new(message)));
+        self.agent_input(node, agent::AgentInput::Message(Box::new(message)));
     }
 
     /// Runs until `until`, or until a rule is broken.
@@ -335,7 +335,7 @@ impl World {
             Event::ToAgent { to, epoch, message } => {
                 let current = self.coordinator.is_some() && self.metadata.epoch == epoch;
                 if current && self.can_receive(Party::Coordinator, Party::Agent(to)) {
-                    self.agent_input(to, agent::Input::Message(Box::new(message)));
+                    self.agent_input(to, agent::AgentInput::Message(Box::new(message)));
                 }
             }
             Event::ToCoordinator { from, incarnation, epoch, message } => {
@@ -345,9 +345,9 @@ impl World {
                     self.coordinator_input(event::Input::Agent { node: from, message });
                 }
             }
-            Event::Grant { from, to, repair, lane, upto } => {
+            Event::Grant { from, to, repair, lane, below } => {
                 if self.can_receive(Party::Agent(from), Party::Agent(to)) {
-                    self.agent_input(to, agent::Input::Granted { from, repair, lane, upto });
+                    self.agent_input(to, agent::AgentInput::Granted { from, repair, lane, below });
                 }
             }
             Event::Slice { from, to, id, bytes } => {
@@ -366,7 +366,7 @@ impl World {
             }
             Event::AgentTick(node) => {
                 self.hosts[node.index()].armed = None;
-                self.agent_input(node, agent::Input::Tick);
+                self.agent_input(node, agent::AgentInput::Tick);
             }
             Event::CoordinatorTick => {
                 self.armed = None;
@@ -436,7 +436,7 @@ impl World {
     }
 
     /// What a node's agent does; nothing while it is down.
-    pub fn status(&self, node: NodeId) -> agent::Status {
+    pub fn status(&self, node: NodeId) -> agent::AgentStatus {
         self.host(node).agent.as_ref().map(Agent::status).unwrap_or_default()
     }
 

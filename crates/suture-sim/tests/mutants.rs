@@ -85,7 +85,7 @@ fn copy() -> Task {
 
 /// Gives an agent with a mistake a task, holds it, and lets all come that was granted.
 fn hold(mutant: Mutant) {
-    let mut agent = Agent::new(agent::Config {
+    let mut agent = Agent::new(agent::AgentConfig {
         me: ME,
         incarnation: 1,
         abilities: Abilities::ALL,
@@ -99,13 +99,14 @@ fn hold(mutant: Mutant) {
     let repair = task.repair;
     let held = ToAgent::Hold { repair, held: true };
     let begin = [
-        agent::Input::Connected { epoch: 0 },
-        agent::Input::Message(Box::new(ToAgent::Dispatch(Arc::new(task)))),
-        agent::Input::Prepared { repair, result: Ok(()) },
-        agent::Input::Message(Box::new(held)),
+        agent::AgentInput::Connected { epoch: 0 },
+        agent::AgentInput::Message(Box::new(ToAgent::Dispatch(Arc::new(task)))),
+        agent::AgentInput::Prepared { repair, result: Ok(()) },
+        agent::AgentInput::Message(Box::new(held)),
     ];
-    let arrive = (0..4).map(|slice| agent::Input::SliceArrived { from: HELPER, id: id(slice) });
-    let leave = (0..4).map(|slice| agent::Input::SliceLeft(id(slice)));
+    let arrive =
+        (0..4).map(|slice| agent::AgentInput::SliceArrived { from: HELPER, id: id(slice) });
+    let leave = (0..4).map(|slice| agent::AgentInput::SliceLeft(id(slice)));
     for input in begin.into_iter().chain(arrive).chain(leave) {
         agent.handle(Time::ZERO, input);
         agent.assert_all_invariants();

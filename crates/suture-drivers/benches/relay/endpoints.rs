@@ -65,7 +65,7 @@ impl Endpoint {
         for slice in 0..slices.count() {
             while granted <= slice {
                 match read_frame(self.into()) {
-                    Frame::Grant { repair: of, lane: 0, upto } if of == repair => granted = upto,
+                    Frame::Grant { repair: of, lane: 0, below } if of == repair => granted = below,
                     frame => panic!("the source got {frame:?}"),
                 }
             }
@@ -100,8 +100,8 @@ impl Endpoint {
         Received { wall: start.elapsed(), slices: all, verified }
     }
 
-    fn grant(&mut self, repair: RepairId, upto: u32) {
-        self.out.write_all(&Frame::Grant { repair, lane: 0, upto }.encode()).unwrap();
+    fn grant(&mut self, repair: RepairId, below: u32) {
+        self.out.write_all(&Frame::Grant { repair, lane: 0, below }.encode()).unwrap();
     }
 
     fn into(&mut self) -> &mut TcpStream {

@@ -25,16 +25,16 @@ type Repairs = HashMap<RepairId, HashMap<(u16, NodeId), Granted>>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Granted {
-    upto: u32,
+    below: u32,
     admitted: u32,
 }
 
 impl Grants {
-    /// `child` may send the slices of the lane below `upto`.
-    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, upto: u32) {
+    /// `child` may send the slices of the lane below `below`.
+    pub fn grant(&self, repair: RepairId, lane: u16, child: NodeId, below: u32) {
         let mut repairs = self.repairs();
         let granted = repairs.entry(repair).or_default().entry((lane, child)).or_default();
-        granted.upto = granted.upto.max(upto);
+        granted.below = granted.below.max(below);
     }
 
     /// Whether there is memory for this slice; if so, it is taken.
@@ -44,7 +44,7 @@ impl Grants {
         let Some(granted) = lanes.and_then(|lanes| lanes.get_mut(&(id.lane, child))) else {
             return false;
         };
-        let admits = id.slice < granted.upto && granted.admitted < granted.upto;
+        let admits = id.slice < granted.below && granted.admitted < granted.below;
         granted.admitted += u32::from(admits);
         admits
     }

@@ -44,7 +44,7 @@ pub enum ToPeer {
         /// The lane of the slices.
         lane: u16,
         /// One past the last granted slice.
-        upto: u32,
+        below: u32,
     },
     /// A slice, computed when its turn has come.
     Slice(SliceId, Pending),
@@ -188,8 +188,8 @@ impl SendQueue {
 
     fn add(&mut self, item: ToPeer) {
         match item {
-            ToPeer::Grant { repair, lane, upto } => {
-                self.grants.extend(Frame::Grant { repair, lane, upto }.encode());
+            ToPeer::Grant { repair, lane, below } => {
+                self.grants.extend(Frame::Grant { repair, lane, below }.encode());
             }
             ToPeer::Slice(SliceId { repair, lane, slice }, pending) => {
                 let is_its = |queued: &&mut Lane| queued.repair == repair && queued.lane == lane;

@@ -14,7 +14,7 @@ use crate::time::Span;
 
 /// What an agent is made from.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct AgentConfig {
     /// Which node it is.
     pub me: NodeId,
     /// Different for each start.
@@ -34,7 +34,7 @@ pub struct Config {
 /// What an agent is told of: by its driver, by the coordinator, by peers. Slices come often and
 /// messages seldom, so what is long stands behind a pointer.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub enum AgentInput {
     /// A session with the coordinator of this epoch began.
     Connected {
         /// The coordinator's epoch: orders of an older one count no more.
@@ -44,7 +44,7 @@ pub enum Input {
     Disconnected,
     /// The coordinator sent a message.
     Message(Box<ToAgent>),
-    /// `from` takes all slices of the lane below `upto`.
+    /// `from` takes all slices of the lane below `below`.
     Granted {
         /// The parent, which takes the slices.
         from: NodeId,
@@ -53,7 +53,7 @@ pub enum Input {
         /// Which lane of its plan.
         lane: u16,
         /// One past the last granted slice.
-        upto: u32,
+        below: u32,
     },
     /// A wanted slice from a child is in memory.
     SliceArrived {
@@ -134,12 +134,12 @@ pub enum Input {
     Tick,
 }
 
-/// What is to be done; short, like [`Input`].
+/// What is to be done; short, like [`AgentInput`].
 #[derive(Clone, Debug)]
-pub enum Output {
+pub enum AgentOutput {
     /// Send the coordinator a message.
     Send(Box<FromAgent>),
-    /// Tell a child that slices below `upto` may come.
+    /// Tell a child that slices below `below` may come.
     Grant {
         /// The child, which sends the slices.
         to: NodeId,
@@ -148,7 +148,7 @@ pub enum Output {
         /// Which lane of its plan.
         lane: u16,
         /// One past the last granted slice.
-        upto: u32,
+        below: u32,
     },
     /// Make a temporary file on disk for the chunk to be rebuilt.
     Prepare {
@@ -230,7 +230,7 @@ pub enum Output {
 
 /// What runs at an agent, for drivers and checkers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
+pub struct AgentStatus {
     /// Memory that running tasks may use.
     pub reserved_bytes: u64,
     /// Running tasks and their bytes done.
@@ -241,12 +241,12 @@ pub struct Status {
     pub written: Vec<RepairId>,
 }
 
-impl Input {
+impl AgentInput {
     /// The repair whose task it may begin, change or end as a whole. Grants and slices only move
     /// pumps.
     pub(super) fn task(&self) -> Option<RepairId> {
         match self {
-            Input::Message(message) => match &**message {
+            AgentInput::Message(message) => match &**message {
                 ToAgent::Dispatch(task) => Some(task.repair),
                 ToAgent::Cancel(repair) | ToAgent::Forget(repair) | ToAgent::Publish(repair) => {
                     Some(*repair)
@@ -257,11 +257,11 @@ impl Input {
                 | ToAgent::Delete { .. }
                 | ToAgent::List => None,
             },
-            Input::WriteFailed { repair, .. }
-            | Input::Prepared { repair, .. }
-            | Input::Published { repair, .. } => Some(*repair),
-            Input::Fingerprinted { request, .. } => Some(request.repair),
-            Input::SliceRead { id, result: Err(_) } => Some(id.repair),
+            AgentInput::WriteFailed { repair, .. }
+            | AgentInput::Prepared { repair, .. }
+            | AgentInput::Published { repair, .. } => Some(*repair),
+            AgentInput::Fingerprinted { request, .. } => Some(request.repair),
+            AgentInput::SliceRead { id, result: Err(_) } => Some(id.repair),
             _ => None,
         }
     }

@@ -25,10 +25,10 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// A parent takes all slices below `upto`.
-    pub fn grant(&mut self, edge: EdgeId, upto: u32) {
+    /// A parent takes all slices below `below`.
+    pub fn grant(&mut self, edge: EdgeId, below: u32) {
         let granted = self.grants.entry(edge).or_default();
-        *granted = upto.max(*granted);
+        *granted = below.max(*granted);
         if self.grants.len() > EARLY_MAX {
             self.grants.pop_first();
         }

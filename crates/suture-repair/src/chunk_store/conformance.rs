@@ -35,14 +35,14 @@ const TOO_MANY_BYTES: u64 = 1 << 50;
 /// Lengths around the blocks of checksums that stores have (512 B, 4 KiB), and short chunks.
 const LENGTHS: [usize; 9] = [1, 63, 511, 512, 513, 4095, 4096, 4097, 20_011];
 
-type Rule = fn(&mut dyn Medium);
+type StoreRule = fn(&mut dyn Medium);
 
 /// Checks every rule, each on an empty medium from `make`.
 ///
 /// # Panics
 /// When the store breaks a rule.
 pub fn check<M: Medium>(make: impl Fn() -> M) {
-    let rules: [Rule; 10] = [
+    let rules: [StoreRule; 10] = [
         only_published_chunks_are_listed,
         every_range_of_every_length_is_read,
         ranges_past_the_end_are_refused,

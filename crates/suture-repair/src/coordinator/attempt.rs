@@ -59,7 +59,7 @@ pub(super) struct Proof {
     pub has_failed: bool,
 }
 
-/// What the keeper of the truth has said of a rebuild.
+/// What the keeper has said of a rebuild.
 #[derive(Clone, Debug)]
 pub(super) enum ClaimState {
     /// It is not asked.

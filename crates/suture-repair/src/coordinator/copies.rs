@@ -1,7 +1,7 @@
 //! Which copies count: what is lost, what came back, what is in excess.
 //!
 //! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
-//! The truth says where each chunk should be, agents say what they hold; this file compares. A
+//! The keeper says where each chunk should be, agents say what they hold; this file compares. A
 //! listing shows names, not contents, so by a listing alone no copy is given up or replaced: one
 //! that is expected and not listed is asked for (`Check`), one that could be adopted is read in
 //! full first, and one in excess goes only after the copy that replaces it was read in full.
@@ -21,7 +21,7 @@ use crate::stripe::{ChunkRecord, Stripe};
 use crate::time::Time;
 
 impl Coordinator {
-    /// The truth has this stripe like this.
+    /// The keeper has this stripe like this.
     pub(super) fn learn(&mut self, stripe: Stripe) {
         let known = self.stripes.get(stripe.id);
         if known.is_some_and(|known| known.generation > stripe.generation) {
@@ -51,7 +51,7 @@ impl Coordinator {
         self.set_lost(id, lost);
     }
 
-    /// The truth no longer has this stripe.
+    /// The keeper no longer has this stripe.
     pub(super) fn remove_stripe(&mut self, id: StripeId) {
         self.end_repair_of(id);
         if !self.ledger.mistake.is(Mutant::KeepLost) {
@@ -159,7 +159,7 @@ impl Coordinator {
         }
     }
 
-    /// A copy that the truth does not point to: an orphan, in excess, or a chunk found again.
+    /// A copy that the keeper does not point to: an orphan, in excess, or a chunk found again.
     pub(super) fn reconcile(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else {
             // Ids that this metadata never gave out belong to someone else: hands off.
@@ -247,7 +247,7 @@ impl Coordinator {
         self.send(node, ToAgent::Check(Check { copy, bytes, excess }));
     }
 
-    /// Whether a commit of the stripe has been asked for and not been answered: what the truth
+    /// Whether a commit of the stripe has been asked for and not been answered: what the keeper
     /// says by now is not known, so no copy may be judged. The next inventory asks again.
     fn is_moving(&self, stripe: StripeId) -> bool {
         self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.is_committing())

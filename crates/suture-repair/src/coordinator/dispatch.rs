@@ -49,7 +49,7 @@ impl Coordinator {
         }
     }
 
-    /// The keeper of the truth has granted a claim.
+    /// The keeper has granted a claim.
     pub(super) fn claimed(&mut self, now: Time, id: RepairId) {
         if let Some(task) = self.ledger.claimed(now, id) {
             self.dispatch(task);
@@ -59,8 +59,8 @@ impl Coordinator {
         }
     }
 
-    /// The keeper of the truth will not have a repair begin.
-    pub(super) fn claim_refused(&mut self, now: Time, id: RepairId, truth: Option<Stripe>) {
+    /// The keeper will not have a repair begin.
+    pub(super) fn claim_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
         let asked = self.ledger.get(id).and_then(Attempt::rebuild).filter(|r| r.is_asked());
         if asked.is_none() {
             return;
@@ -68,7 +68,7 @@ impl Coordinator {
         let Some(stopped) = self.ledger.stop(id, Stop::Whole) else { return };
         self.touched.push(stopped.stripe);
         let known = self.stripes.get(stopped.stripe).map(|stripe| stripe.generation);
-        match truth {
+        match current {
             None => self.remove_stripe(stopped.stripe),
             Some(stripe) if known.is_some_and(|known| known < stripe.generation) => {
                 self.learn(stripe);
@@ -92,7 +92,7 @@ impl Coordinator {
         self.report(Report::Started { repair: task.repair, plan: task.plan.clone() });
     }
 
-    /// Tells agents, and the keeper of the truth, of a repair that was just ended.
+    /// Tells agents, and the keeper, of a repair that was just ended.
     pub(super) fn cancel(&mut self, stopped: &Stopped) {
         self.touched.push(stopped.stripe);
         self.outputs.extend(stopped.claim.map(Output::Release));

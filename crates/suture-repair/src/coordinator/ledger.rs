@@ -2,9 +2,8 @@
 //!
 //! Place: ... plan -> [wait -> admit -> dispatch -> slices flow -> chunk durable -> commit
 //! location]
-//! -> stripe healthy.
-//! Several accounts are kept of the same repairs, so each transition is one method here that
-//! changes all of them; nothing else does:
+//! -> stripe healthy. Several accounts are kept of the same repairs, so each transition is one
+//! method here that changes all of them; nothing else does:
 //!
 //! | transition    | waiting | running | memory | load     | schedule is told |
 //! |---------------|---------|---------|--------|----------|------------------|

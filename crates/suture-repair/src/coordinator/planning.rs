@@ -42,8 +42,9 @@ impl Coordinator {
     pub fn preview(&self) -> Preview {
         let waiting = self.lost.keys().filter(|id| self.ledger.repair_of(**id).is_none());
         let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
-        let (room, load, cluster) = (self.room(), self.ledger.load(), self.ledger.cluster());
-        let view = self.view(&room, load);
+        let (free_bytes, load, cluster) =
+            (self.free_bytes(), self.ledger.load(), self.ledger.cluster());
+        let view = self.view(&free_bytes, load);
         let batch = planner::plan_checked(self.config.policy, &jobs, &view, self.seed());
         let mut total = load.clone();
         for plan in &batch.plans {
@@ -84,10 +85,10 @@ impl Coordinator {
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
         let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX));
-        let room = self.room();
+        let free_bytes = self.free_bytes();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
-        let view = View { cluster, ..self.view(&room, &left) };
+        let view = View { cluster, ..self.view(&free_bytes, &left) };
         let is_single_chunk =
             |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_single_chunk);
         let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single_chunk);
@@ -130,7 +131,7 @@ impl Coordinator {
         jobs.take(quota).collect()
     }
 
-    /// A stripe's lost chunks, and the nodes that keep them by the truth.
+    /// A stripe's lost chunks, and the nodes that keep them by the keeper's map.
     fn lost_locations(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
         let lost = self.lost.get(&id).into_iter().flatten();
         let stripe = self.stripes.get(id);
@@ -156,25 +157,25 @@ impl Coordinator {
         self.config.seed ^ self.ledger.next_id().0
     }
 
-    fn view<'a>(&'a self, room: &'a [u64], load: &'a Load) -> View<'a> {
+    fn view<'a>(&'a self, free_bytes: &'a [u64], load: &'a Load) -> View<'a> {
         View {
             cluster: self.ledger.cluster(),
-            free_bytes: room,
+            free_bytes,
             load,
             abilities: self.health.abilities(),
         }
     }
 
     /// What each node can take: what is free, less what running and planned repairs bring it.
-    fn room(&self) -> Vec<u64> {
-        let room = |id: NodeId| match self.health.takes_chunks(id) {
+    fn free_bytes(&self) -> Vec<u64> {
+        let free_bytes = |id: NodeId| match self.health.takes_chunks(id) {
             true => {
                 let coming = self.ledger.load().node(id).disk_write_bytes;
                 self.health.get(id).free_bytes.saturating_sub(coming)
             }
             false => 0,
         };
-        self.ledger.cluster().ids().map(room).collect()
+        self.ledger.cluster().ids().map(free_bytes).collect()
     }
 
     /// The question for the planner.
@@ -242,11 +243,11 @@ impl Coordinator {
             // Local groups repair what the rest of the stripe cannot.
             lost.retain(|&chunk| can_repair(&[chunk]));
         }
-        let has_room = |node: &NodeId| {
+        let has_space = |node: &NodeId| {
             let free_bytes = self.health.get(*node).free_bytes;
             self.health.takes_chunks(*node) && free_bytes > stripe.longest(&lost)
         };
-        let is_free = |node: &NodeId| has_room(node) && stripe.chunk_on(*node).is_none();
+        let is_free = |node: &NodeId| has_space(node) && stripe.chunk_on(*node).is_none();
         let abilities = self.health.abilities();
         let together = abilities.combined
             && abilities.finished

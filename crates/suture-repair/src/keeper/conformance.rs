@@ -1,4 +1,4 @@
-//! What every keeper of the truth must do, as code: one list of rules, run against each of them.
+//! What every keeper must do, as code: one list of rules, run against each of them.
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ... -> [commit location] -> healthy.
 //! A test hands over a constructor of keepers with one stripe; each rule gets one of its own and
@@ -28,14 +28,14 @@ pub trait Kept {
     fn claim_lifetime(&self) -> Span;
 }
 
-type Rule = fn(&mut dyn Kept);
+type KeeperRule = fn(&mut dyn Kept);
 
 /// Checks every rule, each on a keeper from `make`.
 ///
 /// # Panics
 /// When the keeper breaks a rule.
 pub fn check<K: Kept>(make: impl Fn() -> K) {
-    let rules: [Rule; 10] = [
+    let rules: [KeeperRule; 10] = [
         a_commit_changes_one_location_and_the_generation,
         a_commit_from_another_generation_changes_nothing,
         a_commit_that_is_asked_again_is_answered_alike,

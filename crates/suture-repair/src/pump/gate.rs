@@ -133,12 +133,12 @@ mod tests {
             gate.release();
             let (mut granted, mut kept) = (0, 0);
             while !gate.is_full(count) {
-                let upto = gate
+                let below = gate
                     .grant(window, count, Mistake::default())
                     .expect("everything granted is kept");
-                assert!(upto <= kept + window);
+                assert!(below <= kept + window);
                 // Backwards, and each of them twice.
-                for slice in (granted..upto).rev() {
+                for slice in (granted..below).rev() {
                     assert!(gate.wants(slice));
                     gate.on_arrived(slice);
                     assert!(!gate.wants(slice));
@@ -147,7 +147,7 @@ mod tests {
                     kept += 1;
                     assert_eq!(gate.kept(), kept);
                 }
-                granted = upto;
+                granted = below;
             }
             assert!(!gate.awaits(count) && !gate.is_owed());
             assert_eq!(gate.grant(window, count, Mistake::default()), None);

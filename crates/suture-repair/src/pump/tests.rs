@@ -92,9 +92,9 @@ fn memory_never_holds_more_than_a_window_of_each_source() {
                     assert!(slice < forwarded + 3, "read too far ahead");
                     pump.on_read(slice);
                 }
-                Step::Grant(_, upto) => {
-                    assert!(upto <= forwarded + 3, "granted too far ahead");
-                    granted = upto;
+                Step::Grant(_, below) => {
+                    assert!(below <= forwarded + 3, "granted too far ahead");
+                    granted = below;
                 }
                 Step::Deliver(slice) => {
                     assert_eq!(slice, forwarded);
@@ -175,14 +175,14 @@ fn settle(pump: &mut Pump) -> Vec<u32> {
     let mut sent = std::collections::BTreeMap::new();
     while let Some(step) = pump.poll() {
         match step {
-            Step::Grant(child, upto) => {
+            Step::Grant(child, below) => {
                 let from: &mut u32 = sent.entry(child).or_default();
-                (*from..upto).for_each(|slice| {
+                (*from..below).for_each(|slice| {
                     if pump.wants(child, slice) {
                         pump.on_arrived(child, slice);
                     }
                 });
-                *from = upto;
+                *from = below;
             }
             Step::Keep(child, slice) => pump.on_kept(child, slice),
             Step::ReadOwn(slice) | Step::ReadSpool(slice) => pump.on_read(slice),
@@ -232,8 +232,8 @@ fn bytes_done_reach_the_lanes_length_only_with_the_last_result() {
     while !pump.is_done() {
         let step = pump.poll().expect("it moves");
         match step {
-            Step::Grant(_, upto) => {
-                (upto.saturating_sub(2)..upto).for_each(|slice| {
+            Step::Grant(_, below) => {
+                (below.saturating_sub(2)..below).for_each(|slice| {
                     if pump.wants(CHILD, slice) {
                         pump.on_arrived(CHILD, slice);
                     }

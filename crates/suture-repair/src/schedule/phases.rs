@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::link_load::LinkLoad;
-use super::straggler::{blame, relieve};
+use super::straggler::{find_straggler, relieve};
 use super::{ActiveRepair, Directive, PlannedRepair, Snapshot};
 use crate::id::{NodeId, RepairId, StripeId};
 use crate::policy;
@@ -179,7 +179,7 @@ impl Phases {
         let late: Vec<RepairId> = self.late(snapshot.now).collect();
         let repair = |id: &RepairId| &snapshot.active[id];
         let active = snapshot.active.keys().filter(|id| !self.is_held(**id));
-        let Some(straggler) = blame(late.iter().map(repair), active.map(repair)) else {
+        let Some(straggler) = find_straggler(late.iter().map(repair), active.map(repair)) else {
             return directives;
         };
         for repair in late {
@@ -200,10 +200,10 @@ impl Phases {
 
     fn late(&self, now: Time) -> impl Iterator<Item = RepairId> {
         let expected = self.expected.iter().filter(|(id, _)| !self.treated.contains(id));
-        expected.filter(move |(_, end)| **end + self.patience() <= now).map(|(id, _)| *id)
+        expected.filter(move |(_, end)| **end + self.timeout() <= now).map(|(id, _)| *id)
     }
 
-    fn patience(&self) -> Span {
+    fn timeout(&self) -> Span {
         Span { ns: (self.length.ns as f64 * LATE) as u64 }
     }
 
@@ -234,7 +234,7 @@ impl Phases {
     pub fn next_deadline(&self, has_more: bool) -> Option<Time> {
         let next_phase = self.ends.filter(|_| has_more);
         let expected = self.expected.iter().filter(|(id, _)| !self.treated.contains(id));
-        let late = expected.map(|(_, end)| *end + self.patience()).min();
+        let late = expected.map(|(_, end)| *end + self.timeout()).min();
         [next_phase, late].into_iter().flatten().min()
     }
 }

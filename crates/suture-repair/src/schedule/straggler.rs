@@ -1,4 +1,4 @@
-//! Who is to blame when repairs are late, and how to go on without them.
+//! Which node makes repairs late, and how to go on without it.
 //!
 //! Place: ... slices flow -> [what running repairs do differently] -> ...
 //! All edges of a streamed tree advance together, so a late repair does not say which of its nodes
@@ -11,9 +11,9 @@ use super::ActiveRepair;
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 
-/// The node to blame among those of `late`: of all repairs (late and not) in which it takes part
+/// The straggler among the nodes of `late`: of all repairs (late and not) in which it takes part
 /// the largest share is late; of equals the one with the most, then the lowest.
-pub(super) fn blame<'a>(
+pub(super) fn find_straggler<'a>(
     late: impl Iterator<Item = &'a ActiveRepair>,
     all: impl Iterator<Item = &'a ActiveRepair>,
 ) -> Option<NodeId> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use suture_code::Code;
 
-use super::straggler::{blame, relieve, replace};
+use super::straggler::{find_straggler, relieve, replace};
 use super::*;
 use crate::cluster::Rate;
 use crate::id::{ChunkIndex, NodeId};
@@ -474,7 +474,7 @@ fn the_node_is_blamed_of_whose_repairs_the_largest_share_is_late() {
         let repairs =
             |of: &[Edges<'_>]| of.iter().map(|edges| active(edges, 0)).collect::<Vec<_>>();
         let (late, all) = (repairs(late), repairs(all));
-        assert_eq!(blame(late.iter(), all.iter()), blamed.map(NodeId));
+        assert_eq!(find_straggler(late.iter(), all.iter()), blamed.map(NodeId));
     }
 }
 

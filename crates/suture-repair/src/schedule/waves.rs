@@ -20,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::link_load::LinkLoad;
-use super::straggler::{blame, can_swap, replace, spares};
+use super::straggler::{can_swap, find_straggler, replace, spares};
 use super::{ActiveRepair, Directive, PlannedRepair, Quota, Snapshot};
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{NodeId, RepairId, StripeId};
@@ -242,19 +242,17 @@ impl Waves {
             }
         }
         let repair = |id: &RepairId| &snapshot.active[id];
-        let straggler = blame(late.iter().map(repair), snapshot.active.values());
+        let straggler = find_straggler(late.iter().map(repair), snapshot.active.values());
         let Some(straggler) = straggler else { return Vec::new() };
         let takes_part = |id: &RepairId| snapshot.active[id].work.uses(straggler);
-        let (blamed, others): (Vec<RepairId>, Vec<RepairId>) =
-            late.into_iter().partition(takes_part);
+        let (late, others): (Vec<RepairId>, Vec<RepairId>) = late.into_iter().partition(takes_part);
         let its = snapshot.active.keys().filter(|id| takes_part(id)).count();
         let part = |late: usize, all: usize| late as f64 / all.max(1) as f64;
-        if part(blamed.len(), its) < 2.0 * part(others.len(), snapshot.active.len() - its) {
+        if part(late.len(), its) < 2.0 * part(others.len(), snapshot.active.len() - its) {
             // The others are late as well: what slows them down is no single node.
             return Vec::new();
         }
-        blamed
-            .into_iter()
+        late.into_iter()
             .filter_map(|id| self.leave(snapshot, id, &snapshot.active[&id], straggler, 0.0))
             .collect()
     }

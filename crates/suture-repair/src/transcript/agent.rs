@@ -4,7 +4,7 @@
 //! An input's line begins with its time. Outputs are written and never read: a replay makes them
 //! anew and compares lines. A role is left out of them: it follows from the task.
 
-use crate::agent::{Agent, Config, Input, Output};
+use crate::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use crate::role::Sink;
 use crate::time::Time;
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
@@ -14,11 +14,11 @@ use crate::transcript::value::Checksum;
 /// What an agent begins with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AgentHeader {
-    config: Option<Config>,
+    config: Option<AgentConfig>,
 }
 
 /// The lines before the first input: all that an agent is made from.
-pub fn header(config: &Config) -> String {
+pub fn header(config: &AgentConfig) -> String {
     let mut line = LineWriter::default();
     line.value(config);
     let mut start = LineWriter::default();
@@ -43,7 +43,7 @@ impl AgentHeader {
     }
 }
 
-impl Textual for Config {
+impl Textual for AgentConfig {
     fn write(&self, line: &mut LineWriter) {
         line.field("agent", &self.me).field("incarnation", &self.incarnation);
         line.field("pool", &self.pool_bytes).field("can", &self.abilities);
@@ -51,8 +51,8 @@ impl Textual for Config {
         line.field("inventory", &self.inventory_every);
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<Config, TextError> {
-        Ok(Config {
+    fn read(line: &mut LineReader<'_>) -> Result<AgentConfig, TextError> {
+        Ok(AgentConfig {
             me: line.field("agent")?,
             incarnation: line.field("incarnation")?,
             pool_bytes: line.field("pool")?,
@@ -79,116 +79,120 @@ fn read_result<E: Textual>(line: &mut LineReader<'_>) -> Result<Result<(), E>, T
     if line.take("done") { Ok(Ok(())) } else { line.value().map(Err) }
 }
 
-impl Textual for Input {
+impl Textual for AgentInput {
     fn write(&self, line: &mut LineWriter) {
         match self {
-            Input::Connected { epoch } => line.word("connected").field("epoch", epoch),
-            Input::Disconnected => line.word("disconnected"),
-            Input::Message(message) => line.word("coordinator").value(message),
-            Input::Granted { from, repair, lane, upto } => line
+            AgentInput::Connected { epoch } => line.word("connected").field("epoch", epoch),
+            AgentInput::Disconnected => line.word("disconnected"),
+            AgentInput::Message(message) => line.word("coordinator").value(message),
+            AgentInput::Granted { from, repair, lane, below } => line
                 .field("granted by", from)
                 .field("repair", repair)
                 .field("lane", lane)
-                .field("below", upto),
-            Input::SliceArrived { from, id } => line.field("arrived", id).field("from", from),
-            Input::SliceRead { id, result } => write_result(line.field("read", id), result),
-            Input::SliceKept { from, id } => line.field("kept", id).field("from", from),
-            Input::SliceLeft(id) => line.field("left", id),
-            Input::WriteFailed { repair, why } => {
+                .field("below", below),
+            AgentInput::SliceArrived { from, id } => line.field("arrived", id).field("from", from),
+            AgentInput::SliceRead { id, result } => write_result(line.field("read", id), result),
+            AgentInput::SliceKept { from, id } => line.field("kept", id).field("from", from),
+            AgentInput::SliceLeft(id) => line.field("left", id),
+            AgentInput::WriteFailed { repair, why } => {
                 line.word("write-failed").field("repair", repair).value(why)
             }
-            Input::Prepared { repair, result } => {
+            AgentInput::Prepared { repair, result } => {
                 write_result(line.word("prepared").field("repair", repair), result)
             }
-            Input::Published { repair, result } => {
+            AgentInput::Published { repair, result } => {
                 write_result(line.word("published").field("repair", repair), result)
             }
-            Input::PeerLost(node) => line.field("peer-lost", node),
-            Input::Listed { copies, free_bytes } => {
+            AgentInput::PeerLost(node) => line.field("peer-lost", node),
+            AgentInput::Listed { copies, free_bytes } => {
                 line.word("listed").field("free", free_bytes).word("holds").list(copies)
             }
-            Input::Checked { check, result } => {
+            AgentInput::Checked { check, result } => {
                 write_result(line.word("checked").value(check), result)
             }
-            Input::Fingerprinted { request, result: Ok(sums) } => {
+            AgentInput::Fingerprinted { request, result: Ok(sums) } => {
                 line.word("fingerprinted").value(request).word("is").value(&Sums(sums.clone()))
             }
-            Input::Fingerprinted { request, result: Err(why) } => {
+            AgentInput::Fingerprinted { request, result: Err(why) } => {
                 line.word("fingerprinted").value(request).value(why)
             }
-            Input::Found { copy, fault } => line.word("found").field("chunk", copy).value(fault),
-            Input::Tick => line.word("tick"),
+            AgentInput::Found { copy, fault } => {
+                line.word("found").field("chunk", copy).value(fault)
+            }
+            AgentInput::Tick => line.word("tick"),
         };
     }
 
-    fn read(line: &mut LineReader<'_>) -> Result<Input, TextError> {
+    fn read(line: &mut LineReader<'_>) -> Result<AgentInput, TextError> {
         let error = line.error("an input of an agent");
         Ok(match line.word()? {
-            "connected" => Input::Connected { epoch: line.field("epoch")? },
-            "disconnected" => Input::Disconnected,
-            "coordinator" => Input::Message(line.value()?),
-            "granted" => Input::Granted {
+            "connected" => AgentInput::Connected { epoch: line.field("epoch")? },
+            "disconnected" => AgentInput::Disconnected,
+            "coordinator" => AgentInput::Message(line.value()?),
+            "granted" => AgentInput::Granted {
                 from: line.field("by")?,
                 repair: line.field("repair")?,
                 lane: line.field("lane")?,
-                upto: line.field("below")?,
+                below: line.field("below")?,
             },
-            "arrived" => Input::SliceArrived { id: line.value()?, from: line.field("from")? },
-            "read" => Input::SliceRead { id: line.value()?, result: read_result(line)? },
-            "kept" => Input::SliceKept { id: line.value()?, from: line.field("from")? },
-            "left" => Input::SliceLeft(line.value()?),
+            "arrived" => AgentInput::SliceArrived { id: line.value()?, from: line.field("from")? },
+            "read" => AgentInput::SliceRead { id: line.value()?, result: read_result(line)? },
+            "kept" => AgentInput::SliceKept { id: line.value()?, from: line.field("from")? },
+            "left" => AgentInput::SliceLeft(line.value()?),
             "write-failed" => {
-                Input::WriteFailed { repair: line.field("repair")?, why: line.value()? }
+                AgentInput::WriteFailed { repair: line.field("repair")?, why: line.value()? }
             }
             "prepared" => {
-                Input::Prepared { repair: line.field("repair")?, result: read_result(line)? }
+                AgentInput::Prepared { repair: line.field("repair")?, result: read_result(line)? }
             }
             "published" => {
-                Input::Published { repair: line.field("repair")?, result: read_result(line)? }
+                AgentInput::Published { repair: line.field("repair")?, result: read_result(line)? }
             }
-            "peer-lost" => Input::PeerLost(line.value()?),
+            "peer-lost" => AgentInput::PeerLost(line.value()?),
             "listed" => {
                 let free_bytes = line.field("free")?;
                 line.expect("holds")?;
-                Input::Listed { copies: line.list()?, free_bytes }
+                AgentInput::Listed { copies: line.list()?, free_bytes }
             }
-            "checked" => Input::Checked { check: line.value()?, result: read_result(line)? },
+            "checked" => AgentInput::Checked { check: line.value()?, result: read_result(line)? },
             "fingerprinted" => {
                 let request = line.value()?;
                 let result = match line.take("is") {
                     true => Ok(line.value::<Sums>()?.0),
                     false => Err(line.value()?),
                 };
-                Input::Fingerprinted { request, result }
+                AgentInput::Fingerprinted { request, result }
             }
-            "found" => Input::Found { copy: line.field("chunk")?, fault: line.value()? },
-            "tick" => Input::Tick,
+            "found" => AgentInput::Found { copy: line.field("chunk")?, fault: line.value()? },
+            "tick" => AgentInput::Tick,
             _ => return Err(error),
         })
     }
 }
 
 /// The lines of what one input gave.
-pub fn output_lines(outputs: &[Output]) -> Vec<String> {
+pub fn output_lines(outputs: &[AgentOutput]) -> Vec<String> {
     outputs.iter().map(output_line).collect()
 }
 
-fn output_line(output: &Output) -> String {
+fn output_line(output: &AgentOutput) -> String {
     let mut line = LineWriter::default();
     match output {
-        Output::Send(message) => line.word("-> coordinator").value(message),
-        Output::Grant { to, repair, lane, upto } => {
+        AgentOutput::Send(message) => line.word("-> coordinator").value(message),
+        AgentOutput::Grant { to, repair, lane, below } => {
             line.field("->", to).field("grant repair", repair).field("lane", lane);
-            line.field("below", upto)
+            line.field("below", below)
         }
-        Output::Prepare { repair, bytes } => {
+        AgentOutput::Prepare { repair, bytes } => {
             line.field("prepare repair", repair).field("bytes", bytes)
         }
-        Output::Continue { repair, from } => {
+        AgentOutput::Continue { repair, from } => {
             line.field("continue repair", repair).field("from", from)
         }
-        Output::Read { id, role: _, spool } => line.field("read", id).flag("of the spool", *spool),
-        Output::Deliver { id, role } => {
+        AgentOutput::Read { id, role: _, spool } => {
+            line.field("read", id).flag("of the spool", *spool)
+        }
+        AgentOutput::Deliver { id, role } => {
             let sink = |sink: &Sink| match sink {
                 Sink::Forward(node) => format!("n{}", node.0),
                 Sink::Store => "the chunk".to_string(),
@@ -196,19 +200,19 @@ fn output_line(output: &Output) -> String {
             let sinks: Vec<String> = role.sinks.iter().map(sink).collect();
             line.field("deliver", id).word("to").word(sinks.join(", "))
         }
-        Output::Spool { id, role: _ } => line.field("spool", id),
-        Output::Keep { id, from, role: _ } => line.field("keep", id).field("from", from),
-        Output::Publish { repair, copy, bytes, crc } => {
+        AgentOutput::Spool { id, role: _ } => line.field("spool", id),
+        AgentOutput::Keep { id, from, role: _ } => line.field("keep", id).field("from", from),
+        AgentOutput::Publish { repair, copy, bytes, crc } => {
             line.field("publish repair", repair).field("chunk", copy);
             line.field("bytes", bytes).option("checksum", crc.map(Checksum).as_ref())
         }
-        Output::Discard(repair) => line.field("discard repair", repair),
-        Output::List => line.word("list"),
-        Output::Check(check) => line.word("check").value(check),
-        Output::Fingerprint { request, is_written } => {
+        AgentOutput::Discard(repair) => line.field("discard repair", repair),
+        AgentOutput::List => line.word("list"),
+        AgentOutput::Check(check) => line.word("check").value(check),
+        AgentOutput::Fingerprint { request, is_written } => {
             line.word("fingerprint").value(request).flag("of what was written", *is_written)
         }
-        Output::Delete(copy) => line.field("delete chunk", copy),
+        AgentOutput::Delete(copy) => line.field("delete chunk", copy),
     };
     line.finish()
 }

@@ -80,7 +80,7 @@ one_word!(Checksum, "a checksum like 0badcafe", |crc| format!("{:08x}", crc.0), 
     digits.then(|| u32::from_str_radix(word, 16).ok().map(Checksum)).flatten()
 });
 
-/// A truth value, written `yes` or `no`.
+/// Written `yes` or `no`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct YesNo(pub bool);
 

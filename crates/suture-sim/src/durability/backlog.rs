@@ -8,7 +8,7 @@
 //! compute when they end, and only with a second failure every stripe is looked at. Invariant: of a
 //! queued stripe's entries the one with its newest failure stands in the class of its number of
 //! lost chunks; all others are out of date. Not modelled: rebuilt chunks lie where the lost ones
-//! were, safe until the node counts as back; in truth they lie on other nodes, which can fail.
+//! were, safe until the node counts as back; really they lie on other nodes, which can fail.
 
 use std::collections::VecDeque;
 

@@ -43,7 +43,7 @@ impl World {
 
     pub(crate) fn start_agent(&mut self, node: NodeId) {
         let incarnation = self.random.next_u64();
-        let config = agent::Config {
+        let config = agent::AgentConfig {
             me: node,
             incarnation,
             abilities: Abilities::ALL,
@@ -92,7 +92,7 @@ impl World {
             let epoch = self.metadata.epoch;
             let joined = self.racks.join(node);
             joined.into_iter().for_each(|input| self.coordinator_input(input));
-            self.agent_input(node, agent::Input::Connected { epoch });
+            self.agent_input(node, agent::AgentInput::Connected { epoch });
         } else {
             // It goes on trying, as the driver does.
             self.connect_soon(node);
@@ -241,7 +241,7 @@ impl World {
         self.metadata.claim(self.now, claim)
     }
 
-    pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::Input) {
+    pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::AgentInput) {
         let now = self.clock();
         let host = &mut self.hosts[node.index()];
         let Some(agent) = &mut host.agent else { return };
@@ -249,7 +249,7 @@ impl World {
             records.input(now, Party::Agent(node), &input);
         }
         agent.handle(now, input);
-        let outputs: Vec<agent::Output> = std::iter::from_fn(|| agent.poll()).collect();
+        let outputs: Vec<agent::AgentOutput> = std::iter::from_fn(|| agent.poll()).collect();
         if let Some(records) = &mut self.records {
             records.agent_outputs(&outputs);
         }
