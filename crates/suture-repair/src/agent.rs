@@ -449,7 +449,7 @@ impl Agent {
             (Some(copy), Ok(())) => self.conclude(repair, FromAgent::Stored { repair, copy }),
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
-            // who knows whether the chunk still lacks a home, adopts or deletes it.
+            // who knows whether the chunk still lacks a location, adopts or deletes it.
             (None, Ok(())) => self.outputs.push_back(AgentOutput::List),
             (None, Err(_)) => {}
         }

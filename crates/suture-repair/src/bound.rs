@@ -17,9 +17,9 @@
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
 //! long as these take as few helpers as the code allows, use only nodes that hold a survivor of
 //! some job or accept chunks, and let no rack keep more chunks of a stripe than the code can lose
-//! where other racks have room (`keep.rs`). Foreground traffic is taken off capacities; running repairs are not
-//! considered. Two things may go below it: traces, which send parts of symbols, and repairs that
-//! read more than they need to, around a slow node.
+//! where other racks have room (`keep.rs`). Foreground traffic is taken off capacities; running
+//! repairs are not considered. Two things may go below it: traces, which send parts of symbols, and
+//! repairs that read more than they need to, around a slow node.
 
 mod crossing;
 mod own;
@@ -41,7 +41,8 @@ use crate::planner::{Job, View, full_racks};
 const CHUNK_UNITS: u64 = 1 << 20;
 
 /// Up to so many pairs of a lost chunk and a node that may keep it, destinations are a flow of
-/// their own. On larger clusters nearly every node may keep nearly every chunk, and only sums count.
+/// their own. On larger clusters nearly every node may keep nearly every chunk, and only sums
+/// count.
 const PAIRS_MAX: usize = 1 << 18;
 
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.

@@ -38,8 +38,8 @@ pub struct Task {
 }
 
 impl Task {
-    /// Every chunk that is not being rebuilt, with its home. A node that sends and has one of these
-    /// is a helper, any other sender only relays.
+    /// Every chunk that is not being rebuilt, with its location. A node that sends and has one of
+    /// these is a helper, any other sender only relays.
     pub fn survivors(&self) -> Vec<(ChunkIndex, NodeId)> {
         let kept = self.stripe.indices().filter(|chunk| !self.plan.lost.contains(chunk));
         kept.filter_map(|chunk| Some((chunk, self.stripe.copy(chunk)?.0))).collect()

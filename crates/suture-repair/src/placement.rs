@@ -122,8 +122,8 @@ fn most_per_rack(candidates: &[FreeNode], width: usize) -> usize {
     let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);
     in_racks.for_each(|rack| *sizes.entry(rack).or_default() += 1);
     let alone = candidates.len() - sizes.values().sum::<usize>();
-    let room = |most: usize| alone + sizes.values().map(|size| most.min(*size)).sum::<usize>();
-    (1..width).find(|&most| room(most) >= width).unwrap_or(width)
+    let taken = |most: usize| alone + sizes.values().map(|size| most.min(*size)).sum::<usize>();
+    (1..width).find(|&most| taken(most) >= width).unwrap_or(width)
 }
 
 #[cfg(test)]

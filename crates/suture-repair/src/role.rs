@@ -212,17 +212,17 @@ impl Role {
     }
 
     /// Where a slice of a child lies in the spool, which holds all of one child after all of the
-    /// other, each slice in the room of the widest; nowhere when it is no child.
+    /// other, each slice in the space of the widest; nowhere when it is no child.
     pub fn kept_piece(&self, child: NodeId, slice: u32) -> Option<Piece> {
         let mut offset = 0;
         for known in &self.children {
             // The first slice is the widest: only the ends of ranges are cut short.
-            let room = known.rows.bytes(self.symbols(0)) as u64;
+            let space = known.rows.bytes(self.symbols(0)) as u64;
             if known.node == child {
                 let bytes = known.rows.bytes(self.symbols(slice));
-                return Some(Piece { offset: offset + u64::from(slice) * room, bytes });
+                return Some(Piece { offset: offset + u64::from(slice) * space, bytes });
             }
-            offset += u64::from(self.windows.count()) * room;
+            offset += u64::from(self.windows.count()) * space;
         }
         None
     }

@@ -38,7 +38,8 @@ fn check_optimum(world: &World, what: &str) {
     }
 }
 
-/// A failed node in a small cluster with disks; links of 1 Gbit/s, or uniform from a tenth of it up.
+/// A failed node in a small cluster with disks; links of 1 Gbit/s, or uniform from a tenth of it
+/// up.
 fn world_with_disks(seed: u64) -> World {
     let mut random = Random::new(seed);
     let code = *random.choose(&["rs(1,2)", "rs(3,2)", "rs(6,3)", "lrc(4,2,2)", "lrc(6,2,2)"]);
@@ -103,7 +104,8 @@ fn fast_disks_behind_slow_downlinks_keep_little() {
     check_optimum(&world, "slow downlinks");
 }
 
-/// A failed node in a cluster of racks whose links carry a third to a tenth of what their nodes send.
+/// A failed node in a cluster of racks whose links carry a third to a tenth of what their nodes
+/// send.
 fn world_with_core(seed: u64) -> World {
     let mut random = Random::new(seed);
     let codes = ["rs(3,2)", "rs(6,3)", "rs(10,4)", "lrc(6,2,2)", "lrc(4,2,2)"];
@@ -126,14 +128,15 @@ fn world_with_core(seed: u64) -> World {
     world
 }
 
-/// Batches in racks: of the first 64 those that are furthest from their optimum, and some that are at it.
+/// Batches in racks: of the first 64 those that are furthest from their optimum, and some that are
+/// at it.
 const SEEDS: [u64; 8] = [2, 4, 5, 6, 9, 11, 41, 57];
 
 /// Programs that are solved for one of them.
 const PROGRAMS: usize = 16;
 
-/// Above so much of the optimum with helpers alone, and for more stripes than that, the one with other
-/// relays is not asked for.
+/// Above so much of the optimum with helpers alone, and for more stripes than that, the one with
+/// other relays is not asked for.
 const NEAR: (f64, usize) = (0.95, 3);
 
 /// A policy's peak and the bound over the optimum of a batch.

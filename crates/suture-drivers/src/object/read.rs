@@ -292,7 +292,7 @@ impl Reader {
         (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
     }
 
-    /// Reads a range, `(from, bytes)`, of a chunk from its home.
+    /// Reads a range, `(from, bytes)`, of a chunk from its location.
     async fn read(
         &self,
         stripe: &Stripe,

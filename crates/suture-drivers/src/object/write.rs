@@ -4,7 +4,7 @@
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
 //!   window and hands all n to n tasks, which push them to n agents. A source that cannot be read
 //!   at k places at once (stdin) is spooled to an unnamed file, a stripe at a time.
-//! * A chunk that cannot be stored is left without a home, as long as one more than the data
+//! * A chunk that cannot be stored is left without a location, as long as one more than the data
 //!   chunks are durable; repair will bring it. Fewer, and the put fails and nothing is visible.
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 
@@ -454,7 +454,7 @@ impl Writer {
     }
 
     /// Stores one chunk as its windows come. Its checksum is known whether or not it is stored,
-    /// because a chunk without a home is rebuilt against it.
+    /// because a chunk without a location is rebuilt against it.
     async fn write_chunk(
         self: Arc<Self>,
         agent: Option<SocketAddr>,

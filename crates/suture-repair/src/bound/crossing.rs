@@ -6,16 +6,16 @@
 //!   the last arrives at the destination, which needs at least one of them;
 //! * a message is added up at a helper or at the destination, for what that receives; at a relay
 //!   without a chunk, which sends once itself, for what k messages cost there, shared by k - 1;
-//! * of each rack that helps, but for the destination's, at least one message leaves: it crosses the
-//!   rack's uplink and another rack's downlink, and is added up there.
+//! * of each rack that helps, but for the destination's, at least one message leaves: it crosses
+//!   the rack's uplink and another rack's downlink, and is added up there.
 //!
 //! So a rack's cost depends on the number of its helpers and on nothing else but the cheapest place
-//! for what leaves, and how many help in each rack is a small knapsack for each rack that may keep the
-//! chunk. What is counted too low: a survivor may add up what arrives from other racks without
+//! for what leaves, and how many help in each rack is a small knapsack for each rack that may keep
+//! the chunk. What is counted too low: a survivor may add up what arrives from other racks without
 //! helping.
 //!
-//! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it. So
-//! destinations at which a stripe alone would take longer than the whole batch are left out.
+//! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it.
+//! So destinations at which a stripe alone would take longer than the whole batch are left out.
 //!
 //! Only sums over whole chunks are counted; other repairs cost nothing here.
 
@@ -23,7 +23,7 @@ mod tree;
 
 use suture_code::ChunkIndex;
 
-use crate::bound::search::{Goal, Search};
+use crate::bound::search::{Search, SearchLimits};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{Demand, takes_part};
 use crate::need::Part;
@@ -63,8 +63,8 @@ pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>, known: f64) -> f6
     if stripes.is_empty() || steps < STEPS_MIN {
         return 0.0;
     }
-    let goal = Goal { known, enough: f64::INFINITY, steps };
-    let together = search.whole_seconds(&stripes, search.seconds(&stripes, goal).max(known));
+    let limits = SearchLimits { known, enough: f64::INFINITY, steps };
+    let together = search.whole_seconds(&stripes, search.seconds(&stripes, limits).max(known));
     search.with_whole_chunks(stripes, together)
 }
 
@@ -85,9 +85,9 @@ impl CrossingSearch<'_> {
         (work / step).min(STEPS_MAX)
     }
 
-    fn seconds(&self, stripes: &[RackedStripe], goal: Goal) -> f64 {
+    fn seconds(&self, stripes: &[RackedStripe], limits: SearchLimits) -> f64 {
         let mut workspace = Workspace::default();
-        let search = Search::new(self.ports, goal, |prices, loads| {
+        let search = Search::new(self.ports, limits, |prices, loads| {
             let mut costs = Costs::new(self.ports, prices, self.relays);
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
@@ -112,7 +112,7 @@ impl CrossingSearch<'_> {
             let target = Target { nodes: vec![node], ..*target };
             let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
             let steps = self.steps(&only, ALONE_WORK_MAX / pairs);
-            self.seconds(&only, Goal { known, enough: f64::INFINITY, steps })
+            self.seconds(&only, SearchLimits { known, enough: f64::INFINITY, steps })
         };
         let ports = self.ports;
         let rates = |node: u32| {
@@ -137,8 +137,8 @@ impl CrossingSearch<'_> {
         all.collect()
     }
 
-    /// The bound when each chunk is kept by one node: if nobody takes longer than some time, no chunk
-    /// goes where it takes longer by itself.
+    /// The bound when each chunk is kept by one node: if nobody takes longer than some time, no
+    /// chunk goes where it takes longer by itself.
     fn with_whole_chunks(&self, stripes: Vec<RackedStripe>, known: f64) -> f64 {
         let pairs: usize = stripes.iter().map(RackedStripe::target_count).sum();
         if self.steps(&stripes[..1], ALONE_WORK_MAX / pairs) == 0 {
@@ -157,8 +157,9 @@ impl CrossingSearch<'_> {
             let stripes =
                 stripes.iter().zip(&alone).map(|(stripe, alone)| stripe.within(alone, level));
             let stripes: Vec<RackedStripe> = stripes.collect();
-            let goal = Goal { known, enough: level, steps: self.steps(&stripes, WORK_MAX) };
-            self.whole_seconds(&stripes, self.seconds(&stripes, goal))
+            let limits =
+                SearchLimits { known, enough: level, steps: self.steps(&stripes, WORK_MAX) };
+            self.whole_seconds(&stripes, self.seconds(&stripes, limits))
         };
         let (mut low, mut high) = (known, levels.len());
         let mut first = 0;
@@ -287,8 +288,8 @@ impl RackedStripe {
     }
 }
 
-/// The smallest sets of racks that hold so many survivors, forced ones included; where racks are many,
-/// only what all of these have in common.
+/// The smallest sets of racks that hold so many survivors, forced ones included; where racks are
+/// many, only what all of these have in common.
 fn racks_with(count: usize, racks: &[Holders]) -> Vec<Vec<u32>> {
     let held = |rack: &Holders| rack.nodes.len();
     let survivors: usize = racks.iter().map(held).sum();

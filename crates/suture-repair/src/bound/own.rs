@@ -1,8 +1,9 @@
 //! The lower bound of what a policy itself can do, where it can do less than any k-chunk plan must,
 //! or more.
 //!
-//! Place: beside `[plan]`, printed next to the k-chunk bound. That one says how far a result is from
-//! the best plans of whole chunks; this one how far the planner is from the best of its own kind:
+//! Place: beside `[plan]`, printed next to the k-chunk bound. That one says how far a result is
+//! from the best plans of whole chunks; this one how far the planner is from the best of its own
+//! kind:
 //! * stars bring all of a stripe to one downlink, in lumps that cannot be shared out;
 //! * CAR keeps destinations in the failed rack, so all that crosses ends at its downlink;
 //! * flow is held to the k-chunk bound itself;
@@ -12,7 +13,7 @@
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
 
-use crate::bound::price::{self, Ways};
+use crate::bound::price::{self, Kinds};
 use crate::bound::{CHUNK_UNITS, Demand, bound_seconds, down, ratio, with_demands};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
@@ -42,8 +43,8 @@ pub fn own_bound_seconds(
         (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
             Some(k_chunk())
         }
-        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, Ways::All),
-        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, Ways::TracesFirst),
+        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, Kinds::All),
+        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, Kinds::TracesFirst),
         _ => None,
     }
 }
@@ -78,9 +79,9 @@ fn car_seconds(demands: &[Demand<'_>], view: &View<'_>) -> Option<f64> {
     let core = view.cluster.core?;
     let mut arriving = vec![0.0; view.cluster.racks.len()];
     for demand in demands {
-        let home = failed_rack(demand, view)?;
-        let chunks = racks_needed(demand, home, view);
-        arriving[home.0 as usize] += chunks as f64 * demand.job.chunk_bytes as f64;
+        let lost_rack = failed_rack(demand, view)?;
+        let chunks = racks_needed(demand, lost_rack, view);
+        arriving[lost_rack.0 as usize] += chunks as f64 * demand.job.chunk_bytes as f64;
     }
     let rate = core.rack_downlink.0.max(0.0);
     Some(arriving.into_iter().map(|bytes| ratio(bytes, rate)).fold(0.0, f64::max))
@@ -103,8 +104,8 @@ fn failed_rack(demand: &Demand<'_>, view: &View<'_>) -> Option<RackId> {
     found.then_some(rack)
 }
 
-/// How many racks beside `home` have to help: Theorem 1, the largest first.
-fn racks_needed(demand: &Demand<'_>, home: RackId, view: &View<'_>) -> usize {
+/// How many racks beside `lost_rack` have to help: Theorem 1, the largest first.
+fn racks_needed(demand: &Demand<'_>, lost_rack: RackId, view: &View<'_>) -> usize {
     let mut held = vec![0usize; view.cluster.racks.len()];
     let parts = demand.need.parts.iter();
     let helpers: usize = parts.map(|part| part.forced.len() + part.count).sum();
@@ -113,7 +114,7 @@ fn racks_needed(demand: &Demand<'_>, home: RackId, view: &View<'_>) -> usize {
             held[rack.0 as usize] += 1;
         }
     }
-    let mut missing = helpers.saturating_sub(std::mem::take(&mut held[home.0 as usize]));
+    let mut missing = helpers.saturating_sub(std::mem::take(&mut held[lost_rack.0 as usize]));
     held.sort_unstable_by(|a, b| b.cmp(a));
     let mut needed = 0;
     while missing > 0 && held.get(needed).is_some_and(|chunks| *chunks > 0) {

@@ -1,8 +1,8 @@
 //! The lower bound of plans that mix traces with whole chunks, of which no count of chunks says
 //! anything: from prices (`bound/search.rs`), what every stripe must cost even if each takes its
-//! cheapest way.
+//! cheapest repair.
 //!
-//! Place: beside `[plan]`. Ways are counted as cheap as they can be: a tree's sums may meet at any
+//! Place: beside `[plan]`. Kinds are counted as cheap as they can be: a tree's sums may meet at any
 //! survivor or at the destination, several losses decode where that is cheapest, and ranges of a
 //! chunk take each their own. Links between racks are not counted, so there is no such bound where
 //! they have a rate.
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use suture_code::Scheme;
 
-use crate::bound::search::{Amounts, Goal, Search};
+use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{Demand, with_demands};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
@@ -22,7 +22,7 @@ use crate::planner::{Job, View};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ways {
+pub(super) enum Kinds {
     /// Whole chunks or traces.
     All,
     /// Traces, wherever there is a scheme.
@@ -30,19 +30,19 @@ pub(super) enum Ways {
 }
 
 /// The bound, in seconds; `None` where links between racks are modelled, which it cannot price.
-pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, ways: Ways) -> Option<f64> {
+pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, kinds: Kinds) -> Option<f64> {
     let ports = Ports::new(view);
     if ports.have_racks() {
         return None;
     }
     Some(with_demands(jobs, view, |demands| {
-        let items = items(demands, view, ways);
+        let items = items(demands, view, kinds);
         let lengths = lengths(&items, &ports);
-        let looks = items.iter().map(Item::looks).sum::<usize>().max(1);
-        let steps = STEPS_MAX.min(LOOKS_MAX / looks);
-        let goal = Goal { known: 0.0, enough: f64::INFINITY, steps };
+        let visits = items.iter().map(Item::visits).sum::<usize>().max(1);
+        let steps = STEPS_MAX.min(VISITS_MAX / visits);
+        let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps };
         let mut helpers = HelperPrices::default();
-        let search = Search::new(&ports, goal, |prices, loads| {
+        let search = Search::new(&ports, limits, |prices, loads| {
             let offers = Offers::new(view, &ports, prices, &lengths);
             let cost = |item: &Item<'_>| item.take_cheapest(&offers, &mut helpers, loads);
             items.iter().map(cost).sum()
@@ -55,13 +55,13 @@ pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, ways: Ways) ->
 const STEPS_MAX: usize = 160;
 
 /// How often a helper is looked at in each course, with each scheme: small batches get all steps.
-const LOOKS_MAX: usize = 2_000_000;
+const VISITS_MAX: usize = 2_000_000;
 
 /// How many of the cheapest destinations are ranked: most stripes are kept by one of these.
 const RANKED_MAX: usize = 32;
 
 /// What the helpers of a scheme send, in lengths of a chunk.
-struct Candidate {
+struct PricedScheme {
     /// By their places: nothing of who does not help.
     sent: Vec<f64>,
     total: f64,
@@ -73,14 +73,14 @@ struct Item<'a> {
     part: &'a Part,
     /// Who holds what the need lists: forced, then free.
     holders: Vec<NodeId>,
-    schemes: Rc<Vec<Candidate>>,
+    schemes: Rc<Vec<PricedScheme>>,
     /// Whether it may be rebuilt from whole chunks.
     may_be_whole: bool,
 }
 
 /// What is sent, and where it all meets.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Choice {
     /// Whole chunks, or what the code asks for of them, added up or not.
     Whole(Meeting),
     /// The traces of a scheme, by its place.
@@ -96,19 +96,19 @@ enum Meeting {
     Helper(usize),
 }
 
-fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, ways: Ways) -> Vec<Item<'a>> {
+fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: Kinds) -> Vec<Item<'a>> {
     let may_trace = view.abilities.traces && view.abilities.finished;
-    let mut known: BTreeMap<(usize, usize), Rc<Vec<Candidate>>> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, usize), Rc<Vec<PricedScheme>>> = BTreeMap::new();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
         for (index, part) in demand.need.parts.iter().enumerate() {
             let forced = part.forced.iter().map(|sender| sender.chunk);
             let places: Vec<ChunkIndex> = forced.chain(part.free.iter().copied()).collect();
             let schemes = known.entry((demand.name, index)).or_insert_with(|| {
-                Rc::new(if may_trace { candidates(demand, part, &places) } else { Vec::new() })
+                Rc::new(if may_trace { priced_schemes(demand, part, &places) } else { Vec::new() })
             });
             let holders = places.iter().map(|chunk| demand.holder(*chunk)).collect();
-            let may_be_whole = ways == Ways::All || schemes.is_empty();
+            let may_be_whole = kinds == Kinds::All || schemes.is_empty();
             items.push(Item { demand, part, holders, schemes: schemes.clone(), may_be_whole });
         }
     }
@@ -116,7 +116,7 @@ fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, ways: Ways) -> Vec<Item
 }
 
 /// The schemes that serve a part.
-fn candidates(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Candidate> {
+fn priced_schemes(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<PricedScheme> {
     let code = demand.job.code;
     let (&[lost], true) = (&part.lost[..], part.is_sum) else { return Vec::new() };
     let schemes = code.schemes().iter().filter(|scheme| scheme.lost() == lost);
@@ -127,7 +127,7 @@ fn candidates(demand: &Demand<'_>, part: &Part, places: &[ChunkIndex]) -> Vec<Ca
         for (chunk, rank) in ranks {
             sent[places.iter().position(|place| *place == chunk)?] = rank as f64 / 8.0;
         }
-        Some(Candidate { total: sent.iter().sum(), sent })
+        Some(PricedScheme { total: sent.iter().sum(), sent })
     };
     schemes.filter_map(candidate).collect()
 }
@@ -155,9 +155,9 @@ impl HelperPrices {
         }
     }
 
-    /// What it costs that the helpers of a scheme send, and the cheapest of them to decode, with what
-    /// that costs.
-    fn traces(&self, candidate: &Candidate) -> (f64, (f64, usize)) {
+    /// What it costs that the helpers of a scheme send, and the cheapest of them to decode, with
+    /// what that costs.
+    fn traces(&self, candidate: &PricedScheme) -> (f64, (f64, usize)) {
         let (mut cost, mut cheapest) = (0.0, (f64::INFINITY, 0));
         let prices = self.up.iter().zip(&self.down).zip(&self.read);
         for (place, (&sent, ((up, down), read))) in candidate.sent.iter().zip(prices).enumerate() {
@@ -174,12 +174,12 @@ impl HelperPrices {
 }
 
 impl Item<'_> {
-    /// How many helpers are looked at for the cheapest way.
-    fn looks(&self) -> usize {
+    /// How many helpers are looked at for the cheapest repair.
+    fn visits(&self) -> usize {
         self.holders.len() * (1 + self.schemes.len())
     }
 
-    /// Puts the cheapest way on `loads`, and returns what it costs.
+    /// Puts the cheapest repair on `loads`, and returns what it costs.
     fn take_cheapest(
         &self,
         offers: &Offers<'_>,
@@ -187,22 +187,22 @@ impl Item<'_> {
         loads: &mut Amounts,
     ) -> f64 {
         helpers.set(&self.holders, offers);
-        let Some((_, way)) = self.cheapest(offers, helpers) else { return 0.0 };
+        let Some((_, choice)) = self.cheapest(offers, helpers) else { return 0.0 };
         let mut cost = 0.0;
-        self.each_charge(way, offers, |port, bytes| {
+        self.each_charge(choice, offers, |port, bytes| {
             cost += bytes * offers.prices.at(port);
             loads.add(port, bytes);
         });
         cost
     }
 
-    /// The cheapest way, and what a byte of a chunk costs: prices are linear, so it is no use to share
-    /// anything out.
-    fn cheapest(&self, offers: &Offers<'_>, helpers: &mut HelperPrices) -> Option<(f64, Way)> {
-        let mut best: Option<(f64, Way)> = None;
-        let mut offer = |cost: f64, way: Way| {
+    /// The cheapest repair, and what a byte of a chunk costs: prices are linear, so it is no use to
+    /// share anything out.
+    fn cheapest(&self, offers: &Offers<'_>, helpers: &mut HelperPrices) -> Option<(f64, Choice)> {
+        let mut best: Option<(f64, Choice)> = None;
+        let mut offer = |cost: f64, choice: Choice| {
             if best.is_none_or(|(known, _)| cost < known) {
-                best = Some((cost, way));
+                best = Some((cost, choice));
             }
         };
         let mut kept = 0.0;
@@ -212,22 +212,22 @@ impl Item<'_> {
         if self.may_be_whole {
             let sent = self.sent(helpers);
             let (root, cost) = self.whole_root(offers, kept);
-            offer(sent + cost, Way::Whole(Meeting::Root(root)));
+            offer(sent + cost, Choice::Whole(Meeting::Root(root)));
             let cost =
                 |place: usize| self.decoding(Some(place), [helpers.down[place], helpers.up[place]]);
             let costs = (0..self.holders.len()).map(|place| (cost(place), place));
             if let Some((cost, place)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) {
-                offer(sent + cost + kept, Way::Whole(Meeting::Helper(place)));
+                offer(sent + cost + kept, Choice::Whole(Meeting::Helper(place)));
             }
         }
         let every_length = offers.first_of_every_length(self.demand);
         for (index, candidate) in self.schemes.iter().enumerate() {
             let (sent, (decoding, place)) = helpers.traces(candidate);
-            offer(sent + decoding + kept, Way::Traces(index, Meeting::Helper(place)));
+            offer(sent + decoding + kept, Choice::Traces(index, Meeting::Helper(place)));
             let root = every_length.unwrap_or_else(|| offers.first(candidate.total, self.demand));
             let lengths = candidate.total.max(1.0);
             let cost = root.map_or(0.0, |node| offers.keeping(lengths, node));
-            offer(sent + cost, Way::Traces(index, Meeting::Root(root)));
+            offer(sent + cost, Choice::Traces(index, Meeting::Root(root)));
         }
         best
     }
@@ -271,8 +271,8 @@ impl Item<'_> {
         (self.part.forced.len() + self.part.count) as f64
     }
 
-    /// What it costs to let whole chunks meet at a node, beside sending and keeping, for each byte of a
-    /// chunk.
+    /// What it costs to let whole chunks meet at a node, beside sending and keeping, for each byte
+    /// of a chunk.
     fn decoding(&self, helper: Option<usize>, [down, up]: [f64; 2]) -> f64 {
         let [received, sent] = self.decoded(helper);
         (received * down + sent * up) / self.chunk_bytes()
@@ -292,13 +292,20 @@ impl Item<'_> {
         [(sent - own).max(0.0), part.lost.len() as f64 * bytes - own]
     }
 
-    /// Calls `charge` for every port that a way uses, with the bytes there.
-    fn each_charge(&self, way: Way, offers: &Offers<'_>, mut charge: impl FnMut(PortIndex, f64)) {
+    /// Calls `charge` for every port that a repair uses, with the bytes there.
+    fn each_charge(
+        &self,
+        choice: Choice,
+        offers: &Offers<'_>,
+        mut charge: impl FnMut(PortIndex, f64),
+    ) {
         let (bytes, ports) = (self.chunk_bytes(), offers.ports);
-        let (Way::Whole(meeting) | Way::Traces(_, meeting)) = way;
-        match way {
-            Way::Whole(_) => self.each_whole(meeting, offers, &mut charge),
-            Way::Traces(at, _) => self.each_trace(&self.schemes[at], meeting, ports, &mut charge),
+        let (Choice::Whole(meeting) | Choice::Traces(_, meeting)) = choice;
+        match choice {
+            Choice::Whole(_) => self.each_whole(meeting, offers, &mut charge),
+            Choice::Traces(at, _) => {
+                self.each_trace(&self.schemes[at], meeting, ports, &mut charge)
+            }
         }
         let mut keep = |node: NodeId| {
             charge(ports.down(node.0), bytes);
@@ -332,7 +339,7 @@ impl Item<'_> {
     /// What the traces of a scheme bring to ports, but for the destination's own.
     fn each_trace(
         &self,
-        candidate: &Candidate,
+        candidate: &PricedScheme,
         meeting: Meeting,
         ports: &Ports,
         charge: &mut impl FnMut(PortIndex, f64),
@@ -379,8 +386,8 @@ impl Item<'_> {
     }
 }
 
-/// The ports' prices, and the nodes that accept chunks by what it costs to receive so many lengths of
-/// one and keep it.
+/// The ports' prices, and the nodes that accept chunks by what it costs to receive so many lengths
+/// of one and keep it.
 struct Offers<'a> {
     view: &'a View<'a>,
     ports: &'a Ports,
@@ -430,7 +437,8 @@ impl<'a> Offers<'a> {
         self.prices.at(self.ports.down(node.0))
     }
 
-    /// What it costs a node to receive so many lengths of a chunk and to keep it, for each byte of it.
+    /// What it costs a node to receive so many lengths of a chunk and to keep it, for each byte of
+    /// it.
     fn keeping(&self, lengths: f64, node: NodeId) -> f64 {
         let ports = self.ports;
         lengths * self.prices.at(ports.down(node.0)) + self.prices.at(ports.write(node.0))
@@ -489,8 +497,8 @@ impl<'a> Offers<'a> {
     }
 }
 
-/// Lengths of a chunk that may come to a node that keeps one: each once. Without disks destinations are
-/// ranked alike for all of them.
+/// Lengths of a chunk that may come to a node that keeps one: each once. Without disks destinations
+/// are ranked alike for all of them.
 fn lengths(items: &[Item<'_>], ports: &Ports) -> Vec<f64> {
     if !ports.have_disks() {
         return vec![1.0];

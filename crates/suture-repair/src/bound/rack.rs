@@ -42,7 +42,7 @@ fn least_crossing(demand: &Demand<'_>, part: &Part, view: &View<'_>, accepting: 
     let rack_of = |chunk| view.cluster.node(demand.holder(chunk)).rack;
     let candidates = part.forced.iter().map(|sender| sender.chunk).chain(part.free.iter().copied());
     let mut racks: Vec<(usize, RackId)> = Vec::new();
-    // Helpers at home, or without a rack's link.
+    // Helpers in the same rack, or without a rack's link.
     let mut near = 0;
     for rack in candidates.map(rack_of) {
         let Some(rack) = rack else {
@@ -55,8 +55,8 @@ fn least_crossing(demand: &Demand<'_>, part: &Part, view: &View<'_>, accepting: 
         }
     }
     racks.sort_by_key(|(chunks, _)| std::cmp::Reverse(*chunks));
-    let home = racks.iter().position(|(_, rack)| may_keep(demand, *rack, view, accepting));
-    near += home.map_or(0, |at| racks.remove(at).0);
+    let own = racks.iter().position(|(_, rack)| may_keep(demand, *rack, view, accepting));
+    near += own.map_or(0, |at| racks.remove(at).0);
 
     let mut missing = (part.forced.len() + part.count).saturating_sub(near);
     if demand.job.code.sub_chunk_count() > 1 {

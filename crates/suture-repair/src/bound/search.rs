@@ -1,17 +1,18 @@
 //! The search for prices at which no plans are cheap: what bounds by prices have in common.
 //!
-//! Place: beside `[plan]`. Let y be prices of ports, none below zero, that together are 1, each for a
-//! second of its port. If T is what the busiest port needs, no port needs more, so
-//! sum(y * seconds) <= T; and a stripe pays at least for its cheapest way, whatever the others do.
+//! Place: beside `[plan]`. Let y be prices of ports, none below zero, that together are 1, each for
+//! a second of its port. If T is what the busiest port needs, no port needs more, so sum(y *
+//! seconds) <= T; and a stripe pays at least for its cheapest way, whatever the others do.
 //! The sum of the cheapest ways is therefore below T for any plans and any such prices (Lagrangian
 //! duality). Good prices are those of ports that are full in good plans: exponential in the load.
 //! So the prices begin with some load, in several steepnesses; then everything that is cheapest at
 //! these prices is mixed into the load, a little each time. Prices swing around the best ones then,
 //! so their mean is better than any of them. The best of all these bounds counts.
 //!
-//! The mixed load is itself a way to do everything, in fractions, so no bound is above its peak: the
-//! search ends when the two meet, or when the peak is below what is known by other means. Beyond that
-//! the work is counted, not timed: it ends when it has cost about as much as planning does.
+//! The mixed load is itself a way to do everything, in fractions, so no bound is above its peak:
+//! the search ends when the two meet, or when the peak is below what is known by other means.
+//! Beyond that the work is counted, not timed: it ends when it has cost about as much as planning
+//! does.
 
 use crate::plan::load::Load;
 use crate::planner::ports::{PortIndex, Ports};
@@ -29,8 +30,8 @@ const COURSE_STEPS: usize = 160;
 /// After so many steps the bound of the mean of all prices so far is taken.
 const STEPS_PER_MEAN: usize = 20;
 
-/// What is mixed is itself a way to do everything, in fractions: no bound is above its peak. Nearer to
-/// that than this, nothing more is searched for.
+/// What is mixed is itself a way to do everything, in fractions: no bound is above its peak. Nearer
+/// to that than this, nothing more is searched for.
 const GAP_MAX: f64 = 1e-3;
 
 /// Prices more e-folds below that of the busiest port are nothing.
@@ -76,8 +77,8 @@ impl Amounts {
         seconds.map(|(port, bytes)| bytes * ports.seconds_per_byte(port)).fold(0.0, f64::max)
     }
 
-    /// Becomes what a byte costs at each port for these loads, so that a second at every port costs 1
-    /// together.
+    /// Becomes what a byte costs at each port for these loads, so that a second at every port costs
+    /// 1 together.
     fn set_prices(&mut self, loads: &Amounts, ports: &Ports, steepness: f64) {
         let peak = loads.peak_seconds(ports).max(f64::MIN_POSITIVE);
         let mut sum = 0.0;
@@ -99,7 +100,7 @@ impl Amounts {
 
 /// What is searched for.
 #[derive(Clone, Copy)]
-pub(super) struct Goal {
+pub(super) struct SearchLimits {
     /// A bound that is not above that is no news.
     pub known: f64,
     /// One that is as high as that will do.
@@ -112,7 +113,7 @@ pub(super) struct Goal {
 /// cost.
 pub(super) struct Search<'a, F> {
     ports: &'a Ports,
-    goal: Goal,
+    limits: SearchLimits,
     cost: F,
     /// The best bound so far.
     best: f64,
@@ -123,9 +124,9 @@ pub(super) struct Search<'a, F> {
 }
 
 impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
-    pub fn new(ports: &'a Ports, goal: Goal, cost: F) -> Search<'a, F> {
+    pub fn new(ports: &'a Ports, limits: SearchLimits, cost: F) -> Search<'a, F> {
         let (prices, cheapest) = (Amounts::none(ports), Amounts::none(ports));
-        Search { ports, goal, cost, best: 0.0, most: f64::INFINITY, prices, cheapest }
+        Search { ports, limits, cost, best: 0.0, most: f64::INFINITY, prices, cheapest }
     }
 
     /// The best bound, in seconds; `given` is a load to begin with.
@@ -163,19 +164,19 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
     }
 
     fn is_over(&self) -> bool {
-        let Goal { known, enough, .. } = self.goal;
+        let SearchLimits { known, enough, .. } = self.limits;
         self.best >= enough || self.best.max(known) >= self.most * (1.0 - GAP_MAX)
     }
 
-    /// Mixes into `first` what is cheapest at its prices, again and again; `weight` is that of `first`,
-    /// in steps.
+    /// Mixes into `first` what is cheapest at its prices, again and again; `weight` is that of
+    /// `first`, in steps.
     fn follow(&mut self, first: &Amounts, (sharpness, growth): (f64, f64), weight: f64) {
-        let haste = (COURSE_STEPS as f64 / self.goal.steps as f64).max(1.0);
+        let haste = (COURSE_STEPS as f64 / self.limits.steps as f64).max(1.0);
         let (growth, weight) = (growth * haste, (weight / haste).max(1.0));
         let mut loads = first.clone();
         let mut mean = Amounts::none(self.ports);
         mean.set_prices(first, self.ports, sharpness);
-        for step in 1..=self.goal.steps {
+        for step in 1..=self.limits.steps {
             if self.is_over() {
                 return;
             }
@@ -184,7 +185,7 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
             mean.mix(&self.prices, 2.0 / (step as f64 + 1.0));
             loads.mix(&self.cheapest, 1.0 / (step as f64 + weight));
             self.most = self.most.min(loads.peak_seconds(self.ports));
-            if step % STEPS_PER_MEAN == 0 || step == self.goal.steps {
+            if step % STEPS_PER_MEAN == 0 || step == self.limits.steps {
                 self.prices.0.copy_from_slice(&mean.0);
                 self.take_bound();
             }

@@ -1,4 +1,5 @@
-//! What crosses between racks when every chunk is kept whole: a small search for racks that keep them.
+//! What crosses between racks when every chunk is kept whole: a small search for racks that keep
+//! them.
 //!
 //! Place: beside `[plan]`, a part of the lower bound. The rack that keeps a stripe's chunk decides
 //! which others send a whole chunk's length: those without which too few survivors are left. These
@@ -24,8 +25,8 @@ pub(super) struct RackChoice {
     pub lengths: usize,
 }
 
-/// The least time that whole lengths take, of chunks of so many bytes, for the choices of each stripe;
-/// not above the next time that counts more than `known`.
+/// The least time that whole lengths take, of chunks of so many bytes, for the choices of each
+/// stripe; not above the next time that counts more than `known`.
 pub(super) fn seconds(stripes: &[Vec<RackChoice>], bytes: f64, ports: &Ports, known: f64) -> f64 {
     let rate = |port: Option<usize>| port.map_or(0.0, |port| ports.rate(port)) / bytes;
     let racks = (0..).take_while(|rack| ports.rack_up(*rack).is_some()).count();
@@ -86,8 +87,8 @@ struct RackSearch<'a> {
 }
 
 impl RackSearch<'_> {
-    /// Whether racks are found, or too many were tried, where each sends and receives at most so many,
-    /// and all together.
+    /// Whether racks are found, or too many were tried, where each sends and receives at most so
+    /// many, and all together.
     fn fits(&self, most: [usize; 3], racks: usize) -> bool {
         let mut lengths = [vec![0; racks], vec![0; racks], vec![0]];
         let mut trials = 0;

@@ -1,4 +1,4 @@
-//! One attempt to give chunks of a stripe a new home, and how far each of them has come.
+//! One attempt to give chunks of a stripe a new location, and how far each of them has come.
 //!
 //! Place: ... admit -> dispatch -> [slices flow -> chunk durable -> commit location] -> healthy.
 //! A rebuild may make several chunks, each for a destination of its own:
@@ -79,7 +79,7 @@ pub(super) struct Adopt {
     pub since: Time,
 }
 
-/// One chunk that is to get a new home.
+/// One chunk that is to get a new location.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub chunk: ChunkIndex,
@@ -161,7 +161,7 @@ impl Attempt {
         self.rebuild().is_some_and(Rebuild::is_flowing)
     }
 
-    /// Whether it gives `chunk` a new home.
+    /// Whether it gives `chunk` a new location.
     pub fn serves(&self, chunk: ChunkIndex) -> bool {
         match self {
             Attempt::Rebuild(rebuild) => rebuild.goals.iter().any(|goal| goal.chunk == chunk),

@@ -119,8 +119,9 @@ impl Coordinator {
             return ready.take(quota).filter_map(|id| self.job(id)).collect();
         }
         let waiting = self.ledger.waiting().iter().map(|work| work.plan.stripe);
-        let under_way = waiting.chain(self.running());
-        let locations = under_way.chain(self.queue.ready()).flat_map(|id| self.lost_locations(id));
+        let in_progress = waiting.chain(self.running());
+        let locations =
+            in_progress.chain(self.queue.ready()).flat_map(|id| self.lost_locations(id));
         let Some(turn) = locations.map(|(_, node)| node).min() else {
             return ready.take(quota).filter_map(|id| self.job(id)).collect();
         };

@@ -7,9 +7,10 @@
 //! again and again, until its r falls below a threshold; then again when one has finished.
 //!
 //! Decided here, where the paper says "fixed by experience":
-//! - The threshold is 0 and alpha = beta = B / (2k SHARING), B being the cluster's mean link. As S
-//!   summed over what runs is the number of repairs at the tree's ports, a tree as fast as the mean
-//!   starts while its 2k ports are shared by fewer than SHARING repairs on average.
+//! - The threshold is 0 and alpha = beta = B / (P SHARING), B being the cluster's mean link and P the
+//!   ports of the tree, one for each sender and receiver. As S summed over what runs is the number of
+//!   repairs at these ports, a tree as fast as the mean starts while they are shared by fewer than
+//!   SHARING repairs on average.
 //! - Where nothing runs the best is started whatever its r: waiting would not make it better.
 //! - When links change, trees that wait are made anew, at most once a second.
 
@@ -24,7 +25,7 @@ const SHARING: f64 = 8.0;
 const CANDIDATES_MAX: usize = 1024;
 
 /// How often a tree that nobody recommends is looked at again.
-const LOOK_AGAIN: Span = Span::from_secs(1);
+const CHECK_EVERY: Span = Span::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Adaptive {
@@ -71,7 +72,7 @@ impl Adaptive {
     }
 
     pub fn directives(&mut self, snapshot: &Snapshot<'_>) -> Vec<Directive> {
-        let is_old = self.planned_at.is_none_or(|at| snapshot.now.since(at) >= LOOK_AGAIN);
+        let is_old = self.planned_at.is_none_or(|at| snapshot.now.since(at) >= CHECK_EVERY);
         if !self.have_links_changed || !is_old || snapshot.waiting.is_empty() {
             return Vec::new();
         }
@@ -80,7 +81,7 @@ impl Adaptive {
     }
 
     pub fn next_deadline(&self, waits: bool) -> Option<Time> {
-        self.looked_at.filter(|_| waits).map(|at| at + LOOK_AGAIN)
+        self.looked_at.filter(|_| waits).map(|at| at + CHECK_EVERY)
     }
 }
 

@@ -124,8 +124,8 @@ impl Phases {
         kept
     }
 
-    /// As long as was asked for, or as the first chunk takes by itself: where that is longer, phases
-    /// would be of one chunk each.
+    /// As long as was asked for, or as the first chunk takes by itself: where that is longer,
+    /// phases would be of one chunk each.
     fn length_for(&self, snapshot: &Snapshot<'_>, made: &[PlannedRepair]) -> Span {
         let first = made.first().map_or(0.0, |work| work.seconds_alone(snapshot.cluster));
         self.length.max(Span { ns: (first.min(1e9) * 1e9) as u64 })

@@ -1,11 +1,11 @@
 //! The transmissions of all gated repairs: which could be released, which flow, what has arrived.
 //!
 //! Place: ... dispatch -> [which edges flow next] -> slices flow -> ...
-//! A transmission is a whole chunk, or its part of a lane, on one edge. It waits for what its sender
-//! sums, is then ready, flows once it is released, and has arrived in the end. Ready ones are kept
-//! by sender and receiver, because that is how they are chosen: with f lost chunks there are up to
-//! k f of them, but only as many pairs as the cluster has links.
-//! Invariant: ready are exactly those of which nothing is missing and that were not released.
+//! A transmission is a whole chunk, or its part of a lane, on one edge. It waits for what its
+//! sender sums, is then ready, flows once it is released, and has arrived in the end. Ready ones
+//! are kept by sender and receiver, because that is how they are chosen: with f lost chunks there
+//! are up to k f of them, but only as many pairs as the cluster has links. Invariant: ready are
+//! exactly those of which nothing is missing and that were not released.
 
 use std::collections::{BTreeMap, BTreeSet};
 

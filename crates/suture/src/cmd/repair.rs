@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::status;
 
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Start, watch, pause, resume or cancel repairs.
 #[derive(clap::Args)]
@@ -121,7 +121,7 @@ async fn watch(common: &Common) -> Result<Outcome> {
             status::rate_and_eta(&status)
         );
         progress.set(repaired + running, repaired + status.lost_bytes, words);
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
         status = status::ask(&mut client).await?;
     }
     drop(progress);

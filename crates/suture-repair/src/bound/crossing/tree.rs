@@ -1,7 +1,7 @@
 //! The cheapest tree of a stripe at some prices, where racks share links to all others.
 //!
-//! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`, which says what is
-//! counted).
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`, which says what
+//! is counted).
 
 use crate::bound::crossing::{Holders, RackedStripe, Target};
 use crate::bound::search::Amounts;
@@ -376,8 +376,8 @@ impl<'a> RootedAt<'a> {
         all.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are three")
     }
 
-    /// What the cheapest tree costs but for what is written, the helpers in the destination's rack, and
-    /// whether one of them sends to it.
+    /// What the cheapest tree costs but for what is written, the helpers in the destination's rack,
+    /// and whether one of them sends to it.
     fn cheapest(&self, knapsack: &mut Knapsack) -> (f64, usize, bool) {
         let dearest_hub = self.others(knapsack);
         let (wanted, others) = (self.stripe.count, &knapsack.best);

@@ -116,8 +116,8 @@ fn joined(
     (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
 }
 
-/// Helpers that the code takes, where not any of them will do: the cheapest one by one, and the sets
-/// that are cheapest with what their racks send, if not too many are known.
+/// Helpers that the code takes, where not any of them will do: the cheapest one by one, and the
+/// sets that are cheapest with what their racks send, if not too many are known.
 fn code_helpers(
     item: &PricedPart<'_>,
     root_rack: u32,

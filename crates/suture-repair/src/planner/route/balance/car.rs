@@ -19,7 +19,8 @@
 //! * Chunks beyond k are left out at random, in the rack that is taken last.
 //! * Iterations end when no stripe can be changed, which the paper's fifty do for its hundred
 //!   stripes; each of them lowers the sum of the squares, so they do end.
-//! * Where the code chooses its helpers (LRC), racks are preferred by what they hold and then fixed.
+//! * Where the code chooses its helpers (LRC), racks are preferred by what they hold and then
+//!   fixed.
 //!
 //! `car:random` is the paper's baseline, random recovery: the same destinations, but any k helpers.
 

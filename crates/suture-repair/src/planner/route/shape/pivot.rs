@@ -8,8 +8,8 @@
 //!
 //! 1. The k survivors with the largest min(up, down) are inserted in that order, each as a child of
 //!    the node that offers most to one more child.
-//! 2. Leaves give way to survivors that were not inserted and have larger uplinks: of a leaf's links
-//!    only the uplink matters.
+//! 2. Leaves give way to survivors that were not inserted and have larger uplinks: of a leaf's
+//!    links only the uplink matters.
 //!
 //! Where we had to decide: the text ranks parents by their rate with the children that they *have*,
 //! while its proof of optimality uses the rate *after* one more is attached. Only the latter is
