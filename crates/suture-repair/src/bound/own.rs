@@ -13,7 +13,7 @@
 //! All others pay for something that no sum says, and have none.
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
 
-use crate::bound::price::{self, Kinds};
+use crate::bound::price::{self, PricedKinds};
 use crate::bound::{CHUNK_UNITS, Demand, bound_seconds, down, ratio, with_demands};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
@@ -43,8 +43,8 @@ pub fn own_bound_seconds(
         (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
             Some(k_chunk())
         }
-        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, Kinds::All),
-        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, Kinds::TracesFirst),
+        (Shape::Mix, Balance::Flow) => price::seconds(jobs, view, load, PricedKinds::All),
+        (Shape::Trace, Balance::Flow) => price::seconds(jobs, view, load, PricedKinds::TracesFirst),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 //! anything: from prices (`bound/search.rs`), what every stripe must cost even if each takes its
 //! cheapest repair.
 //!
-//! Place: beside `[plan]`. Kinds are counted as cheap as they can be: a tree's sums may meet at any
+//! Place: beside `[plan]`. Repairs are counted as cheap as they can be: a tree's sums may meet at any
 //! survivor or at the destination, several losses decode where that is cheapest, and ranges of a
 //! chunk take each their own. Links between racks are not counted, so there is no such bound where
 //! they have a rate.
@@ -22,7 +22,7 @@ use crate::planner::{Job, View};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kinds {
+pub(super) enum PricedKinds {
     /// Whole chunks or traces.
     All,
     /// Traces, wherever there is a scheme.
@@ -30,7 +30,12 @@ pub(super) enum Kinds {
 }
 
 /// The bound, in seconds; `None` where links between racks are modelled, which it cannot price.
-pub(super) fn seconds(jobs: &[Job], view: &View<'_>, load: &Load, kinds: Kinds) -> Option<f64> {
+pub(super) fn seconds(
+    jobs: &[Job],
+    view: &View<'_>,
+    load: &Load,
+    kinds: PricedKinds,
+) -> Option<f64> {
     let ports = Ports::new(view);
     if ports.have_racks() {
         return None;
@@ -80,7 +85,7 @@ struct Item<'a> {
 
 /// What is sent, and where it all meets.
 #[derive(Clone, Copy, Debug)]
-enum Choice {
+enum RepairKind {
     /// Whole chunks, or what the code asks for of them, added up or not.
     Whole(Meeting),
     /// The traces of a scheme, by its place.
@@ -96,7 +101,7 @@ enum Meeting {
     Helper(usize),
 }
 
-fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: Kinds) -> Vec<Item<'a>> {
+fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> Vec<Item<'a>> {
     let may_trace = view.abilities.traces && view.abilities.finished;
     let mut known: BTreeMap<(usize, usize), Rc<Vec<PricedScheme>>> = BTreeMap::new();
     let mut items = Vec::with_capacity(demands.len());
@@ -108,7 +113,7 @@ fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: Kinds) -> Vec<It
                 Rc::new(if may_trace { priced_schemes(demand, part, &places) } else { Vec::new() })
             });
             let holders = places.iter().map(|chunk| demand.holder(*chunk)).collect();
-            let may_be_whole = kinds == Kinds::All || schemes.is_empty();
+            let may_be_whole = kinds == PricedKinds::All || schemes.is_empty();
             items.push(Item { demand, part, holders, schemes: schemes.clone(), may_be_whole });
         }
     }
@@ -198,9 +203,13 @@ impl Item<'_> {
 
     /// The cheapest repair, and what a byte of a chunk costs: prices are linear, so it is no use to
     /// share anything out.
-    fn cheapest(&self, offers: &Offers<'_>, helpers: &mut HelperPrices) -> Option<(f64, Choice)> {
-        let mut best: Option<(f64, Choice)> = None;
-        let mut offer = |cost: f64, choice: Choice| {
+    fn cheapest(
+        &self,
+        offers: &Offers<'_>,
+        helpers: &mut HelperPrices,
+    ) -> Option<(f64, RepairKind)> {
+        let mut best: Option<(f64, RepairKind)> = None;
+        let mut offer = |cost: f64, choice: RepairKind| {
             if best.is_none_or(|(known, _)| cost < known) {
                 best = Some((cost, choice));
             }
@@ -212,22 +221,22 @@ impl Item<'_> {
         if self.may_be_whole {
             let sent = self.sent(helpers);
             let (root, cost) = self.whole_root(offers, kept);
-            offer(sent + cost, Choice::Whole(Meeting::Root(root)));
+            offer(sent + cost, RepairKind::Whole(Meeting::Root(root)));
             let cost =
                 |place: usize| self.decoding(Some(place), [helpers.down[place], helpers.up[place]]);
             let costs = (0..self.holders.len()).map(|place| (cost(place), place));
             if let Some((cost, place)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) {
-                offer(sent + cost + kept, Choice::Whole(Meeting::Helper(place)));
+                offer(sent + cost + kept, RepairKind::Whole(Meeting::Helper(place)));
             }
         }
         let every_length = offers.first_of_every_length(self.demand);
         for (index, candidate) in self.schemes.iter().enumerate() {
             let (sent, (decoding, place)) = helpers.traces(candidate);
-            offer(sent + decoding + kept, Choice::Traces(index, Meeting::Helper(place)));
+            offer(sent + decoding + kept, RepairKind::Traces(index, Meeting::Helper(place)));
             let root = every_length.unwrap_or_else(|| offers.first(candidate.total, self.demand));
             let lengths = candidate.total.max(1.0);
             let cost = root.map_or(0.0, |node| offers.keeping(lengths, node));
-            offer(sent + cost, Choice::Traces(index, Meeting::Root(root)));
+            offer(sent + cost, RepairKind::Traces(index, Meeting::Root(root)));
         }
         best
     }
@@ -295,15 +304,15 @@ impl Item<'_> {
     /// Calls `charge` for every port that a repair uses, with the bytes there.
     fn each_charge(
         &self,
-        choice: Choice,
+        choice: RepairKind,
         offers: &Offers<'_>,
         mut charge: impl FnMut(PortIndex, f64),
     ) {
         let (bytes, ports) = (self.chunk_bytes(), offers.ports);
-        let (Choice::Whole(meeting) | Choice::Traces(_, meeting)) = choice;
+        let (RepairKind::Whole(meeting) | RepairKind::Traces(_, meeting)) = choice;
         match choice {
-            Choice::Whole(_) => self.each_whole(meeting, offers, &mut charge),
-            Choice::Traces(at, _) => {
+            RepairKind::Whole(_) => self.each_whole(meeting, offers, &mut charge),
+            RepairKind::Traces(at, _) => {
                 self.each_trace(&self.schemes[at], meeting, ports, &mut charge)
             }
         }
@@ -392,11 +401,11 @@ struct Offers<'a> {
     view: &'a View<'a>,
     ports: &'a Ports,
     prices: &'a Amounts,
-    ranked: Vec<(f64, Ranked)>,
+    ranked: Vec<(f64, RankedNodes)>,
 }
 
 /// Nodes that accept chunks: so many of the cheapest in order, and all others.
-struct Ranked {
+struct RankedNodes {
     nodes: Vec<NodeId>,
     in_order: usize,
 }
@@ -417,7 +426,7 @@ impl<'a> Offers<'a> {
         offers
     }
 
-    fn rank(&self, mut nodes: Vec<NodeId>, lengths: f64) -> Ranked {
+    fn rank(&self, mut nodes: Vec<NodeId>, lengths: f64) -> RankedNodes {
         let by_cost = |a: &NodeId, b: &NodeId| {
             self.keeping(lengths, *a).total_cmp(&self.keeping(lengths, *b))
         };
@@ -426,7 +435,7 @@ impl<'a> Offers<'a> {
             nodes.select_nth_unstable_by(in_order, by_cost);
         }
         nodes[..in_order].sort_by(by_cost);
-        Ranked { nodes, in_order }
+        RankedNodes { nodes, in_order }
     }
 
     fn up(&self, node: NodeId) -> f64 {
@@ -444,7 +453,7 @@ impl<'a> Offers<'a> {
         lengths * self.prices.at(ports.down(node.0)) + self.prices.at(ports.write(node.0))
     }
 
-    fn ranked(&self, lengths: f64) -> &Ranked {
+    fn ranked(&self, lengths: f64) -> &RankedNodes {
         if let [(_, only)] = &self.ranked[..] {
             return only;
         }

@@ -205,18 +205,18 @@ fn choose_helpers(
 }
 
 /// A downlink, and what one more sum costs there.
-struct Joint {
+struct TreeJoint {
     rack: u32,
     next: f64,
     /// By what that grows with each.
     growth: f64,
 }
 
-impl Joint {
+impl TreeJoint {
     /// A port that is not modelled costs nothing.
-    fn new(rack: u32, port: Option<PortIndex>, length: f64, ports: &PricedPorts<'_>) -> Joint {
+    fn new(rack: u32, port: Option<PortIndex>, length: f64, ports: &PricedPorts<'_>) -> TreeJoint {
         let (weight, growth) = port.map_or((0.0, 1.0), |port| ports.growth(port, length));
-        Joint { rack, next: weight * (growth - 1.0), growth }
+        TreeJoint { rack, next: weight * (growth - 1.0), growth }
     }
 
     /// Puts one more here, and returns what that costs.
@@ -230,9 +230,9 @@ impl Joint {
 /// Where the sums of a tree meet.
 struct Joints {
     /// The helpers, then the destination.
-    nodes: Vec<Joint>,
+    nodes: Vec<TreeJoint>,
     /// The racks of these, each once.
-    racks: Vec<Joint>,
+    racks: Vec<TreeJoint>,
     /// How many sums meet at each helper.
     sums: Vec<u8>,
     at_root: usize,
@@ -243,13 +243,14 @@ struct Joints {
 impl Joints {
     fn new(item: &PricedPart<'_>, root: u32, chosen: &[usize], ports: &PricedPorts<'_>) -> Joints {
         let nodes = chosen.iter().map(|place| item.holders[*place]).chain([root]);
-        let joint =
-            |node: u32| Joint::new(ports.rack(node), Some(ports.down(node)), item.length, ports);
-        let nodes: Vec<Joint> = nodes.map(joint).collect();
-        let mut racks: Vec<Joint> = Vec::with_capacity(nodes.len());
-        for Joint { rack, .. } in &nodes {
+        let joint = |node: u32| {
+            TreeJoint::new(ports.rack(node), Some(ports.down(node)), item.length, ports)
+        };
+        let nodes: Vec<TreeJoint> = nodes.map(joint).collect();
+        let mut racks: Vec<TreeJoint> = Vec::with_capacity(nodes.len());
+        for TreeJoint { rack, .. } in &nodes {
             if racks.iter().all(|known| known.rack != *rack) {
-                racks.push(Joint::new(*rack, ports.rack_down(*rack), item.length, ports));
+                racks.push(TreeJoint::new(*rack, ports.rack_down(*rack), item.length, ports));
             }
         }
         Joints { nodes, racks, sums: vec![0; chosen.len()], at_root: 0, arrivals: Vec::new() }
@@ -282,7 +283,7 @@ impl Joints {
                 _ => self.cheapest_rack(root_rack, used),
             };
             let link = self.racks.iter_mut().find(|joint| joint.rack == at);
-            cost += link.map_or(0.0, Joint::take);
+            cost += link.map_or(0.0, TreeJoint::take);
             match self.arrivals.iter_mut().find(|(rack, _)| *rack == at) {
                 Some((_, count)) => *count += 1,
                 None => self.arrivals.push((at, 1)),
