@@ -35,6 +35,7 @@ pub use own::own_bound_seconds;
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
 use crate::need::{Need, Needs, Part};
+use crate::planner::ports::Ports;
 use crate::planner::{Job, View, full_racks};
 
 /// Units of the longest chunk: what the flows count in.
@@ -47,17 +48,26 @@ const PAIRS_MAX: usize = 1 << 18;
 
 /// The k-chunk lower bound of the jobs that can be repaired, in seconds.
 pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
-    with_demands(jobs, view, |demands| {
-        let counted = helper_seconds(demands, view)
-            .max(total_seconds(demands, view))
-            .max(destination_seconds(demands, view))
-            .max(rack::seconds(demands, view));
-        counted.max(crossing::seconds(demands, view, counted))
+    with_batch(jobs, view, |batch| {
+        let counted = batch
+            .helper_seconds()
+            .max(batch.total_seconds())
+            .max(batch.destination_seconds())
+            .max(rack::seconds(batch));
+        counted.max(crossing::seconds(batch, counted))
     })
 }
 
+/// The jobs that can be repaired, with what they need, and the ports that all bounds count with.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    demands: &'a [Demand<'a>],
+    view: &'a View<'a>,
+    ports: &'a Ports,
+}
+
 /// What `ask` says of the jobs that can be repaired.
-fn with_demands<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(&[Demand<'_>]) -> T) -> T {
+fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(Batch<'_>) -> T) -> T {
     let mut needs = Needs::default();
     let named = jobs.iter().filter_map(|job| {
         let available = job.survivors.iter().map(|(chunk, _)| *chunk);
@@ -66,7 +76,8 @@ fn with_demands<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(&[Demand<'_>]
     let named: Vec<(&Job, usize)> = named.collect();
     let demand =
         |(job, name)| Demand { job, name, need: needs.get(name), full: full_racks(job, view) };
-    ask(&named.into_iter().map(demand).collect::<Vec<Demand<'_>>>())
+    let demands: Vec<Demand<'_>> = named.into_iter().map(demand).collect();
+    ask(Batch { demands: &demands, view, ports: &Ports::new(view) })
 }
 
 /// A job and what it needs at least.
@@ -116,8 +127,8 @@ enum Side {
 }
 
 impl Side {
-    fn rate(self, view: &View<'_>, node: NodeId) -> f64 {
-        let (up, read) = (up(view, node), disk(view.cluster.node(node).disk_read));
+    fn rate(self, ports: &Ports, NodeId(node): NodeId) -> f64 {
+        let (up, read) = (ports.rate(ports.up(node)), ports.rate(ports.read(node)));
         match self {
             Side::Sent => up,
             Side::Read => read,
@@ -134,48 +145,121 @@ impl Side {
     }
 }
 
-/// The worst set of helpers, by links and by disks.
-fn helper_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let parts = || demands.iter().flat_map(|demand| &demand.need.parts);
-    let reads_more = |part: &Part| part.forced.iter().any(|sender| sender.read != sender.sent);
-    match parts().any(reads_more) {
-        false => worst_set_seconds(demands, view, Side::Both),
-        true => [Side::Sent, Side::Read]
-            .map(|side| worst_set_seconds(demands, view, side))
-            .into_iter()
-            .fold(0.0, f64::max),
-    }
-}
-
-fn worst_set_seconds(demands: &[Demand<'_>], view: &View<'_>, side: Side) -> f64 {
-    let unit = unit_bytes(demands);
-    let supply = |node| Supply::of_rate(side.rate(view, node) / unit);
-    let mut transport = Transport::new(view.cluster.ids().map(supply).collect());
-    for demand in demands {
-        let units = |sub_chunks: u64| (demand.bytes(sub_chunks) / unit).round() as u32;
-        for part in &demand.need.parts {
-            for sender in &part.forced {
-                let limit = units(side.forced(sender));
-                let only = transport.add(limit, [demand.holder(sender.chunk).0]);
-                transport.ship_greedily(only, 1, limit);
-            }
-            if part.count > 0 {
-                let limit = units(side.free(part));
-                let holders = part.free.iter().map(|chunk| demand.holder(*chunk).0);
-                let shared = transport.add(limit, holders);
-                transport.ship_greedily(shared, part.count, limit);
-            }
+impl Batch<'_> {
+    /// The worst set of helpers, by links and by disks.
+    fn helper_seconds(self) -> f64 {
+        let mut parts = self.demands.iter().flat_map(|demand| &demand.need.parts);
+        let reads_more = |part: &Part| part.forced.iter().any(|sender| sender.read != sender.sent);
+        match parts.any(reads_more) {
+            false => self.worst_set_seconds(Side::Both),
+            true => [Side::Sent, Side::Read]
+                .map(|side| self.worst_set_seconds(side))
+                .into_iter()
+                .fold(0.0, f64::max),
         }
     }
-    let worst = transport.balance(Rounding::Up, 1);
-    // The flow counts in units; the set that it found gives the bound in bytes.
-    let mut is_in = vec![false; view.cluster.nodes.len()];
-    worst.nodes.iter().for_each(|&node| is_in[node as usize] = true);
-    let rate = view.cluster.ids().filter(|node| is_in[node.index()]);
-    ratio(
-        demands.iter().map(|demand| bytes_left_to(&is_in, demand, side)).sum(),
-        rate.map(|node| side.rate(view, node)).sum(),
-    )
+
+    fn worst_set_seconds(self, side: Side) -> f64 {
+        let unit = self.unit_bytes();
+        let supply = |node| Supply::of_rate(side.rate(self.ports, node) / unit);
+        let mut transport = Transport::new(self.view.cluster.ids().map(supply).collect());
+        for demand in self.demands {
+            let units = |sub_chunks: u64| (demand.bytes(sub_chunks) / unit).round() as u32;
+            for part in &demand.need.parts {
+                for sender in &part.forced {
+                    let limit = units(side.forced(sender));
+                    let only = transport.add(limit, [demand.holder(sender.chunk).0]);
+                    transport.ship_greedily(only, 1, limit);
+                }
+                if part.count > 0 {
+                    let limit = units(side.free(part));
+                    let holders = part.free.iter().map(|chunk| demand.holder(*chunk).0);
+                    let shared = transport.add(limit, holders);
+                    transport.ship_greedily(shared, part.count, limit);
+                }
+            }
+        }
+        let worst = transport.balance(Rounding::Up, 1);
+        // The flow counts in units; the set that it found gives the bound in bytes.
+        let mut is_in = vec![false; self.view.cluster.nodes.len()];
+        worst.nodes.iter().for_each(|&node| is_in[node as usize] = true);
+        let rate = self.view.cluster.ids().filter(|node| is_in[node.index()]);
+        ratio(
+            self.demands.iter().map(|demand| bytes_left_to(&is_in, demand, side)).sum(),
+            rate.map(|node| side.rate(self.ports, node)).sum(),
+        )
+    }
+
+    /// Everything that is sent, over all links that can send or receive it.
+    fn total_seconds(self) -> f64 {
+        let Batch { demands, view, ports } = self;
+        let takes_part = takes_part(demands, view);
+        let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
+        let (up, down): (Vec<f64>, Vec<f64>) = nodes
+            .map(|NodeId(node)| (ports.rate(ports.up(node)), ports.rate(ports.down(node))))
+            .unzip();
+        let moved = demands.iter().map(Demand::moved_bytes).sum();
+        ratio(moved, up.iter().sum()).max(ratio(moved, down.iter().sum()))
+    }
+
+    /// Every rebuilt chunk, received and written by a node that may keep it.
+    fn destination_seconds(self) -> f64 {
+        let Batch { demands, view, .. } = self;
+        let fastest = self.fastest(|node| self.keeping(node));
+        let alone = |demand: &Demand<'_>| {
+            // The slowest of its destinations, if they are the fastest that may keep a chunk.
+            let mut free = fastest.iter().filter(|node| demand.may_keep(**node, view));
+            let slowest = free.nth(demand.job.lost.len() - 1);
+            slowest.map_or(0.0, |node| ratio(demand.job.chunk_bytes as f64, self.keeping(*node)))
+        };
+        let alone = demands.iter().map(alone).fold(0.0, f64::max);
+
+        let unit = self.unit_bytes();
+        let supplies = |nodes: &mut dyn Iterator<Item = NodeId>| -> Vec<Supply> {
+            nodes.map(|node| Supply::of_rate(self.keeping(node) / unit)).collect()
+        };
+        let kept: usize = demands.iter().map(|demand| demand.job.lost.len()).sum();
+        if kept * fastest.len() > PAIRS_MAX {
+            let bytes =
+                |demand: &Demand<'_>| demand.job.lost.len() as f64 * demand.job.chunk_bytes as f64;
+            let units = demands.iter().map(bytes).sum::<f64>() / unit;
+            return alone.max(seconds_to_ship(&supplies(&mut fastest.into_iter()), units));
+        }
+        let mut transport = Transport::new(supplies(&mut view.cluster.ids()));
+        for demand in demands {
+            let limit = (demand.job.chunk_bytes as f64 / unit).floor() as u32;
+            let free = fastest.iter().filter(|node| demand.may_keep(**node, view));
+            let free: Vec<u32> = free.map(|node| node.0).collect();
+            let count = demand.job.lost.len().min(free.len());
+            let keepers = transport.add(limit, free);
+            transport.ship_greedily(keepers, count, limit);
+        }
+        // A chunk is kept by one node: with chunks of one length, whole ones are exact.
+        let equal =
+            demands.iter().all(|demand| demand.job.chunk_bytes as f64 >= unit * CHUNK_UNITS as f64);
+        let rounding = if equal { Rounding::Down(CHUNK_UNITS as u32) } else { Rounding::Up };
+        alone.max(transport.balance(rounding, 1).seconds)
+    }
+
+    /// Nodes that accept chunks, the one with the greatest rate first.
+    fn fastest(self, rate: impl Fn(NodeId) -> f64) -> Vec<NodeId> {
+        let accepts = |node: &NodeId| self.view.accepts(*node);
+        let mut fastest: Vec<NodeId> = self.view.cluster.ids().filter(accepts).collect();
+        fastest.sort_by(|a, b| rate(*b).total_cmp(&rate(*a)));
+        fastest
+    }
+
+    /// How fast a node receives and writes, in bytes per second.
+    fn keeping(self, NodeId(node): NodeId) -> f64 {
+        let ports = self.ports;
+        ports.rate(ports.down(node)).min(ports.rate(ports.write(node)))
+    }
+
+    /// Bytes of a unit: so many that the longest chunk has [`CHUNK_UNITS`].
+    fn unit_bytes(self) -> f64 {
+        let longest = self.demands.iter().map(|demand| demand.job.chunk_bytes).max();
+        longest.unwrap_or(1).max(1) as f64 / CHUNK_UNITS as f64
+    }
 }
 
 /// What the nodes of a set have to send or read of a stripe when all others do what they can.
@@ -197,83 +281,6 @@ fn takes_part(demands: &[Demand<'_>], view: &View<'_>) -> Vec<bool> {
         takes_part[node.index()] = true;
     }
     takes_part
-}
-
-/// Everything that is sent, over all links that can send or receive it.
-fn total_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let takes_part = takes_part(demands, view);
-    let rates = |rate: fn(&View<'_>, NodeId) -> f64| -> f64 {
-        let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
-        nodes.map(|node| rate(view, node)).sum()
-    };
-    let moved = demands.iter().map(Demand::moved_bytes).sum();
-    ratio(moved, rates(up)).max(ratio(moved, rates(down)))
-}
-
-/// Every rebuilt chunk, received and written by a node that may keep it.
-fn destination_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let mut fastest: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
-    fastest.sort_by(|a, b| keeping(view, *b).total_cmp(&keeping(view, *a)));
-    let alone = |demand: &Demand<'_>| {
-        // The slowest of its destinations, if they are the fastest that may keep a chunk.
-        let mut free = fastest.iter().filter(|node| demand.may_keep(**node, view));
-        let slowest = free.nth(demand.job.lost.len() - 1);
-        slowest.map_or(0.0, |node| ratio(demand.job.chunk_bytes as f64, keeping(view, *node)))
-    };
-    let alone = demands.iter().map(alone).fold(0.0, f64::max);
-
-    let unit = unit_bytes(demands);
-    let supplies = |nodes: &mut dyn Iterator<Item = NodeId>| -> Vec<Supply> {
-        nodes.map(|node| Supply::of_rate(keeping(view, node) / unit)).collect()
-    };
-    let kept: usize = demands.iter().map(|demand| demand.job.lost.len()).sum();
-    if kept * fastest.len() > PAIRS_MAX {
-        let bytes =
-            |demand: &Demand<'_>| demand.job.lost.len() as f64 * demand.job.chunk_bytes as f64;
-        let units = demands.iter().map(bytes).sum::<f64>() / unit;
-        return alone.max(seconds_to_ship(&supplies(&mut fastest.into_iter()), units));
-    }
-    let mut transport = Transport::new(supplies(&mut view.cluster.ids()));
-    for demand in demands {
-        let limit = (demand.job.chunk_bytes as f64 / unit).floor() as u32;
-        let free: Vec<u32> = fastest
-            .iter()
-            .filter(|node| demand.may_keep(**node, view))
-            .map(|node| node.0)
-            .collect();
-        let count = demand.job.lost.len().min(free.len());
-        let keepers = transport.add(limit, free);
-        transport.ship_greedily(keepers, count, limit);
-    }
-    // A chunk is kept by one node: with chunks of one length, whole ones are exact.
-    let equal =
-        demands.iter().all(|demand| demand.job.chunk_bytes as f64 >= unit * CHUNK_UNITS as f64);
-    let rounding = if equal { Rounding::Down(CHUNK_UNITS as u32) } else { Rounding::Up };
-    alone.max(transport.balance(rounding, 1).seconds)
-}
-
-/// Bytes of a unit: so many that the longest chunk has [`CHUNK_UNITS`].
-fn unit_bytes(demands: &[Demand<'_>]) -> f64 {
-    let longest = demands.iter().map(|demand| demand.job.chunk_bytes).max();
-    longest.unwrap_or(1).max(1) as f64 / CHUNK_UNITS as f64
-}
-
-fn up(view: &View<'_>, node: NodeId) -> f64 {
-    view.cluster.node(node).uplink_free().0.max(0.0)
-}
-
-fn down(view: &View<'_>, node: NodeId) -> f64 {
-    view.cluster.node(node).downlink_free().0.max(0.0)
-}
-
-/// A disk that is not modelled is never the slowest.
-fn disk(rate: Option<crate::cluster::Rate>) -> f64 {
-    rate.map_or(f64::INFINITY, |rate| rate.0.max(0.0))
-}
-
-/// How fast a node receives and writes.
-fn keeping(view: &View<'_>, node: NodeId) -> f64 {
-    down(view, node).min(disk(view.cluster.node(node).disk_write))
 }
 
 /// No bytes need no time, even over no link.

@@ -25,7 +25,7 @@ use suture_code::ChunkIndex;
 
 use crate::bound::search::{Search, SearchLimits};
 use crate::bound::whole::{self, RackChoice};
-use crate::bound::{Demand, takes_part};
+use crate::bound::{Batch, Demand, takes_part};
 use crate::need::Part;
 use crate::planner::View;
 use crate::planner::ports::Ports;
@@ -44,8 +44,7 @@ const ALONE_WORK_MAX: usize = 400_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
-pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>, known: f64) -> f64 {
-    let ports = Ports::new(view);
+pub(super) fn seconds(Batch { demands, view, ports }: Batch<'_>, known: f64) -> f64 {
     let takes_part = takes_part(demands, view);
     let takes_part = || (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
     // What a node without a rack sends or receives crosses no rack's link.
@@ -54,11 +53,11 @@ pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>, known: f64) -> f6
     }
     let stripes = demands.iter().flat_map(|demand| {
         let parts = demand.need.parts.iter().filter(|part| part.is_sum);
-        parts.map(|part| RackedStripe::new(demand, part, view, &ports))
+        parts.map(|part| RackedStripe::new(demand, part, view, ports))
     });
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let relays: Vec<u32> = takes_part().collect();
-    let search = CrossingSearch { ports: &ports, relays: &relays };
+    let search = CrossingSearch { ports, relays: &relays };
     let steps = search.steps(&stripes, WORK_MAX);
     if stripes.is_empty() || steps < STEPS_MIN {
         return 0.0;

@@ -14,7 +14,7 @@
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
 
 use crate::bound::price::{self, PricedKinds};
-use crate::bound::{CHUNK_UNITS, Demand, bound_seconds, down, ratio, with_demands};
+use crate::bound::{Batch, CHUNK_UNITS, Demand, bound_seconds, ratio, with_batch};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
 use crate::need::Part;
@@ -33,12 +33,10 @@ pub fn own_bound_seconds(
     let k_chunk = || bound_seconds(jobs, view);
     match (policy.shape, policy.balance) {
         (Shape::Rack | Shape::Star, Balance::Car | Balance::CarRandom) => {
-            let crossing = with_demands(jobs, view, |demands| car_seconds(demands, view));
+            let crossing = with_batch(jobs, view, car_seconds);
             Some(k_chunk().max(crossing?))
         }
-        (Shape::Star, _) => {
-            Some(k_chunk().max(with_demands(jobs, view, |demands| star_seconds(demands, view))))
-        }
+        (Shape::Star, _) => Some(k_chunk().max(with_batch(jobs, view, star_seconds))),
         (Shape::Split, _) => Some(k_chunk()),
         (Shape::Mix, Balance::Flow) if jobs.iter().all(|job| job.code.schemes().is_empty()) => {
             Some(k_chunk())
@@ -50,16 +48,17 @@ pub fn own_bound_seconds(
 }
 
 /// One node decodes, and receives everything that the helpers send.
-fn star_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
+fn star_seconds(batch: Batch<'_>) -> f64 {
+    let Batch { demands, view, ports } = batch;
+    let down = |NodeId(node): NodeId| ports.rate(ports.down(node));
     let lump = |demand: &Demand<'_>| {
         let sent: u64 = demand.need.parts.iter().map(Part::sent).sum();
         demand.bytes(sent)
     };
-    let mut fastest: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
-    fastest.sort_by(|a, b| down(view, *b).total_cmp(&down(view, *a)));
+    let fastest = batch.fastest(down);
     let alone = |demand: &Demand<'_>| {
         let node = fastest.iter().find(|node| demand.may_keep(**node, view));
-        node.map_or(0.0, |node| ratio(lump(demand), down(view, *node)))
+        node.map_or(0.0, |node| ratio(lump(demand), down(*node)))
     };
     let alone = demands.iter().map(alone).fold(0.0, f64::max);
     let Some(first) = demands.first().map(lump) else { return 0.0 };
@@ -68,23 +67,25 @@ fn star_seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
     }
     // A grain is what one repair brings.
     let grain = CHUNK_UNITS as u32;
-    let supply = |node: &NodeId| Supply::of_rate(down(view, *node) / first * f64::from(grain));
+    let supply = |node: &NodeId| Supply::of_rate(down(*node) / first * f64::from(grain));
     let supplies: Vec<Supply> = fastest.iter().map(supply).collect();
     alone.max(seconds_in_grains(&supplies, demands.len() as u64 * CHUNK_UNITS, grain))
 }
 
 /// Theorem 1's racks send one chunk each to the rack that keeps the lost one: the failed one, if it
 /// has nodes left that may keep all. `None` where that is not so, or racks have no links.
-fn car_seconds(demands: &[Demand<'_>], view: &View<'_>) -> Option<f64> {
-    let core = view.cluster.core?;
+fn car_seconds(Batch { demands, view, ports }: Batch<'_>) -> Option<f64> {
+    if !ports.have_racks() {
+        return None;
+    }
     let mut arriving = vec![0.0; view.cluster.racks.len()];
     for demand in demands {
         let lost_rack = failed_rack(demand, view)?;
         let chunks = racks_needed(demand, lost_rack, view);
         arriving[lost_rack.0 as usize] += chunks as f64 * demand.job.chunk_bytes as f64;
     }
-    let rate = core.rack_downlink.0.max(0.0);
-    Some(arriving.into_iter().map(|bytes| ratio(bytes, rate)).fold(0.0, f64::max))
+    let links = arriving.into_iter().zip((0..).map_while(|rack| ports.rack_down(rack)));
+    Some(links.map(|(bytes, down)| ratio(bytes, ports.rate(down))).fold(0.0, f64::max))
 }
 
 /// The rack of the only lost chunk, if it is sure that one of its nodes keeps it.

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use suture_code::Scheme;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::{Demand, with_demands};
+use crate::bound::{Batch, Demand, with_batch};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
 use crate::plan::load::Load;
@@ -36,24 +36,23 @@ pub(super) fn seconds(
     load: &Load,
     kinds: PricedKinds,
 ) -> Option<f64> {
-    let ports = Ports::new(view);
-    if ports.have_racks() {
-        return None;
-    }
-    Some(with_demands(jobs, view, |demands| {
+    with_batch(jobs, view, |Batch { demands, ports, .. }| {
+        if ports.have_racks() {
+            return None;
+        }
         let items = items(demands, view, kinds);
-        let lengths = lengths(&items, &ports);
+        let lengths = lengths(&items, ports);
         let visits = items.iter().map(Item::visits).sum::<usize>().max(1);
         let steps = STEPS_MAX.min(VISITS_MAX / visits);
         let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps };
         let mut helpers = HelperPrices::default();
-        let search = Search::new(&ports, limits, |prices, loads| {
-            let offers = Offers::new(view, &ports, prices, &lengths);
+        let search = Search::new(ports, limits, |prices, loads| {
+            let offers = Offers::new(view, ports, prices, &lengths);
             let cost = |item: &Item<'_>| item.take_cheapest(&offers, &mut helpers, loads);
             items.iter().map(cost).sum()
         });
-        search.seconds_from(&Amounts::of(load, &ports))
-    }))
+        Some(search.seconds_from(&Amounts::of(load, ports)))
+    })
 }
 
 /// The most steps of one course.

@@ -8,14 +8,18 @@
 //!
 //! Source: CAR (DSN'16), Theorem 1, for one loss and a fixed destination.
 
-use crate::bound::{Demand, ratio};
+use crate::bound::{Batch, Demand, ratio};
 use crate::id::{NodeId, RackId};
 use crate::need::Part;
 use crate::planner::View;
 
 /// The least that crosses, over all rack links; nothing where these are not modelled.
-pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
-    let Some(core) = view.cluster.core else { return 0.0 };
+pub(super) fn seconds(Batch { demands, view, ports }: Batch<'_>) -> f64 {
+    if !ports.have_racks() {
+        return 0.0;
+    }
+    let links = (0..).map_while(|rack| Some((ports.rack_up(rack)?, ports.rack_down(rack)?)));
+    let rate = links.map(|(up, down)| ports.rate(up).min(ports.rate(down))).sum();
     let rack_count = view.cluster.racks.len();
     let mut accepting = vec![0usize; rack_count];
     for node in view.cluster.ids().filter(|node| view.accepts(*node)) {
@@ -27,8 +31,7 @@ pub(super) fn seconds(demands: &[Demand<'_>], view: &View<'_>) -> f64 {
     }
     let crossing =
         demands.iter().map(|demand| least_crossing_bytes(demand, view, &accepting)).sum();
-    let rate = core.rack_uplink.0.min(core.rack_downlink.0).max(0.0);
-    ratio(crossing, rate * rack_count as f64)
+    ratio(crossing, rate)
 }
 
 /// The least that crosses for one job, over all racks that may keep its chunks.
