@@ -26,6 +26,7 @@ pub mod oracle;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// What one direction of a link or disk is to the network: an index.
 pub type PortIndex = u32;
@@ -83,8 +84,7 @@ pub enum Urgency {
 struct Flow {
     /// Bytes of its share; everything else of a flow is counted in shares.
     share: f64,
-    /// Ports, and the bytes through each for each share.
-    takes: Box<[Take]>,
+    row: Row,
     /// What is left at `since`.
     left: f64,
     rate: f64,
@@ -92,6 +92,23 @@ struct Flow {
     ends_at: f64,
     /// Its position among the live flows; `None`: this slot is free.
     position: Option<u32>,
+}
+
+/// Where the ports of a flow are among those of all flows, and the bytes through each for each
+/// share. A slot keeps its room when another flow gets it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    first: u32,
+    count: u32,
+    room: u32,
+    /// Of every port; `None`: each has its own.
+    weight: Option<f64>,
+}
+
+impl Row {
+    fn range(self) -> Range<usize> {
+        self.first as usize..(self.first + self.count) as usize
+    }
 }
 
 /// What a filling asks of every flow once for each of its ports, apart from the rest of the flow:
@@ -133,6 +150,13 @@ impl Rising {
     fn level(self) -> f64 {
         self.free.max(0.0) / self.weight
     }
+
+    /// A flow of this weight rises no more.
+    fn settle(&mut self, weight: f64, level: f64) {
+        self.free -= weight * level;
+        self.weight -= weight;
+        self.count -= 1;
+    }
 }
 
 /// Ports, and the flows through them.
@@ -145,6 +169,11 @@ pub struct Network {
     /// Ports that flows pass.
     busy: Vec<PortIndex>,
     flows: Vec<Flow>,
+    /// Ports of all flows, close together: a filling of a large network does little but wait for
+    /// the memory that they are in.
+    row_ports: Vec<PortIndex>,
+    /// What is taken of each of them, where a flow does not take the same of all.
+    row_weights: Vec<f64>,
     /// Of each flow's slot.
     marks: Vec<Mark>,
     free_slots: Vec<u32>,
@@ -191,6 +220,8 @@ impl Network {
             rising: vec![Rising::default(); capacities.len()],
             busy: Vec::new(),
             flows: Vec::new(),
+            row_ports: Vec::new(),
+            row_weights: Vec::new(),
             marks: Vec::new(),
             free_slots: Vec::new(),
             left_slots: Vec::new(),
@@ -270,7 +301,7 @@ impl Network {
             self.marks.push(Mark::default());
             self.flows.push(Flow {
                 share,
-                takes: Box::default(),
+                row: Row::default(),
                 left: 0.0,
                 rate: 0.0,
                 since: 0.0,
@@ -279,9 +310,9 @@ impl Network {
             });
             self.flows.len() as u32 - 1
         });
+        self.put_row(slot, share, takes);
         let flow = &mut self.flows[slot as usize];
-        let by_share = |take: &Take| Take { port: take.port, weight: take.weight * share };
-        (flow.share, flow.takes) = (share, takes.iter().map(by_share).collect());
+        flow.share = share;
         (flow.left, flow.rate) = (bytes / share, 0.0);
         (flow.since, flow.ends_at) = (self.now, f64::INFINITY);
         flow.position = Some(self.live.len() as u32);
@@ -305,11 +336,29 @@ impl Network {
         FlowId(slot)
     }
 
+    fn put_row(&mut self, slot: u32, share: f64, takes: &[Take]) {
+        let row = &mut self.flows[slot as usize].row;
+        row.count = takes.len() as u32;
+        if row.count > row.room {
+            // What it had is given up: rooms double, so that is less than it gets.
+            (row.first, row.room) = (self.row_ports.len() as u32, row.count.next_power_of_two());
+            let end = self.row_ports.len() + row.room as usize;
+            self.row_ports.resize(end, 0);
+            self.row_weights.resize(end, 0.0);
+        }
+        let is_even = takes.iter().all(|take| take.weight == takes[0].weight);
+        row.weight = is_even.then(|| takes[0].weight * share);
+        for (index, take) in row.range().zip(takes) {
+            self.row_ports[index] = take.port;
+            self.row_weights[index] = take.weight * share;
+        }
+    }
+
     /// Takes a flow out. Returns the bytes that it had not moved.
     pub fn stop(&mut self, id: FlowId) -> f64 {
         let left = self.left(id);
-        let takes = std::mem::take(&mut self.flows[id.0 as usize].takes);
         let flow = &mut self.flows[id.0 as usize];
+        let row = flow.row;
         let rate = std::mem::take(&mut flow.rate);
         let position = flow.position.take().expect("a flow is stopped once") as usize;
         self.marks[id.0 as usize].life += 1;
@@ -318,12 +367,13 @@ impl Network {
             self.flows[moved as usize].position = Some(position as u32);
         }
         self.left_slots.push(id.0);
-        self.entries -= takes.len();
-        for take in &takes {
-            let port = &mut self.ports[take.port as usize];
+        self.entries -= row.count as usize;
+        for index in row.range() {
+            let port = &mut self.ports[self.row_ports[index] as usize];
+            let weight = self.row_weights[index];
             port.count -= 1;
-            port.weight -= take.weight;
-            port.used = (port.used - take.weight * rate).max(0.0);
+            port.weight -= weight;
+            port.used = (port.used - weight * rate).max(0.0);
             if port.count == 0 {
                 // Rounding must not pile up.
                 (port.weight, port.used) = (0.0, 0.0);
@@ -413,6 +463,7 @@ impl Network {
     /// All flows of the port that still rise stop at `level`.
     fn settle_port(&mut self, index: PortIndex, level: f64) {
         let mut members = std::mem::take(&mut self.ports[index as usize].flows);
+        let rising = &mut self.rising;
         members.retain(|&(slot, life)| {
             let mark = &mut self.marks[slot as usize];
             if mark.life != life {
@@ -423,11 +474,16 @@ impl Network {
             }
             mark.settled = self.fillings;
             let flow = &mut self.flows[slot as usize];
-            for take in &flow.takes {
-                let rising = &mut self.rising[take.port as usize];
-                rising.free -= take.weight * level;
-                rising.weight -= take.weight;
-                rising.count -= 1;
+            let ports = &self.row_ports[flow.row.range()];
+            match flow.row.weight {
+                Some(weight) => {
+                    ports.iter().for_each(|&port| rising[port as usize].settle(weight, level))
+                }
+                None => {
+                    let weights = &self.row_weights[flow.row.range()];
+                    let takes = ports.iter().zip(weights);
+                    takes.for_each(|(&port, &weight)| rising[port as usize].settle(weight, level));
+                }
             }
             if flow.rate != level {
                 flow.left = (flow.left - flow.rate * (self.now - flow.since)).max(0.0);
