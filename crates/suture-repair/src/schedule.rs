@@ -236,6 +236,14 @@ impl Scheduler {
         }
     }
 
+    /// Whether it looks at how far active repairs have come, or has their stripes planned again.
+    pub fn heeds_progress(&self) -> bool {
+        match &self.rule {
+            Rule::All | Rule::Window(_) | Rule::Slots(_) => false,
+            Rule::Adaptive(_) | Rule::Phases(_) | Rule::Waves(_) => true,
+        }
+    }
+
     /// When to ask again although nothing has happened.
     pub fn next_deadline(&self, snapshot: Snapshot<'_>) -> Option<Time> {
         let (waits, ready) = (!snapshot.waiting.is_empty(), snapshot.ready > 0);

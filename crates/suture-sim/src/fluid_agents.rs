@@ -4,7 +4,8 @@
 //! -> commit location] -> stripe healthy; what is not in brackets is the coordinator itself.
 //! Each dispatched plan becomes flows. When all lanes that rebuild a chunk have ended, its
 //! destination says `Stored`; commits succeed at once; heartbeats tell progress now and then, so
-//! that a schedule can see who lags.
+//! that a schedule can see who lags, and leave it out where nobody would look: with a hundred
+//! thousand chunks under repair they would cost more than everything else.
 //!
 //! Differences to a real cluster, on purpose: pools of slice memory are endless, silence means
 //! nothing and a repair that stands still is not tried another way (a trace may have minutes
@@ -81,6 +82,12 @@ pub(crate) struct FluidAgents {
     inbox: VecDeque<Input>,
     /// What is left of each node's disk.
     free_bytes: Vec<u64>,
+    /// How many chunks are on their way to each node.
+    coming: Vec<u32>,
+    /// Whether the coordinator may look at progress; nothing is lost later that would make it.
+    is_progress_heeded: bool,
+    /// How often destinations have spoken.
+    beats: u64,
     pub(crate) rebuilt: Vec<Rebuilt>,
     /// What all repairs moved.
     pub(crate) load: Load,
@@ -129,6 +136,9 @@ impl FluidAgents {
             settling: BTreeSet::new(),
             inbox: VecDeque::new(),
             free_bytes: free_bytes(scenario),
+            coming: vec![0; cluster.nodes.len()],
+            is_progress_heeded: true,
+            beats: 0,
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
             cluster,
@@ -155,6 +165,7 @@ impl FluidAgents {
         ports: &PortMap,
         cpu_ns: &mut dyn FnMut() -> u64,
     ) {
+        self.is_progress_heeded = true;
         self.inbox.push_back(Input::Operator(Command::Resume));
         self.converse(network, ports, cpu_ns);
     }
@@ -240,22 +251,27 @@ impl FluidAgents {
         }
     }
 
-    /// Every destination tells how far its chunks are, of those that have moved since it last did.
+    /// Every destination says that it lives and, where that matters, how far its chunks are, of those
+    /// that have moved since it last did.
     pub fn beat(&mut self, network: &Network) {
-        let mut beats: Vec<Option<Heartbeat>> = vec![None; self.cluster.nodes.len()];
-        for (id, repair) in &mut self.repairs {
-            for part in repair.unfinished() {
-                let node = part.destination.index();
-                beats[node].get_or_insert_with(|| heartbeat(self.free_bytes[node]));
-            }
-            repair.progress(network, |part, bytes_done| {
-                let beat = beats[part.destination.index()].as_mut().expect("made above");
-                beat.running.push((*id, bytes_done));
-            });
+        let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
+        // The answer takes a look at everything that is lost.
+        self.beats += 1;
+        if self.is_progress_heeded && self.beats.is_power_of_two() {
+            self.is_progress_heeded = self.coordinator.heeds_progress();
         }
-        for (node, beat) in self.cluster.ids().zip(beats) {
-            let message = beat.map(FromAgent::Heartbeat);
-            self.inbox.extend(message.map(|message| Input::Agent { node, message }));
+        if self.is_progress_heeded {
+            for (id, repair) in &mut self.repairs {
+                repair.progress(network, |part, bytes_done| {
+                    beats[part.destination.index()].running.push((*id, bytes_done));
+                });
+            }
+        }
+        for ((node, beat), coming) in self.cluster.ids().zip(beats).zip(&self.coming) {
+            if *coming > 0 {
+                let message = FromAgent::Heartbeat(beat);
+                self.inbox.push_back(Input::Agent { node, message });
+            }
         }
     }
 
@@ -311,6 +327,9 @@ impl FluidAgents {
         let began = before.map_or(network.now(), |before| before.began);
         let (id, repair) = (task.repair, Repair::new(task, ports, began));
         let lanes = repair.lane_count();
+        for part in repair.unfinished() {
+            self.coming[part.destination.index()] += 1;
+        }
         self.repairs.insert(id, repair);
         (0..lanes).for_each(|lane| self.go_on(id, lane, network));
     }
@@ -335,6 +354,7 @@ impl FluidAgents {
         let stripe = repair.task.stripe.id;
         for part in repair.lane_ended(lane) {
             let (chunk, node) = (part.chunk, part.destination);
+            self.coming[node.index()] -= 1;
             self.rebuilt.push(Rebuilt { stripe, chunk, began: repair.began, ended: now });
             let left = &mut self.free_bytes[node.index()];
             *left = left.saturating_sub(repair.task.stripe.chunk_bytes);
@@ -372,6 +392,9 @@ impl FluidAgents {
     fn cancel(&mut self, id: RepairId, network: &mut Network) {
         let Some(repair) = self.repairs.remove(&id) else { return };
         self.settling.retain(|(_, repair, _)| *repair != id);
+        for part in repair.unfinished() {
+            self.coming[part.destination.index()] -= 1;
+        }
         // What was moved was moved.
         let plan = repair.stop(&mut self.flows, network);
         self.charge(&plan, &repair.task);
@@ -483,5 +506,36 @@ mod tests {
         assert_eq!(agents.load.moved_bytes(), 4 * CHUNK / 2 + 4 * CHUNK);
         let Rebuilt { began, ended, .. } = agents.rebuilt[0];
         assert!((began - 0.5).abs() < 1e-9 && (ended - 1.5).abs() < 1e-9);
+    }
+
+    /// The chunks of which a beat in the middle of a repair tells how far they are.
+    fn told(scenario: &Scenario) -> usize {
+        let ports = PortMap::new(scenario.capacities.cluster(), 0);
+        let capacities = ports.capacities(scenario.capacities.cluster(), Rate(0.0));
+        let network = &mut Network::new(&capacities, EXACT_ENTRIES);
+        let agents = &mut FluidAgents::new(scenario);
+        agents.begin(network, &ports, &mut || 0);
+        advance(agents, network, &ports, 0.5);
+        agents.beat(network);
+        let beats = agents.inbox.drain(..).map(|input| match input {
+            Input::Agent { message: FromAgent::Heartbeat(beat), .. } => beat.running.len(),
+            other => panic!("a beat, and not {other:?}"),
+        });
+        let beats: Vec<usize> = beats.collect();
+        assert_eq!(beats.len(), 1, "destinations speak, whether or not of progress");
+        beats[0]
+    }
+
+    #[test]
+    fn progress_is_told_where_the_coordinator_may_look_at_it() {
+        let everything_runs = scenario();
+        assert_eq!(told(&everything_runs), 0);
+        let waves = Scenario { policy: "suture".parse().expect("a policy"), ..scenario() };
+        assert_eq!(told(&waves), 1);
+        // Where one node is free, the second chunk is planned once the first is there.
+        let capacities =
+            Capacities::new(Cluster::uniform(7, Rate(CHUNK as f64)), None, None, Vec::new());
+        let failed = vec![NodeId(0), NodeId(1)];
+        assert_eq!(told(&Scenario { capacities, failed, ..scenario() }), 1);
     }
 }

@@ -179,6 +179,13 @@ impl Ledger {
         Some((*id, &self.running[id]))
     }
 
+    /// The plan of a stripe that waits or runs.
+    pub fn plan_of(&self, stripe: StripeId) -> Option<&Plan> {
+        let waiting = self.waiting.get(stripe);
+        let running = || Some(&*self.repair_of(stripe)?.1.rebuild()?.work);
+        waiting.or_else(running).map(|work| &work.plan)
+    }
+
     /// Whether the stripe is being repaired, or has a plan that waits.
     pub fn has(&self, stripe: StripeId) -> bool {
         self.repairing.contains_key(&stripe) || self.waiting.get(stripe).is_some()

@@ -58,6 +58,17 @@ impl Coordinator {
         }
     }
 
+    /// Whether it can matter how far running repairs have come: the schedule looks at it, or
+    /// something is still to be planned, and plans go by what running repairs have left. Once it
+    /// cannot, it stays so until more is lost or a repair fails.
+    pub fn heeds_progress(&self) -> bool {
+        let is_planned = |(stripe, lost): (&StripeId, &BTreeSet<ChunkIndex>)| {
+            let plan = self.ledger.plan_of(*stripe);
+            plan.is_some_and(|plan| lost.iter().all(|chunk| plan.lost.contains(chunk)))
+        };
+        self.ledger.heeds_progress() || !self.queue.is_empty() || !self.lost.iter().all(is_planned)
+    }
+
     /// Plans as many of those that are ready as the schedule wants, most urgent first.
     pub(super) fn plan_ready(&mut self, now: Time) {
         if self.queue.ready_count() == 0 {

@@ -39,6 +39,11 @@ impl Ledger {
         true
     }
 
+    /// Whether the schedule looks at what participants tell.
+    pub fn heeds_progress(&self) -> bool {
+        self.schedule.heeds_progress()
+    }
+
     /// All of an edge of a gated repair is kept at its parent.
     pub fn arrived(&mut self, now: Time, edge: Release) {
         if self.slots.as_mut().is_some_and(|slots| slots.arrived(now, edge)) {
