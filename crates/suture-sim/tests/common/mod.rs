@@ -47,6 +47,8 @@ impl Case {
             nodes: NODES,
             code,
             pool_bytes: 64 << 20,
+            // Nobody here would prove a chunk by fingerprints.
+            unrecorded: false,
             ..swarm::options(seed, Safeguards::ALL)
         };
         let mut world = World::new(options);
