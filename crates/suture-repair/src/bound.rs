@@ -60,14 +60,14 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
 
 /// The jobs that can be repaired, with what they need, and the ports that all bounds count with.
 #[derive(Clone, Copy)]
-struct Batch<'a> {
+struct BatchDemands<'a> {
     demands: &'a [Demand<'a>],
     view: &'a View<'a>,
     ports: &'a Ports,
 }
 
 /// What `ask` says of the jobs that can be repaired.
-fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(Batch<'_>) -> T) -> T {
+fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(BatchDemands<'_>) -> T) -> T {
     let mut needs = Needs::default();
     let named = jobs.iter().filter_map(|job| {
         let available = job.survivors.iter().map(|(chunk, _)| *chunk);
@@ -77,7 +77,7 @@ fn with_batch<T>(jobs: &[Job], view: &View<'_>, ask: impl FnOnce(Batch<'_>) -> T
     let demand =
         |(job, name)| Demand { job, name, need: needs.get(name), full: full_racks(job, view) };
     let demands: Vec<Demand<'_>> = named.into_iter().map(demand).collect();
-    ask(Batch { demands: &demands, view, ports: &Ports::new(view) })
+    ask(BatchDemands { demands: &demands, view, ports: &Ports::new(view) })
 }
 
 /// A job and what it needs at least.
@@ -145,7 +145,7 @@ impl Side {
     }
 }
 
-impl Batch<'_> {
+impl BatchDemands<'_> {
     /// The worst set of helpers, by links and by disks.
     fn helper_seconds(self) -> f64 {
         let mut parts = self.demands.iter().flat_map(|demand| &demand.need.parts);
@@ -192,7 +192,7 @@ impl Batch<'_> {
 
     /// Everything that is sent, over all links that can send or receive it.
     fn total_seconds(self) -> f64 {
-        let Batch { demands, view, ports } = self;
+        let BatchDemands { demands, view, ports } = self;
         let takes_part = takes_part(demands, view);
         let nodes = view.cluster.ids().filter(|node| takes_part[node.index()]);
         let (up, down): (Vec<f64>, Vec<f64>) = nodes
@@ -204,7 +204,7 @@ impl Batch<'_> {
 
     /// Every rebuilt chunk, received and written by a node that may keep it.
     fn destination_seconds(self) -> f64 {
-        let Batch { demands, view, .. } = self;
+        let BatchDemands { demands, view, .. } = self;
         let fastest = self.fastest(|node| self.keeping(node));
         let alone = |demand: &Demand<'_>| {
             // The slowest of its destinations, if they are the fastest that may keep a chunk.

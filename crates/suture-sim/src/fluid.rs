@@ -100,7 +100,7 @@ struct Flow {
 struct Row {
     first: u32,
     count: u32,
-    room: u32,
+    reserved: u32,
     /// Of every port; `None`: each has its own.
     weight: Option<f64>,
 }
@@ -339,10 +339,11 @@ impl Network {
     fn put_row(&mut self, slot: u32, share: f64, takes: &[Take]) {
         let row = &mut self.flows[slot as usize].row;
         row.count = takes.len() as u32;
-        if row.count > row.room {
+        if row.count > row.reserved {
             // What it had is given up: rooms double, so that is less than it gets.
-            (row.first, row.room) = (self.row_ports.len() as u32, row.count.next_power_of_two());
-            let end = self.row_ports.len() + row.room as usize;
+            (row.first, row.reserved) =
+                (self.row_ports.len() as u32, row.count.next_power_of_two());
+            let end = self.row_ports.len() + row.reserved as usize;
             self.row_ports.resize(end, 0);
             self.row_weights.resize(end, 0.0);
         }

@@ -25,7 +25,7 @@ use suture_code::ChunkIndex;
 
 use crate::bound::search::{Search, SearchLimits};
 use crate::bound::whole::{self, RackChoice};
-use crate::bound::{Batch, Demand, takes_part};
+use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::Part;
 use crate::planner::View;
 use crate::planner::ports::Ports;
@@ -44,7 +44,7 @@ const ALONE_WORK_MAX: usize = 400_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
-pub(super) fn seconds(Batch { demands, view, ports }: Batch<'_>, known: f64) -> f64 {
+pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, known: f64) -> f64 {
     let takes_part = takes_part(demands, view);
     let takes_part = || (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
     // What a node without a rack sends or receives crosses no rack's link.

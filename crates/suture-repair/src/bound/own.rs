@@ -14,7 +14,7 @@
 //! Invariant: never more than what the busiest port of the policy's own plans needs.
 
 use crate::bound::price::{self, PricedKinds};
-use crate::bound::{Batch, CHUNK_UNITS, Demand, bound_seconds, ratio, with_batch};
+use crate::bound::{BatchDemands, CHUNK_UNITS, Demand, bound_seconds, ratio, with_batch};
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Supply, seconds_in_grains};
 use crate::need::Part;
@@ -48,8 +48,8 @@ pub fn own_bound_seconds(
 }
 
 /// One node decodes, and receives everything that the helpers send.
-fn star_seconds(batch: Batch<'_>) -> f64 {
-    let Batch { demands, view, ports } = batch;
+fn star_seconds(batch: BatchDemands<'_>) -> f64 {
+    let BatchDemands { demands, view, ports } = batch;
     let down = |NodeId(node): NodeId| ports.rate(ports.down(node));
     let lump = |demand: &Demand<'_>| {
         let sent: u64 = demand.need.parts.iter().map(Part::sent).sum();
@@ -74,7 +74,7 @@ fn star_seconds(batch: Batch<'_>) -> f64 {
 
 /// Theorem 1's racks send one chunk each to the rack that keeps the lost one: the failed one, if it
 /// has nodes left that may keep all. `None` where that is not so, or racks have no links.
-fn car_seconds(Batch { demands, view, ports }: Batch<'_>) -> Option<f64> {
+fn car_seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Option<f64> {
     if !ports.have_racks() {
         return None;
     }

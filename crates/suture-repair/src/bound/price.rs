@@ -13,7 +13,7 @@ use std::rc::Rc;
 use suture_code::Scheme;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::{Batch, Demand, with_batch};
+use crate::bound::{BatchDemands, Demand, with_batch};
 use crate::id::{ChunkIndex, NodeId};
 use crate::need::Part;
 use crate::plan::load::Load;
@@ -36,7 +36,7 @@ pub(super) fn seconds(
     load: &Load,
     kinds: PricedKinds,
 ) -> Option<f64> {
-    with_batch(jobs, view, |Batch { demands, ports, .. }| {
+    with_batch(jobs, view, |BatchDemands { demands, ports, .. }| {
         if ports.have_racks() {
             return None;
         }

@@ -8,13 +8,13 @@
 //!
 //! Source: CAR (DSN'16), Theorem 1, for one loss and a fixed destination.
 
-use crate::bound::{Batch, Demand, ratio};
+use crate::bound::{BatchDemands, Demand, ratio};
 use crate::id::{NodeId, RackId};
 use crate::need::Part;
 use crate::planner::View;
 
 /// The least that crosses, over all rack links; nothing where these are not modelled.
-pub(super) fn seconds(Batch { demands, view, ports }: Batch<'_>) -> f64 {
+pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> f64 {
     if !ports.have_racks() {
         return 0.0;
     }
