@@ -95,7 +95,7 @@ struct Flow {
 }
 
 /// Where the ports of a flow are among those of all flows, and the bytes through each for each
-/// share. A slot keeps its room when another flow gets it.
+/// share. A slot keeps what is reserved for it when another flow gets it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     first: u32,
