@@ -90,9 +90,9 @@ impl DestinationRule {
 
 /// How many more chunks of a stripe each rack may keep, so that the stripe survives its loss.
 struct Places {
-    /// Racks that hold some already, ascending.
-    left: Vec<(RackId, usize)>,
-    /// The places of all others.
+    /// How many chunks each rack holds already; empty where racks are no choice.
+    held: Vec<usize>,
+    /// The places of a rack that holds none.
     tolerance: usize,
 }
 
@@ -102,20 +102,22 @@ impl Places {
         let cluster = view.cluster;
         // A single rack is no choice.
         if cluster.racks.len() < 2 {
-            return Places { left: Vec::new(), tolerance };
+            return Places { held: Vec::new(), tolerance };
         }
-        let held = job.survivors.iter().map(|(_, node)| node).chain(&job.idle);
-        let mut racks: Vec<RackId> =
-            held.filter_map(|node| cluster.nodes.get(node.index())?.rack).collect();
-        racks.sort_unstable();
-        let left = racks.chunk_by(|a, b| a == b);
-        let left = left.map(|same| (same[0], tolerance.saturating_sub(same.len())));
-        Places { left: left.collect(), tolerance }
+        let mut held = vec![0; cluster.racks.len()];
+        for node in job.survivors.iter().map(|(_, node)| node).chain(&job.idle) {
+            if let Some(rack) = cluster.nodes.get(node.index()).and_then(|node| node.rack) {
+                held[rack.0 as usize] += 1;
+            }
+        }
+        Places { held, tolerance }
     }
 
+    /// Racks that hold some chunks and have places for fewer than so many more.
     fn with_less_than(&self, wanted: usize) -> impl Iterator<Item = RackId> {
-        let short = self.left.iter().filter(move |(_, left)| *left < wanted);
-        short.map(|(rack, _)| *rack)
+        let short = move |held: usize| held > 0 && self.tolerance.saturating_sub(held) < wanted;
+        let racks = (0..).map(RackId).zip(&self.held);
+        racks.filter(move |(_, held)| short(**held)).map(|(rack, _)| rack)
     }
 
     /// Trusted nodes, of each rack no more than it has places: any of them together will do. Which
@@ -131,8 +133,8 @@ impl Places {
         let mut shared = Vec::new();
         for same in nodes.chunk_by(|a, b| a.0 == b.0) {
             let left = same[0].0.map_or(same.len(), |rack| {
-                let known = self.left.iter().find(|(known, _)| *known == rack);
-                known.map_or(self.tolerance, |(_, left)| *left)
+                let held = self.held.get(rack.0 as usize).copied().unwrap_or(0);
+                self.tolerance.saturating_sub(held)
             });
             let first = job.stripe.0 as usize % same.len();
             let round = same[first..].iter().chain(&same[..first]);

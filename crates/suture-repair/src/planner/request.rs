@@ -8,6 +8,8 @@
 //! Invariants: the candidates are enough; nodes that are to be avoided are among them only where
 //! there is no other way.
 
+use std::borrow::Cow;
+
 use suture_code::CodeError;
 
 use crate::id::{ChunkIndex, NodeId};
@@ -24,7 +26,7 @@ pub(in crate::planner) struct Request<'a> {
     /// The lost chunks that are rebuilt now, ascending.
     pub lost: &'a [ChunkIndex],
     /// The survivors that may help; those that are to be avoided come last.
-    pub candidates: Vec<Holder>,
+    pub candidates: Cow<'a, [Holder]>,
 }
 
 impl<'a> Request<'a> {
@@ -132,15 +134,20 @@ fn check(job: &Job, view: &View<'_>) -> Result<(), PlanError> {
 }
 
 /// The survivors that may help with `lost`, and what `ask` says of them.
-fn candidates<T>(
-    job: &Job,
+fn candidates<'a, T>(
+    job: &'a Job,
     lost: &[ChunkIndex],
     ask: &mut impl FnMut(&[ChunkIndex], &[Holder]) -> Option<T>,
-) -> Result<(Vec<Holder>, T), PlanError> {
+) -> Result<(Cow<'a, [Holder]>, T), PlanError> {
+    if job.avoid.is_empty()
+        && let Some(answer) = ask(lost, &job.survivors)
+    {
+        return Ok((Cow::Borrowed(&job.survivors), answer));
+    }
     let (mut helpers, avoided): (Vec<Holder>, Vec<Holder>) =
         job.survivors.iter().partition(|(_, node)| !job.avoid.contains(node));
     if let Some(answer) = ask(lost, &helpers) {
-        return Ok((helpers, answer));
+        return Ok((Cow::Owned(helpers), answer));
     }
     helpers.extend(avoided);
     let chunks: Vec<ChunkIndex> = helpers.iter().map(|(chunk, _)| *chunk).collect();
@@ -149,7 +156,7 @@ fn candidates<T>(
         Ok(chosen) => {
             helpers.retain(|(chunk, _)| chosen.contains(chunk));
             let answer = ask(lost, &helpers).expect("the code chose these helpers");
-            Ok((helpers, answer))
+            Ok((Cow::Owned(helpers), answer))
         }
         Err(CodeError::NotEnoughChunks { needed, available }) => {
             Err(PlanError::NotEnoughChunks { needed, available })

@@ -73,9 +73,9 @@ impl<'a> Joiner<'a> {
         destinations: Vec<NodeId>,
     ) -> Route {
         let (helpers, parents) = match choice {
-            Choice::Offered(offered) => self.arrange(request, &offered, destinations[0]),
+            Choice::Offered(offered) => self.arrange(request, offered, destinations[0]),
             Choice::Placed(helpers) => match request.topology {
-                Topology::Tree(tree) => on_the_tree(tree, helpers),
+                Topology::Tree(parent) => on_the_tree(parent, helpers),
                 Topology::Gather => (helpers, None),
                 Topology::Grown | Topology::Tuned => {
                     unreachable!("{} has no places", request.shape)
@@ -108,15 +108,15 @@ impl<'a> Joiner<'a> {
     fn arrange(
         &mut self,
         request: &RouteRequest<'_>,
-        offered: &[Holder],
+        offered: Vec<Holder>,
         destination: NodeId,
     ) -> (Vec<Holder>, Option<Vec<usize>>) {
         match (&request.topology, request.shape) {
             (Topology::Gather, _) => (request.choose_helpers(offered), None),
-            (Topology::Tree(tree), Shape::Chain) => {
-                on_the_tree(*tree, chain::best_path(request, offered, self.view))
+            (Topology::Tree(parent), Shape::Chain) => {
+                on_the_tree(*parent, chain::best_path(request, offered, self.view))
             }
-            (Topology::Tree(tree), _) => on_the_tree(*tree, request.choose_helpers(offered)),
+            (Topology::Tree(parent), _) => on_the_tree(*parent, request.choose_helpers(offered)),
             (Topology::Grown | Topology::Tuned, shape) => {
                 let (helpers, parents) = self.grow(request, shape, offered, destination);
                 (helpers, Some(parents))
@@ -128,12 +128,12 @@ impl<'a> Joiner<'a> {
         &mut self,
         request: &RouteRequest<'_>,
         shape: Shape,
-        offered: &[Holder],
+        offered: Vec<Holder>,
         destination: NodeId,
     ) -> (Vec<Holder>, Vec<usize>) {
         let view = self.view;
         if shape == Shape::Rack {
-            return rack::join(request, offered, destination, view);
+            return rack::join(request, &offered, destination, view);
         }
         let offered = pivot::narrow(request, offered, view);
         let helper_count = request.helper_count(&offered);
@@ -147,10 +147,10 @@ impl<'a> Joiner<'a> {
 
 /// Helpers by place on the tree that there is for so many.
 fn on_the_tree(
-    tree: fn(usize) -> Vec<usize>,
+    parent: fn(usize, usize) -> usize,
     helpers: Vec<Holder>,
 ) -> (Vec<Holder>, Option<Vec<usize>>) {
-    let parents = tree(helpers.len());
+    let parents = (0..helpers.len()).map(|place| parent(place, helpers.len())).collect();
     (helpers, Some(parents))
 }
 

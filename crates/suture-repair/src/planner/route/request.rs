@@ -30,9 +30,9 @@ pub(in crate::planner) struct RouteRequest<'a> {
 /// What flows, and what is known of who sends to whom.
 #[derive(Debug)]
 pub(in crate::planner) enum Topology {
-    /// Sums along a tree that is known before its nodes: for so many helpers the parent of each
-    /// one's place, where the number of helpers is the destination.
-    Tree(fn(usize) -> Vec<usize>),
+    /// Sums along a tree that is known before its nodes: the parent of a place among so many
+    /// helpers, where the number of helpers is the destination.
+    Tree(fn(usize, usize) -> usize),
     /// Sums along a tree that the shape grows from the links of its nodes.
     Grown,
     /// Sums along a tree that follows from how often each node receives.
@@ -60,8 +60,8 @@ impl RouteRequest<'_> {
     pub fn receives(&self, helper_count: usize) -> Vec<u64> {
         let mut receives = vec![0; helper_count + 1];
         match &self.topology {
-            Topology::Tree(tree) => {
-                tree(helper_count).into_iter().for_each(|parent| receives[parent] += 1);
+            Topology::Tree(parent) => {
+                (0..helper_count).for_each(|place| receives[parent(place, helper_count)] += 1);
             }
             Topology::Gather => receives[helper_count] = helper_count as u64,
             Topology::Grown | Topology::Tuned => receives[helper_count] = 1,
@@ -76,14 +76,16 @@ impl RouteRequest<'_> {
 
     /// The helpers that the code takes when it prefers those that come early in `preferred`, in
     /// that order.
-    pub fn choose_helpers(&self, preferred: &[Holder]) -> Vec<Holder> {
+    pub fn choose_helpers(&self, mut preferred: Vec<Holder>) -> Vec<Holder> {
         if self.takes_any() {
-            return preferred[..self.usual_count].to_vec();
+            preferred.truncate(self.usual_count);
+            return preferred;
         }
         let chunks: Vec<ChunkIndex> = preferred.iter().map(|(chunk, _)| *chunk).collect();
         let chosen = self.job.code.helpers_for(self.lost, &chunks);
         let chosen = chosen.expect("the candidates were enough when the request was made");
-        preferred.iter().filter(|(chunk, _)| chosen.contains(chunk)).copied().collect()
+        preferred.retain(|(chunk, _)| chosen.contains(chunk));
+        preferred
     }
 
     /// What a gather from so many helpers brings to the decoder, if they send as little as they

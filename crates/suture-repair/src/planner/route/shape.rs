@@ -52,9 +52,9 @@ impl Shape {
         abilities.suffice(is_sum)?;
         Ok(match self {
             _ if !is_sum => Topology::Gather,
-            Shape::Star => Topology::Tree(star::parents),
-            Shape::Ppr => Topology::Tree(ppr::parents),
-            Shape::Chain => Topology::Tree(chain::parents),
+            Shape::Star => Topology::Tree(star::parent),
+            Shape::Ppr => Topology::Tree(ppr::parent),
+            Shape::Chain => Topology::Tree(chain::parent),
             Shape::Tunable => Topology::Tuned,
             Shape::Ppt => {
                 let is_free = takes_any(code);

@@ -56,7 +56,7 @@ pub(in crate::planner) fn place(
     let destinations: Vec<Vec<NodeId>> =
         requests.iter().map(|request| chooser.choose(request, &mut random)).collect();
     let mut offers: Vec<Vec<Holder>> =
-        requests.iter().map(|request| request.candidates.clone()).collect();
+        requests.iter().map(|request| request.candidates.to_vec()).collect();
     offers.iter_mut().for_each(|offer| random.shuffle(offer));
     if recovery == Recovery::Aware {
         let solutions = requests.iter().zip(&offers).zip(&destinations);
@@ -173,7 +173,7 @@ impl Solution {
         let destination_rack = rack_of(destination, view);
         let ranked = rack::by_rack(offer, Some(destination_rack), view);
         let is_free = request.takes_any() && !matches!(request.topology, Topology::Gather);
-        let offered = if is_free { ranked } else { request.choose_helpers(&ranked) };
+        let offered = if is_free { ranked } else { request.choose_helpers(ranked) };
         let helper_count = if is_free { request.usual_count } else { offered.len() };
         let mut counts: Vec<(RackId, usize)> = Vec::new();
         let mut at_destination = 0;

@@ -130,7 +130,7 @@ impl Dispatch<'_> {
             (Topology::Gather, _) => Choice::Offered(self.by_sending(request)),
             (_, true) => self.dispatch(request, &request.candidates, destinations[0]),
             (_, false) => {
-                let sources = request.choose_helpers(&self.by_sending(request));
+                let sources = request.choose_helpers(self.by_sending(request));
                 self.dispatch(request, &sources, destinations[0])
             }
         };
@@ -141,7 +141,7 @@ impl Dispatch<'_> {
     fn by_sending(&self, request: &RouteRequest<'_>) -> Vec<Holder> {
         let bytes = request.job.chunk_bytes;
         let seconds = |(_, node): &Holder| self.account.sending(&self.tally, *node, bytes);
-        let mut sources = request.candidates.clone();
+        let mut sources = request.candidates.to_vec();
         sources.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         sources
     }

@@ -56,10 +56,10 @@ pub(in crate::planner) fn place(
 
 /// The survivors, the first k of them by their uplinks.
 fn list(request: &RouteRequest<'_>, tally: &Tally) -> Vec<Holder> {
-    let mut sources = match request.takes_any() {
-        true => request.candidates.clone(),
-        false => request.choose_helpers(&request.candidates),
-    };
+    let mut sources = request.candidates.to_vec();
+    if !request.takes_any() {
+        sources = request.choose_helpers(sources);
+    }
     let seconds = |(_, node): &Holder| tally.up(*node).seconds_with(request.job.chunk_bytes);
     let helper_count = request.helper_count(&sources);
     sources[..helper_count].sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));

@@ -105,13 +105,13 @@ impl<'a> Loads<'a> {
         };
         let receiving = |node: NodeId| tally.down(node).seconds_with(bytes);
         let both = |node: NodeId| sending(node).max(receiving(node));
-        let mut ranked = request.candidates.clone();
+        let mut ranked = request.candidates.to_vec();
         random.shuffle(&mut ranked);
         if relay_count > 0 {
             sort_by_seconds(&mut ranked, both);
         }
         sort_by_seconds(&mut ranked[relay_count..], sending);
-        let mut chosen = request.choose_helpers(&ranked);
+        let mut chosen = request.choose_helpers(ranked);
         if relay_count > 0 {
             sort_by_seconds(&mut chosen, receiving);
         }

@@ -27,9 +27,9 @@ pub(in crate::planner) fn place(
     let mut destinations = Destinations::new(view, |_| 0.0);
     let route = |(turn, request): (usize, &RouteRequest<'_>)| {
         let chosen = destinations.choose(request);
-        let mut candidates = request.candidates.clone();
+        let mut candidates = request.candidates.to_vec();
         candidates.sort_by_key(|(_, node)| (last_turn[node.index()], *node));
-        let helpers = request.choose_helpers(&candidates);
+        let helpers = request.choose_helpers(candidates);
         let route = joiner.join(request, Choice::Offered(helpers), chosen);
         for &node in &route.destinations {
             destinations.set(node, turn as f64);

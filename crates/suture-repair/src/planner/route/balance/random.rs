@@ -30,7 +30,7 @@ pub(in crate::planner) fn place(
     let mut requestors = Requestors::new(view);
     let accepting: Vec<NodeId> = view.cluster.ids().filter(|node| view.accepts(*node)).collect();
     let route = |request: &RouteRequest<'_>| {
-        let mut candidates = request.candidates.clone();
+        let mut candidates = request.candidates.to_vec();
         random.shuffle(&mut candidates);
         let destinations = match request.shape {
             Shape::Pivot => requestors.choose(request),

@@ -58,7 +58,8 @@ pub(in crate::planner) fn place(
         map_leaves(request, graph, &mut tally, joiner);
     }
     let route = |(request, graph): (&RouteRequest<'_>, Graph)| {
-        let helpers = graph.mapped.into_iter().flatten().collect();
+        let mapped = graph.mapped.into_iter();
+        let helpers = mapped.map(|helper| helper.expect("every place is mapped")).collect();
         joiner.join(request, Choice::Placed(helpers), graph.destinations)
     };
     requests.iter().zip(graphs).map(route).collect()
@@ -100,11 +101,11 @@ fn free_nodes(
     joiner: &mut Joiner<'_>,
 ) -> Vec<Holder> {
     if request.takes_any() {
-        return request.candidates.clone();
+        return request.candidates.to_vec();
     }
-    let mut candidates = request.candidates.clone();
+    let mut candidates = request.candidates.to_vec();
     sort_by_uploads(&mut candidates, uploads, request.job.chunk_bytes);
-    let helpers = request.choose_helpers(&candidates);
+    let helpers = request.choose_helpers(candidates);
     for (helper, up_bytes) in helpers.iter().zip(joiner.gathered_bytes(request, &helpers)) {
         uploads.add(helper.1, &NodeLoad { up_bytes, ..NodeLoad::default() });
     }
@@ -164,16 +165,16 @@ fn map_leaves(
     joiner: &mut Joiner<'_>,
 ) {
     sort_by_uploads(&mut graph.free, tally, request.job.chunk_bytes);
-    let mut leaves = graph.free.iter().copied();
     let unmapped = graph.mapped.iter_mut().filter(|place| place.is_none());
-    let mapped: Vec<Holder> =
-        unmapped.zip(&mut leaves).map(|(place, leaf)| *place.insert(leaf)).collect();
-    let sent = match request.topology {
-        Topology::Gather => joiner.gathered_bytes(request, &mapped),
-        _ => vec![request.job.chunk_bytes; mapped.len()],
+    let leaf_count = unmapped.zip(&graph.free).map(|(place, leaf)| *place = Some(*leaf)).count();
+    let leaves = &graph.free[..leaf_count];
+    let gathered_bytes = match request.topology {
+        Topology::Gather => joiner.gathered_bytes(request, leaves),
+        _ => Vec::new(),
     };
-    for ((_, node), up_bytes) in mapped.into_iter().zip(sent) {
-        tally.add(node, &NodeLoad { up_bytes, ..NodeLoad::default() });
+    for (at, (_, node)) in leaves.iter().enumerate() {
+        let up_bytes = gathered_bytes.get(at).copied().unwrap_or(request.job.chunk_bytes);
+        tally.add(*node, &NodeLoad { up_bytes, ..NodeLoad::default() });
     }
 }
 

@@ -24,11 +24,19 @@ impl Backlog {
     }
 }
 
+/// Those of a node: a balance looks at several of them at once.
+#[derive(Clone, Copy, Debug)]
+struct NodeBacklogs {
+    up: Backlog,
+    down: Backlog,
+    read: Backlog,
+    write: Backlog,
+}
+
 /// The backlogs of all nodes' ports.
 #[derive(Debug)]
 pub(in crate::planner) struct Tally {
-    ports: Ports,
-    backlogs: Vec<Backlog>,
+    nodes: Vec<NodeBacklogs>,
 }
 
 impl Tally {
@@ -39,31 +47,37 @@ impl Tally {
             bytes: ports.running()[port],
             seconds_per_byte: ports.seconds_per_byte(port),
         };
-        Tally { backlogs: ports.of_nodes().map(backlog).collect(), ports }
+        let node = |NodeId(node): NodeId| NodeBacklogs {
+            up: backlog(ports.up(node)),
+            down: backlog(ports.down(node)),
+            read: backlog(ports.read(node)),
+            write: backlog(ports.write(node)),
+        };
+        Tally { nodes: view.cluster.ids().map(node).collect() }
     }
 
     pub fn node_count(&self) -> usize {
-        self.backlogs.len() / 4
+        self.nodes.len()
     }
 
     /// What a node has to send.
     pub fn up(&self, node: NodeId) -> Backlog {
-        self.backlogs[self.ports.up(node.0)]
+        self.nodes[node.index()].up
     }
 
     /// What a node has to receive.
     pub fn down(&self, node: NodeId) -> Backlog {
-        self.backlogs[self.ports.down(node.0)]
+        self.nodes[node.index()].down
     }
 
     /// What a node's disk has to read.
     pub fn read(&self, node: NodeId) -> Backlog {
-        self.backlogs[self.ports.read(node.0)]
+        self.nodes[node.index()].read
     }
 
     /// What a node's disk has to write.
     pub fn write(&self, node: NodeId) -> Backlog {
-        self.backlogs[self.ports.write(node.0)]
+        self.nodes[node.index()].write
     }
 
     /// Puts more on a node.
@@ -76,16 +90,17 @@ impl Tally {
         self.charge(node, less, |bytes, less| *bytes -= less);
     }
 
-    fn charge(&mut self, NodeId(node): NodeId, load: &NodeLoad, apply: impl Fn(&mut u64, u64)) {
-        let Tally { ports, backlogs } = self;
-        apply(&mut backlogs[ports.up(node)].bytes, load.up_bytes);
-        apply(&mut backlogs[ports.down(node)].bytes, load.down_bytes);
-        apply(&mut backlogs[ports.read(node)].bytes, load.disk_read_bytes);
-        apply(&mut backlogs[ports.write(node)].bytes, load.disk_write_bytes);
+    fn charge(&mut self, node: NodeId, load: &NodeLoad, apply: impl Fn(&mut u64, u64)) {
+        let ports = &mut self.nodes[node.index()];
+        apply(&mut ports.up.bytes, load.up_bytes);
+        apply(&mut ports.down.bytes, load.down_bytes);
+        apply(&mut ports.read.bytes, load.disk_read_bytes);
+        apply(&mut ports.write.bytes, load.disk_write_bytes);
     }
 
     /// When the busiest port is done.
     pub fn peak_seconds(&self) -> f64 {
-        self.backlogs.iter().map(|backlog| backlog.seconds_with(0)).fold(0.0, f64::max)
+        let ports = self.nodes.iter().flat_map(|node| [node.up, node.down, node.read, node.write]);
+        ports.map(|backlog| backlog.seconds_with(0)).fold(0.0, f64::max)
     }
 }

@@ -19,24 +19,25 @@ use crate::planner::View;
 use crate::planner::request::Holder;
 use crate::planner::route::request::RouteRequest;
 
-/// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
-pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
-    (1..=helper_count).collect()
+/// The parent of a place of `helper_count` helpers: the next, and `helper_count` is the destination.
+pub(in crate::planner) fn parent(place: usize, _helper_count: usize) -> usize {
+    place + 1
 }
 
 /// The helpers along the best path, the one that only sends first.
 pub(in crate::planner) fn best_path(
     request: &RouteRequest<'_>,
-    offered: &[Holder],
+    offered: Vec<Holder>,
     view: &View<'_>,
 ) -> Vec<Holder> {
     let relaying = |(_, node): &Holder| view.up(*node).min(view.down(*node));
     let sending = |(_, node): &Holder| view.up(*node);
     // Backwards, so that of equals those offered first come first on the path.
-    let mut ranked: Vec<Holder> = offered.iter().rev().copied().collect();
+    let mut ranked = offered;
+    ranked.reverse();
     ranked.sort_by(|a, b| relaying(b).total_cmp(&relaying(a)));
     if !request.takes_any() {
-        ranked = request.choose_helpers(&ranked);
+        ranked = request.choose_helpers(ranked);
     }
     let (relays, others) = ranked.split_at(request.helper_count(&ranked) - 1);
     let first = others.iter().max_by(|a, b| sending(a).total_cmp(&sending(b)));
@@ -99,14 +100,9 @@ mod tests {
                 avoid: Vec::new(),
             };
             let request = Shape::Chain.request(&job, &view).unwrap();
-            let path = best_path(&request, &job.survivors, &view);
+            let path = best_path(&request, job.survivors.clone(), &view);
             assert_eq!(path.len(), 3);
             assert_eq!(rate(&path, &view), best_rate(&job.survivors, &mut Vec::new(), 3, &view));
         }
-    }
-
-    #[test]
-    fn everyone_sends_to_the_next() {
-        assert_eq!(super::parents(4), [1, 2, 3, 4]);
     }
 }

@@ -197,16 +197,15 @@ impl Pivot {
 /// it takes when the fastest come first.
 pub(in crate::planner) fn narrow(
     request: &RouteRequest<'_>,
-    offered: &[Holder],
+    mut offered: Vec<Holder>,
     view: &View<'_>,
 ) -> Vec<Holder> {
-    let mut offered = offered.to_vec();
     if request.takes_any() {
         return offered;
     }
     let rate = |(_, node): &Holder| view.up(*node).min(view.down(*node));
     offered.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
-    request.choose_helpers(&offered)
+    request.choose_helpers(offered)
 }
 
 impl Tree<'_> {

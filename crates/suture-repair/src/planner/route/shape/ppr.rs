@@ -9,26 +9,39 @@
 //! 4; the same tree for k = 4 is figure 5 of RepairBoost (ATC'21). We stream it in slices, as the
 //! later papers do.
 
-/// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
-pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
-    let mut parents = vec![helper_count; helper_count];
-    let mut standing: Vec<usize> = (0..=helper_count).collect();
-    while standing.len() > 1 {
-        let pairs = standing.chunks(2);
-        let next = pairs.map(|pair| {
-            if let [sender, receiver] = *pair {
-                parents[sender] = receiver;
-            }
-            pair[pair.len() - 1]
-        });
-        standing = next.collect();
-    }
-    parents
+/// The parent of a place of `helper_count` helpers; `helper_count` itself is the destination. After
+/// r rounds the last place of every 2^r in a row stands, and the very last: a place sends in the
+/// round in which its row is the first of a pair, to the last place of the second.
+pub(in crate::planner) fn parent(place: usize, helper_count: usize) -> usize {
+    let row = 1 << (place + 1).trailing_zeros();
+    (place + row).min(helper_count)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parents;
+    use super::parent;
+
+    fn parents(helper_count: usize) -> Vec<usize> {
+        (0..helper_count).map(|place| parent(place, helper_count)).collect()
+    }
+
+    /// The rounds as they are told: those still standing pair up in order.
+    fn parents_by_rounds(helper_count: usize) -> Vec<usize> {
+        let mut parents = vec![helper_count; helper_count];
+        let mut standing: Vec<usize> = (0..=helper_count).collect();
+        while standing.len() > 1 {
+            for pair in standing.chunks_exact(2) {
+                parents[pair[0]] = pair[1];
+            }
+            standing = standing.chunks(2).map(|pair| pair[pair.len() - 1]).collect();
+        }
+        parents
+    }
+
+    #[test]
+    fn the_tree_is_what_the_rounds_leave() {
+        (1..=300).for_each(|count| assert_eq!(parents(count), parents_by_rounds(count)));
+    }
 
     #[test]
     fn the_tree_for_four_helpers_is_the_papers_figure() {

@@ -50,7 +50,7 @@ pub(in crate::planner) fn join(
 ) -> (Vec<Holder>, Vec<usize>) {
     let rack = |node: NodeId| view.cluster.node(node).rack;
     // Racks in this order, each but the last with all that it has: Theorem 1.
-    let helpers = request.choose_helpers(&by_rack(offered, rack(destination), view));
+    let helpers = request.choose_helpers(by_rack(offered, rack(destination), view));
     let mut parents = vec![helpers.len(); helpers.len()];
     let mut from = 0;
     for mates in helpers.chunk_by(|a, b| rack(a.1) == rack(b.1)) {

@@ -5,7 +5,7 @@
 //! over many chunks only the lumps hurt. The shallowest tree, with no relay that could be slow.
 //! Source: what HDFS and Ceph do; figure 2(a) of RepairBoost (ATC'21).
 
-/// The parent of each of `helper_count` helpers; `helper_count` itself is the destination.
-pub(in crate::planner) fn parents(helper_count: usize) -> Vec<usize> {
-    vec![helper_count; helper_count]
+/// The parent of any place of `helper_count` helpers: `helper_count`, which is the destination.
+pub(in crate::planner) fn parent(_place: usize, helper_count: usize) -> usize {
+    helper_count
 }
