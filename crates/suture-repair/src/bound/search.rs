@@ -20,9 +20,24 @@ use crate::planner::ports::{PortIndex, Ports};
 /// How many e-folds a price falls from the busiest port to an idle one, for the load that is given.
 const STEEPNESSES: [f64; 5] = [0.0, 20.0, 60.0, 200.0, 640.0];
 
-/// The same while loads are mixed: at first, and how it grows with each step. Where links are equal
-/// prices have to move gently or they swing too far; unequal ones need steep prices.
-const COURSES: [(f64, f64); 3] = [(120.0, 2.4), (20.0, 0.25), (10.0, 0.02)];
+/// How loads are mixed. Where links are equal prices have to move gently or they swing too far;
+/// unequal ones need steep prices, and find them soon.
+const COURSES: [Course; 3] = [
+    Course { sharpness: 120.0, growth: 2.4, part: 0.3 },
+    Course { sharpness: 20.0, growth: 0.25, part: 1.0 },
+    Course { sharpness: 10.0, growth: 0.02, part: 1.0 },
+];
+
+/// One way to mix loads.
+#[derive(Clone, Copy)]
+struct Course {
+    /// The steepness of prices at first.
+    sharpness: f64,
+    /// How it grows with each step.
+    growth: f64,
+    /// The part of all steps that it takes.
+    part: f64,
+}
 
 /// Shorter courses grow faster, to where so many steps lead.
 const COURSE_STEPS: usize = 160;
@@ -69,6 +84,11 @@ impl Amounts {
     /// Becomes so much more like `other`.
     fn mix(&mut self, other: &Amounts, part: f64) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += part * (other - *own));
+    }
+
+    /// What it costs at these prices.
+    pub fn cost(&self, prices: &Amounts) -> f64 {
+        self.0.iter().zip(&prices.0).map(|(amount, price)| amount * price).sum()
     }
 
     /// The time of the busiest port.
@@ -136,8 +156,8 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
             self.take_bound();
         }
         self.most = given.peak_seconds(self.ports);
-        COURSES.into_iter().for_each(|(first, growth)| {
-            self.follow(given, (first, growth), first / growth);
+        COURSES.into_iter().for_each(|course| {
+            self.follow(given, course, course.sharpness / course.growth);
         });
         self.best
     }
@@ -170,13 +190,15 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
 
     /// Mixes into `first` what is cheapest at its prices, again and again; `weight` is that of
     /// `first`, in steps.
-    fn follow(&mut self, first: &Amounts, (sharpness, growth): (f64, f64), weight: f64) {
-        let haste = (COURSE_STEPS as f64 / self.limits.steps as f64).max(1.0);
+    fn follow(&mut self, first: &Amounts, course: Course, weight: f64) {
+        let Course { sharpness, growth, part } = course;
+        let steps = (self.limits.steps as f64 * part).ceil() as usize;
+        let haste = (COURSE_STEPS as f64 / steps as f64).max(1.0);
         let (growth, weight) = (growth * haste, (weight / haste).max(1.0));
         let mut loads = first.clone();
         let mut mean = Amounts::none(self.ports);
         mean.set_prices(first, self.ports, sharpness);
-        for step in 1..=self.limits.steps {
+        for step in 1..=steps {
             if self.is_over() {
                 return;
             }
@@ -185,7 +207,7 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
             mean.mix(&self.prices, 2.0 / (step as f64 + 1.0));
             loads.mix(&self.cheapest, 1.0 / (step as f64 + weight));
             self.most = self.most.min(loads.peak_seconds(self.ports));
-            if step % STEPS_PER_MEAN == 0 || step == self.limits.steps {
+            if step % STEPS_PER_MEAN == 0 || step == steps {
                 self.prices.0.copy_from_slice(&mean.0);
                 self.take_bound();
             }
