@@ -1,6 +1,6 @@
 //! Putting chunks on agents and getting them back, checked from end to end.
 //!
-//! Place: before `failure noticed` and after `stripe healthy`: what put and get stand on.
+//! Place: beside the whole life of a repair: what put and get stand on.
 //! A write is durable under its name when `finish` returns, and not visible before. A read gives
 //! bytes that passed the block checksums on the agent's disk and the CRC32C of each frame here.
 //! One connection serves any number of operations, one after the other; after an error other than

@@ -5,12 +5,14 @@
 //! This file holds the lifecycle: which event moves a repair from which state to which. Beside it:
 //! which copies count (`copies.rs`), what is asked of the planner (`planning.rs`), what is started
 //! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what
-//! the schedule wants of what runs (`orders.rs`), and the accounts of all that waits and runs
-//! (`ledger.rs`).
+//! the schedule wants of what runs (`orders.rs`), the accounts of all that waits and runs
+//! (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
+//! (`trouble.rs`), what operators see (`status.rs`), and what must hold after each event
+//! (`invariants.rs`).
 //!
-//! A copy is ordered away only after the copy that replaces it was read in full, and never by a
-//! coordinator that has been superseded. Deliberately absent: metadata (the driver's, behind
-//! `Commit`), addresses, bytes, clocks.
+//! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
+//! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
+//! driver's, behind `Commit`), addresses, bytes, clocks.
 
 mod attempt;
 mod copies;

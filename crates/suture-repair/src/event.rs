@@ -111,7 +111,7 @@ pub enum NodeState {
     Up,
     /// Its chunks are lost.
     Dead,
-    /// It is to be emptied: its chunks can be read, and it is given no more.
+    /// Drained: its chunks can be read, and it is given no more.
     Decommissioning,
 }
 

@@ -1,6 +1,6 @@
 //! What coordinator, agents and their drivers say to each other.
 //!
-//! Place: failure -> stripes -> queue -> plan -> admit -> [dispatch -> slices flow] -> commit.
+//! Place: around all of failure -> ... -> stripe healthy, between coordinator and agents.
 //! Messages get lost, come twice and come late; so every message is either a fact that stays true
 //! or names the repair or the copy that it is about, and whoever waits for one asks again.
 //! The encoding is the drivers' affair; `wire.rs` frames what agents send each other.
@@ -144,7 +144,7 @@ pub enum FromAgent {
     Stored {
         /// The repair that made it.
         repair: RepairId,
-        /// The copy that is of no use.
+        /// The copy that is durable.
         copy: ChunkCopy,
     },
     /// This agent cannot do its part. Repeated until `Forget`.
@@ -167,7 +167,7 @@ pub enum FromAgent {
     },
     /// The copy is missing or corrupt.
     Bad {
-        /// The copy that is durable.
+        /// The copy that is of no use.
         copy: ChunkCopy,
         /// What is wrong with it.
         fault: CopyFault,
@@ -267,7 +267,8 @@ pub enum Refusal {
     InvalidPlan,
     /// The plan gives it no part.
     NotAParticipant,
-    /// A newer coordinator has spoken.
+    /// A newer coordinator has spoken. Read from old messages and transcripts; an agent ignores
+    /// tasks of an older epoch.
     StaleEpoch,
     /// The attempt to go on with is not here, or has not come as far as the plan takes for granted.
     CannotContinue,

@@ -78,7 +78,7 @@ impl Job {
 pub struct View<'a> {
     /// Nodes, racks, and the rates of links and disks.
     pub cluster: &'a Cluster,
-    /// For each node, bytes of rebuilt chunks that it may take; 0 for none (down, full, draining),
+    /// For each node, bytes of rebuilt chunks that it may take; 0 for none (down, full, drained),
     /// `u64::MAX` where space is not known.
     pub free_bytes: &'a [u64],
     /// What running repairs already put on each node.

@@ -48,7 +48,7 @@ pub enum DiskEvent {
     Checked(Check, Result<(), CopyFault>),
     /// A chunk was read in full for its fingerprint, or cannot be.
     Fingerprinted(FingerprintRequest, Result<Arc<[u8]>, Failure>),
-    /// A client met a damaged copy.
+    /// A client asked for a copy that is of no use.
     Found {
         /// The copy that was read.
         copy: ChunkCopy,

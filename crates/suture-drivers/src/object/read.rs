@@ -1,6 +1,6 @@
 //! Reading an object, around whatever is missing, corrupt or silent.
 //!
-//! Place: [get], at any time between failure and healthy stripe.
+//! Place: [get], before, during and after a repair.
 //! An object is read in pieces, several at a time. A piece comes from the data chunk that holds
 //! it; when that cannot be had, the same range of others is read and decoded. A copy that is
 //! found to be of no use is reported once and not asked for again; an agent that is silent is not

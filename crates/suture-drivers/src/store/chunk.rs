@@ -1,6 +1,7 @@
 //! Reading a copy: no byte leaves before the block that it lies in has been checked.
 //!
-//! Place: ... dispatch -> [a helper's slice read and checked] -> its result computed ...
+//! Place: ... dispatch -> [a helper's slice read and checked] -> its result computed ...; and every
+//! other read of a copy.
 //! A slice read is one `preadv`: whole blocks around the slice are read, the slice itself straight
 //! into the caller's buffer, its neighbours in the first and last block into scratch space. The
 //! table of checksums is kept in segments that cover 64 MiB of data each, so that the memory for

@@ -27,7 +27,7 @@ pub(super) enum Attempt {
     Adopt(Adopt),
 }
 
-/// An attempt that was dispatched to agents.
+/// An attempt to rebuild chunks, admitted and perhaps not dispatched yet.
 #[derive(Clone, Debug)]
 pub(super) struct Rebuild {
     pub work: Arc<PlannedRepair>,
@@ -202,7 +202,7 @@ impl Attempt {
 }
 
 impl Rebuild {
-    /// An attempt that is dispatched now.
+    /// An attempt that is admitted now.
     pub fn new(now: Time, work: Arc<PlannedRepair>, fit: &Fit) -> Rebuild {
         let plan = &work.plan;
         let goals = plan.lost.iter().map(|&chunk| Goal {

@@ -1,6 +1,6 @@
 //! From waiting plans to running repairs: admit what fits, tell agents, and tell them of the end.
 //!
-//! Place: ... queue -> plan -> [admit -> dispatch] -> slices flow -> ...
+//! Place: ... queue -> plan -> [admit -> claim -> dispatch] -> slices flow -> ...
 //! Plans are admitted one by one as memory and the schedule allow; one that does not fit now is
 //! passed over.
 
