@@ -40,7 +40,7 @@ const SHARPNESS: (f64, f64) = (2.0, 80.0);
 const SWEEPS: usize = 6;
 
 /// The same over ranges of chunks, which are small enough for sharper prices.
-const RANGE_SHARPNESS: (f64, f64) = (20.0, 600.0);
+const RANGE_SHARPNESS: (f64, f64) = (4.0, 600.0);
 
 /// The fewest sweeps over ranges that are worth it, and the most.
 const RANGE_SWEEPS: (usize, usize) = (3, 32);
