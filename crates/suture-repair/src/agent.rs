@@ -524,9 +524,22 @@ impl Agent {
         }
     }
 
+    /// Time in which this agent did not run, though its beat was due, is not the standstill of its
+    /// tasks: what came meanwhile waits to be taken. A beat that is a little late changes nothing.
+    fn excuse_sleep(&mut self, now: Time) {
+        let late = now.since(self.next_beat);
+        if late.ns <= self.config.stall_after.ns / 4 {
+            return;
+        }
+        for task in self.tasks.values_mut() {
+            task.progressed_at = now.min(task.progressed_at + late);
+        }
+    }
+
     /// Gives up what stalls, and reports the rest.
     #[inline(never)]
     fn report(&mut self, now: Time) {
+        self.excuse_sleep(now);
         self.next_beat = now + self.config.heartbeat_every;
         // What ends in this beat is sent by that; only what ended before is repeated.
         let repeated: Vec<FromAgent> = self.outcomes.values().cloned().collect();

@@ -7,7 +7,7 @@
 //! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what
 //! the schedule wants of what runs (`orders.rs`), the accounts of all that waits and runs
 //! (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
-//! (`trouble.rs`), what operators see (`status.rs`), and what must hold after each event
+//! (`trouble.rs`), what a sleep of its own must not change (`sleep.rs`), what operators see (`status.rs`), and what must hold after each event
 //! (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
@@ -22,6 +22,7 @@ mod ledger;
 mod orders;
 mod planning;
 mod proof;
+mod sleep;
 mod status;
 mod trouble;
 
@@ -174,6 +175,7 @@ impl Coordinator {
     /// `now` is before that of the last event, or an invariant is broken.
     pub fn handle(&mut self, now: Time, input: Input) {
         assert!(self.now <= now, "time: from {} back to {now}", self.now);
+        self.excuse_sleep(now);
         self.now = now;
         let (first, read) = (self.outputs.len(), invariants::read_in_full(&input));
         match input {

@@ -13,7 +13,7 @@ use crate::id::NodeId;
 use crate::message::Hello;
 use crate::mutant::{Mistake, Mutant};
 use crate::planner::Abilities;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// What the coordinator knows of one node.
 #[derive(Clone, Debug)]
@@ -163,6 +163,13 @@ impl HealthTable {
             (entry.health, entry.reported_at) = (Health::Unknown, now);
         }
         was_kept_down
+    }
+
+    /// Nobody could be heard for the span that ends now: it counts as nobody's silence.
+    pub fn slept(&mut self, now: Time, gap: Span) {
+        for entry in &mut self.nodes {
+            entry.reported_at = now.min(entry.reported_at + gap);
+        }
     }
 
     /// Applies the timers; returns what changed, in order of the nodes.

@@ -45,6 +45,8 @@ pub enum Mutant {
     TrustFailedNode,
     /// It forgets that the operator declared a node failed.
     ForgetDeclared,
+    /// It takes the time in which it slept for the silence of others.
+    CountSleep,
     /// It uses a node that has not introduced itself.
     TrustUnknown,
     /// It keeps a stripe among those that lack chunks that was removed.
@@ -93,7 +95,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 41] = [
+    pub const ALL: [Mutant; 42] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -113,6 +115,7 @@ impl Mutant {
         Mutant::TrustBadCopy,
         Mutant::TrustFailedNode,
         Mutant::ForgetDeclared,
+        Mutant::CountSleep,
         Mutant::TrustUnknown,
         Mutant::KeepLost,
         Mutant::ShareNode,

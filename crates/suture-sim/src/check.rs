@@ -81,6 +81,8 @@ pub enum Violation {
         /// The copy that no stripe needs.
         copy: ChunkCopy,
     },
+    /// A node was taken for dead while its word waited to be heard.
+    Unheard(NodeId),
     /// Coordinator or agent panicked, most likely because an invariant of theirs is broken.
     Panic(String),
     /// Nothing runs, and memory is still reserved.
@@ -145,6 +147,9 @@ impl fmt::Display for Violation {
                 write!(f, "{stripe} is beyond repair and not reported as such")
             }
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
+            Violation::Unheard(node) => {
+                write!(f, "{node} was taken for dead while its word waited to be heard")
+            }
             Violation::Panic(message) => write!(f, "panic: {message}"),
             Violation::Leak { node, reserved } => {
                 write!(f, "{node} still reserves {reserved} bytes")

@@ -37,6 +37,8 @@ pub enum Kind {
     CoordinatorCrash,
     /// Another one takes its place.
     CoordinatorRestart,
+    /// The coordinator takes in nothing for a while.
+    CoordinatorSleep,
     /// A bit of a chunk changes at rest.
     CorruptChunk,
     /// The end of a chunk is lost.
@@ -67,7 +69,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 26] = [
+    pub const ALL: [Kind; 27] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -81,6 +83,7 @@ impl Kind {
         Kind::AgentGone,
         Kind::CoordinatorCrash,
         Kind::CoordinatorRestart,
+        Kind::CoordinatorSleep,
         Kind::CorruptChunk,
         Kind::TornChunk,
         Kind::FullDisk,
@@ -113,6 +116,7 @@ impl fmt::Display for Kind {
             Kind::AgentGone => "agent gone for good",
             Kind::CoordinatorCrash => "coordinator crashed",
             Kind::CoordinatorRestart => "coordinator restarted",
+            Kind::CoordinatorSleep => "coordinator slept",
             Kind::CorruptChunk => "chunk corrupted",
             Kind::TornChunk => "chunk torn",
             Kind::FullDisk => "disk full",
@@ -199,6 +203,8 @@ pub enum Fault {
     Gone,
     /// The coordinator crashes and is replaced after the span.
     CoordinatorCrash(Span),
+    /// The coordinator takes in nothing for the span; what is said to it waits.
+    CoordinatorSleep(Span),
     /// Two parties cannot hear each other for the span.
     Partition(Span),
     /// An agent's session breaks.
@@ -236,6 +242,15 @@ pub fn bad_memory(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = random.between(1, 3);
     let span = |random: &mut Random| Span::from_millis(random.between(200, 4000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::BadMemory(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// How often the coordinator of one seed sleeps, and for how long: in most never. Its sleeps are
+/// longer than every timer by which it takes a node for dead.
+pub fn sleeps(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(250) { random.between(1, 3) } else { 0 };
+    let span = |random: &mut Random| Span::from_millis(random.between(1600, 4000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::CoordinatorSleep(span(random)));
     (0..count).map(one).collect()
 }
 

@@ -32,6 +32,8 @@ pub enum Recovery {
     Agent(NodeId),
     /// A coordinator starts again.
     Coordinator,
+    /// The coordinator takes in what was said to it while it slept.
+    Awake,
     /// Two parties hear each other again.
     Heal(Party, Party),
     /// What a node computes is right again.
@@ -66,6 +68,7 @@ impl World {
     pub fn heal(&mut self) {
         self.network_faults = NetworkFaults::NONE;
         self.partitions.clear();
+        self.wake_up();
         for node in self.nodes() {
             self.host(node).disk.set_capacity(self.options.disk_bytes);
             self.recover(Recovery::Memory(node));
@@ -110,10 +113,12 @@ impl World {
             Fault::Gone => self.lose_node(),
             Fault::CoordinatorCrash(span) => {
                 if self.coordinator.take().is_some() {
+                    self.asleep = None;
                     self.coverage.count(Kind::CoordinatorCrash);
                     self.later(span, Event::Recovery(Recovery::Coordinator));
                 }
             }
+            Fault::CoordinatorSleep(span) => self.put_to_sleep(span),
             Fault::Partition(span) => self.partition(span),
             Fault::SessionBreak => self.break_session(),
             Fault::Flip | Fault::Tear => self.damage(fault == Fault::Tear),
@@ -170,6 +175,9 @@ impl World {
                     self.start_coordinator();
                 }
             }
+            Recovery::Awake if self.has_slept() => self.wake_up(),
+            // Another coordinator than the one that fell asleep, or another sleep.
+            Recovery::Awake => {}
             Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
             Recovery::Memory(node) => self.hosts[node.index()].has_bad_memory = false,
             Recovery::Capacity(node) => {

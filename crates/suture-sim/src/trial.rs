@@ -105,6 +105,7 @@ impl Trial {
         if options.unrecorded || options.odd {
             faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
         }
+        faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
         faults.sort_by_key(|(time, _)| *time);
         Trial {
             options,
@@ -387,6 +388,7 @@ impl Textual for Fault {
             }
             Fault::Gone => line.word("agent-gone"),
             Fault::CoordinatorCrash(span) => line.word("coordinator-crashes").field("for", span),
+            Fault::CoordinatorSleep(span) => line.word("coordinator-sleeps").field("for", span),
             Fault::Partition(span) => line.word("partition").field("for", span),
             Fault::SessionBreak => line.word("session-breaks"),
             Fault::Flip => line.word("bit-flips"),
@@ -409,6 +411,7 @@ impl Textual for Fault {
             }
             "agent-gone" => Fault::Gone,
             "coordinator-crashes" => Fault::CoordinatorCrash(line.field("for")?),
+            "coordinator-sleeps" => Fault::CoordinatorSleep(line.field("for")?),
             "partition" => Fault::Partition(line.field("for")?),
             "session-breaks" => Fault::SessionBreak,
             "bit-flips" => Fault::Flip,

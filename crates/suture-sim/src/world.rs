@@ -9,6 +9,7 @@
 //! newer session with its sender. Everything else may be lost, doubled, late or out of order.
 
 mod machines;
+mod sleep;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -37,6 +38,7 @@ use crate::metadata::Metadata;
 use crate::party::Party;
 use crate::rack::Racks;
 use crate::record::Records;
+use sleep::Asleep;
 
 /// What a world is made from.
 #[derive(Clone, Debug)]
@@ -211,6 +213,8 @@ pub struct World {
     pub records: Option<Records>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) coordinator: Option<Coordinator>,
+    /// `None` while the coordinator is awake.
+    pub(crate) asleep: Option<Asleep>,
     pub(crate) random: Random,
     pub(crate) network_faults: NetworkFaults,
     pub(crate) partitions: BTreeSet<(Party, Party)>,
@@ -269,6 +273,7 @@ impl World {
             records,
             hosts: (0..options.nodes).map(host).collect(),
             coordinator: None,
+            asleep: None,
             random: Random::new(options.seed),
             network_faults: NetworkFaults::NONE,
             partitions: BTreeSet::new(),

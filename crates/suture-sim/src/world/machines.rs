@@ -153,6 +153,9 @@ impl World {
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
+        if let Some(asleep) = &mut self.asleep {
+            return asleep.waiting.push_back(input);
+        }
         self.racks.told(&input);
         if let Some(records) = &mut self.records {
             records.input(now, Party::Coordinator, &input);

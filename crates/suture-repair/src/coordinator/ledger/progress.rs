@@ -8,7 +8,7 @@ use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
 use crate::id::{NodeId, RepairId};
 use crate::schedule::{Directive, Release};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Writing a finished chunk to disk may take this many times the stall limit.
 const PUBLISH_STALLS: u64 = 8;
@@ -64,6 +64,13 @@ impl Ledger {
         let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
         rebuild.progressed_at = now;
         Some(rebuild)
+    }
+
+    /// Nobody could be heard for the span that ends now: no repair stood still in it.
+    pub fn slept(&mut self, now: Time, gap: Span) {
+        for rebuild in self.running.values_mut().filter_map(Attempt::rebuild_mut) {
+            rebuild.progressed_at = now.min(rebuild.progressed_at + gap);
+        }
     }
 
     /// What is known of the fingerprints of a repair, if it runs.

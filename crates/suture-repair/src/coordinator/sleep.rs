@@ -1,0 +1,35 @@
+//! What a coordinator that did not run must not hold against others: its own sleep.
+//!
+//! Place: [failure noticed] -> stripes affected -> queue -> plan -> ...
+//! A process that was stopped, swapped out or moved with its machine, or that planned for long, has
+//! words of agents waiting that it has not taken yet. Judged by the clock alone, the first event
+//! after the pause would declare everybody dead and every repair stalled. The sleep shows: drivers
+//! call at `next_deadline` at the latest, and nobody did. Then every silence begins anew where it
+//! stood: only time counts in which somebody could have been heard.
+//! Invariant: a sleep longer than the timers of some node is noticed by the first event after it.
+
+use super::Coordinator;
+use crate::mutant::Mutant;
+use crate::time::{Span, Time};
+
+/// A driver may be late by this part of `suspect_after`. Less would take a busy machine for a
+/// sleeping one, and each time put off that a silent node is noticed; more would let a sleep count
+/// in which nodes become suspect.
+const LATE_PART: u64 = 4;
+
+impl Coordinator {
+    /// Moves every silence by the time since the last event, if nobody was there to hear.
+    pub(super) fn excuse_sleep(&mut self, now: Time) {
+        let gap = now.since(self.now);
+        let late_max = Span { ns: self.config.timers.suspect_after.ns / LATE_PART };
+        if gap <= late_max || self.ledger.mistake.is(Mutant::CountSleep) {
+            return;
+        }
+        // Asked for only now: it looks at every node.
+        let Some(due) = self.next_deadline() else { return };
+        if now.since(due.max(self.now)) > late_max {
+            self.health.slept(now, gap);
+            self.ledger.slept(now, gap);
+        }
+    }
+}
