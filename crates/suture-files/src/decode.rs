@@ -5,7 +5,7 @@
 //!   its helpers are read as well, and it is computed; nothing is written into the directory.
 //! * A chunk that turns out corrupt in the middle is lost from then on, and its stripe starts over
 //!   with other helpers: simple, and as rare as corruption.
-//! * The output is a temporary until every stripe is complete; then it is put in place.
+//! * The output has no name until every stripe is complete; then it is put in place.
 //!
 //! Invariant: the output's name stands for the whole, checked file or for what it was before.
 
@@ -25,6 +25,7 @@ use super::combination::{self, Buffers, Combination};
 use super::directory::sync_directory;
 use super::manifest::Manifest;
 use super::method::Method;
+use super::output::{NewFile, folder_of};
 use super::pool::{self, Spread};
 use super::stripe::Stripe;
 use super::unrepairable::Unrepairable;
@@ -50,20 +51,11 @@ pub fn decode(
     output: &Path,
     progress: &Progress<'_>,
 ) -> Result<Decoded> {
-    let shown = output.display();
-    let context = || format!("cannot write {shown}");
-    let folder =
-        output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    // The mode of any new file; the umask takes from it.
-    builder
-        .prefix(".suture.")
-        .suffix(".tmp")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let temporary = builder.tempfile_in(folder).with_context(context)?;
-    temporary.as_file().set_len(manifest.geometry.file_bytes).with_context(context)?;
+    let context = || format!("cannot write {}", output.display());
+    let new = NewFile::beside(output).with_context(context)?;
+    new.file().set_len(manifest.geometry.file_bytes).with_context(context)?;
     let spread = Spread::over(&manifest.geometry);
-    let decoder = Decoder { directory, manifest, output: temporary.as_file(), spread, progress };
+    let decoder = Decoder { directory, manifest, output: new.file(), spread, progress };
     let stripes = pool::map(spread.stripe_threads, manifest.geometry.stripe_count(), |stripe| {
         decoder.decode_stripe(stripe)
     })?;
@@ -73,9 +65,8 @@ pub fn decode(
         decoded.unrepairable.extend(stripe.unrepairable);
     }
     if decoded.unrepairable.is_empty() {
-        temporary.as_file().sync_all().with_context(context)?;
-        temporary.persist(output).map_err(|error| error.error).with_context(context)?;
-        sync_directory(folder)?;
+        new.publish(output)?;
+        sync_directory(folder_of(output))?;
     }
     Ok(decoded)
 }

@@ -6,9 +6,8 @@
 //! DIR/manifest.json   DIR/chunk.00   DIR/chunk.00.crc                 one stripe
 //! DIR/manifest.json   DIR/stripe.00000/chunk.00 ..   DIR/stripe.00001/..   several
 //! ```
-//! Publishing is temporary, fsync, rename, fsync of the directory: after a crash a name stands for
-//! the whole file or does not exist. Temporaries carry `.tmp` in their name, so that the next run
-//! knows them.
+//! Publishing is fsync of a file without a name, its name (`output.rs`), fsync of the directory:
+//! after a crash a name stands for the whole file or does not exist.
 //!
 //! Invariant: nothing but `publish` ever puts a file in the place of another.
 
@@ -23,8 +22,9 @@ use suture_code::ChunkIndex;
 use suture_edge::error::bad_input;
 
 use super::manifest::{MANIFEST_BYTES_MAX, MANIFEST_NAME, Manifest};
+use super::output::NewFile;
 
-/// What temporaries end in.
+/// What temporaries ended in that older builds left behind.
 pub const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Reads and checks the manifest of an encoded directory.
@@ -136,31 +136,27 @@ pub fn checksums_name(chunk: ChunkIndex) -> String {
     format!("chunk.{:02}.crc", chunk.0)
 }
 
-/// A file that vanishes unless it is published.
+/// A file that takes its target's place when it is published, and vanishes otherwise.
 pub struct Temporary {
     target: PathBuf,
-    path: PathBuf,
-    file: File,
-    published: bool,
+    new: NewFile,
 }
 
 impl Temporary {
-    /// An empty temporary beside `target`, with room for `bytes`: a full disk is found here, not
-    /// halfway.
+    /// An empty one for `target`, with space for `bytes`: a full disk is found here, not halfway.
     ///
     /// # Errors
     /// When the file cannot be made or its disk is full.
     pub fn create(target: &Path, bytes: u64) -> Result<Temporary> {
-        let mut path = target.as_os_str().to_owned();
-        path.push(TEMPORARY_SUFFIX);
-        let path = PathBuf::from(path);
-        let file = create_sized(&path, bytes)?;
-        Ok(Temporary { target: target.to_path_buf(), path, file, published: false })
+        let context = || format!("cannot create {}", target.display());
+        let new = NewFile::beside(target).with_context(context)?;
+        reserve(new.file(), bytes).with_context(context)?;
+        Ok(Temporary { target: target.to_path_buf(), new })
     }
 
     /// The open file, to be written.
     pub fn file(&self) -> &File {
-        &self.file
+        self.new.file()
     }
 
     /// Makes the content durable and puts it in the target's place. The name is durable after
@@ -168,23 +164,8 @@ impl Temporary {
     ///
     /// # Errors
     /// When the content cannot be made durable or the name not be changed.
-    pub fn publish(mut self) -> Result<()> {
-        self.file
-            .sync_all()
-            .with_context(|| format!("cannot make {} durable", self.path.display()))?;
-        fs::rename(&self.path, &self.target)
-            .with_context(|| format!("cannot put {} in place", self.target.display()))?;
-        self.published = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.published {
-            // Nothing more can be done about a file that will not go; the next run tries again.
-            let _ = fs::remove_file(&self.path);
-        }
+    pub fn publish(self) -> Result<()> {
+        self.new.publish(&self.target)
     }
 }
 
@@ -222,14 +203,17 @@ pub fn create_sized(path: &Path, bytes: u64) -> Result<File> {
         .truncate(true)
         .open(path)
         .with_context(context)?;
-    if bytes > 0 {
-        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-            // Not every file system can reserve; then a full disk is found while writing.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                file.set_len(bytes).with_context(context)?
-            }
-            result => result.map_err(io::Error::from).with_context(context)?,
-        }
-    }
+    reserve(&file, bytes).with_context(context)?;
     Ok(file)
+}
+
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // Not every file system can reserve; then a full disk is found while writing.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => file.set_len(bytes),
+        result => Ok(result?),
+    }
 }

@@ -3,7 +3,7 @@
 //! Place: the whole life of a repair on one machine: [chunks lost -> helpers -> windows -> proven
 //! -> published]. Reading order: [`geometry`] cuts a file into stripes and chunks; [`manifest`]
 //! says what a directory should hold, [`checksum`] what each block should be; [`directory`] names,
-//! locks and publishes files; [`window`] says which pieces of chunks belong together, [`chunk`]
+//! and locks files, [`output`] publishes them; [`window`] says which pieces of chunks belong together, [`chunk`]
 //! reads one chunk checked, [`stripe`] knows which chunks of a stripe can be used, [`method`] who
 //! helps and how ([`scheme`] reads searched trace schemes), [`combination`] does it to a window,
 //! [`parity`] judges where checksums are gone; [`pool`] spreads the work. On them stand the four
@@ -37,6 +37,7 @@ pub mod encode;
 pub mod geometry;
 pub mod manifest;
 pub mod method;
+pub mod output;
 mod parity;
 pub mod pool;
 pub mod rebuild;

@@ -9,8 +9,7 @@
 //! * `.crc` files that are missing or stale beside good chunks are written anew.
 //!
 //! Several lost chunks of a stripe share one reading of the helpers. An interrupted rebuild has
-//! published whole chunks and left temporaries; the next one removes those and goes on with the
-//! rest.
+//! published whole chunks; the next one goes on with the rest.
 //!
 //! Invariants: a chunk is replaced only by one that is proven; a stripe that cannot be repaired is
 //! left as it is and stops no other.
@@ -351,7 +350,7 @@ fn mend_checksum_files(stripe: &Stripe<'_>) -> Result<()> {
     if mended { sync_directory(&stripe.files.directory) } else { Ok(()) }
 }
 
-/// Clears away what an interrupted rebuild left.
+/// Clears away what an interrupted rebuild of an older build left.
 fn remove_temporaries(directory: &Path) -> Result<()> {
     let context = || format!("cannot clear temporaries from {}", directory.display());
     let entries = match fs::read_dir(directory) {

@@ -4,6 +4,7 @@
 //! The log goes to stderr, because stdout is for results; `SUTURE_LOG` says how much of it, in
 //! the form `info` or `suture=debug`.
 
+use std::fs;
 use std::future::Future;
 use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use suture_drivers::net::{self, BindError};
 use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
 use suture_edge::units::parse_nonzero_size;
+use suture_files::output::remove_temporaries;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -114,8 +116,8 @@ impl Stop {
         Stop { stdin_closed: Some(stdin_closed) }
     }
 
-    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes, or the
-    /// end of standard input.
+    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes (unless
+    /// started with `nohup`), or the end of standard input.
     ///
     /// # Errors
     /// When the system does not let signals be waited for.
@@ -128,7 +130,7 @@ impl Stop {
             }
         };
         tokio::select! {
-            () = signals.received() => {}
+            _ = signals.received() => {}
             () = closed => {}
         }
         Ok(())
@@ -139,7 +141,8 @@ impl Stop {
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// None where the process was started to outlive its terminal (`nohup`).
+    hang_up: Option<Signal>,
 }
 
 /// From this call on, no such signal ends the process before it has cleaned up.
@@ -151,17 +154,51 @@ pub fn stop_signals() -> Result<StopSignals> {
     Ok(StopSignals {
         interrupt: wait_for(SignalKind::interrupt())?,
         terminate: wait_for(SignalKind::terminate())?,
-        hang_up: wait_for(SignalKind::hangup())?,
+        hang_up: match is_ignored(SignalKind::hangup()) {
+            true => None,
+            false => Some(wait_for(SignalKind::hangup())?),
+        },
     })
 }
 
+/// Whether the process was started with this signal ignored. To wait for it would end that.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.unwrap_or_default() >> (kind.as_raw_value() - 1) & 1 == 1
+}
+
 impl StopSignals {
-    /// Waits for the first of them.
-    pub async fn received(&mut self) {
+    /// Waits for the first of them; gives which it was.
+    pub async fn received(&mut self) -> SignalKind {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = hang_up => SignalKind::hangup(),
         }
     }
+}
+
+/// From this call on, a signal that ends the process removes its temporary files first. The exit
+/// status is what shells show for one that a signal ended.
+pub fn remove_temporaries_on_signals() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    let signals = {
+        let _entered = runtime.enter();
+        stop_signals()
+    };
+    let Ok(mut signals) = signals else { return };
+    std::thread::spawn(move || {
+        let signal = runtime.block_on(signals.received());
+        remove_temporaries();
+        std::process::exit(128 + signal.as_raw_value());
+    });
 }

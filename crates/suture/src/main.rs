@@ -61,6 +61,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);
     outcome::report(run(cli.command))
 }
 

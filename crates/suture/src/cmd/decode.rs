@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::decode::decode;
 use suture_files::manifest::MANIFEST_NAME;
+use suture_files::output::{Place, place};
 
 use crate::outcome::Outcome;
 use crate::output::{Format, LINES_MAX, counted, line};
@@ -26,7 +27,7 @@ pub struct Args {
     /// The encoded directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The file to write; replaced if it exists
+    /// The file to write; a regular file is replaced if it exists
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -77,29 +78,12 @@ pub fn run(args: Args) -> Result<Outcome> {
 /// Where the output really goes; refused when that would harm.
 fn resolve_output(directory: &Path, output: &Path) -> Result<PathBuf> {
     let shown = output.display();
-    let resolved = match fs::metadata(output) {
-        Ok(metadata) if metadata.is_dir() => {
-            return Err(bad_input(format!("{shown} is a directory; name a file in it")));
-        }
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(bad_input(format!("{shown} is not a regular file")));
-        }
-        // A link stays a link: what it points to is replaced.
-        Ok(_) => fs::canonicalize(output).with_context(|| format!("cannot write {shown}"))?,
-        Err(_) => {
-            let folder = output
-                .parent()
-                .filter(|parent| !parent.as_os_str().is_empty())
-                .unwrap_or(Path::new("."));
-            let name =
-                output.file_name().ok_or_else(|| bad_input(format!("{shown} names no file")))?;
-            let folder = fs::canonicalize(folder).map_err(|_| {
-                bad_input(format!(
-                    "cannot write {shown}: there is no directory {}",
-                    folder.display()
-                ))
-            })?;
-            folder.join(name)
+    let resolved = match place(output)? {
+        Place::File(path) => path,
+        Place::Stream(_) => {
+            return Err(bad_input(format!(
+                "{shown} is not a regular file, and bytes are decoded in no order: decode into a file, and copy that (cp FILE {shown})"
+            )));
         }
     };
     let inside = fs::canonicalize(directory)

@@ -1,9 +1,9 @@
 //! `suture get`: an object becomes a file again.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::OpenOptions;
 use std::io::{Write, stdout};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +12,8 @@ use serde_json::json;
 use suture_drivers::object::read::{Fetched, Lookup, Sink, get};
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_rate, format_seconds, format_size};
-use tempfile::NamedTempFile;
+use suture_files::directory::sync_directory;
+use suture_files::output::{NewFile, Place, folder_of, place};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -22,13 +23,16 @@ use crate::progress::Progress;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
 ///
-/// The file appears whole and checked, or not at all.
+/// The file appears whole and checked, or not at all; one that exists is replaced, a link to one is
+/// followed. A device or FIFO is written into, as standard output is, and never replaced: then the
+/// exit status says whether what it was given is whole.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object
     #[arg(value_name = "NAME")]
     name: String,
-    /// The file to write, or the folder to write it into; `-` is standard output
+    /// The file to write, or the folder to write it into; a device or FIFO is written into, `-` is
+    /// standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -55,15 +59,9 @@ async fn fetch(args: Args) -> Result<Outcome> {
     let mut client = args.coordinator.connect().await?;
     let lookup = Lookup::of(&mut client, &args.name).await?;
     let progress = Progress::bytes(args.format, "reading", lookup.object.bytes);
-    let result = match args.output == Path::new("-") {
-        true => get(&client, lookup, &mut Stdout, &progress.listener()).await,
-        false => {
-            let path = target(&args.output, &args.name)?;
-            let mut file = NewFile::beside(&path)?;
-            let result = get(&client, lookup, &mut file, &progress.listener()).await;
-            result.and_then(|fetched| file.publish(&path).map(|()| fetched))
-        }
-    };
+    let mut output = Output::open(&args)?;
+    let result = get(&client, lookup, &mut output, &progress.listener()).await;
+    let result = result.and_then(|fetched| output.finish().map(|()| fetched));
     drop(progress);
     let fetched = result.with_context(|| format!("cannot read '{}'", args.name))?;
     let seconds = started.elapsed().as_secs_f64();
@@ -101,8 +99,63 @@ fn print(args: &Args, fetched: &Fetched, seconds: f64) {
     }
 }
 
+/// Where the bytes go.
+enum Output {
+    /// In their order only: to standard output, a device or a FIFO.
+    Stream(Box<dyn Write + Send>),
+    /// To a file that has no name yet, and the one that it is to have.
+    File(NewFile, PathBuf),
+}
+
+impl Output {
+    fn open(args: &Args) -> Result<Output> {
+        if args.output == Path::new("-") {
+            return Ok(Output::Stream(Box::new(stdout())));
+        }
+        let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+            bad_input(format!("cannot write '{}': {why}", path.display()))
+        };
+        match place(&named_in(&args.output, &args.name)?)? {
+            Place::Stream(path) => {
+                // Neither created nor cut: it is there, and has no length.
+                let opened = OpenOptions::new().write(true).open(&path);
+                Ok(Output::Stream(Box::new(opened.map_err(|why| cannot(&path, &why))?)))
+            }
+            Place::File(path) => {
+                let new = NewFile::beside(&path).map_err(|why| cannot(&path, &why))?;
+                Ok(Output::File(new, path))
+            }
+        }
+    }
+
+    /// After the last byte.
+    fn finish(self) -> Result<()> {
+        match self {
+            Output::Stream(mut stream) => stream.flush().context("cannot write the output"),
+            Output::File(new, path) => {
+                new.publish(&path)?;
+                sync_directory(folder_of(&path))
+            }
+        }
+    }
+}
+
+impl Sink for Output {
+    fn takes_any_order(&self) -> bool {
+        matches!(self, Output::File(..))
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match self {
+            Output::Stream(stream) => stream.write_all(bytes),
+            Output::File(new, _) => new.file().write_all_at(bytes, offset),
+        }
+        .context("cannot write the output")
+    }
+}
+
 /// A folder takes the object under the last part of its name.
-fn target(output: &Path, name: &str) -> Result<PathBuf> {
+fn named_in(output: &Path, name: &str) -> Result<PathBuf> {
     if !output.is_dir() {
         return Ok(output.to_path_buf());
     }
@@ -110,54 +163,4 @@ fn target(output: &Path, name: &str) -> Result<PathBuf> {
     let last =
         last.ok_or_else(|| bad_input(format!("'{name}' is no file name: name a file with -o")))?;
     Ok(output.join(last))
-}
-
-/// Standard output takes bytes in their order only.
-struct Stdout;
-
-impl Sink for Stdout {
-    fn takes_any_order(&self) -> bool {
-        false
-    }
-
-    fn write(&mut self, _: u64, bytes: &[u8]) -> Result<()> {
-        stdout().write_all(bytes).context("cannot write to standard output")
-    }
-}
-
-/// A file that has no name yet.
-struct NewFile {
-    file: NamedTempFile,
-    folder: PathBuf,
-}
-
-impl NewFile {
-    fn beside(path: &Path) -> Result<NewFile> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new(".")).to_path_buf();
-        let mut builder = tempfile::Builder::new();
-        // What any other program would create; the default is for secrets.
-        let builder = builder.prefix(".suture-get.").permissions(Permissions::from_mode(0o666));
-        let file = builder.tempfile_in(&folder).map_err(|error| {
-            bad_input(format!("cannot create a file in '{}': {error}", folder.display()))
-        })?;
-        Ok(NewFile { file, folder })
-    }
-
-    fn publish(self, path: &Path) -> Result<()> {
-        let cannot = || format!("cannot write '{}'", path.display());
-        self.file.as_file().sync_all().with_context(cannot)?;
-        self.file.persist(path).with_context(cannot)?;
-        File::open(&self.folder).and_then(|folder| folder.sync_all()).with_context(cannot)
-    }
-}
-
-impl Sink for NewFile {
-    fn takes_any_order(&self) -> bool {
-        true
-    }
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.as_file().write_all_at(bytes, offset).context("cannot write the file")
-    }
 }

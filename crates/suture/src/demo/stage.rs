@@ -28,7 +28,7 @@ pub fn perform<T>(
         let mut stage = None;
         let done = tokio::select! {
             done = work(&folder, &mut stage) => Some(done),
-            () = stop.received() => None,
+            _ = stop.received() => None,
         };
         let ended = stage.as_mut().map_or(Ok(()), Processes::check);
         if let Some(processes) = stage

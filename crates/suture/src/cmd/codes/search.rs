@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use suture_code::{ChunkIndex, Code, Scheme, Search};
 use suture_edge::error::bad_input;
 use suture_files::directory::{publish_bytes, sync_directory};
+use suture_files::output::{Place, folder_of, place};
 use suture_files::{pool, scheme};
 
 use crate::outcome::Outcome;
@@ -77,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome> {
     // Refuses codes without traces before any time is spent.
     Search::new(&code, ChunkIndex(0), &[], args.seed).map_err(bad_input)?;
     if let Some(output) = &args.output {
-        check_output(output)?;
+        target(output)?;
     }
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let chunks = code.chunk_count();
@@ -119,26 +120,22 @@ fn search(code: &Code, lost: ChunkIndex, seed: u64, share: Duration) -> Result<F
     })
 }
 
-/// Finds out before the search whether its result can be kept.
-fn check_output(output: &Path) -> Result<()> {
-    let shown = output.display();
-    if output.is_dir() {
-        return Err(bad_input(format!("{shown} is a directory; name a file in it")));
+/// Where the result goes; found out before the search whether it can be kept.
+fn target(output: &Path) -> Result<PathBuf> {
+    match place(output)? {
+        Place::File(path) => Ok(path),
+        Place::Stream(path) => {
+            let shown = path.display();
+            Err(bad_input(format!("{shown} is not a regular file; name a file to write")))
+        }
     }
-    match folder_of(output).is_dir() {
-        true => Ok(()),
-        false => Err(bad_input(format!("cannot write {shown}: there is no such directory"))),
-    }
-}
-
-fn folder_of(output: &Path) -> &Path {
-    output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn write(code: &Code, schemes: &[Found], output: &Path) -> Result<()> {
+    let target = target(output)?;
     let text = schemes.iter().map(|found| scheme::line_of(code, &found.scheme));
-    publish_bytes(output, text.collect::<String>().as_bytes())?;
-    sync_directory(folder_of(output))
+    publish_bytes(&target, text.collect::<String>().as_bytes())?;
+    sync_directory(folder_of(&target))
 }
 
 impl SearchReport {

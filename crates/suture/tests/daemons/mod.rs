@@ -1,0 +1,229 @@
+//! A cluster of real processes on loopback, for tests.
+//!
+//! Each is one of its own on ports that the system chooses. Timers are short; whatever has to
+//! happen is waited for, up to a minute. Every daemon is recorded.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take on a busy machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A process that does not outlive its test.
+pub struct Process(pub Child);
+
+impl Process {
+    /// Starts a daemon; gives it and where it listens.
+    pub fn start(role: &str, config: &Path) -> (Process, String) {
+        let log = fs::File::create(config.with_extension("log")).unwrap();
+        let mut child = suture()
+            .args([role, "--config"])
+            .arg(config)
+            .arg("--record")
+            .arg(config.with_extension("transcript"))
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        let process = Process(child);
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ");
+        let log = || fs::read_to_string(config.with_extension("log")).unwrap();
+        let address = address.unwrap_or_else(|| panic!("{role} said '{line}': {}", log()));
+        (process, address.to_string())
+    }
+
+    /// SIGKILL: it gets no chance to say goodbye.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Process {
+    /// SIGTERM, and waits until it has cleaned up.
+    pub fn stop(&mut self) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub struct Cluster {
+    // Ended in this order: agents, coordinator, folder.
+    pub agents: Vec<Process>,
+    pub coordinator: Process,
+    pub address: String,
+    pub folder: TempDir,
+}
+
+pub struct Finished {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Cluster {
+    pub fn of(agents: usize) -> Cluster {
+        Cluster::with(agents, "")
+    }
+
+    /// So many agents, with further keys in their configuration.
+    pub fn with(agents: usize, keys: &str) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let (coordinator, address) = start_coordinator(folder.path(), "127.0.0.1:0");
+        let agents = (0..agents).map(|i| start_agent(folder.path(), &address, i, keys)).collect();
+        let cluster = Cluster { agents, coordinator, address, folder };
+        let all = cluster.agents.len();
+        cluster.wait("all agents are up", |status| count(status, "up") == all);
+        cluster
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn restart_coordinator(&mut self) {
+        self.coordinator.kill();
+        (self.coordinator, _) = start_coordinator(self.folder.path(), &self.address);
+    }
+
+    pub fn run(&self, args: &[&str]) -> Finished {
+        finish(suture().args(args).env("SUTURE_COORDINATOR", &self.address))
+    }
+
+    /// Runs a command that is to succeed.
+    pub fn ok(&self, args: &[&str]) -> String {
+        let Finished { status, stdout, stderr } = self.run(args);
+        assert_eq!(status, 0, "{args:?}: {stdout}{stderr}");
+        stdout
+    }
+
+    pub fn json(&self, args: &[&str]) -> Value {
+        let Finished { stdout, stderr, .. } = self.run(&[args, &["--format", "json"]].concat());
+        serde_json::from_str(&stdout).unwrap_or_else(|why| panic!("{args:?}: {why}: {stderr}"))
+    }
+
+    /// Stores bytes without a pattern; gives them.
+    pub fn put(&self, name: &str, bytes: usize, how: &[&str]) -> Vec<u8> {
+        let content = noise(bytes);
+        let path = self.path("source");
+        fs::write(&path, &content).unwrap();
+        self.ok(&[&["put", path.to_str().unwrap(), "--name", name], how].concat());
+        content
+    }
+
+    pub fn assert_reads(&self, name: &str, content: &[u8]) {
+        let path = self.path("back");
+        self.ok(&["get", name, "-o", path.to_str().unwrap()]);
+        assert!(fs::read(&path).unwrap() == content, "'{name}' came back with other bytes");
+    }
+
+    /// Waits until the status is as it should be; gives it.
+    pub fn wait(&self, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let since = Instant::now();
+        loop {
+            let status = self.json(&["status"]);
+            if is_so(&status) {
+                return status;
+            }
+            if since.elapsed() > TIMEOUT {
+                let log = fs::read_to_string(self.path("coordinator.log")).unwrap();
+                panic!("not within a minute: {what}: {status:#}\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn wait_healthy(&self) -> Value {
+        self.wait("all is repaired", |status| {
+            let silent = count(status, "suspect") + count(status, "unknown");
+            status["state"] == "healthy" && silent == 0
+        })
+    }
+
+    /// The chunk files of one agent.
+    pub fn chunks(&self, agent: usize) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path(&format!("n{agent}")).join("chunks")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => folders.push(entry.path()),
+                    false => found.push(entry.path()),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+pub fn suture() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_suture"))
+}
+
+pub fn finish(command: &mut Command) -> Finished {
+    let output = command.output().unwrap();
+    Finished {
+        status: output.status.code().expect("not killed by a signal"),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+pub fn start_coordinator(folder: &Path, listen: &str) -> (Process, String) {
+    let config = folder.join("coordinator.toml");
+    let data = folder.join("coordinator");
+    let text = format!(
+        "listen = '{listen}'\ndata_dir = '{}'\n[timers]\nsuspect = '1s'\ndead = '2s'\nstart_grace = '5s'\nretry_first = '200ms'\nretry_max = '1s'\n",
+        data.display()
+    );
+    fs::write(&config, text).unwrap();
+    Process::start("coordinator", &config)
+}
+
+pub fn start_agent(folder: &Path, coordinator: &str, index: usize, keys: &str) -> Process {
+    let config = folder.join(format!("n{index}.toml"));
+    let data = folder.join(format!("n{index}"));
+    let text = format!(
+        "name = 'n{index}'\ncoordinator = '{coordinator}'\nlisten = '127.0.0.1:0'\ndata_dir = '{}'\nmemory = '32MiB'\n{keys}\n[timers]\nheartbeat = '200ms'\n",
+        data.display()
+    );
+    fs::write(&config, text).unwrap();
+    Process::start("agent", &config).0
+}
+
+pub fn count(status: &Value, health: &str) -> usize {
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().filter(|node| node["health"] == health).count()
+}
+
+/// Bytes without a pattern, the same every time.
+pub fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = bytes as u64 | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
