@@ -10,7 +10,8 @@
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
-//! and gets. [`config`] reads the configuration of daemons, [`record`] writes down what they did.
+//! and gets. [`config`] reads the configuration of daemons, a [`data_dir`] keeps what they are given,
+//! [`record`] writes down what they did.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod combination;
 pub mod config;
 pub mod control;
 pub mod coordinator;
+pub mod data_dir;
 pub mod limit;
 pub mod metadata;
 pub mod net;

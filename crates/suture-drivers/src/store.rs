@@ -23,13 +23,14 @@ pub mod chunk;
 pub mod layout;
 pub mod temp;
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
@@ -38,6 +39,7 @@ use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
 use tracing::warn;
 
+use crate::data_dir;
 use chunk::{ChunkFile, Damage};
 use temp::TempChunk;
 
@@ -62,8 +64,20 @@ pub struct Store {
     chunks: Arc<Chunks>,
     tmp: PathBuf,
     next_temp: AtomicU64,
+    /// What the last list left out.
+    skipped: Mutex<Skipped>,
     /// Keeps the lock: the system releases it with the file, however the process ends.
     lock: File,
+}
+
+/// What a list of the chunks left out, and why.
+#[derive(Debug, Default)]
+struct Skipped(BTreeMap<PathBuf, String>);
+
+impl Skipped {
+    fn add(&mut self, path: PathBuf, why: &dyn fmt::Display) {
+        self.0.insert(path, why.to_string());
+    }
 }
 
 /// The folder of the chunks.
@@ -112,9 +126,9 @@ impl Store {
             let path = path.to_path_buf();
             move |source| OpenError::Io { path, source }
         };
-        fs::create_dir_all(dir).map_err(at(dir))?;
+        data_dir::open(dir).map_err(at(dir))?;
         let lock_path = dir.join("lock");
-        let lock = File::create(&lock_path).map_err(at(&lock_path))?;
+        let lock = data_dir::create_file(&lock_path).map_err(at(&lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::Locked(dir.to_path_buf())),
             result => result.map_err(io::Error::from).map_err(at(&lock_path))?,
@@ -122,14 +136,20 @@ impl Store {
         identify(dir, identity)?;
         for fan in 0..FAN_OUT {
             let path = chunks.join(format!("{fan:02x}"));
-            fs::create_dir_all(&path).map_err(at(&path))?;
+            data_dir::create_folder(&path).map_err(at(&path))?;
         }
         sync_dir(&chunks).and_then(|()| sync_dir(dir)).map_err(at(dir))?;
         if tmp.exists() {
             fs::remove_dir_all(&tmp).map_err(at(&tmp))?;
         }
-        fs::create_dir(&tmp).map_err(at(&tmp))?;
-        Ok(Store { chunks: Arc::new(Chunks(chunks)), tmp, next_temp: AtomicU64::new(0), lock })
+        data_dir::create_folder(&tmp).map_err(at(&tmp))?;
+        Ok(Store {
+            chunks: Arc::new(Chunks(chunks)),
+            tmp,
+            next_temp: AtomicU64::new(0),
+            skipped: Mutex::default(),
+            lock,
+        })
     }
 
     /// Opens a copy for reading.
@@ -140,24 +160,46 @@ impl Store {
         self.chunks.open(copy)
     }
 
-    /// Copies with a damaged footer or a wrong length are not held; they are logged, and left for
-    /// a person to look at.
+    /// Copies with a damaged footer or a wrong length are not held. These, what is no chunk and
+    /// what cannot be read are left for a person to look at, and do not end the list.
     fn whole_copies(&self) -> io::Result<Vec<ChunkCopy>> {
-        let mut copies = Vec::new();
+        let (mut copies, mut skipped) = (Vec::new(), Skipped::default());
         for fan in fs::read_dir(&self.chunks.0)? {
-            for entry in fs::read_dir(fan?.path())? {
-                let entry = entry?;
-                match parse_name(&entry.file_name()) {
-                    None => warn!("{} is not the name of a chunk", entry.path().display()),
-                    Some(copy) => match ChunkFile::open(&entry.path(), copy) {
-                        Ok(_) => copies.push(copy),
-                        Err(Damage::Missing) => {}
-                        Err(damage) => warn!("{copy} is not usable: {damage}"),
-                    },
+            let fan = match fan {
+                Ok(fan) => fan.path(),
+                Err(error) => {
+                    skipped.add(self.chunks.0.clone(), &error);
+                    continue;
+                }
+            };
+            let entries = match fs::read_dir(&fan) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    skipped.add(fan, &error);
+                    continue;
+                }
+            };
+            for entry in entries {
+                match entry {
+                    Ok(entry) => look_at(&entry.path(), &mut copies, &mut skipped),
+                    // What follows in this folder may not come either.
+                    Err(error) => skipped.add(fan.clone(), &error),
                 }
             }
         }
+        self.warn_of(skipped);
         Ok(copies)
+    }
+
+    /// Says what was skipped; what an earlier list skipped for the same reason is known.
+    fn warn_of(&self, skipped: Skipped) {
+        let mut known = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, why) in &skipped.0 {
+            if known.0.get(path) != Some(why) {
+                warn!("{} is left out of the list of chunks: {why}", path.display());
+            }
+        }
+        *known = skipped;
     }
 
     fn temp_path(&self) -> PathBuf {
@@ -217,6 +259,19 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
             Failure::NoSpace
         }
         _ => Failure::Disk(error.to_string()),
+    }
+}
+
+/// Adds the copy that a file is, or why it is none.
+fn look_at(path: &Path, copies: &mut Vec<ChunkCopy>, skipped: &mut Skipped) {
+    let Some(copy) = path.file_name().and_then(parse_name) else {
+        return skipped.add(path.to_path_buf(), &"it has not the name of a chunk");
+    };
+    match ChunkFile::open(path, copy) {
+        Ok(_) => copies.push(copy),
+        // Deleted meanwhile.
+        Err(Damage::Missing) => {}
+        Err(damage) => skipped.add(path.to_path_buf(), &damage),
     }
 }
 
@@ -285,11 +340,9 @@ fn write_identity(path: &Path, identity: &Identity) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a node's name is one line"));
     }
     let part = path.with_extension("part");
-    fs::write(
-        &part,
-        format!("suture-store {DIRECTORY_VERSION}\ncluster {cluster}\nnode {node}\n"),
-    )?;
-    File::open(&part)?.sync_all()?;
+    let mut file = data_dir::create_file(&part)?;
+    write!(file, "suture-store {DIRECTORY_VERSION}\ncluster {cluster}\nnode {node}\n")?;
+    file.sync_all()?;
     fs::rename(&part, path)
 }
 

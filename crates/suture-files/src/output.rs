@@ -134,7 +134,7 @@ impl NewFile {
         let cannot = || format!("cannot write {}", target.display());
         match fs::symlink_metadata(target) {
             Ok(old) if !old.is_file() => {
-                bail!("{} is no regular file now, and is not replaced", target.display())
+                bail!("{} is not a regular file, so it is not replaced", target.display())
             }
             Ok(old) => {
                 let mode = Permissions::from_mode(old.permissions().mode() & 0o777);

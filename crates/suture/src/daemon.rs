@@ -95,15 +95,21 @@ pub fn log_to_stderr() {
 
 /// When a daemon is to end.
 pub struct Stop {
+    signals: StopSignals,
     stdin_closed: Option<watch::Receiver<bool>>,
 }
 
 impl Stop {
     /// By signals, and if `until_stdin_closes` when standard input closes: whoever started the
     /// process holds the other end, so it cannot outlive them for long, however they end.
-    pub fn new(until_stdin_closes: bool) -> Stop {
+    /// To be called before anybody can know of the daemon: from here on no such signal is lost.
+    ///
+    /// # Errors
+    /// When the system does not let signals be waited for.
+    pub fn new(until_stdin_closes: bool) -> Result<Stop> {
+        let signals = stop_signals()?;
         if !until_stdin_closes {
-            return Stop { stdin_closed: None };
+            return Ok(Stop { signals, stdin_closed: None });
         }
         let (closed, stdin_closed) = watch::channel(false);
         std::thread::spawn(move || {
@@ -113,16 +119,12 @@ impl Stop {
             std::thread::sleep(STOP_TIMEOUT);
             std::process::exit(0);
         });
-        Stop { stdin_closed: Some(stdin_closed) }
+        Ok(Stop { signals, stdin_closed: Some(stdin_closed) })
     }
 
     /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes (unless
     /// started with `nohup`), or the end of standard input.
-    ///
-    /// # Errors
-    /// When the system does not let signals be waited for.
-    pub async fn requested(&self) -> Result<()> {
-        let mut signals = stop_signals()?;
+    pub async fn requested(&mut self) {
         let closed = async {
             match self.stdin_closed.clone() {
                 Some(mut closed) => drop(closed.wait_for(|is_closed| *is_closed).await),
@@ -130,10 +132,9 @@ impl Stop {
             }
         };
         tokio::select! {
-            _ = signals.received() => {}
+            _ = self.signals.received() => {}
             () = closed => {}
         }
-        Ok(())
     }
 }
 

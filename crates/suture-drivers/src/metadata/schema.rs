@@ -7,12 +7,14 @@
 //! The lock is a file of its own, held by the kernel for as long as the process lives, so a crash
 //! leaves nothing to clean up.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, OptionalExtension};
 use suture_edge::error::bad_input;
+
+use crate::data_dir;
 
 /// "Sutr", as SQLite's header has it.
 const APPLICATION_ID: u32 = 0x5375_7472;
@@ -96,9 +98,11 @@ pub struct Database {
 /// when it cannot be read.
 pub fn open(dir: &Path) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
-    fs::create_dir_all(dir).with_context(cannot)?;
+    data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
     let path = dir.join("metadata.db");
+    // SQLite gives its other files the mode of this one.
+    data_dir::new_file().create(true).truncate(false).open(&path).with_context(cannot)?;
     let mut connection = Connection::open(&path).with_context(cannot)?;
     identify(&mut connection, &path)?;
     // FULL rather than WAL's default NORMAL, which may lose the last commits when power fails.
@@ -110,8 +114,8 @@ pub fn open(dir: &Path) -> Result<Database> {
 
 fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("coordinator.lock");
-    let file =
-        File::create(&path).with_context(|| format!("cannot create '{}'", path.display()))?;
+    let file = data_dir::create_file(&path)
+        .with_context(|| format!("cannot create '{}'", path.display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(
@@ -175,6 +179,8 @@ pub(super) fn create_first(dir: &Path) -> Connection {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn set_version(dir: &Path, version: u32) {

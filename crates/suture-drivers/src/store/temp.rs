@@ -4,7 +4,7 @@
 //! One vanishes with its value, so whatever drops a repair drops its file too; what a crash leaves
 //! is swept at the next start.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use suture_repair::message::Failure;
 
 use super::layout::{FOOTER_BYTES, Footer, table_at};
 use super::{Chunks, failure, sync_dir};
+use crate::data_dir;
 
 /// What a proof reads at a time.
 const PROOF_BYTES: usize = 1 << 20;
@@ -162,7 +163,7 @@ impl ChunkWriter for TempChunk {
 
 impl TempFile {
     fn create(path: PathBuf) -> io::Result<TempFile> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let file = data_dir::new_file().create_new(true).open(&path)?;
         Ok(TempFile { file, path })
     }
 }

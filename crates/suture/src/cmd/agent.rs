@@ -9,11 +9,10 @@ use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Welcome};
-use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, Identity, Store};
 use suture_edge::error::bad_input;
 use tokio::sync::oneshot;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
@@ -44,12 +43,12 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(path) => AgentConfig::read(path)?,
         None => AgentConfig::default(),
     };
-    let stop = Stop::new(args.until_stdin_closes);
     daemon::log_to_stderr();
-    daemon::block_on_runtime(agent::runtime(), serve(config, args.record.target(), stop))
+    daemon::block_on_runtime(agent::runtime(), serve(config, args))
 }
 
-async fn serve(config: AgentConfig, record: Option<RecordTo>, stop: Stop) -> Result<Outcome> {
+async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
+    let mut stop = Stop::new(args.until_stdin_closes)?;
     // Before anybody hears of the node: what it has may belong elsewhere.
     let known = known_identity(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
@@ -60,7 +59,7 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>, stop: Stop) -> Res
     let me = introduction(&config, address, known);
     let membership = tokio::spawn(join::keep(me, feed, welcome));
     let joined = tokio::select! {
-        result = stop.requested() => return result.map(|()| Outcome::Done),
+        () = stop.requested() => return Ok(Outcome::Done),
         joined = welcomed => joined,
     };
     // Nobody welcomes a membership that has ended; it says why.
@@ -69,13 +68,8 @@ async fn serve(config: AgentConfig, record: Option<RecordTo>, stop: Stop) -> Res
     let store = Store::open(&config.data_dir, &identity).map_err(anyhow::Error::from);
     let store = store.with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     info!(name = identity.node, node = %joined.node, cluster = %joined.cluster, "in the cluster");
-    let stop = async {
-        if let Err(why) = stop.requested().await {
-            warn!("{why:#}");
-        }
-    };
-    let config = agent::Config { record, ..agent_config(&config, joined) };
-    agent::run(config, Arc::new(store), session, listener, stop)
+    let config = agent::Config { record: args.record.target(), ..agent_config(&config, joined) };
+    agent::run(config, Arc::new(store), session, listener, stop.requested())
         .await
         .context("the agent cannot go on")?;
     if membership.is_finished() {

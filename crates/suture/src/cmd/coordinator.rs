@@ -53,18 +53,18 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(path) => CoordinatorConfig::read(path)?,
         None => CoordinatorConfig::default(),
     };
-    let stop = Stop::new(args.until_stdin_closes);
     daemon::log_to_stderr();
-    daemon::block_on(serve(config, args.record.target(), stop))
+    daemon::block_on(serve(config, args))
 }
 
-async fn serve(config: CoordinatorConfig, record: Option<RecordTo>, stop: Stop) -> Result<Outcome> {
+async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
+    let mut stop = Stop::new(args.until_stdin_closes)?;
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let mut store = MetadataStore::open(&config.data_dir)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
-    let (core, nodes) = load(&config, &mut store, record)?;
+    let (core, nodes) = load(&config, &mut store, args.record.target())?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
@@ -75,7 +75,7 @@ async fn serve(config: CoordinatorConfig, record: Option<RecordTo>, stop: Stop) 
     tokio::select! {
         () = driver.run(inbox) => {}
         result = listen(listener, service) => result?,
-        result = stop.requested() => result?,
+        () = stop.requested() => {}
     }
     info!("stopped");
     Ok(Outcome::Done)

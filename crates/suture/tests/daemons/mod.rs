@@ -24,23 +24,24 @@ impl Process {
     /// Starts a daemon; gives it and where it listens.
     pub fn start(role: &str, config: &Path) -> (Process, String) {
         let log = fs::File::create(config.with_extension("log")).unwrap();
-        let mut child = suture()
-            .args([role, "--config"])
-            .arg(config)
-            .arg("--record")
-            .arg(config.with_extension("transcript"))
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut command = suture();
+        command.args([role, "--config"]).arg(config).arg("--record");
+        command.arg(config.with_extension("transcript")).stderr(log);
+        let (process, line) = Process::start_by(&mut command);
+        let address = line.strip_prefix("listening on ");
+        let log = || fs::read_to_string(config.with_extension("log")).unwrap();
+        let address = address.unwrap_or_else(|| panic!("{role} said '{line}': {}", log()));
+        (process, address.to_string())
+    }
+
+    /// Starts a command; gives it and the first line that it prints.
+    pub fn start_by(command: &mut Command) -> (Process, String) {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let stdout = child.stdout.take().unwrap();
         let process = Process(child);
         BufReader::new(stdout).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ");
-        let log = || fs::read_to_string(config.with_extension("log")).unwrap();
-        let address = address.unwrap_or_else(|| panic!("{role} said '{line}': {}", log()));
-        (process, address.to_string())
+        (process, line.trim().to_string())
     }
 
     /// SIGKILL: it gets no chance to say goodbye.

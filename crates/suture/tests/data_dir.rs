@@ -1,0 +1,112 @@
+//! The folders of daemons, as people and systems treat them; and how daemons are ended.
+//!
+//! Place: the first step of every daemon's start, and the last.
+
+mod daemons;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use daemons::{Cluster, Process, count, start_agent};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Restarts an agent that lists its chunks all the time.
+fn restart_listing(cluster: &mut Cluster, agent: usize) {
+    cluster.agents[agent].stop();
+    let config = cluster.path(&format!("n{agent}.toml"));
+    // The file ends with its timers.
+    let mut file = OpenOptions::new().append(true).open(&config).unwrap();
+    writeln!(file, "inventory = '100ms'").unwrap();
+    cluster.agents[agent] = Process::start("agent", &config).0;
+}
+
+fn log_of(cluster: &Cluster, daemon: &str) -> String {
+    fs::read_to_string(cluster.path(&format!("{daemon}.log"))).unwrap()
+}
+
+#[test]
+fn what_is_no_chunk_is_said_once_and_the_chunks_beside_it_count() {
+    let mut cluster = Cluster::of(3);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let held = cluster.chunks(0).len();
+    let chunks = cluster.path("n0/chunks");
+    fs::write(chunks.join("notes.txt"), "stray").unwrap();
+    fs::write(chunks.join("00/notes.txt"), "stray").unwrap();
+    symlink("loop", chunks.join("loop")).unwrap();
+    restart_listing(&mut cluster, 0);
+    cluster.wait_healthy();
+    cluster.ok(&["repair", "pause"]);
+    cluster.ok(&["node", "fail", "n0"]);
+    cluster.wait("the node has failed", |status| count(status, "failed") == 1);
+    cluster.ok(&["node", "return", "n0"]);
+    // Repairs are paused: only a list can bring the chunks back.
+    cluster.wait_healthy();
+    assert_eq!(cluster.chunks(0).len(), held + 3, "nothing was rebuilt or deleted");
+    cluster.assert_reads("it", &content);
+    let log = log_of(&cluster, "n0");
+    for stray in ["chunks/notes.txt", "chunks/00/notes.txt", "chunks/loop"] {
+        assert_eq!(log.matches(stray).count(), 1, "{stray}: {log}");
+    }
+}
+
+fn everything_in(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_path_buf()];
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(everything_in(&entry.path())),
+            false => found.push(entry.path()),
+        }
+    }
+    found
+}
+
+#[test]
+fn what_daemons_keep_is_for_their_owner_alone() {
+    let mut cluster = Cluster::of(3);
+    cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    for daemon in ["coordinator", "n0", "n1", "n2"] {
+        for path in everything_in(&cluster.path(daemon)) {
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        }
+        assert!(!log_of(&cluster, daemon).contains("chmod"), "{daemon}");
+    }
+    let wide = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(cluster.path("n0"), wide.clone()).unwrap();
+    fs::set_permissions(cluster.path("coordinator"), wide).unwrap();
+    cluster.agents[0].stop();
+    cluster.agents[0] = start_agent(cluster.folder.path(), &cluster.address, 0, "");
+    cluster.restart_coordinator();
+    cluster.wait_healthy();
+    for daemon in ["coordinator", "n0"] {
+        let log = log_of(&cluster, daemon);
+        let warning = format!("(mode 755): chmod -R go-rwx '{}'", cluster.path(daemon).display());
+        assert_eq!(log.matches(&warning).count(), 1, "{daemon}: {log}");
+    }
+}
+
+#[test]
+fn a_daemon_outlives_its_terminal_if_it_was_started_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("coordinator.toml");
+    let text = format!("listen = '127.0.0.1:0'\ndata_dir = '{}/data'\n", folder.path().display());
+    fs::write(&config, text).unwrap();
+    for (start, outlives) in [("trap '' HUP; exec \"$@\"", true), ("exec \"$@\"", false)] {
+        let mut command = Command::new("sh");
+        command.args(["-c", start, "sh", env!("CARGO_BIN_EXE_suture"), "coordinator", "--config"]);
+        let (mut coordinator, _) = Process::start_by(command.arg(&config).stderr(Stdio::null()));
+        let id = Pid::from_child(&coordinator.0);
+        kill_process(id, Signal::HUP).unwrap();
+        if outlives {
+            // Signals are taken in order; had the first one ended it, it would have ended well, too.
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            assert!(coordinator.0.try_wait().unwrap().is_none(), "it has ended");
+            coordinator.stop();
+        } else {
+            assert!(coordinator.0.wait().unwrap().success());
+        }
+    }
+}
