@@ -5,7 +5,9 @@
 use prost::Message;
 use suture_code::layout::Layout;
 use suture_drivers::control::{convert, proto};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::message::{
     CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Task, ToAgent,
 };
@@ -21,6 +23,7 @@ const NODES: usize = 14;
 pub fn valid() -> Vec<Vec<u8>> {
     let repair = RepairId::new(3, 4);
     let copy = ChunkCopy { stripe: StripeId(1 << 40), chunk: ChunkIndex(8), stamp: Stamp(7) };
+    let listed = ListedCopy { copy, digest: Digest { bytes: Some(1 << 30), crc: Some(7) } };
     let mut inputs: Vec<Vec<u8>> = (0..8).map(|seed| to_agent(task(seed))).collect();
     inputs.extend(
         [
@@ -43,7 +46,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     let (arrived, written) = (vec![(repair, 3, NodeId(4))], vec![repair]);
     inputs.extend(
         [
-            FromAgent::Inventory(vec![copy, copy]),
+            FromAgent::Inventory(vec![copy.into(), listed]),
             FromAgent::Heartbeat(Heartbeat {
                 incarnation: 9,
                 free_bytes: 8,

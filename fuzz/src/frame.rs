@@ -4,7 +4,7 @@
 //! Place: the first bytes that any connection to an agent brings.
 
 use suture_edge::checksum::crc32c;
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::plan::Range;
 use suture_repair::slice::{PAYLOAD_BYTES_MAX, SliceId};
 use suture_repair::wire::{ClusterId, Denial, Frame, HEADER_BYTES, Payload, Who};
@@ -26,7 +26,11 @@ pub fn valid() -> Vec<Vec<u8>> {
         Frame::WriteData(payload),
         Frame::WriteEnd { crc: 5 },
         Frame::WriteDone,
-        Frame::ReadChunk { copy, range: Range { from: 3, to: 1 << 30 } },
+        Frame::ReadChunk {
+            copy,
+            digest: Digest { bytes: Some(1 << 30), crc: Some(7) },
+            range: Range { from: 3, to: 1 << 30 },
+        },
         Frame::ReadData(payload),
         Frame::Error(Denial::ProofFailed { expected: 1, found: u32::MAX }),
     ];

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
-use suture_repair::id::ChunkCopy;
+use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::message::CopyFault;
 use suture_repair::plan::Range;
 use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
@@ -133,29 +133,31 @@ impl ChunkClient {
     pub async fn read_chunk(
         &self,
         addr: SocketAddr,
-        copy: ChunkCopy,
+        wanted: impl Into<ListedCopy>,
         range: Range,
     ) -> Result<Vec<u8>, ChunkError> {
         let mut bytes = vec![0; range.bytes() as usize];
-        self.connect(addr).await?.read(copy, range.from, &mut bytes).await?;
+        self.connect(addr).await?.read(wanted, range.from, &mut bytes).await?;
         Ok(bytes)
     }
 }
 
 impl ChunkConnection {
-    /// Fills `into` with the bytes of the copy from `offset` on.
+    /// Fills `into` with the bytes of the copy from `offset` on, if the copy has this digest.
     ///
     /// # Errors
     /// When the connection breaks, or the copy is missing, corrupt or shorter.
     pub async fn read(
         &mut self,
-        copy: ChunkCopy,
+        wanted: impl Into<ListedCopy>,
         offset: u64,
         into: &mut [u8],
     ) -> Result<(), ChunkError> {
         self.begin()?;
+        let wanted: ListedCopy = wanted.into();
+        let copy = wanted.copy;
         let range = Range { from: offset, to: offset + into.len() as u64 };
-        let result = self.read_range(copy, range, into).await;
+        let result = self.read_range(wanted, range, into).await;
         self.end(copy, result)
     }
 
@@ -177,11 +179,11 @@ impl ChunkConnection {
 
     async fn read_range(
         &mut self,
-        copy: ChunkCopy,
+        ListedCopy { copy, digest }: ListedCopy,
         range: Range,
         into: &mut [u8],
     ) -> Result<(), NetError> {
-        self.connection.write_frame(Frame::ReadChunk { copy, range }).await?;
+        self.connection.write_frame(Frame::ReadChunk { copy, digest, range }).await?;
         let mut rest = into;
         while !rest.is_empty() {
             let payload = match self.reply("reading a chunk").await? {

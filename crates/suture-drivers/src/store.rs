@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, Stamp, StripeId};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
 use tracing::warn;
@@ -162,7 +162,7 @@ impl Store {
 
     /// Copies with a damaged footer or a wrong length are not held. These, what is no chunk and
     /// what cannot be read are left for a person to look at, and do not end the list.
-    fn whole_copies(&self) -> io::Result<Vec<ChunkCopy>> {
+    fn whole_copies(&self) -> io::Result<Vec<ListedCopy>> {
         let (mut copies, mut skipped) = (Vec::new(), Skipped::default());
         for fan in fs::read_dir(&self.chunks.0)? {
             let fan = match fan {
@@ -208,7 +208,7 @@ impl Store {
 }
 
 impl ChunkStore for Store {
-    fn list(&self) -> Result<Vec<ChunkCopy>, Failure> {
+    fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
         self.whole_copies().map_err(|error| failure(&error))
     }
 
@@ -263,12 +263,12 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
 }
 
 /// Adds the copy that a file is, or why it is none.
-fn look_at(path: &Path, copies: &mut Vec<ChunkCopy>, skipped: &mut Skipped) {
+fn look_at(path: &Path, copies: &mut Vec<ListedCopy>, skipped: &mut Skipped) {
     let Some(copy) = path.file_name().and_then(parse_name) else {
         return skipped.add(path.to_path_buf(), &"it has not the name of a chunk");
     };
     match ChunkFile::open(path, copy) {
-        Ok(_) => copies.push(copy),
+        Ok(chunk) => copies.push(chunk.footer().listed()),
         // Deleted meanwhile.
         Err(Damage::Missing) => {}
         Err(damage) => skipped.add(path.to_path_buf(), &damage),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use suture_edge::checksum::crc32c;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
-use suture_repair::id::ChunkCopy;
+use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::message::{CopyFault, Failure};
 
 const CAPACITY: u64 = 1 << 20;
@@ -26,8 +26,8 @@ struct MapReader(Vec<u8>);
 struct MapWriter(Mutex<Chunk>, MapStore);
 
 impl ChunkStore for MapStore {
-    fn list(&self) -> Result<Vec<ChunkCopy>, Failure> {
-        Ok(self.0.lock().unwrap().keys().copied().collect())
+    fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
+        Ok(self.0.lock().unwrap().keys().map(|copy| ListedCopy::from(*copy)).collect())
     }
     fn free_bytes(&self) -> Result<u64, Failure> {
         Ok(CAPACITY)
@@ -51,6 +51,9 @@ impl ChunkStore for MapStore {
 impl ChunkReader for MapReader {
     fn bytes(&self) -> u64 {
         self.0.len() as u64
+    }
+    fn crc(&self) -> Option<u32> {
+        Some(crc32c(&self.0))
     }
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         let part = self.0.get(offset as usize..).and_then(|rest| rest.get(..into.len()));

@@ -23,7 +23,7 @@ pub mod short;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::id::ChunkCopy;
+use crate::id::{ChunkCopy, ListedCopy};
 use crate::message::{CopyFault, Failure};
 
 /// What is read at a time of a copy that is read in full.
@@ -36,13 +36,14 @@ const CHECK_BYTES: usize = 256 << 10;
 /// either of the two. Writers do not survive it, and what they took is free again when the store is
 /// next opened.
 pub trait ChunkStore: Debug + Send + Sync {
-    /// Every published copy that looks whole without being read, in any order. A copy with
-    /// damaged data may be listed, an unpublished chunk never is.
+    /// Every published copy that looks whole without being read, in any order, with its length and
+    /// checksum as far as these are known without reading it. A copy with damaged data may be
+    /// listed, an unpublished chunk never is.
     ///
     /// # Errors
     /// [`Failure::Disk`] when the list cannot be had in full. A part of it is not an answer: what
     /// it lacks would count as lost.
-    fn list(&self) -> Result<Vec<ChunkCopy>, Failure>;
+    fn list(&self) -> Result<Vec<ListedCopy>, Failure>;
 
     /// Bytes of chunks that there is room for; a hint, since others may take them.
     ///
@@ -89,6 +90,10 @@ pub trait ChunkStore: Debug + Send + Sync {
 pub trait ChunkReader: Debug + Send + Sync {
     /// The length of the chunk, which may be less than the stripe's.
     fn bytes(&self) -> u64;
+
+    /// CRC32C of the chunk when it was published, where the store recorded it: by this a copy is
+    /// told from another of the same name. A store of stripes with recorded checksums has it.
+    fn crc(&self) -> Option<u32>;
 
     /// Fills `into` with the chunk's bytes from `offset` on. Any offset and length will do; what
     /// the checksums need beyond the range is read beside it. Bytes that fail their checksum do

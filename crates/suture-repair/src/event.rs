@@ -250,6 +250,14 @@ pub enum Report {
     },
     /// All of a stripe is well again.
     Healthy(StripeId),
+    /// A copy has another length or checksum than its stripe's record says, and is no location: it
+    /// is left alone, since it may be the only copy of something else.
+    OtherBytes {
+        /// The node that holds it.
+        node: NodeId,
+        /// What the copy is called.
+        copy: ChunkCopy,
+    },
     /// A copy that no stripe needs was ordered away.
     Excess {
         /// The node that held it.

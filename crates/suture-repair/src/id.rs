@@ -47,10 +47,22 @@ impl RepairId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// Who wrote a copy of a chunk: 0 for the original put, otherwise the repair's id. Two copies of
-/// one chunk never share a stamp, so deleting one can never hit the other.
+/// Who wrote a copy of a chunk: a repair, by its id, or a put, by random bits of its own (0 for one
+/// of a build that had none). Two copies of one chunk never share a stamp, so deleting one can
+/// never hit the other; not even where metadata of an old backup give out a stripe's id again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// Set in the stamps of puts, and in no repair's id: epochs do not get that far. The bit above
+    /// it stays free, so that a stamp is a number for databases as well.
+    const PUT: u64 = 1 << 62;
+
+    /// The stamp of a put with these random bits.
+    pub fn of_put(random: u64) -> Stamp {
+        Stamp(Stamp::PUT | random & (Stamp::PUT - 1))
+    }
+}
 
 impl From<RepairId> for Stamp {
     fn from(repair: RepairId) -> Stamp {
@@ -67,6 +79,42 @@ pub struct ChunkCopy {
     pub chunk: ChunkIndex,
     /// Who wrote this copy.
     pub stamp: Stamp,
+}
+
+/// What tells the bytes of a copy from others, as far as it was recorded: its name alone says
+/// nothing of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Digest {
+    /// Its length in bytes.
+    pub bytes: Option<u64>,
+    /// CRC32C of all of them.
+    pub crc: Option<u32>,
+}
+
+impl Digest {
+    /// Whether both can be of the same bytes: nothing that both know differs.
+    pub fn fits(self, other: Digest) -> bool {
+        fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
+        agree(self.bytes, other.bytes) && agree(self.crc, other.crc)
+    }
+}
+
+/// A copy that a store holds, with what the store recorded when it was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedCopy {
+    /// Which copy it is called.
+    pub copy: ChunkCopy,
+    /// What it is.
+    pub digest: Digest,
+}
+
+impl From<ChunkCopy> for ListedCopy {
+    /// A copy of which no more than the name is known.
+    fn from(copy: ChunkCopy) -> ListedCopy {
+        ListedCopy { copy, digest: Digest::default() }
+    }
 }
 
 impl fmt::Display for NodeId {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, RepairId};
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
 use crate::stripe::Stripe;
@@ -109,8 +109,8 @@ pub enum ToAgent {
 pub struct Check {
     /// The copy that is read in full.
     pub copy: ChunkCopy,
-    /// The length that it must have, or it is corrupt; none where nobody says.
-    pub bytes: Option<u64>,
+    /// What it must be, or it is corrupt.
+    pub digest: Digest,
     /// A copy elsewhere that is in excess if this one is good.
     pub excess: Option<(NodeId, ChunkCopy)>,
 }
@@ -137,7 +137,7 @@ pub enum FromAgent {
     /// The first word of every session.
     Hello(Hello),
     /// Every copy that the agent holds.
-    Inventory(Vec<ChunkCopy>),
+    Inventory(Vec<ListedCopy>),
     /// Alive; what runs here.
     Heartbeat(Heartbeat),
     /// The rebuilt chunk is proven and durable here. Repeated until `Forget`.

@@ -59,6 +59,8 @@ pub enum Mutant {
     DeleteUnread,
     /// It makes a found copy the location of its chunk before it was read.
     AdoptUnread,
+    /// It takes copies for what they are called, whatever their length and checksum.
+    TrustNames,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver's clock goes back now and then.
@@ -95,7 +97,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 42] = [
+    pub const ALL: [Mutant; 43] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -122,6 +124,7 @@ impl Mutant {
         Mutant::KeepRack,
         Mutant::DeleteUnread,
         Mutant::AdoptUnread,
+        Mutant::TrustNames,
         Mutant::PlaceAnywhere,
         Mutant::TimeBack,
         Mutant::UncountedMemory,

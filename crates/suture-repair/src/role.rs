@@ -17,7 +17,7 @@ use suture_code::layout::{Layout, Piece, Window};
 use suture_code::{Dag, Program, Source};
 use suture_gf::bits;
 
-use crate::id::{ChunkCopy, ChunkIndex, NodeId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, NodeId};
 use crate::message::{Refusal, Task};
 use crate::plan::{Lane, Mode, StripeFacts, Windows};
 use crate::slice::lane_slice;
@@ -47,9 +47,9 @@ pub struct Role {
 pub struct Own {
     /// The copy to read.
     pub copy: ChunkCopy,
-    /// The length that it must have, or it is corrupt. Past its end the chunk is zeros, which
-    /// nobody asks a store for.
-    pub bytes: u64,
+    /// What it must be, or it is corrupt. Past its end the chunk is zeros, which nobody asks a store
+    /// for.
+    pub digest: Digest,
     /// Its sub-chunks that are read, in the order in which they are combined.
     pub reads: Vec<u32>,
     /// How the sub-chunks become rows; none when they are the rows.
@@ -273,8 +273,8 @@ impl Derivation<'_> {
         let terms = self.dag()?.partial_coefficients(lost).ok_or(Refusal::Ability)?;
         let term = terms.iter().find(|(helper, _)| *helper == chunk);
         let (_, coefficient) = *term.ok_or(Refusal::InvalidPlan)?;
-        let (copy, bytes) = self.copy(chunk)?;
-        let own = Own { copy, bytes, reads: vec![0], part: None, rows: Rows::bytes_wide(1) };
+        let (copy, digest) = self.copy(chunk)?;
+        let own = Own { copy, digest, reads: vec![0], part: None, rows: Rows::bytes_wide(1) };
         Ok(Some((own, coefficient)))
     }
 
@@ -341,8 +341,8 @@ impl Derivation<'_> {
                 Some(Arc::new(program))
             }
         };
-        let (copy, bytes) = self.copy(chunk)?;
-        Ok(Own { copy, bytes, reads, part: part_program, rows: Rows::of_outputs(part) })
+        let (copy, digest) = self.copy(chunk)?;
+        Ok(Own { copy, digest, reads, part: part_program, rows: Rows::of_outputs(part) })
     }
 
     fn role(&self, own: Option<Own>, children: Vec<Child>, work: Work, sinks: Vec<Sink>) -> Role {
@@ -370,9 +370,9 @@ impl Derivation<'_> {
     }
 
     /// A copy and the length that it must have.
-    fn copy(&self, chunk: ChunkIndex) -> Result<(ChunkCopy, u64), Refusal> {
+    fn copy(&self, chunk: ChunkIndex) -> Result<(ChunkCopy, Digest), Refusal> {
         let (_, copy) = self.task.stripe.copy(chunk).ok_or(Refusal::InvalidPlan)?;
-        Ok((copy, self.task.stripe.record(chunk).bytes))
+        Ok((copy, self.task.stripe.record(chunk).digest()))
     }
 
     fn dag(&self) -> Result<Dag, Refusal> {

@@ -14,7 +14,7 @@ use std::fmt;
 use suture_code::layout::{Layout, SizeError, check_unit};
 use suture_code::{ChunkSet, Code, CodeError, Shortened};
 
-use crate::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
 
 /// Where one chunk lies and what its bytes sum to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,11 @@ pub struct ChunkRecord {
 }
 
 impl ChunkRecord {
+    /// What a copy of the chunk must be.
+    pub fn digest(&self) -> Digest {
+        Digest { bytes: Some(self.bytes), crc: self.crc }
+    }
+
     /// Whether there is no copy because the chunk is known to be zero.
     pub fn is_known_zero(&self) -> bool {
         self.bytes == 0
@@ -56,9 +61,9 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// The copy that the keeper points to, if the chunk has a location.
+    /// The copy that the keeper points to, if there is such a chunk and it has a location.
     pub fn copy(&self, chunk: ChunkIndex) -> Option<(NodeId, ChunkCopy)> {
-        let record = &self.chunks[usize::from(chunk.0)];
+        let record = self.chunks.get(usize::from(chunk.0))?;
         let copy = ChunkCopy { stripe: self.id, chunk, stamp: record.stamp };
         record.node.map(|node| (node, copy))
     }

@@ -24,7 +24,7 @@ use std::fmt;
 
 use suture_code::ChunkIndex;
 
-use crate::id::{ChunkCopy, NodeId, RepairId, Stamp, StripeId};
+use crate::id::{ChunkCopy, Digest, NodeId, RepairId, Stamp, StripeId};
 use crate::message::CopyFault;
 use crate::plan::Range;
 use crate::slice::{PAYLOAD_BYTES_MAX, SliceId};
@@ -110,6 +110,8 @@ pub enum Frame {
     ReadChunk {
         /// The copy that is read.
         copy: ChunkCopy,
+        /// What it must be, or it is corrupt.
+        digest: Digest,
         /// Which of its bytes.
         range: Range,
     },
@@ -233,10 +235,11 @@ impl Frame {
                 6
             }
             Frame::WriteDone => 7,
-            Frame::ReadChunk { copy, range } => {
+            Frame::ReadChunk { copy, digest, range } => {
                 to.copy(copy);
                 to.u64(range.from);
                 to.u64(range.to);
+                to.digest(digest);
                 8
             }
             Frame::ReadData(payload) => {
@@ -277,7 +280,10 @@ impl Frame {
             5 => Frame::WriteData(from.payload("chunk data")?),
             6 => Frame::WriteEnd { crc: from.u32() },
             7 => Frame::WriteDone,
-            8 => Frame::ReadChunk { copy: from.copy(), range: from.range()? },
+            8 => {
+                let (copy, range) = (from.copy(), from.range()?);
+                Frame::ReadChunk { copy, digest: from.digest()?, range }
+            }
             9 => Frame::ReadData(from.payload("chunk data")?),
             10 => Frame::Error(from.denial()?),
             kind => return Err(DecodeError::Kind(kind)),
@@ -361,6 +367,13 @@ impl Writer {
         self.u8(copy.chunk.0);
     }
 
+    /// Nothing at all where nothing is recorded, as it was before anything was.
+    fn digest(&mut self, Digest { bytes, crc }: Digest) {
+        self.u8(u8::from(bytes.is_some()) | u8::from(crc.is_some()) << 1);
+        self.u64(bytes.unwrap_or(0));
+        self.u32(crc.unwrap_or(0));
+    }
+
     fn denial(&mut self, denial: Denial) {
         let (code, a, b) = match denial {
             Denial::Version { found } => (1, u64::from(found), 0),
@@ -433,6 +446,16 @@ impl Reader<'_> {
     fn copy(&mut self) -> ChunkCopy {
         let (stripe, stamp) = (StripeId(self.u64()), Stamp(self.u64()));
         ChunkCopy { stripe, chunk: ChunkIndex(self.u8()), stamp }
+    }
+
+    fn digest(&mut self) -> Result<Digest, DecodeError> {
+        let (known, bytes, crc) = (self.u8(), self.u64(), self.u32());
+        let said = |bit: u8| known & bit != 0;
+        let is_kept = |is_said: bool, value: u64| is_said || value == 0;
+        if known > 3 || !is_kept(said(1), bytes) || !is_kept(said(2), crc.into()) {
+            return Err(DecodeError::Field("recorded"));
+        }
+        Ok(Digest { bytes: said(1).then_some(bytes), crc: said(2).then_some(crc) })
     }
 
     fn chunk_bytes(&mut self, what: &'static str) -> Result<u64, DecodeError> {
@@ -571,7 +594,12 @@ mod tests {
             Frame::WriteData(payload),
             Frame::WriteEnd { crc: 5 },
             Frame::WriteDone,
-            Frame::ReadChunk { copy, range: Range { from: 3, to: CHUNK_BYTES_MAX } },
+            Frame::ReadChunk {
+                copy,
+                digest: Digest { bytes: Some(CHUNK_BYTES_MAX), crc: Some(7) },
+                range: Range { from: 3, to: CHUNK_BYTES_MAX },
+            },
+            Frame::ReadChunk { copy, digest: Digest::default(), range: Range { from: 3, to: 4 } },
             Frame::ReadData(payload),
         ];
         frames.extend(denials.map(Frame::Error));
@@ -642,8 +670,8 @@ mod tests {
             h[24..32].copy_from_slice(&u64::MAX.to_le_bytes());
         });
         assert!(matches!(Frame::decode(&long), Err(DecodeError::TooLong { .. })));
-        let range = Range { from: 5, to: 5 };
-        let backwards = resealed(Frame::ReadChunk { copy, range }.encode(), |h| h[24] = 6);
+        let (digest, range) = (Digest::default(), Range { from: 5, to: 5 });
+        let backwards = resealed(Frame::ReadChunk { copy, digest, range }.encode(), |h| h[24] = 6);
         assert_eq!(Frame::decode(&backwards), Err(DecodeError::Field("range")));
     }
 

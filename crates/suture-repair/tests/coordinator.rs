@@ -6,7 +6,8 @@ use suture_repair::event::{
     Command, Commit, Health, Input, Liveness, NodeState, Output, Report, Timers,
 };
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
+    StripeId,
 };
 use suture_repair::message::{
     Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
@@ -92,6 +93,10 @@ impl Story {
         self.give(Input::Agent { node: NodeId(node), message });
     }
 
+    fn digest(&self, copy: ChunkCopy) -> Digest {
+        self.core.stripes().get(copy.stripe).expect("it is known").record(copy.chunk).digest()
+    }
+
     fn greet(&mut self, node: u32) {
         self.greet_with(node, Abilities::PARTIAL);
     }
@@ -101,7 +106,7 @@ impl Story {
         let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
         self.hear(node, FromAgent::Hello(hello));
         let held = self.core.stripes().on_node(NodeId(node));
-        let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1)).collect();
+        let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1.into())).collect();
         self.hear(node, FromAgent::Inventory(held));
     }
 
@@ -258,8 +263,9 @@ fn a_copy_in_excess_goes_only_after_its_replacement_was_read() {
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
     story.take();
     let old = copy(0, 0, 0);
-    story.hear(0, FromAgent::Inventory(vec![old]));
-    let check = Check { copy: commit.copy, bytes: Some(4096), excess: Some((NodeId(0), old)) };
+    story.hear(0, FromAgent::Inventory(vec![old.into()]));
+    let digest = story.digest(commit.copy);
+    let check = Check { copy: commit.copy, digest, excess: Some((NodeId(0), old)) };
     let said = story.take();
     assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::Check(check)), "{said:?}");
     assert!(!sent(&said, |_, m| matches!(m, ToAgent::Delete { .. })));
@@ -269,13 +275,77 @@ fn a_copy_in_excess_goes_only_after_its_replacement_was_read() {
 }
 
 #[test]
+fn a_location_with_other_bytes_is_lost_however_often_it_is_listed() {
+    for (bytes, crc) in [(0, 1), (1, 0)] {
+        let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+        let right = story.digest(copy(0, 1, 0));
+        let digest = Digest {
+            bytes: right.bytes.map(|right| right - bytes),
+            crc: right.crc.map(|right| right ^ crc),
+        };
+        let held = vec![ListedCopy { copy: copy(0, 1, 0), digest }];
+        for _ in 0..2 {
+            story.hear(1, FromAgent::Inventory(held.clone()));
+            assert!(story.core.is_lost(StripeId(0), ChunkIndex(1)));
+        }
+        let task = story.dispatched().remove(0);
+        assert!(task.plan.destinations.contains_key(&ChunkIndex(1)));
+    }
+}
+
+#[test]
+fn a_copy_with_other_bytes_is_neither_adopted_nor_deleted() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    let (found, digest) = (copy(0, 0, 0), story.digest(copy(0, 0, 0)));
+    let other = Digest { crc: digest.crc.map(|crc| !crc), ..digest };
+    let held = |digest| FromAgent::Inventory(vec![ListedCopy { copy: found, digest }]);
+    let is_about_it = |_: NodeId, message: &ToAgent| match message {
+        ToAgent::Check(check) => check.copy == found || check.excess.is_some(),
+        ToAgent::Delete { copy, .. } => *copy == found,
+        _ => false,
+    };
+    // While its chunk has a location it would be in excess, and while it is lost it could be found.
+    for is_lost in [false, true] {
+        if is_lost {
+            story.give(Input::Operator(Command::FailNode(NodeId(0))));
+            story.take();
+        }
+        story.hear(4, held(other));
+        let said = story.take();
+        assert!(!sent(&said, is_about_it), "{said:?}");
+        let report = Report::OtherBytes { node: NodeId(4), copy: found };
+        assert!(said.contains(&Output::Report(report)), "{said:?}");
+        story.hear(4, held(digest));
+        assert!(sent(&story.take(), is_about_it), "the right bytes are what is looked for");
+    }
+}
+
+#[test]
+fn words_about_chunks_and_nodes_that_there_are_not_change_nothing() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    let none = copy(0, 200, 0);
+    story.give(Input::ChunkSuspected { node: NodeId(1), copy: none });
+    story.hear(1, FromAgent::Bad { copy: none, fault: CopyFault::Corrupt });
+    let excess = |copy| Check {
+        copy,
+        digest: Digest::default(),
+        excess: Some((NodeId(99), ChunkCopy { stamp: Stamp(9), ..copy })),
+    };
+    story.hear(1, FromAgent::Verified(excess(none)));
+    story.hear(0, FromAgent::Verified(excess(copy(0, 0, 0))));
+    story.hear(1, FromAgent::Inventory(vec![none.into(), copy(0, 1, 0).into()]));
+    assert_eq!(story.core.status().lost_chunks, 0);
+    assert!(!sent(&story.take(), |_, message| matches!(message, ToAgent::Delete { .. })));
+}
+
+#[test]
 fn copies_of_stripes_that_were_never_given_out_are_left_alone() {
     let mut story = Story::new(5, [stripe(3, [0, 1, 2, 3])]);
     let (writing, below) = (vec![StripeId(5)], StripeId(7));
     story.give(Input::StripesReserved { below, writing });
     story.take();
     let held = vec![copy(3, 0, 0), copy(5, 0, 0), copy(6, 0, 0), copy(9, 0, 0)];
-    story.hear(0, FromAgent::Inventory(held));
+    story.hear(0, FromAgent::Inventory(held.into_iter().map(ListedCopy::from).collect()));
     let said = story.take();
     let deleted: Vec<&ChunkCopy> = said
         .iter()

@@ -12,7 +12,8 @@ use suture_repair::agent;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{self, Command, NodeState};
 use suture_repair::id::{
-    ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId,
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
+    StripeId,
 };
 use suture_repair::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
@@ -274,7 +275,7 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
         9 => AgentInput::Prepared { repair, result: result(random, failure) },
         10 => AgentInput::Published { repair, result: result(random, failure) },
         11 => AgentInput::PeerLost(from),
-        12 => AgentInput::Listed { copies: some(random, copy), free_bytes: number(random) },
+        12 => AgentInput::Listed { copies: some(random, listed), free_bytes: number(random) },
         13 => AgentInput::Checked {
             check: Box::new(check(random)),
             result: result(random, copy_fault),
@@ -316,7 +317,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
             pool_bytes: number(random),
             free_bytes: number(random),
         }),
-        1 => FromAgent::Inventory(some(random, copy)),
+        1 => FromAgent::Inventory(some(random, listed)),
         2 => FromAgent::Heartbeat(Heartbeat {
             incarnation: random.next_u64(),
             free_bytes: number(random),
@@ -445,7 +446,15 @@ fn text(random: &mut Random) -> String {
 
 fn check(random: &mut Random) -> Check {
     let excess = maybe(random, |r| (node(r), copy(r)));
-    Check { copy: copy(random), bytes: maybe(random, number), excess }
+    Check { copy: copy(random), digest: digest(random), excess }
+}
+
+fn digest(random: &mut Random) -> Digest {
+    Digest { bytes: maybe(random, number), crc: maybe(random, |r| number(r) as u32) }
+}
+
+fn listed(random: &mut Random) -> ListedCopy {
+    ListedCopy { copy: copy(random), digest: digest(random) }
 }
 
 fn request(random: &mut Random) -> FingerprintRequest {

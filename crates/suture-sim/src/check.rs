@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Commit, Health, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::stripe::Stripe;
@@ -288,12 +289,15 @@ impl World {
             if status.running.is_empty() && status.reserved_bytes > 0 {
                 return Some(Violation::Leak { node, reserved: status.reserved_bytes });
             }
-            for copy in self.host(node).disk.copies() {
+            for held in self.host(node).disk.list().expect("memory does not fail") {
+                let copy = held.copy;
                 let stripe = self.metadata.stripes.get(&copy.stripe);
-                // What is left of a stripe beyond repair is never thrown away.
+                // What is left of a stripe beyond repair is never thrown away, nor what has other
+                // bytes than its name says.
                 let kept = stripe.is_some_and(|stripe| {
                     stripe.copy(copy.chunk) == Some((node, copy))
                         || self.unwell_stripe(stripe).is_some()
+                        || !stripe.record(copy.chunk).digest().fits(held.digest)
                 });
                 if !kept && !self.beyond(stripe) {
                     return Some(Violation::Orphan { node, copy });

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
-use suture_repair::id::ChunkCopy;
+use suture_repair::id::{ChunkCopy, Digest, ListedCopy};
 use suture_repair::message::{CopyFault, Failure};
+use suture_repair::random::Random;
 
 /// Which safeguards are in place; the mutation tests remove them one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +46,14 @@ pub struct Stored {
     blocks: Vec<u32>,
     /// The length when it was written.
     length: usize,
+    /// Checksum of all of it, from when it was written.
+    crc: u32,
 }
 
 impl Stored {
     fn new(bytes: Vec<u8>) -> Stored {
         let blocks = bytes.chunks(BLOCK_BYTES).map(checksum).collect();
-        Stored { length: bytes.len(), bytes, blocks }
+        Stored { length: bytes.len(), crc: checksum(&bytes), bytes, blocks }
     }
 
     /// Fills `into` from `offset` on, if the blocks that it touches are as they were written.
@@ -121,6 +124,7 @@ struct DiskReader {
     disk: Disk,
     copy: ChunkCopy,
     bytes: u64,
+    crc: u32,
 }
 
 impl Disk {
@@ -195,6 +199,15 @@ impl Disk {
         }
     }
 
+    /// A fault: other bytes lie under the copy's name, with checksums of their own.
+    pub fn replace(&self, copy: ChunkCopy, seed: u64) {
+        if let Some(stored) = self.contents().copies.get_mut(&copy) {
+            let mut bytes = vec![0; stored.length];
+            Random::new(seed).fill(&mut bytes);
+            *stored = Stored::new(bytes);
+        }
+    }
+
     /// A fault: everything is gone.
     pub fn wipe(&self) {
         self.crash();
@@ -225,8 +238,13 @@ impl Contents {
 }
 
 impl ChunkStore for Disk {
-    fn list(&self) -> Result<Vec<ChunkCopy>, Failure> {
-        Ok(self.copies())
+    fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
+        let contents = self.contents();
+        let listed = contents.copies.iter().map(|(copy, stored)| {
+            let digest = Digest { bytes: Some(stored.length as u64), crc: Some(stored.crc) };
+            ListedCopy { copy: *copy, digest }
+        });
+        Ok(listed.collect())
     }
 
     fn free_bytes(&self) -> Result<u64, Failure> {
@@ -234,8 +252,9 @@ impl ChunkStore for Disk {
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        let bytes = self.query(copy, |stored| stored.length as u64).ok_or(CopyFault::Missing)?;
-        Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes }))
+        let found = self.query(copy, |stored| (stored.length as u64, stored.crc));
+        let (bytes, crc) = found.ok_or(CopyFault::Missing)?;
+        Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes, crc }))
     }
 
     fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
@@ -263,6 +282,10 @@ impl ChunkStore for Disk {
 impl ChunkReader for DiskReader {
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn crc(&self) -> Option<u32> {
+        Some(self.crc)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
@@ -412,10 +435,13 @@ mod tests {
         let disk = Disk::new(1 << 20, Safeguards::ALL);
         disk.put(copy, vec![7; 100]);
         for other in [99, 101] {
-            let cut = short::open_whole(&disk, copy, other);
+            let digest = Digest { bytes: Some(other), crc: None };
+            let cut = short::open_matching(&disk, copy, digest);
             assert_eq!(cut.err(), Some(CopyFault::Corrupt), "it should have {other} bytes");
         }
-        let reader = short::open_whole(&disk, copy, 100).expect("it has as many as it should");
+        let digest = Digest { bytes: Some(100), crc: None };
+        let reader =
+            short::open_matching(&disk, copy, digest).expect("it has as many as it should");
         let mut into = [9; 50];
         for (offset, before_end) in [(80, 20), (100, 0), (1 << 40, 0)] {
             short::read(&*reader, offset, &mut into).expect("it is good");

@@ -100,11 +100,12 @@ impl World {
             }
             agent::AgentOutput::List => {
                 let disk = &self.host(node).disk;
-                let (copies, free_bytes) = (disk.copies(), disk.capacity_left());
+                let copies = disk.list().expect("memory does not fail");
+                let free_bytes = disk.capacity_left();
                 self.answer(node, agent::AgentInput::Listed { copies, free_bytes }, None);
             }
             agent::AgentOutput::Check(check) => {
-                let result = short::check(&self.host(node).disk, check.copy, check.bytes);
+                let result = short::check(&self.host(node).disk, check.copy, check.digest);
                 self.answer(node, agent::AgentInput::Checked { check, result }, None);
             }
             agent::AgentOutput::Fingerprint { request, is_written: true } => {
@@ -174,9 +175,9 @@ impl World {
     }
 
     fn read_own(&self, node: NodeId, id: SliceId, role: &Role) -> Result<Vec<u8>, Failure> {
-        let Own { copy, bytes, .. } = *role.own.as_ref().expect("only helpers read");
+        let Own { copy, digest, .. } = *role.own.as_ref().expect("only helpers read");
         let unusable = |fault| Failure::Source { copy, fault };
-        let chunk = short::open_whole(&self.host(node).disk, copy, bytes).map_err(unusable)?;
+        let chunk = short::open_matching(&self.host(node).disk, copy, digest).map_err(unusable)?;
         let mut bytes = vec![0; role.own_bytes(id.slice)];
         let mut rest = &mut bytes[..];
         for piece in role.own_pieces(id.slice) {

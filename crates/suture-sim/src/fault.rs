@@ -43,6 +43,8 @@ pub enum Kind {
     CorruptChunk,
     /// The end of a chunk is lost.
     TornChunk,
+    /// Other bytes lie under a chunk's name.
+    ReplacedChunk,
     /// A disk is full.
     FullDisk,
     /// The operator declares a node failed and takes it back.
@@ -69,7 +71,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 27] = [
+    pub const ALL: [Kind; 28] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -86,6 +88,7 @@ impl Kind {
         Kind::CoordinatorSleep,
         Kind::CorruptChunk,
         Kind::TornChunk,
+        Kind::ReplacedChunk,
         Kind::FullDisk,
         Kind::OperatorFail,
         Kind::OperatorPause,
@@ -119,6 +122,7 @@ impl fmt::Display for Kind {
             Kind::CoordinatorSleep => "coordinator slept",
             Kind::CorruptChunk => "chunk corrupted",
             Kind::TornChunk => "chunk torn",
+            Kind::ReplacedChunk => "chunk replaced",
             Kind::FullDisk => "disk full",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
@@ -213,6 +217,8 @@ pub enum Fault {
     Flip,
     /// A chunk loses its end.
     Tear,
+    /// Other bytes take a chunk's place, with checksums that fit them.
+    Replace,
     /// A disk is full for the span.
     Full(Span),
     /// The operator declares a node failed for the span.
@@ -252,6 +258,12 @@ pub fn sleeps(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let span = |random: &mut Random| Span::from_millis(random.between(1600, 4000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::CoordinatorSleep(span(random)));
     (0..count).map(one).collect()
+}
+
+/// The replaced chunks of one seed, in whatever order.
+pub fn replacements(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.below(4);
+    (0..count).map(|_| (Time { ns: random.below(until.ns) }, Fault::Replace)).collect()
 }
 
 /// The faults of one seed, in order of time.

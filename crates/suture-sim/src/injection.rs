@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use suture_repair::chunk_store::ChunkStore;
+use suture_repair::chunk_store::short;
 use suture_repair::cluster::Cluster;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
@@ -99,7 +99,8 @@ impl World {
         for stripe in stripes {
             for chunk in stripe.indices() {
                 let Some((node, copy)) = stripe.copy(chunk) else { continue };
-                if self.host(node).disk.check(copy).is_err() {
+                let digest = stripe.record(chunk).digest();
+                if short::check(&self.host(node).disk, copy, digest).is_err() {
                     self.coordinator_input(Input::ChunkSuspected { node, copy });
                 }
             }
@@ -121,7 +122,7 @@ impl World {
             Fault::CoordinatorSleep(span) => self.put_to_sleep(span),
             Fault::Partition(span) => self.partition(span),
             Fault::SessionBreak => self.break_session(),
-            Fault::Flip | Fault::Tear => self.damage(fault == Fault::Tear),
+            Fault::Flip | Fault::Tear | Fault::Replace => self.damage(fault),
             Fault::Full(span) => {
                 let node = self.any_node();
                 self.coverage.count(Kind::FullDisk);
@@ -299,7 +300,7 @@ impl World {
         self.connect_soon(node);
     }
 
-    fn damage(&mut self, tear: bool) {
+    fn damage(&mut self, fault: Fault) {
         let node = self.any_node();
         let copies = self.host(node).disk.copies();
         if copies.is_empty() {
@@ -311,12 +312,19 @@ impl World {
         }
         let place = self.random.next_u64();
         let disk = self.host(node).disk.clone();
-        if tear {
-            self.coverage.count(Kind::TornChunk);
-            disk.tear(copy, place);
-        } else {
-            self.coverage.count(Kind::CorruptChunk);
-            disk.flip(copy, place);
+        match fault {
+            Fault::Tear => {
+                self.coverage.count(Kind::TornChunk);
+                disk.tear(copy, place);
+            }
+            Fault::Replace => {
+                self.coverage.count(Kind::ReplacedChunk);
+                disk.replace(copy, place);
+            }
+            _ => {
+                self.coverage.count(Kind::CorruptChunk);
+                disk.flip(copy, place);
+            }
         }
     }
 

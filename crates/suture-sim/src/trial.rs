@@ -106,6 +106,10 @@ impl Trial {
             faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
         }
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
+        // Without a recorded checksum nothing tells one whole chunk from another.
+        if !options.unrecorded {
+            faults.extend(fault::replacements(&mut Random::new(seed ^ 0x5e7_face), SAFETY));
+        }
         faults.sort_by_key(|(time, _)| *time);
         Trial {
             options,
@@ -393,6 +397,7 @@ impl Textual for Fault {
             Fault::SessionBreak => line.word("session-breaks"),
             Fault::Flip => line.word("bit-flips"),
             Fault::Tear => line.word("chunk-torn"),
+            Fault::Replace => line.word("chunk-replaced"),
             Fault::Full(span) => line.word("disk-full").field("for", span),
             Fault::OperatorFail(span) => line.word("operator-fails-node").field("for", span),
             Fault::OperatorPause(span) => line.word("operator-pauses").field("for", span),
@@ -416,6 +421,7 @@ impl Textual for Fault {
             "session-breaks" => Fault::SessionBreak,
             "bit-flips" => Fault::Flip,
             "chunk-torn" => Fault::Tear,
+            "chunk-replaced" => Fault::Replace,
             "disk-full" => Fault::Full(line.field("for")?),
             "operator-fails-node" => Fault::OperatorFail(line.field("for")?),
             "operator-pauses" => Fault::OperatorPause(line.field("for")?),

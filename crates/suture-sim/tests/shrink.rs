@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 15, "{kinds:?}");
+    assert_eq!(kinds.len(), 16, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -84,6 +84,7 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::Move(_) => 12,
         Fault::BadMemory(_) => 13,
         Fault::CoordinatorSleep(_) => 14,
+        Fault::Replace => 15,
     }
 }
 

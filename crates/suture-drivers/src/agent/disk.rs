@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
-use suture_repair::id::{ChunkCopy, NodeId, RepairId};
+use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
 use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest};
 use suture_repair::role::{Role, Spools};
 use suture_repair::slice::SliceId;
@@ -43,7 +43,7 @@ pub enum DiskEvent {
     /// The chunk is durable under its name, or not.
     Published(RepairId, Result<(), Failure>),
     /// What is held, and the room left.
-    Listed(Vec<ChunkCopy>, u64),
+    Listed(Vec<ListedCopy>, u64),
     /// A copy was read in full.
     Checked(Check, Result<(), CopyFault>),
     /// A chunk was read in full for its fingerprint, or cannot be.
@@ -235,8 +235,8 @@ impl Disk {
     /// Reads a copy in full.
     pub fn check(&mut self, check: Check) {
         let store = self.store.clone();
-        let Check { copy, bytes, .. } = check;
-        let job = move || Some(DiskEvent::Checked(check, short::check(&*store, copy, bytes)));
+        let Check { copy, digest, .. } = check;
+        let job = move || Some(DiskEvent::Checked(check, short::check(&*store, copy, digest)));
         self.long_job(Some(self.checks.clone()), job);
     }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
-use suture_repair::id::ChunkCopy;
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
+use suture_repair::id::{ChunkCopy, Digest};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::plan::Range;
 use suture_repair::slice::PAYLOAD_BYTES_MAX;
@@ -86,7 +86,9 @@ impl ChunkService {
     async fn answer(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
         let _permit = self.operations.acquire().await.expect("never closed");
         match frame {
-            Frame::ReadChunk { copy, range } => self.read(connection, copy, range).await,
+            Frame::ReadChunk { copy, digest, range } => {
+                self.read(connection, (copy, digest), range).await
+            }
             Frame::WriteChunk { copy, bytes } => self.write(connection, copy, bytes).await,
             frame => {
                 connection.write_frame(Frame::Error(Denial::Malformed)).await?;
@@ -98,11 +100,12 @@ impl ChunkService {
     async fn read(
         &self,
         connection: &mut Connection,
-        copy: ChunkCopy,
+        (copy, digest): (ChunkCopy, Digest),
         range: Range,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
-        let chunk = match blocking(move || store.open(copy)).await? {
+        let open = move || short::open_matching(&*store, copy, digest);
+        let chunk = match blocking(open).await? {
             Ok(chunk) => chunk,
             Err(fault) => return self.deny_read(connection, copy, fault).await,
         };

@@ -79,7 +79,7 @@ impl Files {
     /// else in the chunk and the handle keeps the checksums of where it is.
     ///
     /// # Errors
-    /// When the copy is missing or damaged, or has another length than it must have.
+    /// When the copy is missing or damaged, or is not as recorded.
     pub fn own(
         &self,
         store: &dyn ChunkStore,
@@ -89,7 +89,7 @@ impl Files {
         match lock(&self.own).entry(lane) {
             Entry::Occupied(open) => Ok(open.get().clone()),
             Entry::Vacant(slot) => {
-                Ok(slot.insert(short::open_whole(store, own.copy, own.bytes)?).clone())
+                Ok(slot.insert(short::open_matching(store, own.copy, own.digest)?).clone())
             }
         }
     }

@@ -15,7 +15,9 @@ use bytes::Bytes;
 use prost::Message;
 use suture_code::Code;
 use suture_code::layout::Layout;
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
     ToAgent,
@@ -54,7 +56,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
     let word = match message {
         FromAgent::Hello(hello) => AgentWord::Hello(encode_hello(hello)),
         FromAgent::Inventory(copies) => {
-            let copies = copies.into_iter().map(encode_copy).collect();
+            let copies = copies.into_iter().map(encode_listed).collect();
             AgentWord::Inventory(proto::Inventory { copies })
         }
         FromAgent::Heartbeat(beat) => AgentWord::Heartbeat(encode_heartbeat(beat)),
@@ -86,7 +88,7 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
         AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "sent twice")),
         AgentWord::Hello(hello) => FromAgent::Hello(decode_hello(hello)),
         AgentWord::Inventory(inventory) => {
-            let copies = inventory.copies.into_iter().map(|copy| decode_copy(Some(copy)));
+            let copies = inventory.copies.into_iter().map(decode_listed);
             FromAgent::Inventory(copies.collect::<Result<_, _>>()?)
         }
         AgentWord::Heartbeat(beat) => FromAgent::Heartbeat(decode_heartbeat(beat)?),
@@ -251,6 +253,18 @@ pub fn decode_copy(copy: Option<proto::Copy>) -> Result<ChunkCopy, Malformed> {
         chunk.map_err(|_| malformed("Copy.chunk", format!("{} is above 255", copy.chunk)))?;
     let (stripe, stamp) = (StripeId(copy.stripe), Stamp(copy.stamp));
     Ok(ChunkCopy { stripe, chunk: ChunkIndex(chunk), stamp })
+}
+
+/// A copy that is listed, as a message.
+fn encode_listed(ListedCopy { copy, digest }: ListedCopy) -> proto::ListedCopy {
+    let proto::Copy { stripe, chunk, stamp } = encode_copy(copy);
+    proto::ListedCopy { stripe, chunk, stamp, bytes: digest.bytes, crc: digest.crc }
+}
+
+fn decode_listed(listed: proto::ListedCopy) -> Result<ListedCopy, Malformed> {
+    let proto::ListedCopy { stripe, chunk, stamp, bytes, crc } = listed;
+    let copy = decode_copy(Some(proto::Copy { stripe, chunk, stamp }))?;
+    Ok(ListedCopy { copy, digest: Digest { bytes, crc } })
 }
 
 /// An object, as a message.
@@ -458,7 +472,8 @@ fn decode_fault(fault: i32) -> Result<CopyFault, Malformed> {
 fn encode_check(check: Check) -> proto::Check {
     proto::Check {
         copy: Some(encode_copy(check.copy)),
-        bytes: check.bytes,
+        bytes: check.digest.bytes,
+        crc: check.digest.crc,
         excess_node: check.excess.map(|(node, _)| node.0),
         excess: check.excess.map(|(_, copy)| encode_copy(copy)),
     }
@@ -470,7 +485,8 @@ fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
         (Some(node), copy) => Some((NodeId(node), decode_copy(copy)?)),
         (None, Some(_)) => return Err(missing("Check.excess_node")),
     };
-    Ok(Check { copy: decode_copy(check.copy)?, bytes: check.bytes, excess })
+    let digest = Digest { bytes: check.bytes, crc: check.crc };
+    Ok(Check { copy: decode_copy(check.copy)?, digest, excess })
 }
 
 fn encode_request(request: FingerprintRequest) -> proto::FingerprintRequest {

@@ -33,6 +33,8 @@ pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
 /// A put that has begun.
 struct PutSession {
     id: PutId,
+    /// Of all copies that it writes.
+    stamp: Stamp,
     object: Object,
     /// Where each stripe was told to go.
     placed: BTreeMap<StripeId, Vec<NodeId>>,
@@ -110,7 +112,9 @@ async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<P
         checksum: 0,
         created: since_1970.as_secs(),
     };
-    Ok(PutSession { id, object, placed: BTreeMap::new(), stripes: Vec::new() })
+    let stamp =
+        random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
+    Ok(PutSession { id, stamp, object, placed: BTreeMap::new(), stripes: Vec::new() })
 }
 
 impl PutSession {
@@ -145,6 +149,7 @@ impl PutSession {
         let places = stripes.iter().zip(&placed).map(|(stripe, nodes)| proto::Place {
             stripe: stripe.0,
             nodes: (0..width).map(|chunk| peer(nodes.get(chunk))).collect(),
+            stamp: self.stamp.0,
         });
         Ok(proto::PutPlaced { places: places.collect() })
     }
@@ -159,7 +164,7 @@ impl PutSession {
         };
         let is_as_placed = chunks.len() == code.chunk_count()
             && chunks.iter().enumerate().all(|(index, chunk)| {
-                chunk.stamp == Stamp(0)
+                chunk.stamp == self.stamp
                     && chunk.bytes == chunk_bytes
                     && chunk.crc.is_some()
                     && chunk.node.is_none_or(|node| nodes.get(index) == Some(&node))
@@ -184,6 +189,14 @@ impl PutSession {
         let (id, stripes) = (self.id, std::mem::take(&mut self.stripes));
         Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
     }
+}
+
+/// The stamp of a new put.
+fn random_stamp() -> rustix::io::Result<Stamp> {
+    let mut bits = [0; 8];
+    // So few bytes come all at once.
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+    Ok(Stamp::of_put(u64::from_le_bytes(bits)))
 }
 
 fn check_name(name: &str) -> Result<(), Status> {

@@ -42,6 +42,9 @@ pub fn log(report: &Report, cluster: &Cluster) {
         }
         Report::Blocked { stripe, why } => debug!(%stripe, %why, "stripe cannot be repaired yet"),
         Report::Healthy(stripe) => debug!(%stripe, "stripe is healthy"),
+        Report::OtherBytes { node, copy } => {
+            warn!(node = name(node), %copy, "a copy has other bytes than recorded; it is left alone");
+        }
         Report::Excess { node, copy } => {
             debug!(node = name(node), %copy, "excess copy is deleted");
         }

@@ -19,7 +19,7 @@ use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::progress::{Progress, Step};
-use suture_repair::id::{ChunkCopy, NodeId};
+use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
@@ -302,8 +302,9 @@ impl Reader {
         let (node, agent, copy) =
             self.holder(stripe, chunk).context("no node that is up holds it")?;
         let mut connection = self.pool.take(agent).await?;
+        let digest = stripe.record(chunk).digest();
         let mut buffer = vec![0; bytes as usize];
-        let result = connection.read(copy, from, &mut buffer).await;
+        let result = connection.read(ListedCopy { copy, digest }, from, &mut buffer).await;
         self.pool.give(agent, connection, &result);
         if let Err(ChunkError::Fault { .. }) = &result
             && self.bad.lock().expect("no thread panics here").insert((node, copy))

@@ -352,12 +352,13 @@ impl Writer {
         place: proto::Place,
     ) -> Result<Done> {
         let (data_bytes, chunk_bytes) = (cut.data_bytes, cut.chunk_bytes);
+        let (stripe, stamp) = (StripeId(place.stripe), Stamp(place.stamp));
         let mut feeds = Vec::new();
         let mut chunks = Vec::new();
         for (chunk, peer) in self.code.chunks().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
             feeds.push(feed);
-            let copy = ChunkCopy { stripe: StripeId(place.stripe), chunk, stamp: Stamp(0) };
+            let copy = ChunkCopy { stripe, chunk, stamp };
             let agent = convert::decode_peer(peer).ok().and_then(|(_, address)| address);
             let writer = self.clone();
             chunks.push(tokio::spawn(writer.write_chunk(agent, copy, chunk_bytes, windows)));
@@ -370,7 +371,7 @@ impl Writer {
             let Sent { crc, result } = chunk.await?;
             let node = result.is_ok().then_some(peer.node);
             troubles.extend(result.err());
-            records.push(proto::Chunk { node, crc, ..Default::default() });
+            records.push(proto::Chunk { node, crc, stamp: stamp.0, ..Default::default() });
         }
         let durable = records.len() - troubles.len();
         let least = self.code.durable_chunks_min();

@@ -222,6 +222,10 @@ impl ChunkReader for ChunkFile {
         self.footer.bytes
     }
 
+    fn crc(&self) -> Option<u32> {
+        Some(self.footer.crc)
+    }
+
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         ChunkFile::read(self, offset, into).map_err(|damage| damage.logged(self.footer.copy))
     }

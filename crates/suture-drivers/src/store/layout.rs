@@ -22,7 +22,7 @@
 //! | 60..64 | CRC32C of the footer before it |
 
 use suture_edge::checksum::BLOCK_BYTES;
-use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, Stamp, StripeId};
 
 /// The length of the footer.
 pub const FOOTER_BYTES: u64 = 64;
@@ -101,6 +101,12 @@ impl Footer {
         let (stripe, stamp) = (StripeId(u64_at(16)), Stamp(u64_at(24)));
         let copy = ChunkCopy { stripe, chunk: ChunkIndex(u32_at(32) as u8), stamp };
         Ok(Footer { copy, bytes: u64_at(36), crc: u32_at(12) })
+    }
+
+    /// The copy with its length and checksum.
+    pub fn listed(&self) -> ListedCopy {
+        let digest = Digest { bytes: Some(self.bytes), crc: Some(self.crc) };
+        ListedCopy { copy: self.copy, digest }
     }
 
     /// Where the entry of a block lies.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{ChunkCopy, NodeId, RepairId};
+use crate::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
 use crate::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use crate::planner::Abilities;
 use crate::role::Role;
@@ -104,7 +104,7 @@ pub enum AgentInput {
     /// All copies on disk, and the bytes that are free.
     Listed {
         /// Every copy, in ascending order.
-        copies: Vec<ChunkCopy>,
+        copies: Vec<ListedCopy>,
         /// Free bytes of the disk.
         free_bytes: u64,
     },

@@ -9,8 +9,8 @@ use std::fmt::Debug;
 use std::mem::forget;
 use std::sync::Arc;
 
-use super::{ChunkStore, ChunkWriter, Published};
-use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use super::{ChunkStore, ChunkWriter, Published, short};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, Stamp, StripeId};
 use crate::message::{CopyFault, Failure};
 use crate::random::Random;
 
@@ -42,8 +42,9 @@ type StoreRule = fn(&mut dyn Medium);
 /// # Panics
 /// When the store breaks a rule.
 pub fn check<M: Medium>(make: impl Fn() -> M) {
-    let rules: [StoreRule; 10] = [
+    let rules: [StoreRule; 11] = [
         only_published_chunks_are_listed,
+        listings_and_readers_say_what_was_published,
         every_range_of_every_length_is_read,
         ranges_past_the_end_are_refused,
         damaged_bytes_never_come_out,
@@ -99,7 +100,7 @@ fn read(store: &dyn ChunkStore, copy: ChunkCopy) -> Vec<u8> {
 }
 
 fn listed(store: &dyn ChunkStore) -> Vec<ChunkCopy> {
-    let mut copies = good(store.list());
+    let mut copies: Vec<ChunkCopy> = good(store.list()).iter().map(|held| held.copy).collect();
     copies.sort_unstable();
     copies
 }
@@ -125,6 +126,33 @@ fn only_published_chunks_are_listed(medium: &mut dyn Medium) {
     good(store.delete(copy(99)));
     assert_eq!(listed(&*store), [copy(2)]);
     assert_eq!(store.open(copy(7)).err(), Some(CopyFault::Missing));
+}
+
+fn listings_and_readers_say_what_was_published(medium: &mut dyn Medium) {
+    let store = medium.open();
+    let contents = [data(900, 1), data(901, 2)];
+    let published = contents
+        .iter()
+        .map(|data| Digest { bytes: Some(data.len() as u64), crc: Some(checksum(data)) });
+    let published: Vec<Digest> = published.collect();
+    for (stripe, data) in (1..).zip(&contents) {
+        put(&*store, copy(stripe), data);
+    }
+    for (stripe, digest) in (1..).zip(&published) {
+        let held = good(store.list());
+        let held = held.iter().find(|held| held.copy == copy(stripe)).expect("it is listed");
+        assert!(held.digest.fits(*digest), "{held:?}");
+        let reader = good(short::open_matching(&*store, copy(stripe), *digest));
+        assert_eq!(Some(reader.bytes()), digest.bytes);
+        assert!(reader.crc().is_none_or(|crc| Some(crc) == digest.crc));
+        assert_eq!(short::check(&*store, copy(stripe), *digest), Ok(()));
+        // A copy of other bytes has its name and is none.
+        let other = Digest { crc: digest.crc.map(|crc| !crc), ..*digest };
+        let refused = short::open_matching(&*store, copy(stripe), other).err();
+        assert_eq!(refused, reader.crc().map(|_| CopyFault::Corrupt));
+        let longer = Digest { bytes: digest.bytes.map(|bytes| bytes + 1), crc: None };
+        assert_eq!(short::check(&*store, copy(stripe), longer), Err(CopyFault::Corrupt));
+    }
 }
 
 fn every_range_of_every_length_is_read(medium: &mut dyn Medium) {

@@ -10,18 +10,19 @@ use std::sync::Arc;
 use suture_code::Fingerprint;
 
 use super::{CHECK_BYTES, ChunkStore, ChunkWriter, Published, short};
-use crate::id::ChunkCopy;
+use crate::id::{ChunkCopy, Digest};
 use crate::message::{CopyFault, Failure, FingerprintRequest};
 
 /// The fingerprint of a published copy.
 ///
 /// # Errors
-/// As [`short::open_whole`] and [`super::ChunkReader::read`].
+/// As [`short::open_matching`] and [`super::ChunkReader::read`].
 pub fn fingerprint_copy(
     store: &dyn ChunkStore,
     request: &FingerprintRequest,
 ) -> Result<Arc<[u8]>, CopyFault> {
-    let reader = short::open_whole(store, request.copy, request.bytes)?;
+    let digest = Digest { bytes: Some(request.bytes), crc: None };
+    let reader = short::open_matching(store, request.copy, digest)?;
     let mut made = Fingerprint::new(request.seed, request.layout);
     let mut window = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
     for offset in (0..reader.bytes()).step_by(CHECK_BYTES) {

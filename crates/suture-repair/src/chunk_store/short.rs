@@ -5,35 +5,37 @@
 //! Whoever performs an agent's reads and writes does so through these functions, and no store meets
 //! a range that is not in its chunk.
 //!
-//! A copy that was cut short must not pass for a short chunk: [`open_whole`] and [`check`] compare
-//! its length with the record. And what was rebuilt must be zeros past the chunk's end, or it is
+//! A copy that was cut short must not pass for a short chunk, nor one of other bytes for the chunk
+//! that it is called: [`open_matching`] and [`check`] compare length and checksum with the record,
+//! without reading more. And what was rebuilt must be zeros past the chunk's end, or it is
 //! wrong as a whole.
 
 use std::sync::Arc;
 
 use super::{ChunkReader, ChunkStore, ChunkWriter};
-use crate::id::ChunkCopy;
+use crate::id::{ChunkCopy, Digest};
 use crate::message::{CopyFault, Failure};
 
-/// Opens a copy that must have `bytes`.
+/// Opens a copy that must be as `recorded`.
 ///
 /// # Errors
-/// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when it has another length.
-pub fn open_whole(
+/// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when it has another length or checksum.
+pub fn open_matching(
     store: &dyn ChunkStore,
     copy: ChunkCopy,
-    bytes: u64,
+    digest: Digest,
 ) -> Result<Arc<dyn ChunkReader>, CopyFault> {
     let reader = store.open(copy)?;
-    if reader.bytes() == bytes { Ok(reader) } else { Err(CopyFault::Corrupt) }
+    let found = Digest { bytes: Some(reader.bytes()), crc: reader.crc() };
+    if found.fits(digest) { Ok(reader) } else { Err(CopyFault::Corrupt) }
 }
 
-/// Reads a copy in full that must have `bytes`, if anyone says so.
+/// Reads a copy in full that must be as `recorded`.
 ///
 /// # Errors
-/// As [`ChunkStore::check`]; [`CopyFault::Corrupt`] when it has another length.
-pub fn check(store: &dyn ChunkStore, copy: ChunkCopy, bytes: Option<u64>) -> Result<(), CopyFault> {
-    bytes.map_or(Ok(()), |bytes| open_whole(store, copy, bytes).map(drop))?;
+/// As [`open_matching`] and [`ChunkStore::check`].
+pub fn check(store: &dyn ChunkStore, copy: ChunkCopy, digest: Digest) -> Result<(), CopyFault> {
+    open_matching(store, copy, digest)?;
     store.check(copy)
 }
 

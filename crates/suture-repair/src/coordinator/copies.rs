@@ -9,12 +9,12 @@
 //! only chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
 //! nobody's location.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::Rebuild;
 use super::{Coordinator, margin};
 use crate::event::{Blocked, Output, Report};
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
@@ -134,29 +134,51 @@ impl Coordinator {
     }
 
     /// An agent listed all that it holds.
-    pub(super) fn inventory(&mut self, node: NodeId, copies: &[ChunkCopy]) {
+    pub(super) fn inventory(&mut self, node: NodeId, copies: &[ListedCopy]) {
         if !self.health.is_up(node) {
             return;
         }
-        let listed: BTreeSet<ChunkCopy> = copies.iter().copied().collect();
+        let listed: BTreeMap<ChunkCopy, Digest> =
+            copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
         // What was ordered away and is gone needs no memory.
-        self.deleting.retain(|(n, copy)| *n != node || listed.contains(copy));
-        self.bad.retain(|(n, copy)| *n != node || listed.contains(copy));
+        self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
+        self.bad.retain(|(n, copy)| *n != node || listed.contains_key(copy));
         let expected: BTreeSet<ChunkCopy> =
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
-        for copy in expected.difference(&listed) {
-            if !self.is_lost(copy.stripe, copy.chunk) {
-                self.check(node, *copy, None);
+        for &copy in &expected {
+            match listed.get(&copy) {
+                None if !self.is_lost(copy.stripe, copy.chunk) => self.check(node, copy, None),
+                None => {}
+                Some(found) if !self.is_what_it_is_called(copy, *found) => {
+                    self.bad_copy(node, copy, CopyFault::Corrupt);
+                }
+                Some(_) if !self.bad.contains(&(node, copy)) => {
+                    self.regain(copy.stripe, copy.chunk);
+                }
+                Some(_) => {}
             }
         }
-        for copy in expected.intersection(&listed) {
-            if !self.bad.contains(&(node, *copy)) {
-                self.regain(copy.stripe, copy.chunk);
+        for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
+            match self.is_what_it_is_called(copy, found) {
+                true => self.reconcile(node, copy),
+                // Bytes of something else under this name: perhaps the last that there are of it.
+                false => self.report(Report::OtherBytes { node, copy }),
             }
         }
-        for copy in listed.difference(&expected) {
-            self.reconcile(node, *copy);
+    }
+
+    /// Whether a copy is, as far as a listing says, what its stripe's record says.
+    fn is_what_it_is_called(&self, copy: ChunkCopy, found: Digest) -> bool {
+        self.recorded_digest(copy).is_none_or(|recorded| recorded.fits(found))
+    }
+
+    /// What copies of this name must be; `None` where no such chunk is known.
+    fn recorded_digest(&self, copy: ChunkCopy) -> Option<Digest> {
+        if self.ledger.mistake.is(Mutant::TrustNames) {
+            return None;
         }
+        let stripe = self.stripes.get(copy.stripe)?;
+        stripe.chunks.get(usize::from(copy.chunk.0)).map(ChunkRecord::digest)
     }
 
     /// A copy that the keeper does not point to: an orphan, in excess, or a chunk found again.
@@ -206,7 +228,9 @@ impl Coordinator {
                 let same_chunk =
                     (excess.stripe, excess.chunk) == (check.copy.stripe, check.copy.chunk);
                 let distinct = (excess_node, excess) != (node, check.copy);
-                if same_chunk && distinct && !self.is_lost(excess.stripe, excess.chunk) {
+                let is_there = excess_node.index() < self.ledger.cluster().nodes.len();
+                if same_chunk && distinct && is_there && !self.is_lost(excess.stripe, excess.chunk)
+                {
                     self.delete(excess_node, excess);
                     self.report(Report::Excess { node: excess_node, copy: excess });
                 }
@@ -242,9 +266,8 @@ impl Coordinator {
 
     /// Has a copy of a known stripe read in full.
     fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<(NodeId, ChunkCopy)>) {
-        let stripe = self.stripes.get(copy.stripe);
-        let bytes = stripe.map(|stripe| stripe.record(copy.chunk).bytes);
-        self.send(node, ToAgent::Check(Check { copy, bytes, excess }));
+        let digest = self.recorded_digest(copy).unwrap_or_default();
+        self.send(node, ToAgent::Check(Check { copy, digest, excess }));
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the keeper

@@ -5,7 +5,7 @@
 use suture_code::layout::Layout;
 
 use super::*;
-use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, Stamp, StripeId};
 use crate::plan::{Lane, Mode, Plan, Range, Start};
 use crate::role::{Child, Own, Rows, Work};
 
@@ -31,7 +31,8 @@ fn role(own: bool, children: &[NodeId], sinks: &[Sink], spools: Spools) -> Arc<R
     let rows = Rows::bytes_wide(1);
     let child = |&node: &NodeId| Child { node, rows: rows.clone() };
     let children = children.iter().map(child).collect();
-    let own = own.then_some(Own { copy, bytes: 1000, reads: vec![0], part: None, rows });
+    let own =
+        own.then_some(Own { copy, digest: Digest::default(), reads: vec![0], part: None, rows });
     Arc::new(Role {
         own,
         children,

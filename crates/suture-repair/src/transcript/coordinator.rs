@@ -313,6 +313,9 @@ fn report(line: &mut LineWriter, report: &Report) {
         Report::Healthy(stripe) => {
             line.field("healthy stripe", stripe);
         }
+        Report::OtherBytes { node, copy } => {
+            line.field("other bytes in chunk", copy).field("on", node);
+        }
         Report::Excess { node, copy } => {
             line.field("excess chunk", copy).field("on", node);
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use suture_code::layout::Layout;
 
-use crate::id::{NodeId, RepairId};
+use crate::id::{Digest, NodeId, RepairId};
 use crate::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, ToAgent,
 };
@@ -188,7 +188,9 @@ impl Textual for Heartbeat {
 
 impl Textual for Check {
     fn write(&self, line: &mut LineWriter) {
-        line.field("chunk", &self.copy).option("bytes", self.bytes.as_ref());
+        let Digest { bytes, crc } = self.digest;
+        line.field("chunk", &self.copy).option("bytes", bytes.as_ref());
+        line.option("checksum", crc.map(Checksum).as_ref());
         if let Some((node, copy)) = &self.excess {
             line.field("excess", copy).field("on", node);
         }
@@ -196,11 +198,13 @@ impl Textual for Check {
 
     fn read(line: &mut LineReader<'_>) -> Result<Check, TextError> {
         let (copy, bytes) = (line.field("chunk")?, line.option("bytes")?);
+        let crc: Option<Checksum> = line.option("checksum")?;
+        let digest = Digest { bytes, crc: crc.map(|crc| crc.0) };
         let excess = match line.option("excess")? {
             Some(excess) => Some((line.field("on")?, excess)),
             None => None,
         };
-        Ok(Check { copy, bytes, excess })
+        Ok(Check { copy, digest, excess })
     }
 }
 

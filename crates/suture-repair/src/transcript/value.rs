@@ -7,7 +7,10 @@
 use suture_code::Code;
 
 use crate::cluster::Rate;
-use crate::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RackId, RepairId, Stamp, StripeId};
+use crate::id::{
+    ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
+    StripeId,
+};
 use crate::plan::Range;
 use crate::planner::Abilities;
 use crate::policy::Policy;
@@ -54,6 +57,12 @@ one_word!(Generation, "a generation", |generation| generation.0.to_string(), |wo
 });
 one_word!(RepairId, "a repair like 1.7", |repair| repair_word(*repair), read_repair);
 one_word!(ChunkCopy, "a copy like 4.2 or 4.2@1.7", |copy| copy_word(*copy), read_copy);
+one_word!(
+    ListedCopy,
+    "a copy with what is known of it, like 4.2@1.7:4096:0badcafe or 4.2",
+    |listed| listed_word(*listed),
+    read_listed
+);
 one_word!(SliceId, "a slice like 1.7/0/12", |id| slice_word(*id), read_slice);
 one_word!(Rate, "a rate in bytes per second", |rate| rate.0.to_string(), |word| {
     word.parse().ok().map(Rate)
@@ -159,6 +168,30 @@ fn read_copy(word: &str) -> Option<ChunkCopy> {
     let (stripe, chunk) = chunk.split_once('.')?;
     let (stripe, chunk) = (StripeId(stripe.parse().ok()?), ChunkIndex(chunk.parse().ok()?));
     Some(ChunkCopy { stripe, chunk, stamp })
+}
+
+/// The copy, its length and its checksum, as many of them as there are.
+fn listed_word(ListedCopy { copy, digest }: ListedCopy) -> String {
+    let bytes = digest.bytes.map_or(String::new(), |bytes| bytes.to_string());
+    match digest.crc {
+        None if bytes.is_empty() => copy_word(copy),
+        None => format!("{}:{bytes}", copy_word(copy)),
+        Some(crc) => format!("{}:{bytes}:{crc:08x}", copy_word(copy)),
+    }
+}
+
+fn read_listed(word: &str) -> Option<ListedCopy> {
+    let mut parts = word.split(':');
+    let copy = read_copy(parts.next()?)?;
+    let bytes = match parts.next() {
+        None | Some("") => None,
+        Some(bytes) => Some(bytes.parse().ok()?),
+    };
+    let crc = match parts.next() {
+        None => None,
+        Some(crc) => Some(LineReader::new(crc).value::<Checksum>().ok()?.0),
+    };
+    parts.next().is_none().then_some(ListedCopy { copy, digest: Digest { bytes, crc } })
 }
 
 fn slice_word(id: SliceId) -> String {

@@ -8,6 +8,10 @@ use super::*;
 
 const NODES: usize = 14;
 
+fn digest() -> Digest {
+    Digest { bytes: Some(u64::MAX), crc: Some(u32::MAX) }
+}
+
 fn copy() -> ChunkCopy {
     ChunkCopy { stripe: StripeId(u64::MAX >> 1), chunk: ChunkIndex(254), stamp: Stamp(u64::MAX) }
 }
@@ -86,7 +90,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
     let arrived = vec![(repair, 3, NodeId(4)), (RepairId(0), u16::MAX, NodeId(0))];
     let mut words = vec![
         FromAgent::Hello(hello),
-        FromAgent::Inventory(vec![copy(), copy()]),
+        FromAgent::Inventory(vec![copy().into(), ListedCopy { copy: copy(), digest: digest() }]),
         FromAgent::Inventory(vec![]),
         FromAgent::Heartbeat(Heartbeat {
             incarnation: 9,
@@ -97,10 +101,10 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         }),
         FromAgent::Fingerprint { repair, copy: copy(), sums: [0, 255, 7].into() },
         FromAgent::Stored { repair, copy: copy() },
-        FromAgent::Verified(Check { copy: copy(), bytes: None, excess: None }),
+        FromAgent::Verified(Check { copy: copy(), digest: Digest::default(), excess: None }),
         FromAgent::Verified(Check {
             copy: copy(),
-            bytes: Some(0),
+            digest: Digest { bytes: Some(0), crc: Some(0) },
             excess: Some((NodeId(0), copy())),
         }),
         FromAgent::Bad { copy: copy(), fault: CopyFault::Missing },
@@ -117,11 +121,7 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
     let mut words = vec![
         ToAgent::Cancel(RepairId(0)),
         ToAgent::Forget(RepairId(u64::MAX)),
-        ToAgent::Check(Check {
-            copy: copy(),
-            bytes: Some(u64::MAX),
-            excess: Some((NodeId(3), copy())),
-        }),
+        ToAgent::Check(Check { copy: copy(), digest: digest(), excess: Some((NodeId(3), copy())) }),
         ToAgent::Delete { epoch: u32::MAX, copy: copy() },
         ToAgent::List,
         ToAgent::Release { repair: RepairId(3), lane: u16::MAX, child: NodeId(2) },
