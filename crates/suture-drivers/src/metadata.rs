@@ -6,7 +6,8 @@
 //! order in which it became durable, and before whoever asked for the change is answered.
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
-//! * [`schema`] opens, locks and versions the file.
+//! * [`schema`] opens, locks and versions the file;
+//! * `wal` keeps the one file whole that people copy.
 //!
 //! Invariants: an object appears and disappears by one transaction; a location changes only by a
 //! compare-and-set on its stripe's generation; stripe ids and epochs are never used twice, also
@@ -15,12 +16,16 @@
 
 pub mod schema;
 pub mod store;
+mod wal;
 
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 
 use suture_repair::event::Input;
 use tokio::sync::{mpsc, oneshot};
+use tracing::warn;
 
+pub use schema::Incomplete;
 pub use store::{
     Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PutId, Removed,
 };
@@ -41,11 +46,29 @@ impl Metadata {
         let (work, inbox) = std::sync::mpsc::channel::<Work>();
         let serve = move || {
             let _guard = AbortOnPanic;
-            inbox.into_iter().for_each(|work| work(&mut store));
+            perform(&mut store, &inbox);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
         Metadata { work, changes }
+    }
+
+    /// Ends the work on the metadata: `metadata.db` is whole by itself when this returns, and stays
+    /// so. Whoever asks for anything later gets no answer: the process is ending.
+    ///
+    /// # Errors
+    /// As [`MetadataStore::close`].
+    pub async fn close(&self) -> anyhow::Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let close = move |store: &mut MetadataStore| {
+            let _ = reply.send(store.close());
+            loop {
+                thread::park();
+            }
+        };
+        let sent = self.work.send(Box::new(close));
+        sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
+        answer.await.expect("the metadata thread answers")
     }
 
     /// Runs `work` on the store's thread and gives its result.
@@ -84,6 +107,23 @@ impl Metadata {
         };
         let sent = self.work.send(Box::new(work));
         sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
+    }
+}
+
+/// What the thread does until nobody has a handle: what it is asked, and between, keep the log short.
+fn perform(store: &mut MetadataStore, inbox: &std::sync::mpsc::Receiver<Work>) {
+    loop {
+        let is_idle = match inbox.recv_timeout(wal::IDLE) {
+            Ok(work) => {
+                work(store);
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => true,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        if let Err(error) = store.fold_log(is_idle) {
+            warn!("metadata.db is behind its log: {error}");
+        }
     }
 }
 

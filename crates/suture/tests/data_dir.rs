@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use daemons::{Cluster, Process, count, start_agent};
+use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Restarts an agent that lists its chunks all the time.
@@ -109,4 +109,52 @@ fn a_daemon_outlives_its_terminal_if_it_was_started_so() {
             assert!(coordinator.0.wait().unwrap().success());
         }
     }
+}
+
+/// Leaves nothing of the metadata but `metadata.db`, as a copy of that file has it.
+fn keep_only_the_database(cluster: &Cluster) {
+    let folder = cluster.path("coordinator");
+    let database = fs::read(folder.join("metadata.db")).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("metadata.db"), database).unwrap();
+}
+
+#[test]
+fn metadata_db_is_whole_after_a_stop_and_never_served_as_less_than_it_was() {
+    let mut cluster = Cluster::of(3);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)"]);
+    cluster.coordinator.stop();
+    keep_only_the_database(&cluster);
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    cluster.coordinator = start_coordinator(&folder, &address).0;
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
+
+    cluster.put("late", 1000, &["--code", "rs(2,1)"]);
+    cluster.coordinator.kill();
+    keep_only_the_database(&cluster);
+    let config = cluster.path("coordinator.toml");
+    let start = |option: &[&str]| {
+        finish(suture().args(["coordinator", "--config"]).arg(&config).args(option))
+    };
+    let refused = start(&[]);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("metadata.db-wal"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--accept-copy"), "{}", refused.stderr);
+
+    let database = cluster.path("coordinator/metadata.db");
+    let copy = fs::read(&database).unwrap();
+    fs::write(&database, []).unwrap();
+    let refused = start(&[]);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("is empty"), "{}", refused.stderr);
+
+    // Who knows what is missing may go on with it.
+    fs::write(&database, copy).unwrap();
+    let mut command = suture();
+    command.args(["coordinator", "--accept-copy", "--config"]).arg(&config).stderr(Stdio::null());
+    cluster.coordinator = Process::start_by(&mut command).0;
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
 }

@@ -7,13 +7,14 @@
 //! The lock is a file of its own, held by the kernel for as long as the process lives, so a crash
 //! leaves nothing to clean up.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OptionalExtension};
 use suture_edge::error::bad_input;
 
+use super::wal;
 use crate::data_dir;
 
 /// "Sutr", as SQLite's header has it.
@@ -25,7 +26,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 3] = [FIRST, RACKS, LENGTHS];
+const STEPS: [&str; 4] = [FIRST, RACKS, LENGTHS, IN_USE];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -83,6 +84,21 @@ ALTER TABLE stripe ADD COLUMN unit_bytes INTEGER;
 ALTER TABLE chunk ADD COLUMN bytes INTEGER;
 ";
 
+/// Whether a coordinator has the file open (`wal.rs`).
+const IN_USE: &str = "ALTER TABLE cluster ADD COLUMN in_use INTEGER NOT NULL DEFAULT 0";
+
+/// The version from which on the file has that.
+const IN_USE_SINCE: u32 = 4;
+
+/// What to do with a file that was copied while a coordinator had it open, without its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incomplete {
+    /// Refuse it: what was stored last may be missing.
+    Refuse,
+    /// Take it: there is nothing better, or it was copied by SQLite's own means.
+    Accept,
+}
+
 /// An open database that nobody else has open.
 pub struct Database {
     /// In WAL mode, synchronous.
@@ -94,22 +110,70 @@ pub struct Database {
 /// Opens or creates the database in `dir`.
 ///
 /// # Errors
-/// Bad input when the file is no database of this program, of a later version, or in use; a failure
-/// when it cannot be read.
-pub fn open(dir: &Path) -> Result<Database> {
+/// Bad input when the file is no database of this program, of a later version, not all of it, or in
+/// use; a failure when it cannot be read or is damaged.
+pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
     data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
     let path = dir.join("metadata.db");
-    // SQLite gives its other files the mode of this one.
-    data_dir::new_file().create(true).truncate(false).open(&path).with_context(cannot)?;
+    let has_log = wal::log_of(&path).exists();
+    match path.exists() {
+        false if has_log => {
+            return Err(bad_input(format!(
+                "'{0}' is missing beside '{0}-wal': both together are the metadata, copy both",
+                path.display()
+            )));
+        }
+        false => create(dir, &path).with_context(cannot)?,
+        true => {}
+    }
     let mut connection = Connection::open(&path).with_context(cannot)?;
-    identify(&mut connection, &path)?;
+    let version = identify(&connection, &path)?;
+    check(&connection).with_context(cannot)?;
+    if !has_log && incomplete == Incomplete::Refuse && is_in_use(&connection, version)? {
+        return Err(bad_input(format!(
+            "'{0}' was copied while a coordinator had it open, without '{0}-wal': what was stored last may be missing. Stop that coordinator and copy '{0}' again, or copy both; if there is no better copy, start once with --accept-copy",
+            path.display()
+        )));
+    }
+    advance(&mut connection, version).with_context(cannot)?;
     // FULL rather than WAL's default NORMAL, which may lose the last commits when power fails.
     connection.pragma_update(None, "journal_mode", "WAL").with_context(cannot)?;
     connection.pragma_update(None, "synchronous", "FULL").with_context(cannot)?;
     connection.pragma_update(None, "foreign_keys", true).with_context(cannot)?;
+    wal::keep_log(&connection).with_context(cannot)?;
     Ok(Database { connection, lock })
+}
+
+/// A new database appears under its name with all of its tables, so that one without any is a part
+/// of one.
+fn create(dir: &Path, path: &Path) -> Result<()> {
+    let part = dir.join("metadata.part");
+    // SQLite gives its other files the mode of this one.
+    data_dir::create_file(&part)?;
+    let mut connection = Connection::open(&part)?;
+    advance(&mut connection, 0)?;
+    connection.close().map_err(|(_, error)| error)?;
+    fs::rename(&part, path)?;
+    Ok(File::open(dir)?.sync_all()?)
+}
+
+/// Whether a coordinator had the file open when it was last written.
+fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
+    if version >= IN_USE_SINCE {
+        return Ok(wal::is_in_use(connection)?);
+    }
+    // Coordinators of that time never closed the file: its log was always beside it.
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    Ok(mode == "wal")
+}
+
+/// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly.
+fn check(connection: &Connection) -> Result<()> {
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    ensure!(found == "ok", "the database is damaged, use a backup: {found}");
+    Ok(())
 }
 
 fn lock(dir: &Path) -> Result<File> {
@@ -128,8 +192,8 @@ fn lock(dir: &Path) -> Result<File> {
     }
 }
 
-/// Makes sure that the file is ours and of this version; gives an empty one its tables.
-fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
+/// Makes sure that the file is ours and no newer than this program; gives its version.
+fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     let path = path.display();
     let pragma = |connection: &Connection, name| {
         let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
@@ -138,7 +202,7 @@ fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
     let (application, version) =
         (pragma(connection, "application_id")?, pragma(connection, "user_version")?);
     if application == APPLICATION_ID && (1..=SCHEMA_VERSION).contains(&version) {
-        return advance(connection, version);
+        return Ok(version);
     }
     if application == APPLICATION_ID {
         return Err(bad_input(format!(
@@ -152,7 +216,9 @@ fn identify(connection: &mut Connection, path: &Path) -> Result<()> {
             "'{path}' is a database of another program; give another data_dir"
         )));
     }
-    advance(connection, 0)
+    Err(bad_input(format!(
+        "'{path}' is empty: if it was copied, all that it held is in the '{path}-wal' that was not, so copy both; if nothing was ever stored, remove it"
+    )))
 }
 
 /// Takes the steps that a file of this version lacks, all or none.
@@ -179,9 +245,11 @@ pub(super) fn create_first(dir: &Path) -> Connection {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    fn open(dir: &Path) -> Result<Database> {
+        super::open(dir, Incomplete::Refuse)
+    }
 
     fn set_version(dir: &Path, version: u32) {
         let connection = Connection::open(dir.join("metadata.db")).unwrap();

@@ -25,7 +25,8 @@ use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
-use super::schema;
+use super::schema::{self, Incomplete};
+use super::wal::{self, Folding};
 use put::OpenPut;
 
 /// One put that has begun and not ended.
@@ -131,6 +132,7 @@ pub enum MetadataError {
 #[derive(Debug)]
 pub struct MetadataStore {
     database: Connection,
+    folding: Folding,
     cluster: ClusterId,
     epoch: u32,
     puts: BTreeMap<PutId, OpenPut>,
@@ -145,11 +147,13 @@ impl MetadataStore {
     ///
     /// # Errors
     /// As [`schema::open`], and when the epoch cannot be made durable.
-    pub fn open(dir: &Path) -> Result<MetadataStore> {
-        let schema::Database { mut connection, lock } = schema::open(dir)?;
-        let (cluster, epoch) = begin_epoch(&mut connection)
-            .with_context(|| format!("cannot begin a new epoch in '{}'", dir.display()))?;
+    pub fn open(dir: &Path, incomplete: Incomplete) -> Result<MetadataStore> {
+        let cannot = || format!("cannot begin a new epoch in '{}'", dir.display());
+        let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
+        let (cluster, epoch) = begin_epoch(&mut connection).with_context(cannot)?;
+        wal::begin_use(&mut connection).with_context(cannot)?;
         Ok(MetadataStore {
+            folding: Folding::begin(&connection),
             database: connection,
             cluster,
             epoch,
@@ -159,6 +163,25 @@ impl MetadataStore {
             claims: Claims::new(keeper::CLAIM_LIFETIME),
             _lock: lock,
         })
+    }
+
+    /// Makes `metadata.db` whole by itself. Nothing may change any more.
+    ///
+    /// # Errors
+    /// When the database cannot be written; then its log is still a part of it.
+    pub fn close(&mut self) -> Result<()> {
+        wal::end_use(&mut self.database).context(
+            "cannot finish metadata.db: nothing is lost as long as metadata.db-wal stays beside it",
+        )
+    }
+
+    /// Folds the database's log in if the time has come: when there is nothing else to do, or it
+    /// was long ago.
+    ///
+    /// # Errors
+    /// When the database fails; it is tried again later.
+    pub fn fold_log(&mut self, is_idle: bool) -> Result<(), MetadataError> {
+        Ok(self.folding.fold_if_due(&self.database, is_idle)?)
     }
 
     /// Which cluster these metadata are of.

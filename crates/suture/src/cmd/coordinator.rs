@@ -8,7 +8,7 @@ use suture_drivers::control::rpc;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT};
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
-use suture_drivers::metadata::{Metadata, MetadataStore, NodeRecord};
+use suture_drivers::metadata::{Incomplete, Metadata, MetadataStore, NodeRecord};
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
@@ -39,6 +39,10 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
+    /// Start from a metadata.db that was copied while a coordinator had it open, without its
+    /// metadata.db-wal: what was stored last may be missing, and stays missing
+    #[arg(long)]
+    accept_copy: bool,
     #[command(flatten)]
     record: daemon::RecordArgs,
 }
@@ -62,7 +66,8 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    let mut store = MetadataStore::open(&config.data_dir)?;
+    let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
+    let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
     let (core, nodes) = load(&config, &mut store, args.record.target())?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
@@ -70,13 +75,14 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let metadata = Metadata::start(store, changes);
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
-    let service = ControlService { metadata, coordinator, cluster, epoch };
+    let service = ControlService { metadata: metadata.clone(), coordinator, cluster, epoch };
     outln!("listening on {address}");
-    tokio::select! {
-        () = driver.run(inbox) => {}
-        result = listen(listener, service) => result?,
-        () = stop.requested() => {}
-    }
+    let ended = tokio::select! {
+        () = driver.run(inbox) => Ok(()),
+        result = listen(listener, service) => result,
+        () = stop.requested() => Ok(()),
+    };
+    ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)
 }

@@ -14,10 +14,14 @@ use super::*;
 
 const CHUNK_BYTES: u64 = 128;
 
+fn open(dir: &Path) -> Result<MetadataStore> {
+    MetadataStore::open(dir, Incomplete::Refuse)
+}
+
 /// A store with four nodes.
 fn store() -> (TempDir, MetadataStore) {
     let dir = tempfile::tempdir().unwrap();
-    let mut store = MetadataStore::open(dir.path()).unwrap();
+    let mut store = open(dir.path()).unwrap();
     for name in ["a", "b", "c", "d"] {
         store.join(&node(name)).unwrap();
     }
@@ -32,7 +36,7 @@ fn node(name: &str) -> NewNode {
 /// Ends the store as a crash does: nothing is said, nothing is closed in order.
 fn crash(store: MetadataStore, dir: &Path) -> MetadataStore {
     drop(store);
-    MetadataStore::open(dir).unwrap()
+    open(dir).unwrap()
 }
 
 fn object(name: &str, bytes: u64) -> Object {
@@ -94,6 +98,76 @@ fn every_start_begins_an_epoch_and_keeps_the_cluster() {
     assert_eq!((store.cluster(), store.epoch()), (cluster, 2));
 }
 
+/// What someone who knows of one file only makes of the metadata.
+fn copy_without_log(from: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(from.join("metadata.db"), copy.path().join("metadata.db")).unwrap();
+    copy
+}
+
+#[test]
+fn the_file_alone_is_whole_after_a_close_and_refused_before() {
+    let (dir, mut store) = store();
+    let open_copy = copy_without_log(dir.path());
+    store.close().unwrap();
+    let whole = copy_without_log(dir.path());
+    drop(store);
+    let store = open(whole.path()).unwrap();
+    assert_eq!(store.nodes().unwrap().len(), 4);
+    drop(store);
+    open(dir.path()).unwrap();
+
+    let refused = open(open_copy.path()).unwrap_err().to_string();
+    for part in ["metadata.db-wal", "--accept-copy"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let again = open(open_copy.path()).unwrap_err().to_string();
+    assert_eq!(again, refused, "a refusal changes nothing");
+    let store = MetadataStore::open(open_copy.path(), Incomplete::Accept).unwrap();
+    assert_eq!((store.epoch(), store.nodes().unwrap().len()), (2, 0));
+    drop(store);
+    open(open_copy.path()).unwrap();
+}
+
+#[test]
+fn the_log_is_folded_in_when_nothing_is_asked() {
+    let (dir, mut store) = store();
+    store.fold_log(false).unwrap();
+    let before = copy_without_log(dir.path());
+    store.fold_log(true).unwrap();
+    let after = copy_without_log(dir.path());
+    let nodes = |copy: &TempDir| {
+        let store = MetadataStore::open(copy.path(), Incomplete::Accept).unwrap();
+        store.nodes().unwrap().len()
+    };
+    assert_eq!((nodes(&before), nodes(&after)), (0, 4));
+}
+
+#[test]
+fn a_part_of_the_metadata_is_not_taken_for_an_empty_cluster() {
+    let (dir, mut store) = store();
+    store.close().unwrap();
+    drop(store);
+    std::fs::remove_file(dir.path().join("metadata.db-wal")).unwrap();
+    let path = dir.path().join("metadata.db");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, []).unwrap();
+    let empty = format!("{:#}", open(dir.path()).unwrap_err());
+    assert!(empty.contains("is empty") && empty.contains("metadata.db-wal"), "{empty}");
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let half = format!("{:#}", open(dir.path()).unwrap_err());
+    assert!(half.contains("malformed") || half.contains("damaged"), "{half}");
+    std::fs::remove_file(&path).unwrap();
+    let log = dir.path().join("metadata.db-wal");
+    std::fs::write(&log, "what is left").unwrap();
+    let missing = format!("{:#}", open(dir.path()).unwrap_err());
+    assert!(missing.contains("is missing beside"), "{missing}");
+    assert!(!path.exists() && log.exists(), "nothing is made or removed");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::write(&path, &whole).unwrap();
+    assert_eq!(open(dir.path()).unwrap().nodes().unwrap().len(), 4);
+}
+
 #[test]
 fn a_node_that_joins_again_keeps_its_id_and_brings_its_new_address() {
     let (dir, mut store) = store();
@@ -134,7 +208,7 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
     )
     .unwrap();
     drop(old);
-    let store = MetadataStore::open(dir.path()).unwrap();
+    let store = open(dir.path()).unwrap();
     assert_eq!((store.cluster(), store.epoch()), (ClusterId(-77i64 as u64), 5));
     assert_eq!(store.intent().unwrap(), Intent { paused: true, failed: vec![NodeId(1)] });
     let nodes: Vec<NewNode> = store.nodes().unwrap().into_iter().map(|known| known.node).collect();
@@ -343,7 +417,7 @@ fn lengths_units_and_missing_checksums_are_kept() {
     store.commit_put(id, &object("short", 2 * CHUNK_BYTES), vec![entry]).unwrap();
     assert_eq!(store.stripes().unwrap(), std::slice::from_ref(&expected));
     drop(store);
-    assert_eq!(MetadataStore::open(dir.path()).unwrap().stripes().unwrap(), [expected]);
+    assert_eq!(open(dir.path()).unwrap().stripes().unwrap(), [expected]);
 }
 
 /// The native metadata with one stripe.
@@ -360,7 +434,7 @@ impl Kept for Native {
 
     fn restart(&mut self) {
         self.1 = None;
-        self.1 = Some(MetadataStore::open(self.0.path()).unwrap());
+        self.1 = Some(open(self.0.path()).unwrap());
     }
 
     /// The coordinator decides that by itself.
