@@ -58,6 +58,14 @@ pub struct Identity {
     pub node: String,
 }
 
+/// A directory that can hold the chunks of an agent, and that nobody else uses meanwhile.
+#[derive(Debug)]
+pub struct DataDir {
+    dir: PathBuf,
+    identity: Option<Identity>,
+    lock: File,
+}
+
 /// The chunks of one agent, in a directory that nobody else uses meanwhile.
 #[derive(Debug)]
 pub struct Store {
@@ -96,6 +104,8 @@ pub enum OpenError {
     },
     /// Another agent runs here.
     Locked(PathBuf),
+    /// It holds chunks and does not say whose.
+    Unidentified(PathBuf),
     /// Another build wrote it.
     Version {
         /// The directory that was opened.
@@ -114,13 +124,14 @@ pub enum OpenError {
     },
 }
 
-impl Store {
-    /// Opens the directory (creating it where it does not exist), locks it and removes what a
-    /// crash left in the making.
+impl DataDir {
+    /// Opens the directory (creating it where it does not exist), locks it, makes sure that it can
+    /// be written, and removes what a crash left in the making.
     ///
     /// # Errors
-    /// When the directory belongs to another node, is in use, or cannot be made or read.
-    pub fn open(dir: &Path, identity: &Identity) -> Result<Store, OpenError> {
+    /// When it is in use, holds chunks that are nobody's, was written by another build, or cannot
+    /// be made, written or read.
+    pub fn open(dir: &Path) -> Result<DataDir, OpenError> {
         let (chunks, tmp) = (dir.join("chunks"), dir.join("tmp"));
         let at = |path: &Path| {
             let path = path.to_path_buf();
@@ -133,7 +144,10 @@ impl Store {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::Locked(dir.to_path_buf())),
             result => result.map_err(io::Error::from).map_err(at(&lock_path))?,
         }
-        identify(dir, identity)?;
+        let identity = identity(dir)?;
+        if identity.is_none() && holds_chunks(&chunks).map_err(at(&chunks))? {
+            return Err(OpenError::Unidentified(dir.to_path_buf()));
+        }
         for fan in 0..FAN_OUT {
             let path = chunks.join(format!("{fan:02x}"));
             data_dir::create_folder(&path).map_err(at(&path))?;
@@ -143,13 +157,48 @@ impl Store {
             fs::remove_dir_all(&tmp).map_err(at(&tmp))?;
         }
         data_dir::create_folder(&tmp).map_err(at(&tmp))?;
+        Ok(DataDir { dir: dir.to_path_buf(), identity, lock })
+    }
+
+    /// Whose chunks it holds; nobody's where there are none yet.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// The store in it, of this node from now on if it was nobody's.
+    ///
+    /// # Errors
+    /// When it belongs to another node, or cannot be written.
+    pub fn claim(self, expected: &Identity) -> Result<Store, OpenError> {
+        let DataDir { dir, identity, lock } = self;
+        match identity {
+            Some(found) if found == *expected => {}
+            Some(found) => {
+                return Err(OpenError::Foreign { dir, found, expected: expected.clone() });
+            }
+            None => {
+                let path = dir.join("identity");
+                let written = write_identity(&path, expected).and_then(|()| sync_dir(&dir));
+                written.map_err(|source| OpenError::Io { path, source })?;
+            }
+        }
         Ok(Store {
-            chunks: Arc::new(Chunks(chunks)),
-            tmp,
+            chunks: Arc::new(Chunks(dir.join("chunks"))),
+            tmp: dir.join("tmp"),
             next_temp: AtomicU64::new(0),
             skipped: Mutex::default(),
             lock,
         })
+    }
+}
+
+impl Store {
+    /// Opens the store of this node in a directory.
+    ///
+    /// # Errors
+    /// As [`DataDir::open`] and [`DataDir::claim`].
+    pub fn open(dir: &Path, identity: &Identity) -> Result<Store, OpenError> {
+        DataDir::open(dir)?.claim(identity)
     }
 
     /// Opens a copy for reading.
@@ -319,19 +368,24 @@ pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
     }
 }
 
-/// Compares the directory's identity, or writes it where there is none yet.
-fn identify(dir: &Path, expected: &Identity) -> Result<(), OpenError> {
-    match identity(dir)? {
-        Some(found) if found == *expected => Ok(()),
-        Some(found) => {
-            let (dir, expected) = (dir.to_path_buf(), expected.clone());
-            Err(OpenError::Foreign { dir, found, expected })
-        }
-        None => {
-            let path = dir.join("identity");
-            write_identity(&path, expected).map_err(|source| OpenError::Io { path, source })
+/// Whether there is any chunk.
+fn holds_chunks(chunks: &Path) -> io::Result<bool> {
+    let folders = match fs::read_dir(chunks) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        folders => folders?,
+    };
+    for folder in folders {
+        let entries = match fs::read_dir(folder?.path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            if parse_name(&entry?.file_name()).is_some() {
+                return Ok(true);
+            }
         }
     }
+    Ok(false)
 }
 
 fn write_identity(path: &Path, identity: &Identity) -> io::Result<()> {
@@ -353,6 +407,11 @@ impl fmt::Display for OpenError {
             OpenError::Locked(dir) => {
                 write!(f, "another agent is running on data directory {}", dir.display())
             }
+            OpenError::Unidentified(dir) => write!(
+                f,
+                "'{0}' holds chunks, but its file 'identity' is missing, which says whose they are. If they are this node's, write it (suture status names the cluster): printf 'suture-store {DIRECTORY_VERSION}\\ncluster CLUSTER\\nnode NAME\\n' > '{0}/identity'; if nobody needs them, rm -r '{0}/chunks'",
+                dir.display(),
+            ),
             OpenError::Version { dir, found } => write!(
                 f,
                 "data directory {} has version {found}, this build reads {DIRECTORY_VERSION}",

@@ -158,3 +158,94 @@ fn metadata_db_is_whole_after_a_stop_and_never_served_as_less_than_it_was() {
     cluster.wait_healthy();
     cluster.assert_reads("it", &content);
 }
+
+/// Starts an agent that is to refuse its work; gives what it says.
+fn refused_agent(cluster: &Cluster, agent: usize, options: &[&str]) -> String {
+    let config = cluster.path(&format!("n{agent}.toml"));
+    let ended = finish(suture().args(["agent", "--config"]).arg(config).args(options));
+    assert_eq!(ended.status, 2, "{}", ended.stderr);
+    ended.stderr
+}
+
+#[test]
+fn an_agent_whose_data_dir_is_of_no_use_is_not_registered() {
+    let cluster = Cluster::of(1);
+    let config = cluster.path("n9.toml");
+    for data_dir in ["/proc/nowhere", "/dev/null"] {
+        let text = format!(
+            "name = 'n9'\ncoordinator = '{}'\nlisten = '127.0.0.1:0'\ndata_dir = '{data_dir}'\n",
+            cluster.address
+        );
+        fs::write(&config, text).unwrap();
+        let ended = finish(suture().args(["agent", "--config"]).arg(&config));
+        assert_eq!(ended.status, 1, "{}", ended.stderr);
+        assert!(ended.stderr.contains(data_dir), "{}", ended.stderr);
+    }
+    let nodes = cluster.json(&["node", "list"]);
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
+}
+
+#[test]
+fn chunks_that_are_nobodys_are_kept_and_can_be_claimed() {
+    let mut cluster = Cluster::of(3);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    cluster.agents[0].stop();
+    let held = cluster.chunks(0);
+    let identity = fs::read(cluster.path("n0/identity")).unwrap();
+    fs::remove_file(cluster.path("n0/identity")).unwrap();
+    for options in [&[][..], &["--new"]] {
+        let said = refused_agent(&cluster, 0, options);
+        assert!(said.contains("'identity' is missing"), "{said}");
+    }
+    assert_eq!(cluster.chunks(0), held);
+
+    // What it says to type is right, but for the two words in it.
+    let said = refused_agent(&cluster, 0, &[]);
+    let (_, command) = said.split_once("printf").unwrap();
+    let (command, _) = command.split_once(';').unwrap();
+    let status = cluster.json(&["status"]);
+    let command = command.replace("CLUSTER", status["cluster"].as_str().unwrap());
+    let command = format!("printf{}", command.replace("NAME", "n0"));
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+    assert_eq!(fs::read(cluster.path("n0/identity")).unwrap(), identity);
+    cluster.agents[0] = start_agent(cluster.folder.path(), &cluster.address, 0, "");
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
+    assert_eq!(cluster.chunks(0), held);
+}
+
+#[test]
+fn an_empty_directory_does_not_pass_for_one_that_is_not_mounted() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let holder = (0..4).find(|agent| !cluster.chunks(*agent).is_empty()).unwrap();
+    let (data_dir, elsewhere) = (cluster.path(&format!("n{holder}")), cluster.path("unmounted"));
+    cluster.ok(&["repair", "pause"]);
+    cluster.agents[holder].stop();
+    fs::rename(&data_dir, &elsewhere).unwrap();
+    let said = refused_agent(&cluster, holder, &[]);
+    assert!(said.contains("--new") && said.contains("mount its disk"), "{said}");
+
+    fs::remove_dir_all(&data_dir).unwrap();
+    fs::rename(&elsewhere, &data_dir).unwrap();
+    let start =
+        |cluster: &Cluster| start_agent(cluster.folder.path(), &cluster.address, holder, "");
+    cluster.agents[holder] = start(&cluster);
+    cluster.wait_healthy();
+    cluster.agents[holder].stop();
+    let said = refused_agent(&cluster, holder, &["--new"]);
+    assert!(said.contains("start without --new"), "{said}");
+
+    fs::remove_dir_all(&data_dir).unwrap();
+    let config = cluster.path(&format!("n{holder}.toml"));
+    let mut command = suture();
+    command.args(["agent", "--new", "--config"]).arg(&config).stderr(Stdio::null());
+    cluster.agents[holder] = Process::start_by(&mut command).0;
+    cluster.wait("its chunks are missed", |status| status["lost_chunks"].as_u64() > Some(0));
+    cluster.ok(&["repair", "resume"]);
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
+    cluster.agents[holder].stop();
+    cluster.agents[holder] = start(&cluster);
+    cluster.wait_healthy();
+}

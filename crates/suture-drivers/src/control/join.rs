@@ -47,6 +47,8 @@ pub struct Introduction {
     pub downlink: f64,
     /// Whose chunks it has, if it has any.
     pub cluster: Option<ClusterId>,
+    /// Whatever chunks the cluster has on a node of this name are lost: this is a new directory.
+    pub replaces_lost: bool,
 }
 
 /// What it is told when it has joined.
@@ -122,6 +124,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         uplink: me.uplink,
         downlink: me.downlink,
         cluster: me.cluster.map(|cluster| cluster.0),
+        replaces_lost: me.replaces_lost,
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");

@@ -89,6 +89,7 @@ async fn join(
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
         return Err(Status::invalid_argument("a session begins with Join"));
     };
+    let is_empty = join.cluster.is_none() && !join.replaces_lost;
     let node = check(service.cluster, join)?;
     let (name, address) = (node.name.clone(), node.address.clone());
     let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
@@ -99,9 +100,28 @@ async fn join(
             "an agent named '{name}' is in the cluster already, at {other}: names are unique"
         )));
     }
+    if is_empty {
+        check_holds_nothing(service, &node.name).await?;
+    }
     let joined = node.clone();
     let id = service.metadata.ask(move |store| store.join(&joined)).await?;
     Ok(NodeRecord { id, node })
+}
+
+/// Refuses an agent that begins anew under the name of a node that holds chunks: the disk with them
+/// may only be missing, and to take the agent in would have all of them rebuilt.
+async fn check_holds_nothing(service: &ControlService, name: &str) -> Result<(), Status> {
+    let of = name.to_string();
+    let query = move |driver: &CoordinatorDriver| {
+        let core = driver.core();
+        core.cluster().find(&of).map(|node| core.stripes().count_on(node))
+    };
+    match service.coordinator.query(query).await.flatten() {
+        None | Some(0) => Ok(()),
+        Some(chunks) => Err(Status::failed_precondition(format!(
+            "'{name}' holds {chunks} chunks, and this agent's data_dir is new: mount its disk or correct data_dir; if the chunks are gone for good, start it once with --new, and they are rebuilt"
+        ))),
+    }
 }
 
 fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {

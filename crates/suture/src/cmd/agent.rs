@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Welcome};
-use suture_drivers::store::{self, Identity, Store};
+use suture_drivers::store::{self, DataDir, Identity, OpenError};
 use suture_edge::error::bad_input;
 use tokio::sync::oneshot;
 use tracing::info;
@@ -29,6 +29,10 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
+    /// Begin with a new data_dir although the cluster knows this node as one that holds chunks:
+    /// they are lost, and are rebuilt from others
+    #[arg(long)]
+    new: bool,
     #[command(flatten)]
     record: daemon::RecordArgs,
 }
@@ -49,14 +53,14 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let mut stop = Stop::new(args.until_stdin_closes)?;
-    // Before anybody hears of the node: what it has may belong elsewhere.
-    let known = known_identity(&config)?;
+    // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
+    let data_dir = open_data_dir(&config, args.new)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
     let (session, feed) = session::session();
     let (welcome, welcomed) = oneshot::channel();
-    let me = introduction(&config, address, known);
+    let me = introduction(&config, address, data_dir.identity(), args.new);
     let membership = tokio::spawn(join::keep(me, feed, welcome));
     let joined = tokio::select! {
         () = stop.requested() => return Ok(Outcome::Done),
@@ -65,7 +69,7 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     // Nobody welcomes a membership that has ended; it says why.
     let Ok(joined) = joined else { return Err(left(membership.await)) };
     let identity = Identity { cluster: joined.cluster, node: config.name() };
-    let store = Store::open(&config.data_dir, &identity).map_err(anyhow::Error::from);
+    let store = data_dir.claim(&identity).map_err(anyhow::Error::from);
     let store = store.with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     info!(name = identity.node, node = %joined.node, cluster = %joined.cluster, "in the cluster");
     let config = agent::Config { record: args.record.target(), ..agent_config(&config, joined) };
@@ -87,22 +91,35 @@ fn left(membership: Result<Result<()>, tokio::task::JoinError>) -> anyhow::Error
     }
 }
 
-fn known_identity(config: &AgentConfig) -> Result<Option<Identity>> {
-    let known = store::identity(&config.data_dir)?;
-    match &known {
-        Some(Identity { node, .. }) if *node != config.name() => Err(bad_input(format!(
-            "'{}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
-            config.data_dir.display(),
-            config.name()
-        ))),
-        _ => Ok(known),
+/// The directory for the chunks; refused when it is not this node's, and when `new` is said of one
+/// that is not new.
+fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
+    let shown = config.data_dir.display();
+    // Nothing is made or removed in somebody else's.
+    if let Some(Identity { node, .. }) = store::identity(&config.data_dir)? {
+        if node != config.name() {
+            return Err(bad_input(format!(
+                "'{shown}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
+                config.name()
+            )));
+        }
+        if new {
+            return Err(bad_input(format!(
+                "'{shown}' holds the chunks of node '{node}' already: start without --new"
+            )));
+        }
     }
+    DataDir::open(&config.data_dir).map_err(|error| match error {
+        OpenError::Unidentified(_) => bad_input(error),
+        error => anyhow::Error::from(error).context(format!("cannot use '{shown}'")),
+    })
 }
 
 fn introduction(
     config: &AgentConfig,
     listening: SocketAddr,
-    known: Option<Identity>,
+    known: Option<&Identity>,
+    new: bool,
 ) -> Introduction {
     let (uplink, downlink) = config.links();
     Introduction {
@@ -113,6 +130,7 @@ fn introduction(
         uplink,
         downlink,
         cluster: known.map(|identity| identity.cluster),
+        replaces_lost: new,
     }
 }
 
