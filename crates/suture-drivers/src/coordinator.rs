@@ -176,6 +176,11 @@ impl CoordinatorDriver {
         conflicts.then(|| contact.address.clone())
     }
 
+    /// Whether an agent of the node has a session.
+    pub fn is_connected(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|contact| contact.session.is_some())
+    }
+
     fn instant(&self, at: Time) -> Instant {
         self.origin + Duration::from_nanos(at.ns)
     }

@@ -249,3 +249,40 @@ fn an_empty_directory_does_not_pass_for_one_that_is_not_mounted() {
     cluster.agents[holder] = start(&cluster);
     cluster.wait_healthy();
 }
+
+#[test]
+fn a_node_that_holds_nothing_can_be_removed_and_is_one_again_when_it_joins() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let names = |cluster: &Cluster| {
+        let list = cluster.json(&["node", "list"]);
+        let nodes = list["nodes"].as_array().unwrap().clone();
+        nodes.iter().map(|node| node["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    let refused = |cluster: &Cluster, why: &str| {
+        let removed = cluster.run(&["node", "remove", "n1"]);
+        assert_eq!(removed.status, 2, "{}", removed.stderr);
+        assert!(removed.stderr.contains(why), "{}", removed.stderr);
+    };
+    refused(&cluster, "is running");
+    cluster.agents[1].stop();
+    // Its session may end a moment after it.
+    cluster.wait("it is gone", |status| count(status, "up") == 3);
+    refused(&cluster, "suture node fail");
+    cluster.ok(&["node", "fail", "n1"]);
+    cluster.wait_healthy();
+    cluster.ok(&["node", "remove", "n1"]);
+    assert_eq!(names(&cluster), ["n0", "n2", "n3"]);
+    cluster.restart_coordinator();
+    let status = cluster.wait_healthy();
+    let preview = cluster.json(&["repair", "start", "--dry-run"]);
+    assert!(!preview.to_string().contains("n1"), "{preview}");
+    assert_eq!(names(&cluster), ["n0", "n2", "n3"]);
+    assert_eq!(status["nodes"].as_array().unwrap().len(), 3);
+    cluster.assert_reads("it", &content);
+
+    cluster.agents[1] = start_agent(cluster.folder.path(), &cluster.address, 1, "");
+    cluster.wait("it is up again", |status| count(status, "up") == 4);
+    assert_eq!(names(&cluster), ["n0", "n1", "n2", "n3"]);
+    cluster.wait_healthy();
+}

@@ -141,6 +141,7 @@ impl ControlService {
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster.to_string();
         reply.epoch = self.epoch;
+        reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
         }
@@ -172,6 +173,7 @@ impl ControlService {
         let (failed, apply) = match command.action() {
             proto::NodeAction::Fail => (true, Command::FailNode(node)),
             proto::NodeAction::Return => (false, Command::ReturnNode(node)),
+            proto::NodeAction::Remove => return self.remove_node(node, &command.name).await,
             proto::NodeAction::Unspecified => {
                 return Err(Status::invalid_argument("unknown command for a node"));
             }
@@ -179,6 +181,21 @@ impl ControlService {
         self.metadata.ask(move |store| store.set_failed(node, failed)).await?;
         self.coordinator.apply(apply).await;
         Ok(())
+    }
+
+    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
+        if self.query(is_connected).await? {
+            let what = format!("the agent of '{name}' is running: stop it first");
+            return Err(Status::failed_precondition(what));
+        }
+        let removed = self.metadata.ask(move |store| store.remove_node(node)).await;
+        removed.map_err(|error| match error {
+            MetadataError::NodeHolds(_) => {
+                Status::failed_precondition(format!("'{name}' cannot be removed: {error}"))
+            }
+            error => error.into(),
+        })
     }
 
     pub(super) async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
@@ -195,7 +212,8 @@ impl ControlService {
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
-        let mut reply = self.query(|driver| preview_of(driver.core())).await?;
+        let removed = self.metadata.ask(|store| store.intent()).await?.removed;
+        let mut reply = self.query(move |driver| preview_of(driver.core(), &removed)).await?;
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
     }
@@ -285,7 +303,7 @@ fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::Blocke
     proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
 }
 
-fn preview_of(core: &Core) -> proto::PreviewReply {
+fn preview_of(core: &Core, removed: &[NodeId]) -> proto::PreviewReply {
     let preview = core.preview();
     let empty = |id: NodeId| proto::NodeLoad {
         name: core.cluster().node(id).name.clone(),
@@ -306,7 +324,8 @@ fn preview_of(core: &Core) -> proto::PreviewReply {
             load[edge.parent.index()].down_bytes += edge.bytes;
         }
     }
-    reply.load = load;
+    let shown = core.cluster().ids().zip(load).filter(|(node, _)| !removed.contains(node));
+    reply.load = shown.map(|(_, load)| load).collect();
     let refused = preview.refused.iter().map(|(stripe, why)| proto::BlockedStripe {
         stripe: stripe.0,
         object: String::new(),
@@ -326,6 +345,7 @@ impl From<MetadataError> for Status {
             }
             MetadataError::NoSuchObject(_) => Status::not_found(text),
             MetadataError::InvalidPut(_) => Status::invalid_argument(text),
+            MetadataError::NodeHolds(_) => Status::failed_precondition(text),
             MetadataError::PutEnded => Status::aborted(text),
             MetadataError::Damaged(_) => Status::data_loss(text),
             MetadataError::Database(_) => Status::internal(text),

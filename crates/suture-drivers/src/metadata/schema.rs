@@ -26,7 +26,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 4] = [FIRST, RACKS, LENGTHS, IN_USE];
+const STEPS: [&str; 5] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -87,7 +87,10 @@ ALTER TABLE chunk ADD COLUMN bytes INTEGER;
 /// Whether a coordinator has the file open (`wal.rs`).
 const IN_USE: &str = "ALTER TABLE cluster ADD COLUMN in_use INTEGER NOT NULL DEFAULT 0";
 
-/// The version from which on the file has that.
+/// Whether an operator has removed a node. Its row stays, since nodes are numbered in order.
+const REMOVED: &str = "ALTER TABLE node ADD COLUMN removed INTEGER NOT NULL DEFAULT 0";
+
+/// The version from which on the file says whether it is in use.
 const IN_USE_SINCE: u32 = 4;
 
 /// What to do with a file that was copied while a coordinator had it open, without its log.

@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use suture_code::Code;
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{Commit, Input};
+use suture_repair::event::{Command, Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -98,6 +98,8 @@ pub struct Intent {
     pub paused: bool,
     /// Nodes that count as failed whatever they send, ascending.
     pub failed: Vec<NodeId>,
+    /// Those of them that are no longer shown, ascending.
+    pub removed: Vec<NodeId>,
 }
 
 /// What went with an object.
@@ -118,6 +120,8 @@ pub enum MetadataError {
     BeingWritten(String),
     /// There is no object of this name.
     NoSuchObject(String),
+    /// The node cannot be removed: so many chunks are recorded on it.
+    NodeHolds(u64),
     /// The put has ended, or its coordinator has.
     PutEnded,
     /// A put says something that cannot be.
@@ -217,12 +221,17 @@ impl MetadataStore {
         Ok(nodes.collect::<Result<_, _>>()?)
     }
 
-    /// Registers a node, or notes what changed of the one with this name.
+    /// Registers a node, or notes what changed of the one with this name. One that was removed is a
+    /// node again.
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
     pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
         let transaction = self.database.transaction()?;
+        let returns = transaction.execute(
+            "UPDATE node SET removed = 0, failed = 0 WHERE name = ?1 AND removed",
+            [&node.name],
+        )?;
         let id = transaction.query_row(
             "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
              VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, 0)
@@ -237,7 +246,28 @@ impl MetadataStore {
         // Told as a change, so that whoever keeps nodes by number hears of them in order.
         let rack = node.rack.clone();
         self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
+        if returns > 0 {
+            self.changes.push(Input::Operator(Command::ReturnNode(id)));
+        }
         Ok(id)
+    }
+
+    /// Removes a node that holds nothing: it counts as failed and is no longer shown, until an
+    /// agent joins under its name.
+    ///
+    /// # Errors
+    /// When chunks are recorded on it, and when the database fails.
+    pub fn remove_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
+        let transaction = self.database.transaction()?;
+        let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
+        let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
+        if chunks > 0 {
+            return Err(MetadataError::NodeHolds(chunks));
+        }
+        transaction.execute("UPDATE node SET removed = 1, failed = 1 WHERE id = ?1", [node.0])?;
+        transaction.commit()?;
+        self.changes.push(Input::Operator(Command::FailNode(node)));
+        Ok(())
     }
 
     /// What the operator wants.
@@ -248,7 +278,13 @@ impl MetadataStore {
         let paused = self.database.query_row("SELECT paused FROM cluster", [], |row| row.get(0))?;
         let mut query = self.database.prepare("SELECT id FROM node WHERE failed ORDER BY id")?;
         let failed = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
-        Ok(Intent { paused, failed: failed.collect::<Result<_, _>>()? })
+        let mut removed = self.database.prepare("SELECT id FROM node WHERE removed ORDER BY id")?;
+        let removed = removed.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+        Ok(Intent {
+            paused,
+            failed: failed.collect::<Result<_, _>>()?,
+            removed: removed.collect::<Result<_, _>>()?,
+        })
     }
 
     /// Whether repairs may begin.
@@ -540,6 +576,10 @@ impl fmt::Display for MetadataError {
             MetadataError::NoSuchObject(name) => {
                 write!(f, "there is no object '{name}' (suture ls lists them)")
             }
+            MetadataError::NodeHolds(chunks) => write!(
+                f,
+                "it holds {chunks} chunks: suture node fail has them rebuilt on others, and suture repair status says when that is done"
+            ),
             MetadataError::PutEnded => write!(f, "the put has ended; put the object again"),
             MetadataError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
             MetadataError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),

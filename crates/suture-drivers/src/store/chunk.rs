@@ -301,7 +301,10 @@ impl fmt::Display for Damage {
             Damage::NoFooter => write!(f, "the file does not end with a chunk's footer"),
             Damage::Version { found } => {
                 let reads = Version::CURRENT as u32;
-                write!(f, "chunk file version {found}, this build reads {reads}")
+                write!(
+                    f,
+                    "chunk file version {found}, this build reads {reads}: run the suture that wrote it"
+                )
             }
             Damage::FooterCheck => write!(f, "the footer's checksum disagrees"),
             Damage::Name { found } => write!(f, "the footer names {found}"),

@@ -14,7 +14,7 @@
 //! | footer | what |
 //! |---|---|
 //! | 0..8 | magic |
-//! | 8..12 | version; it and the magic never change place |
+//! | 8..12 | version; it, the magic and the footer's checksum never change place |
 //! | 12..16 | CRC32C of the whole data |
 //! | 16..24, 24..32, 32..36 | stripe, stamp, chunk |
 //! | 36..44 | length of the data |
@@ -92,11 +92,12 @@ impl Footer {
         if bytes[..8] != MAGIC {
             return Err(FooterError::Magic);
         }
-        if u32_at(8) != Version::CURRENT as u32 {
-            return Err(FooterError::Version(u32_at(8)));
-        }
+        // First, so that a damaged version does not pass for that of another build.
         if u32_at(CHECK_AT) != suture_edge::checksum::crc32c(&bytes[..CHECK_AT]) {
             return Err(FooterError::Check);
+        }
+        if u32_at(8) != Version::CURRENT as u32 {
+            return Err(FooterError::Version(u32_at(8)));
         }
         let (stripe, stamp) = (StripeId(u64_at(16)), Stamp(u64_at(24)));
         let copy = ChunkCopy { stripe, chunk: ChunkIndex(u32_at(32) as u8), stamp };

@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 use crate::status;
 
-/// List nodes, declare one failed, or take it back.
+/// List nodes, declare one failed, take it back, or remove it.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -30,6 +30,14 @@ enum NodeSubcommand {
     },
     /// Treat a node as dead until it is returned: its chunks are rebuilt on the others
     Fail {
+        /// The node
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        coordinator: CoordinatorAddress,
+    },
+    /// Forget a node that holds no chunks and whose agent is stopped; it may join again
+    Remove {
         /// The node
         #[arg(value_name = "NAME")]
         name: String,
@@ -57,6 +65,11 @@ pub fn run(args: Args) -> Result<Outcome> {
             NodeSubcommand::Fail { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Fail).await?;
                 outln!("{name} counts as failed until `suture node return {name}`");
+                Ok(Outcome::Done)
+            }
+            NodeSubcommand::Remove { name, coordinator } => {
+                command(&coordinator, &name, proto::NodeAction::Remove).await?;
+                outln!("{name} is removed");
                 Ok(Outcome::Done)
             }
             NodeSubcommand::Return { name, coordinator } => {

@@ -98,6 +98,25 @@ fn every_start_begins_an_epoch_and_keeps_the_cluster() {
     assert_eq!((store.cluster(), store.epoch()), (cluster, 2));
 }
 
+#[test]
+fn a_node_that_holds_nothing_can_be_removed_and_joins_again_as_the_same() {
+    let (dir, mut store) = store();
+    let (holder, idle) = (NodeId(0), NodeId(3));
+    put(&mut store, "it", 1);
+    assert!(matches!(store.remove_node(holder), Err(MetadataError::NodeHolds(1))));
+    store.remove_node(idle).unwrap();
+    let change = last_change(&mut store);
+    assert!(matches!(change, Input::Operator(Command::FailNode(node)) if node == idle));
+    let mut store = crash(store, dir.path());
+    let intent = store.intent().unwrap();
+    assert_eq!((intent.failed, intent.removed), (vec![idle], vec![idle]));
+    assert_eq!(store.join(&node("d")).unwrap(), idle);
+    let change = last_change(&mut store);
+    assert!(matches!(change, Input::Operator(Command::ReturnNode(node)) if node == idle));
+    assert_eq!(store.intent().unwrap(), Intent::default());
+    assert_eq!(store.nodes().unwrap().len(), 4);
+}
+
 /// What someone who knows of one file only makes of the metadata.
 fn copy_without_log(from: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
@@ -210,7 +229,10 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
     drop(old);
     let store = open(dir.path()).unwrap();
     assert_eq!((store.cluster(), store.epoch()), (ClusterId(-77i64 as u64), 5));
-    assert_eq!(store.intent().unwrap(), Intent { paused: true, failed: vec![NodeId(1)] });
+    assert_eq!(
+        store.intent().unwrap(),
+        Intent { paused: true, failed: vec![NodeId(1)], ..Intent::default() }
+    );
     let nodes: Vec<NewNode> = store.nodes().unwrap().into_iter().map(|known| known.node).collect();
     assert_eq!(nodes, ["a", "b", "c"].map(node));
     assert_eq!(store.object("x").unwrap(), object("x", 256));
@@ -227,7 +249,7 @@ fn what_the_operator_wants_outlives_a_crash() {
     store.set_paused(true).unwrap();
     store.set_failed(NodeId(2), true).unwrap();
     let mut store = crash(store, dir.path());
-    let expected = Intent { paused: true, failed: vec![NodeId(2)] };
+    let expected = Intent { paused: true, failed: vec![NodeId(2)], ..Intent::default() };
     assert_eq!(store.intent().unwrap(), expected);
     store.set_paused(false).unwrap();
     store.set_failed(NodeId(2), false).unwrap();
