@@ -55,7 +55,7 @@ pub trait ChunkStore: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`CopyFault::Missing`] when there is no copy of that name, [`CopyFault::Corrupt`] when
-    /// there is one of which nothing can be read.
+    /// there is one that is damaged, [`CopyFault::Unreadable`] when the medium or the system fails.
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault>;
 
     /// Reads a copy in full against every checksum that there is of it. A store that can do so in a
@@ -100,9 +100,9 @@ pub trait ChunkReader: Debug + Send + Sync {
     /// not come out: on an error `into` holds nothing that may be used.
     ///
     /// # Errors
-    /// [`CopyFault::Corrupt`] when a checksum that covers part of the range disagrees, the medium
-    /// fails there, or the range does not lie in the chunk; [`CopyFault::Missing`] when the copy
-    /// has gone and the handle could not keep it.
+    /// [`CopyFault::Corrupt`] when a checksum that covers part of the range disagrees, or the range
+    /// does not lie in the chunk; [`CopyFault::Unreadable`] when the medium fails there;
+    /// [`CopyFault::Missing`] when the copy has gone and the handle could not keep it.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault>;
 }
 

@@ -17,6 +17,7 @@
 mod attempt;
 mod copies;
 mod dispatch;
+mod faults;
 mod invariants;
 mod ledger;
 mod orders;
@@ -40,6 +41,7 @@ use crate::schedule::{Release, Sample};
 use crate::stripe::{Stripe, StripeMap};
 use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
+use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
 use trouble::Trouble;
 
@@ -118,8 +120,8 @@ pub struct Coordinator {
     health: HealthTable,
     /// Chunks that are of no use where the keeper says they are.
     lost: BTreeMap<StripeId, BTreeSet<ChunkIndex>>,
-    /// Copies known to be corrupt or missing, though a listing may show them.
-    bad: BTreeSet<(NodeId, ChunkCopy)>,
+    /// What is wrong with copies, though a listing may show them.
+    faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
     deleting: BTreeSet<(NodeId, ChunkCopy)>,
     reserved_below: StripeId,
@@ -150,7 +152,7 @@ impl Coordinator {
             stripes: StripeMap::default(),
             health,
             lost: BTreeMap::new(),
-            bad: BTreeSet::new(),
+            faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
             reserved_below,
             writing: BTreeSet::new(),
@@ -219,6 +221,7 @@ impl Coordinator {
         let mistake = crate::mutant::Mistake::of(mutant);
         self.ledger.mutate(mistake);
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
+        self.faults.mistake = mistake;
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.
@@ -230,7 +233,8 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<Time> {
         let sweep = self.ledger.has_running().then_some(self.sweep_at);
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
-        [sweep, health, queue, self.schedule_at].into_iter().flatten().min()
+        let faults = self.faults.next_deadline();
+        [sweep, health, queue, faults, self.schedule_at].into_iter().flatten().min()
     }
 
     /// All nodes ever added, with their racks and rates as last told.
@@ -543,6 +547,7 @@ impl Coordinator {
             self.sweep_at = now + Span { ns: self.config.timers.stall_after.ns / 4 };
             self.sweep(now);
         }
+        self.read_again(now);
         self.queue.wake(now);
         if self.schedule_at.is_some_and(|at| at <= now) {
             self.ledger.let_admit();

@@ -212,6 +212,8 @@ pub enum CopyFault {
     Missing,
     /// A checksum, a length or a header disagrees.
     Corrupt,
+    /// The medium or the system failed: the copy may be whole, and be read another time.
+    Unreadable,
 }
 
 /// Why an agent cannot do its part of a repair.
@@ -279,6 +281,7 @@ impl fmt::Display for CopyFault {
         f.write_str(match self {
             CopyFault::Missing => "missing",
             CopyFault::Corrupt => "corrupt",
+            CopyFault::Unreadable => "unreadable",
         })
     }
 }

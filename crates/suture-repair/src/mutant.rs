@@ -43,6 +43,8 @@ pub enum Mutant {
     TrustBadCopy,
     /// It notes that a node has failed and goes on counting on its chunks.
     TrustFailedNode,
+    /// It keeps the time of a copy that does not wait to be read again any more.
+    KeepDue,
     /// It forgets that the operator declared a node failed.
     ForgetDeclared,
     /// It takes the time in which it slept for the silence of others.
@@ -97,7 +99,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 43] = [
+    pub const ALL: [Mutant; 44] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -116,6 +118,7 @@ impl Mutant {
         Mutant::ForgetFailed,
         Mutant::TrustBadCopy,
         Mutant::TrustFailedNode,
+        Mutant::KeepDue,
         Mutant::ForgetDeclared,
         Mutant::CountSleep,
         Mutant::TrustUnknown,

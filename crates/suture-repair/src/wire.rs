@@ -386,6 +386,7 @@ impl Writer {
             Denial::NoSpace => (8, 0, 0),
             Denial::ProofFailed { expected, found } => (9, u64::from(expected), u64::from(found)),
             Denial::Disk => (10, 0, 0),
+            Denial::Fault(CopyFault::Unreadable) => (11, 0, 0),
         };
         self.u8(code);
         self.u64(a);
@@ -490,6 +491,7 @@ impl Reader<'_> {
             8 => Denial::NoSpace,
             9 => Denial::ProofFailed { expected: narrow(a)?, found: narrow(b)? },
             10 => Denial::Disk,
+            11 => Denial::Fault(CopyFault::Unreadable),
             _ => return Err(DecodeError::Field("error")),
         };
         let unused_a = !matches!(code, 1 | 2 | 6 | 9);
@@ -579,6 +581,7 @@ mod tests {
             Denial::Malformed,
             Denial::Fault(CopyFault::Missing),
             Denial::Fault(CopyFault::Corrupt),
+            Denial::Fault(CopyFault::Unreadable),
             Denial::OutOfRange { bytes: 5 },
             Denial::Exists,
             Denial::NoSpace,

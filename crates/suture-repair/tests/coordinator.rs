@@ -320,6 +320,90 @@ fn a_copy_with_other_bytes_is_neither_adopted_nor_deleted() {
     }
 }
 
+/// What is said of a copy that cannot be used.
+fn bad(copy: ChunkCopy, fault: CopyFault) -> FromAgent {
+    FromAgent::Bad { copy, fault }
+}
+
+#[test]
+fn a_copy_that_cannot_be_read_is_read_again_before_it_counts_as_lost() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    let (chunk, own) = (ChunkIndex(1), copy(0, 1, 0));
+    let check = Check { copy: own, digest: story.digest(own), excess: None };
+    let mut asked = 0;
+    while !story.core.is_lost(StripeId(0), chunk) {
+        story.hear(1, bad(own, CopyFault::Unreadable));
+        story.take();
+        for _ in 0..30 {
+            story.wait(1, 0..5);
+            if sent(&story.take(), |to, m| to == NodeId(1) && *m == ToAgent::Check(check)) {
+                asked += 1;
+                break;
+            }
+        }
+        assert!(asked < 9, "it is asked for as often as one likes and never lost");
+    }
+    assert_eq!(asked, 3);
+    // It could be read after all.
+    story.hear(1, FromAgent::Verified(check));
+    assert!(!story.core.is_lost(StripeId(0), chunk));
+    story.hear(1, bad(own, CopyFault::Unreadable));
+    assert!(!story.core.is_lost(StripeId(0), chunk), "and is given as much time the next time");
+}
+
+#[test]
+fn nothing_is_condemned_for_ever() {
+    for fault in [CopyFault::Missing, CopyFault::Corrupt] {
+        let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+        let (own, held) = (copy(0, 1, 0), copy(0, 1, 0).into());
+        story.hear(1, bad(own, fault));
+        assert!(story.core.is_lost(StripeId(0), ChunkIndex(1)));
+        story.take();
+        story.hear(1, FromAgent::Inventory(vec![held]));
+        let check = Check { copy: own, digest: story.digest(own), excess: None };
+        let is_read = sent(&story.take(), |to, m| to == NodeId(1) && *m == ToAgent::Check(check));
+        assert_eq!(is_read, fault == CopyFault::Corrupt, "a disk that was away is there again");
+        if is_read {
+            assert!(story.core.is_lost(StripeId(0), ChunkIndex(1)));
+            story.hear(1, FromAgent::Verified(check));
+        }
+        assert!(!story.core.is_lost(StripeId(0), ChunkIndex(1)), "{fault}");
+    }
+}
+
+#[test]
+fn before_a_stripe_is_given_up_its_condemned_copies_are_read_again() {
+    let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+    for chunk in 0..3 {
+        story.hear(u32::from(chunk), bad(copy(0, chunk, 0), CopyFault::Corrupt));
+    }
+    let said = story.take();
+    for chunk in 0..3 {
+        let own = copy(0, chunk, 0);
+        let is_it = |to: NodeId, m: &ToAgent| {
+            to == NodeId(chunk.into()) && matches!(m, ToAgent::Check(check) if check.copy == own)
+        };
+        assert!(sent(&said, is_it), "{own}: {said:?}");
+    }
+}
+
+#[test]
+fn a_helper_that_cannot_read_its_chunk_is_avoided_and_keeps_it() {
+    let mut story = Story::new(7, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let helpers =
+        [1, 2, 3].into_iter().filter(|node| task.plan.participants().contains(&NodeId(*node)));
+    let helper = helpers.min().expect("somebody helps");
+    let (own, fault) = (copy(0, helper as u8, 0), CopyFault::Unreadable);
+    let why = Failure::Source { copy: own, fault };
+    story.hear(helper, FromAgent::Failed { repair: task.repair, why });
+    story.wait(1, 0..7);
+    let next = story.dispatched().remove(0);
+    assert!(!next.plan.participants().contains(&NodeId(helper)), "{:?}", next.plan);
+    assert!(!story.core.is_lost(StripeId(0), own.chunk));
+}
+
 #[test]
 fn words_about_chunks_and_nodes_that_there_are_not_change_nothing() {
     let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);

@@ -93,6 +93,8 @@ struct Contents {
     next_handle: u64,
     capacity: u64,
     is_checked: bool,
+    /// Whether reads fail, of whatever copy.
+    is_unreadable: bool,
 }
 
 /// A chunk that was begun.
@@ -136,6 +138,7 @@ impl Disk {
             next_handle: 0,
             capacity,
             is_checked: safeguards.checksums,
+            is_unreadable: false,
         };
         Disk(Arc::new(Lock::new(contents)))
     }
@@ -168,6 +171,11 @@ impl Disk {
     /// From now on it holds so much in all.
     pub fn set_capacity(&self, bytes: u64) {
         self.contents().capacity = bytes;
+    }
+
+    /// From now on reads fail, or do not.
+    pub fn set_unreadable(&self, is_unreadable: bool) {
+        self.contents().is_unreadable = is_unreadable;
     }
 
     /// Chunks in the making.
@@ -252,12 +260,18 @@ impl ChunkStore for Disk {
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
+        if self.contents().is_unreadable {
+            return Err(CopyFault::Unreadable);
+        }
         let found = self.query(copy, |stored| (stored.length as u64, stored.crc));
         let (bytes, crc) = found.ok_or(CopyFault::Missing)?;
         Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes, crc }))
     }
 
     fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
+        if self.contents().is_unreadable {
+            return Err(CopyFault::Unreadable);
+        }
         let is_good = self.query(copy, Stored::is_good).ok_or(CopyFault::Missing)?;
         if is_good { Ok(()) } else { Err(CopyFault::Corrupt) }
     }
@@ -290,6 +304,9 @@ impl ChunkReader for DiskReader {
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         let contents = self.disk.contents();
+        if contents.is_unreadable {
+            return Err(CopyFault::Unreadable);
+        }
         let stored = contents.copies.get(&self.copy).ok_or(CopyFault::Missing)?;
         stored.read(offset, into, contents.is_checked)
     }

@@ -47,6 +47,8 @@ pub enum Kind {
     ReplacedChunk,
     /// A disk is full.
     FullDisk,
+    /// Reads of a disk fail for a while.
+    UnreadableDisk,
     /// The operator declares a node failed and takes it back.
     OperatorFail,
     /// The operator pauses, cancels and resumes.
@@ -71,7 +73,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 28] = [
+    pub const ALL: [Kind; 29] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -90,6 +92,7 @@ impl Kind {
         Kind::TornChunk,
         Kind::ReplacedChunk,
         Kind::FullDisk,
+        Kind::UnreadableDisk,
         Kind::OperatorFail,
         Kind::OperatorPause,
         Kind::BadMemory,
@@ -124,6 +127,7 @@ impl fmt::Display for Kind {
             Kind::TornChunk => "chunk torn",
             Kind::ReplacedChunk => "chunk replaced",
             Kind::FullDisk => "disk full",
+            Kind::UnreadableDisk => "disk unreadable",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
             Kind::BadMemory => "slice computed wrong",
@@ -225,6 +229,8 @@ pub enum Fault {
     OperatorFail(Span),
     /// The operator stops repairs for the span.
     OperatorPause(Span),
+    /// Reads of a node's disk fail for the span.
+    Unreadable(Span),
     /// What a node computes is wrong now and then, for the span.
     BadMemory(Span),
     /// A node is moved to another rack, which takes the span.
@@ -257,6 +263,14 @@ pub fn sleeps(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = if random.per_mille(250) { random.between(1, 3) } else { 0 };
     let span = |random: &mut Random| Span::from_millis(random.between(1600, 4000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::CoordinatorSleep(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// The times of one seed at which disks cannot be read, in whatever order.
+pub fn unreadable_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.below(3);
+    let span = |random: &mut Random| Span::from_millis(random.between(20, 3000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::Unreadable(span(random)));
     (0..count).map(one).collect()
 }
 

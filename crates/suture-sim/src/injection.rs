@@ -38,6 +38,7 @@ pub enum Recovery {
     Heal(Party, Party),
     /// What a node computes is right again.
     Memory(NodeId),
+    Reads(NodeId),
     /// A disk has its capacity again.
     Capacity(NodeId),
     /// The operator takes a node back.
@@ -72,6 +73,7 @@ impl World {
         for node in self.nodes() {
             self.host(node).disk.set_capacity(self.options.disk_bytes);
             self.recover(Recovery::Memory(node));
+            self.recover(Recovery::Reads(node));
             if self.host(node).agent.is_none() && !self.host(node).gone {
                 self.start_agent(node);
             }
@@ -153,6 +155,12 @@ impl World {
                 self.hosts[node.index()].has_bad_memory = true;
                 self.later(span, Event::Recovery(Recovery::Memory(node)));
             }
+            Fault::Unreadable(span) => {
+                let node = self.any_node();
+                self.coverage.count(Kind::UnreadableDisk);
+                self.host(node).disk.set_unreadable(true);
+                self.later(span, Event::Recovery(Recovery::Reads(node)));
+            }
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
@@ -180,6 +188,7 @@ impl World {
             // Another coordinator than the one that fell asleep, or another sleep.
             Recovery::Awake => {}
             Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
+            Recovery::Reads(node) => self.host(node).disk.set_unreadable(false),
             Recovery::Memory(node) => self.hosts[node.index()].has_bad_memory = false,
             Recovery::Capacity(node) => {
                 self.host(node).disk.set_capacity(self.options.disk_bytes);

@@ -106,6 +106,7 @@ impl Trial {
             faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
         }
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
+        faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         // Without a recorded checksum nothing tells one whole chunk from another.
         if !options.unrecorded {
             faults.extend(fault::replacements(&mut Random::new(seed ^ 0x5e7_face), SAFETY));
@@ -403,6 +404,7 @@ impl Textual for Fault {
             Fault::OperatorPause(span) => line.word("operator-pauses").field("for", span),
             Fault::BadMemory(span) => line.word("bad-memory").field("for", span),
             Fault::Move(span) => line.word("node-moves").field("for", span),
+            Fault::Unreadable(span) => line.word("disk-unreadable").field("for", span),
             Fault::Put => line.word("put"),
             Fault::Remove => line.word("remove"),
         };
@@ -427,6 +429,7 @@ impl Textual for Fault {
             "operator-pauses" => Fault::OperatorPause(line.field("for")?),
             "bad-memory" => Fault::BadMemory(line.field("for")?),
             "node-moves" => Fault::Move(line.field("for")?),
+            "disk-unreadable" => Fault::Unreadable(line.field("for")?),
             "put" => Fault::Put,
             "remove" => Fault::Remove,
             _ => return Err(error),

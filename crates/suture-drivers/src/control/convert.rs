@@ -456,6 +456,7 @@ fn encode_fault(fault: CopyFault) -> proto::Fault {
     match fault {
         CopyFault::Missing => proto::Fault::Missing,
         CopyFault::Corrupt => proto::Fault::Corrupt,
+        CopyFault::Unreadable => proto::Fault::Unreadable,
     }
 }
 
@@ -463,6 +464,7 @@ fn decode_fault(fault: i32) -> Result<CopyFault, Malformed> {
     match proto::Fault::try_from(fault) {
         Ok(proto::Fault::Missing) => Ok(CopyFault::Missing),
         Ok(proto::Fault::Corrupt) => Ok(CopyFault::Corrupt),
+        Ok(proto::Fault::Unreadable) => Ok(CopyFault::Unreadable),
         Ok(proto::Fault::Unspecified) | Err(_) => {
             Err(malformed("fault", format!("unknown value {fault}")))
         }

@@ -266,6 +266,8 @@ impl Damage {
     pub fn fault(&self) -> CopyFault {
         match self {
             Damage::Missing => CopyFault::Missing,
+            // Another build reads it, and the next attempt of this one may.
+            Damage::Io(_) | Damage::Version { .. } => CopyFault::Unreadable,
             _ => CopyFault::Corrupt,
         }
     }

@@ -40,7 +40,7 @@ impl Coordinator {
             let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: record.stamp };
             let useless = record
                 .node
-                .is_none_or(|node| self.health.is_failed(node) || self.bad.contains(&(node, copy)));
+                .is_none_or(|node| self.health.is_failed(node) || self.faults.is_bad((node, copy)));
             if useless || still_lost(chunk, record) {
                 lost.insert(chunk);
             }
@@ -60,7 +60,7 @@ impl Coordinator {
         let Some(stripe) = self.stripes.remove(id) else { return };
         for chunk in stripe.indices() {
             if let Some((node, copy)) = stripe.copy(chunk) {
-                self.bad.remove(&(node, copy));
+                self.faults.forget((node, copy));
                 self.delete(node, copy);
             }
         }
@@ -142,7 +142,7 @@ impl Coordinator {
             copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
-        self.bad.retain(|(n, copy)| *n != node || listed.contains_key(copy));
+        self.faults.keep_listed(node, |copy| listed.contains_key(copy));
         let expected: BTreeSet<ChunkCopy> =
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         for &copy in &expected {
@@ -152,10 +152,7 @@ impl Coordinator {
                 Some(found) if !self.is_what_it_is_called(copy, *found) => {
                     self.bad_copy(node, copy, CopyFault::Corrupt);
                 }
-                Some(_) if !self.bad.contains(&(node, copy)) => {
-                    self.regain(copy.stripe, copy.chunk);
-                }
-                Some(_) => {}
+                Some(_) => self.listed_again(node, copy),
             }
         }
         for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
@@ -163,6 +160,39 @@ impl Coordinator {
                 true => self.reconcile(node, copy),
                 // Bytes of something else under this name: perhaps the last that there are of it.
                 false => self.report(Report::OtherBytes { node, copy }),
+            }
+        }
+    }
+
+    /// A location is listed as what it should be. What was missing is there again; what was of no
+    /// use otherwise is read anew, since nothing else would tell that it is good by now.
+    fn listed_again(&mut self, node: NodeId, copy: ChunkCopy) {
+        match self.faults.fault((node, copy)) {
+            None => self.regain(copy.stripe, copy.chunk),
+            Some(CopyFault::Missing) => {
+                self.faults.forget((node, copy));
+                self.regain(copy.stripe, copy.chunk);
+            }
+            Some(CopyFault::Corrupt | CopyFault::Unreadable) => self.check(node, copy, None),
+        }
+    }
+
+    /// Before a stripe is given up its copies of no use are read once more.
+    fn read_condemned(&mut self, stripe: StripeId) {
+        let Some(stripe) = self.stripes.get(stripe) else { return };
+        let copies = stripe.indices().filter_map(|chunk| stripe.copy(chunk));
+        let condemned: Vec<_> = copies.filter(|location| self.faults.is_bad(*location)).collect();
+        condemned.into_iter().for_each(|(node, copy)| self.suspect(node, copy));
+    }
+
+    /// Has copies read in full again that could not be read and may be whole.
+    pub(super) fn read_again(&mut self, now: Time) {
+        for (node, copy) in self.faults.due(now, self.config.timers.stall_after) {
+            let stripe = self.stripes.get(copy.stripe);
+            match stripe.and_then(|stripe| stripe.copy(copy.chunk)) == Some((node, copy)) {
+                true => self.suspect(node, copy),
+                // The chunk is somewhere else by now.
+                false => drop(self.faults.forget((node, copy))),
             }
         }
     }
@@ -238,17 +268,23 @@ impl Coordinator {
             None if !is_location && self.can_adopt(node, check.copy) => {
                 self.adopt(now, node, check.copy);
             }
+            None if is_location && self.faults.forget((node, check.copy)) => {
+                self.regain(check.copy.stripe, check.copy.chunk);
+            }
             _ => {}
         }
     }
 
-    /// A copy is missing or corrupt.
+    /// A copy is missing or corrupt, or could not be read.
     pub(super) fn bad_copy(&mut self, node: NodeId, copy: ChunkCopy, fault: CopyFault) {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return };
         if stripe.copy(copy.chunk) != Some((node, copy)) {
             return;
         }
-        self.bad.insert((node, copy));
+        let retry_first = self.config.timers.retry_first;
+        if !self.faults.found((node, copy), fault, self.now, retry_first) {
+            return;
+        }
         let is_news = !self.is_lost(copy.stripe, copy.chunk);
         if is_news && !self.ledger.mistake.is(Mutant::TrustBadCopy) {
             self.report(Report::ChunkLost { node, copy, fault });
@@ -294,7 +330,7 @@ impl Coordinator {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
         let elsewhere = stripe.chunk_on(node).is_some_and(|chunk| chunk != copy.chunk);
-        let condemned = self.bad.contains(&(node, copy)) || self.deleting.contains(&(node, copy));
+        let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));
         let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
         let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));
         known
@@ -319,6 +355,9 @@ impl Coordinator {
         let trouble = self.trouble.entry(stripe).or_default();
         if trouble.blocked.as_ref() != Some(&why) {
             trouble.blocked = Some(why.clone());
+            if why.is_unrepairable() {
+                self.read_condemned(stripe);
+            }
             self.report(Report::Blocked { stripe, why });
         }
     }

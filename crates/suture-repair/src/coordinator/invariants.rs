@@ -28,6 +28,7 @@ impl Coordinator {
             self.assert_stripe(stripe);
         }
         self.ledger.assert_touched();
+        self.faults.assert_due();
         let is_idle = !self.config.paused && !self.ledger.has_running();
         let waiting = if is_idle { self.ledger.waiting().len() } else { 0 };
         assert_eq!(waiting, 0, "schedule: plans that wait while nothing runs");
@@ -69,6 +70,7 @@ impl Coordinator {
     /// An invariant is broken; the message names it.
     pub fn assert_all_invariants(&self) {
         self.health.assert_invariants();
+        self.faults.assert_invariants();
         self.queue.assert_invariants();
         self.ledger.assert_invariants();
         let mut stripes: BTreeSet<StripeId> = self.stripes.iter().map(|stripe| stripe.id).collect();
@@ -113,7 +115,7 @@ impl Coordinator {
             let copy = stripe.copy(chunk);
             !stripe.record(chunk).is_known_zero()
                 && copy.is_none_or(|(node, copy)| {
-                    self.health.is_failed(node) || self.bad.contains(&(node, copy))
+                    self.health.is_failed(node) || self.faults.is_bad((node, copy))
                 })
         };
         let missed = |&chunk: &ChunkIndex| is_useless(chunk) && !self.is_lost(stripe.id, chunk);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::event::{Blocked, Timers};
 use crate::id::NodeId;
-use crate::message::{Failure, Refusal};
+use crate::message::{CopyFault, Failure, Refusal};
 use crate::time::Span;
 
 /// Attempts after which a stripe is shown as blocked; it is still tried, at the longest interval.
@@ -57,7 +57,11 @@ impl Trouble {
 }
 
 /// Whether an attempt failed by no fault of its nodes: its source is lost, or the attempt that it
-/// was to continue had ended before.
+/// was to continue had ended before. Of a node that cannot read its source others are better.
 fn is_no_fault(why: &Failure) -> bool {
-    matches!(why, Failure::Source { .. } | Failure::Refused(Refusal::CannotContinue))
+    match why {
+        Failure::Source { fault, .. } => *fault != CopyFault::Unreadable,
+        Failure::Refused(refusal) => *refusal == Refusal::CannotContinue,
+        _ => false,
+    }
 }

@@ -291,7 +291,8 @@ impl Textual for CopyFault {
 
     fn read(line: &mut LineReader<'_>) -> Result<CopyFault, TextError> {
         line.leaf("missing or corrupt", |word| {
-            [CopyFault::Missing, CopyFault::Corrupt].into_iter().find(|f| f.to_string() == word)
+            let all = [CopyFault::Missing, CopyFault::Corrupt, CopyFault::Unreadable];
+            all.into_iter().find(|f| f.to_string() == word)
         })
     }
 }

@@ -1,0 +1,203 @@
+//! What is wrong with copies where the keeper says they are, and for how long that counts.
+//!
+//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy.
+//! A copy that is missing or corrupt is of no use at once. One that cannot be read may be whole: a
+//! disk was not there for a while, a process had no descriptors left. It is read in full again,
+//! ever more rarely, and is of no use when that failed [`ATTEMPTS_MAX`] times in a row.
+//!
+//! Nothing is condemned for ever. Of what is of no use, a missing copy is back when it is listed;
+//! any other is read anew whenever it is listed, and is back when it is good.
+//!
+//! Invariants: no copy is both of no use and waiting to be read again; every one that waits has its
+//! time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{ChunkCopy, NodeId};
+use crate::message::CopyFault;
+use crate::mutant::{Mistake, Mutant};
+use crate::time::{Span, Time};
+
+/// So often in a row a copy may be unreadable before it counts as lost.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// A copy and the node that holds it.
+pub(super) type Location = (NodeId, ChunkCopy);
+
+/// What is known to be wrong.
+#[derive(Debug, Default)]
+pub(super) struct CopyFaults {
+    /// Copies of no use.
+    bad: BTreeMap<Location, CopyFault>,
+    /// Copies that could not be read and may be whole.
+    unread: BTreeMap<Location, Unread>,
+    /// When each of these is due.
+    due: BTreeSet<(Time, Location)>,
+    pub mistake: Mistake,
+}
+
+/// A copy that could not be read.
+#[derive(Clone, Copy, Debug)]
+struct Unread {
+    attempts: u32,
+    /// Whether its holder was asked to read it in full again.
+    is_asked: bool,
+    due: Time,
+}
+
+impl CopyFaults {
+    /// Whether the copy is of no use.
+    pub fn is_bad(&self, location: Location) -> bool {
+        self.bad.contains_key(&location)
+    }
+
+    /// What is wrong with a copy of no use.
+    pub fn fault(&self, location: Location) -> Option<CopyFault> {
+        self.bad.get(&location).copied()
+    }
+
+    /// Somebody found this wrong; `first` is the time after which a copy is read again that could
+    /// not be read. Whether the copy is of no use now.
+    pub fn found(&mut self, location: Location, fault: CopyFault, now: Time, first: Span) -> bool {
+        if fault != CopyFault::Unreadable {
+            self.take_unread(location);
+            self.bad.insert(location, fault);
+            return true;
+        }
+        if self.is_bad(location) {
+            return true;
+        }
+        let before = self.unread.get(&location).copied();
+        // What else is said of it until it is read again comes from the same trouble.
+        if before.is_some_and(|before| !before.is_asked) {
+            return false;
+        }
+        let attempts = before.map_or(0, |before| before.attempts) + 1;
+        self.take_unread(location);
+        if attempts >= ATTEMPTS_MAX {
+            self.bad.insert(location, fault);
+            return true;
+        }
+        let due = now + first.times(1 << (2 * (attempts - 1)));
+        self.put_unread(location, Unread { attempts, is_asked: false, due });
+        false
+    }
+
+    /// The copy was read in full and is good, or is nobody's location any more. Whether it was of
+    /// no use before.
+    pub fn forget(&mut self, location: Location) -> bool {
+        self.take_unread(location);
+        self.bad.remove(&location).is_some()
+    }
+
+    /// What a node does not hold any more needs no memory.
+    pub fn keep_listed(&mut self, node: NodeId, is_listed: impl Fn(&ChunkCopy) -> bool) {
+        self.bad.retain(|(holder, copy), _| *holder != node || is_listed(copy));
+        let unread =
+            self.unread.keys().filter(|(holder, copy)| *holder == node && !is_listed(copy));
+        let gone: Vec<Location> = unread.copied().collect();
+        gone.into_iter().for_each(|location| drop(self.take_unread(location)));
+    }
+
+    /// Copies that are to be read again now; if nobody answers within `patience`, they are once
+    /// more.
+    pub fn due(&mut self, now: Time, patience: Span) -> Vec<Location> {
+        let due = self.due.iter().take_while(|(time, _)| *time <= now);
+        let due: Vec<Location> = due.map(|(_, location)| *location).collect();
+        for &location in &due {
+            let unread = self.take_unread(location).expect("all that is due waits");
+            self.put_unread(location, Unread { is_asked: true, due: now + patience, ..unread });
+        }
+        due
+    }
+
+    /// When the next of them is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.due.first().map(|(time, _)| *time)
+    }
+
+    /// Asserts what can be seen at once: as many times as copies that wait.
+    pub fn assert_due(&self) {
+        assert_eq!(self.due.len(), self.unread.len(), "faults: each that waits has its time");
+    }
+
+    /// Asserts what the file head claims.
+    pub fn assert_invariants(&self) {
+        assert!(
+            self.unread.keys().all(|location| !self.bad.contains_key(location)),
+            "faults: a copy is of no use and waits to be read again"
+        );
+        let due: BTreeSet<(Time, Location)> =
+            self.unread.iter().map(|(location, unread)| (unread.due, *location)).collect();
+        assert!(due == self.due, "faults: a copy that waits to be read again has its time");
+    }
+
+    fn put_unread(&mut self, location: Location, unread: Unread) {
+        self.due.insert((unread.due, location));
+        self.unread.insert(location, unread);
+    }
+
+    fn take_unread(&mut self, location: Location) -> Option<Unread> {
+        let unread = self.unread.remove(&location)?;
+        if !self.mistake.is(Mutant::KeepDue) {
+            self.due.remove(&(unread.due, location));
+        }
+        Some(unread)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkIndex, Stamp, StripeId};
+
+    const HERE: Location =
+        (NodeId(1), ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(2), stamp: Stamp(0) });
+    const FIRST: Span = Span::from_millis(1000);
+    const PATIENCE: Span = Span::from_millis(30_000);
+
+    fn at(seconds: u64) -> Time {
+        Time { ns: seconds * 1_000_000_000 }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_read_again_ever_more_rarely_before_it_is_of_no_use() {
+        let mut faults = CopyFaults::default();
+        let mut now = at(0);
+        let mut waits = Vec::new();
+        for _ in 1..ATTEMPTS_MAX {
+            assert!(!faults.found(HERE, CopyFault::Unreadable, now, FIRST));
+            // A hundred slices of the same repair say the same.
+            assert!(!faults.found(HERE, CopyFault::Unreadable, now, FIRST));
+            let due = faults.next_deadline().unwrap();
+            assert_eq!(faults.due(now, PATIENCE), []);
+            assert_eq!(faults.due(due, PATIENCE), [HERE]);
+            assert_eq!(faults.due(due, PATIENCE), [], "it was asked for");
+            faults.assert_invariants();
+            waits.push(due.since(now).ns / FIRST.ns);
+            now = due;
+        }
+        assert_eq!(waits, [1, 4, 16]);
+        assert!(faults.found(HERE, CopyFault::Unreadable, now, FIRST));
+        assert_eq!(
+            (faults.fault(HERE), faults.next_deadline()),
+            (Some(CopyFault::Unreadable), None)
+        );
+        assert!(faults.forget(HERE) && !faults.is_bad(HERE));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_asked_again_and_who_could_read_it_ends_the_count() {
+        let mut faults = CopyFaults::default();
+        faults.found(HERE, CopyFault::Unreadable, at(0), FIRST);
+        assert_eq!(faults.due(at(1), PATIENCE), [HERE]);
+        assert_eq!(faults.due(at(31), PATIENCE), [HERE]);
+        assert!(!faults.forget(HERE));
+        assert_eq!(faults.next_deadline(), None);
+        faults.found(HERE, CopyFault::Unreadable, at(40), FIRST);
+        assert_eq!(faults.next_deadline(), Some(at(41)));
+        faults.keep_listed(HERE.0, |_| false);
+        assert_eq!(faults.next_deadline(), None);
+        faults.assert_invariants();
+    }
+}
