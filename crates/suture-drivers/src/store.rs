@@ -23,14 +23,14 @@ pub mod chunk;
 pub mod layout;
 pub mod temp;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{FlockOperation, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
@@ -40,7 +40,7 @@ use suture_repair::wire::ClusterId;
 use tracing::warn;
 
 use crate::data_dir;
-use chunk::{ChunkFile, Damage};
+use chunk::{ChunkFile, Damage, OpenFile};
 use temp::TempChunk;
 
 /// The version of the directory; a change of any path or of `identity` adds one.
@@ -48,6 +48,9 @@ const DIRECTORY_VERSION: u32 = 1;
 
 /// Folders that the chunks are spread over: a directory of a million files is slow to list.
 const FAN_OUT: u64 = 256;
+
+/// So many files may be in the list of open ones before it is gone through.
+const OPEN_FILES_MIN: usize = 64;
 
 /// Whose chunks a data directory holds. Written at the first start, compared at every other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,9 +91,21 @@ impl Skipped {
     }
 }
 
-/// The folder of the chunks.
+/// The folder of the chunks, and those of its files that are being read.
 #[derive(Debug)]
-struct Chunks(PathBuf);
+struct Chunks {
+    dir: PathBuf,
+    /// Lanes of a repair, repairs and clients that read a copy share its file. What nobody reads
+    /// any more is dropped when there are as many again.
+    open: Mutex<OpenFiles>,
+}
+
+/// Files by the copy, and how many there were when the list was last gone through.
+#[derive(Debug, Default)]
+struct OpenFiles {
+    files: HashMap<ChunkCopy, Weak<OpenFile>>,
+    alive: usize,
+}
 
 /// Why a data directory cannot be used.
 #[derive(Debug)]
@@ -183,7 +198,7 @@ impl DataDir {
             }
         }
         Ok(Store {
-            chunks: Arc::new(Chunks(dir.join("chunks"))),
+            chunks: Arc::new(Chunks { dir: dir.join("chunks"), open: Mutex::default() }),
             tmp: dir.join("tmp"),
             next_temp: AtomicU64::new(0),
             skipped: Mutex::default(),
@@ -213,11 +228,11 @@ impl Store {
     /// what cannot be read are left for a person to look at, and do not end the list.
     fn whole_copies(&self) -> io::Result<Vec<ListedCopy>> {
         let (mut copies, mut skipped) = (Vec::new(), Skipped::default());
-        for fan in fs::read_dir(&self.chunks.0)? {
+        for fan in fs::read_dir(&self.chunks.dir)? {
             let fan = match fan {
                 Ok(fan) => fan.path(),
                 Err(error) => {
-                    skipped.add(self.chunks.0.clone(), &error);
+                    skipped.add(self.chunks.dir.clone(), &error);
                     continue;
                 }
             };
@@ -267,7 +282,7 @@ impl ChunkStore for Store {
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        let chunk = self.chunk(copy).map_err(|damage| damage.logged(copy))?;
+        let chunk = self.chunks.open_shared(copy).map_err(|damage| damage.logged(copy))?;
         Ok(Arc::new(chunk))
     }
 
@@ -290,13 +305,33 @@ impl ChunkStore for Store {
 }
 
 impl Chunks {
+    /// Opens a copy, with a descriptor of its own only where nobody reads it yet.
+    fn open_shared(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
+        let known = self.open_files().files.get(&copy).and_then(Weak::upgrade);
+        if let Some(file) = known {
+            return Ok(ChunkFile::of(file));
+        }
+        let chunk = self.open(copy)?;
+        let mut open = self.open_files();
+        open.files.insert(copy, Arc::downgrade(chunk.open_file()));
+        if open.files.len() > 2 * open.alive + OPEN_FILES_MIN {
+            open.files.retain(|_, file| file.strong_count() > 0);
+            open.alive = open.files.len();
+        }
+        Ok(chunk)
+    }
+
+    fn open_files(&self) -> MutexGuard<'_, OpenFiles> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn open(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
         ChunkFile::open(&self.path(copy), copy)
     }
 
     fn path(&self, copy: ChunkCopy) -> PathBuf {
         let (stripe, chunk, stamp) = (copy.stripe.0, copy.chunk.0, copy.stamp.0);
-        let folder = self.0.join(format!("{:02x}", stripe % FAN_OUT));
+        let folder = self.dir.join(format!("{:02x}", stripe % FAN_OUT));
         folder.join(format!("{stripe:016x}.{chunk:02x}.{stamp:016x}"))
     }
 }

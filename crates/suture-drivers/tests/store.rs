@@ -220,9 +220,37 @@ fn a_file_shortened_under_an_open_reader_is_noticed() {
 }
 
 #[test]
+fn what_the_system_cannot_read_is_not_called_corrupt() {
+    let fixture = Fixture::new();
+    fs::remove_file(fixture.path()).unwrap();
+    // Reading it fails, whoever asks.
+    fs::create_dir(fixture.path()).unwrap();
+    assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Unreadable));
+    assert_eq!(fixture.store.open(copy(1)).err(), Some(CopyFault::Unreadable));
+}
+
+#[test]
+fn all_readers_of_a_copy_share_one_descriptor() {
+    let fixture = Fixture::new();
+    let descriptors = || {
+        let open = fs::read_dir("/proc/self/fd").unwrap();
+        let links = open.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+        links.filter(|link| *link == fixture.path()).count()
+    };
+    let readers: Vec<_> = (0..100).map(|_| fixture.store.open(copy(1)).unwrap()).collect();
+    assert_eq!(descriptors(), 1);
+    let mut first = [0; 100];
+    readers.iter().for_each(|reader| reader.read(0, &mut first).unwrap());
+    drop(readers);
+    assert_eq!(descriptors(), 0);
+    assert!(fixture.store.open(copy(1)).is_ok());
+}
+
+#[test]
 fn another_version_is_refused_naming_both() {
     let fixture = Fixture::new();
     fixture.reseal(|footer| footer[8] = 9);
+    assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Unreadable), "another build reads it");
     let damage = fixture.store.chunk(copy(1)).unwrap_err();
     assert!(matches!(damage, Damage::Version { found: 9 }));
     let text = "chunk file version 9, this build reads 1: run the suture that wrote it";

@@ -7,7 +7,8 @@
 //! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what
 //! the schedule wants of what runs (`orders.rs`), the accounts of all that waits and runs
 //! (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
-//! (`trouble.rs`), what a sleep of its own must not change (`sleep.rs`), what operators see (`status.rs`), and what must hold after each event
+//! (`trouble.rs`), what is wrong with copies (`faults.rs`), what a sleep of its own must not change
+//! (`sleep.rs`), what operators see (`status.rs`), and what must hold after each event
 //! (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,

@@ -38,6 +38,7 @@ pub enum Recovery {
     Heal(Party, Party),
     /// What a node computes is right again.
     Memory(NodeId),
+    /// The node's disk can be read again.
     Reads(NodeId),
     /// A disk has its capacity again.
     Capacity(NodeId),

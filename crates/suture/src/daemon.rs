@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use suture_drivers::net::{self, BindError};
 use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
@@ -21,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 /// How long a daemon may take to end when its standard input has closed: it writes what it records.
@@ -42,6 +44,24 @@ impl RecordArgs {
     pub fn target(self) -> Option<RecordTo> {
         let limit_bytes = self.record_limit;
         self.record.map(|path| RecordTo { path, limit_bytes })
+    }
+}
+
+/// Open files and sockets that an agent may need with as many repairs and connections as it takes.
+const DESCRIPTORS_WANTED: u64 = 16 * 1024;
+
+/// Lets the process have as many files and sockets open as the system ever lets it: the limit that
+/// processes begin with is usually 1024. Warns where even that is little.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let is_raised = setrlimit(Resource::Nofile, raised).is_ok();
+    let limit = if is_raised { raised.current } else { limit.current };
+    if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_WANTED) {
+        warn!(
+            "this process may have {limit} files and sockets open; many repairs at once may need \
+             {DESCRIPTORS_WANTED}: raise its hard limit (LimitNOFILE= of systemd, or ulimit -Hn)"
+        );
     }
 }
 

@@ -70,3 +70,31 @@ fn a_coordinator_whose_log_cannot_be_written_goes_on() {
         assert_eq!(coordinator.wait().unwrap().code(), Some(0));
     }
 }
+
+#[test]
+fn a_daemon_may_open_as_many_files_as_the_system_lets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("coordinator.toml");
+    let data = folder.path().join("data");
+    std::fs::write(&config, format!("listen = \"127.0.0.1:0\"\ndata_dir = {data:?}\n")).unwrap();
+    let command = "ulimit -Sn 100 && ulimit -Hn 2000 && exec \"$0\" \"$@\"";
+    let mut coordinator = Command::new("sh")
+        .args(["-c", command, env!("CARGO_BIN_EXE_suture")])
+        .args(["coordinator", "--until-stdin-closes", "--config"])
+        .arg(&config)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(coordinator.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", coordinator.id())).unwrap();
+    let limit = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let limit: Vec<&str> = limit.split_whitespace().skip(3).take(2).collect();
+    drop(coordinator.stdin.take());
+    let output = coordinator.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(limit, ["2000", "2000"], "{stderr}");
+    assert!(stderr.contains("raise its hard limit (LimitNOFILE="), "{stderr}");
+}

@@ -30,12 +30,18 @@ const SEGMENT_BLOCKS: u64 = 16 * 1024;
 /// What a full check reads at a time.
 const CHECK_BYTES: usize = 1 << 20;
 
-/// An open copy of a chunk.
+/// An open copy of a chunk. Each is somewhere else in the chunk; the file may be shared.
 #[derive(Debug)]
 pub struct ChunkFile {
+    open: Arc<OpenFile>,
+    segment: Mutex<Arc<Segment>>,
+}
+
+/// A chunk's file, which takes one descriptor however many read it.
+#[derive(Debug)]
+pub(super) struct OpenFile {
     file: File,
     footer: Footer,
-    segment: Mutex<Arc<Segment>>,
 }
 
 /// A part of the table of block checksums.
@@ -123,13 +129,23 @@ impl ChunkFile {
         if expected != found {
             return Err(Damage::Length { expected, found });
         }
+        Ok(ChunkFile::of(Arc::new(OpenFile { file, footer })))
+    }
+
+    /// One more reader of a file.
+    pub(super) fn of(open: Arc<OpenFile>) -> ChunkFile {
         let none = Segment { first_block: 0, table: Vec::new() };
-        Ok(ChunkFile { file, footer, segment: Mutex::new(Arc::new(none)) })
+        ChunkFile { open, segment: Mutex::new(Arc::new(none)) }
+    }
+
+    /// The file that it reads.
+    pub(super) fn open_file(&self) -> &Arc<OpenFile> {
+        &self.open
     }
 
     /// What the file says of itself.
     pub fn footer(&self) -> &Footer {
-        &self.footer
+        &self.open.footer
     }
 
     /// Fills `into` with the bytes from `offset` on, all checked.
@@ -140,7 +156,7 @@ impl ChunkFile {
         if into.is_empty() {
             return Ok(());
         }
-        let (to, bytes) = (offset.saturating_add(into.len() as u64), self.footer.bytes);
+        let (to, bytes) = (offset.saturating_add(into.len() as u64), self.footer().bytes);
         if to > bytes {
             return Err(Damage::OutOfRange { to, bytes });
         }
@@ -151,7 +167,7 @@ impl ChunkFile {
         let start = offset - head as u64;
         let wanted = head + into.len() + tail;
         let parts = &mut [&mut *before, &mut *into, &mut *after].map(IoSliceMut::new);
-        let found = rustix::io::preadv(&self.file, parts, start).map_err(io::Error::from)?;
+        let found = rustix::io::preadv(&self.open.file, parts, start).map_err(io::Error::from)?;
         if found < wanted {
             return Err(Damage::Short { bytes: start + found as u64 });
         }
@@ -163,16 +179,16 @@ impl ChunkFile {
     /// # Errors
     /// When any checksum differs, or the disk fails.
     pub fn check(&self) -> Result<(), Damage> {
-        let mut buffer = vec![0; CHECK_BYTES.min(self.footer.bytes as usize)];
+        let mut buffer = vec![0; CHECK_BYTES.min(self.footer().bytes as usize)];
         let mut whole = Crc32c::new();
         let mut offset = 0;
-        while offset < self.footer.bytes {
-            let bytes = (self.footer.bytes - offset).min(CHECK_BYTES as u64) as usize;
+        while offset < self.footer().bytes {
+            let bytes = (self.footer().bytes - offset).min(CHECK_BYTES as u64) as usize;
             self.read(offset, &mut buffer[..bytes])?;
             whole.update(&buffer[..bytes]);
             offset += bytes as u64;
         }
-        match (self.footer.crc, whole.value()) {
+        match (self.footer().crc, whole.value()) {
             (expected, found) if expected == found => Ok(()),
             (expected, found) => Err(Damage::Whole { expected, found }),
         }
@@ -208,9 +224,9 @@ impl ChunkFile {
         let mut at_hand = self.segment.lock().unwrap_or_else(PoisonError::into_inner);
         if !at_hand.covers(block) {
             let first_block = block / SEGMENT_BLOCKS * SEGMENT_BLOCKS;
-            let blocks = SEGMENT_BLOCKS.min(self.footer.blocks() - first_block);
+            let blocks = SEGMENT_BLOCKS.min(self.footer().blocks() - first_block);
             let mut table = vec![0; 4 * blocks as usize];
-            self.file.read_exact_at(&mut table, self.footer.table_at(first_block))?;
+            self.open.file.read_exact_at(&mut table, self.footer().table_at(first_block))?;
             *at_hand = Arc::new(Segment { first_block, table });
         }
         Ok(at_hand.clone())
@@ -219,15 +235,15 @@ impl ChunkFile {
 
 impl ChunkReader for ChunkFile {
     fn bytes(&self) -> u64 {
-        self.footer.bytes
+        self.footer().bytes
     }
 
     fn crc(&self) -> Option<u32> {
-        Some(self.footer.crc)
+        Some(self.footer().crc)
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
-        ChunkFile::read(self, offset, into).map_err(|damage| damage.logged(self.footer.copy))
+        ChunkFile::read(self, offset, into).map_err(|damage| damage.logged(self.footer().copy))
     }
 }
 

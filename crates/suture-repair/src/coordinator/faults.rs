@@ -96,7 +96,9 @@ impl CopyFaults {
         let unread =
             self.unread.keys().filter(|(holder, copy)| *holder == node && !is_listed(copy));
         let gone: Vec<Location> = unread.copied().collect();
-        gone.into_iter().for_each(|location| drop(self.take_unread(location)));
+        for location in gone {
+            self.take_unread(location);
+        }
     }
 
     /// Copies that are to be read again now; if nobody answers within `patience`, they are once

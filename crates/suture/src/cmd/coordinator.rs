@@ -58,6 +58,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         None => CoordinatorConfig::default(),
     };
     daemon::log_to_stderr();
+    daemon::raise_descriptor_limit();
     daemon::block_on(serve(config, args))
 }
 
