@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, StatVfsMountFlags, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
 use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, Stamp, StripeId};
 use suture_repair::message::{CopyFault, Failure};
@@ -141,7 +141,8 @@ pub enum OpenError {
 
 impl DataDir {
     /// Opens the directory (creating it where it does not exist), locks it, makes sure that it can
-    /// be written, and removes what a crash left in the making.
+    /// be written, and removes what a crash left in the making. On a file system that is read-only
+    /// by now, what it holds can still be read.
     ///
     /// # Errors
     /// When it is in use, holds chunks that are nobody's, was written by another build, or cannot
@@ -153,8 +154,13 @@ impl DataDir {
             move |source| OpenError::Io { path, source }
         };
         data_dir::open(dir).map_err(at(dir))?;
+        let is_read_only = is_read_only(dir).map_err(at(dir))?;
         let lock_path = dir.join("lock");
-        let lock = data_dir::create_file(&lock_path).map_err(at(&lock_path))?;
+        let lock = match is_read_only {
+            true => File::open(&lock_path),
+            false => data_dir::create_file(&lock_path),
+        };
+        let lock = lock.map_err(at(&lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::Locked(dir.to_path_buf())),
             result => result.map_err(io::Error::from).map_err(at(&lock_path))?,
@@ -162,6 +168,13 @@ impl DataDir {
         let identity = identity(dir)?;
         if identity.is_none() && holds_chunks(&chunks).map_err(at(&chunks))? {
             return Err(OpenError::Unidentified(dir.to_path_buf()));
+        }
+        if is_read_only && identity.is_none() {
+            return Err(at(dir)(io::ErrorKind::ReadOnlyFilesystem.into()));
+        }
+        if is_read_only {
+            warn!("'{}' is read-only: its chunks are served, and none are taken", dir.display());
+            return Ok(DataDir { dir: dir.to_path_buf(), identity, lock });
         }
         for fan in 0..FAN_OUT {
             let path = chunks.join(format!("{fan:02x}"));
@@ -278,7 +291,9 @@ impl ChunkStore for Store {
 
     fn free_bytes(&self) -> Result<u64, Failure> {
         let stat = rustix::fs::fstatvfs(&self.lock).map_err(|errno| failure(&errno.into()))?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+        // What cannot be written has no space, whatever is free.
+        let is_read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        Ok(if is_read_only { 0 } else { stat.f_bavail.saturating_mul(stat.f_frsize) })
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
@@ -401,6 +416,10 @@ pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
         }
         _ => Err(io(io::Error::new(io::ErrorKind::InvalidData, "not readable"))),
     }
+}
+
+fn is_read_only(dir: &Path) -> io::Result<bool> {
+    Ok(rustix::fs::statvfs(dir)?.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Whether there is any chunk.

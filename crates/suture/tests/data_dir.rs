@@ -286,3 +286,37 @@ fn a_node_that_holds_nothing_can_be_removed_and_is_one_again_when_it_joins() {
     assert_eq!(names(&cluster), ["n0", "n1", "n2", "n3"]);
     cluster.wait_healthy();
 }
+
+#[test]
+fn a_disk_that_became_read_only_is_read_and_given_nothing() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    cluster.agents[0].stop();
+    let held = cluster.chunks(0);
+    let mut command = Command::new("unshare");
+    let script =
+        "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
+    command.args(["-rm", "sh", "-c", script, "sh"]).arg(cluster.path("n0"));
+    let mut probe = Command::new("unshare");
+    probe.args(["-rm", "true"]);
+    if !probe.status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: needs mount namespaces (unshare -rm)");
+        return;
+    }
+    command.args([env!("CARGO_BIN_EXE_suture"), "agent", "--config"]).arg(cluster.path("n0.toml"));
+    let log = fs::File::create(cluster.path("n0.log")).unwrap();
+    cluster.agents[0] = Process::start_by(command.stderr(log)).0;
+    let status = cluster.wait_healthy();
+    assert_eq!(count(&status, "up"), 4);
+    let nodes = status["nodes"].as_array().unwrap();
+    let read_only = nodes.iter().find(|node| node["name"] == "n0").unwrap();
+    assert_eq!(read_only["free_bytes"], 0);
+    assert!(log_of(&cluster, "n0").contains("is read-only"));
+    let put = cluster.put("more", 50_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    assert_eq!(cluster.chunks(0), held);
+    // Its chunks are needed now.
+    cluster.ok(&["repair", "pause"]);
+    cluster.agents[1].kill();
+    cluster.assert_reads("it", &content);
+    cluster.assert_reads("more", &put);
+}
