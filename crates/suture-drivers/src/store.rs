@@ -258,7 +258,7 @@ impl Store {
             };
             for entry in entries {
                 match entry {
-                    Ok(entry) => look_at(&entry.path(), &mut copies, &mut skipped),
+                    Ok(entry) => add_copy(&entry.path(), &mut copies, &mut skipped),
                     // What follows in this folder may not come either.
                     Err(error) => skipped.add(fan.clone(), &error),
                 }
@@ -362,7 +362,7 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
 }
 
 /// Adds the copy that a file is, or why it is none.
-fn look_at(path: &Path, copies: &mut Vec<ListedCopy>, skipped: &mut Skipped) {
+fn add_copy(path: &Path, copies: &mut Vec<ListedCopy>, skipped: &mut Skipped) {
     let Some(copy) = path.file_name().and_then(parse_name) else {
         return skipped.add(path.to_path_buf(), &"it has not the name of a chunk");
     };
