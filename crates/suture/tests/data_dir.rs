@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
 use rustix::process::{Pid, Signal, kill_process};
+use suture_edge::checksum::crc32c;
 
 /// Restarts an agent that lists its chunks all the time.
 fn restart_listing(cluster: &mut Cluster, agent: usize) {
@@ -319,4 +320,32 @@ fn a_disk_that_became_read_only_is_read_and_given_nothing() {
     cluster.agents[1].kill();
     cluster.assert_reads("it", &content);
     cluster.assert_reads("more", &put);
+}
+
+/// Writes another version into the footer of a chunk file, as the build of that version would.
+fn set_version(path: &Path, version: u32) {
+    let mut bytes = fs::read(path).unwrap();
+    let footer = bytes.len() - 64;
+    bytes[footer + 8..footer + 12].copy_from_slice(&version.to_le_bytes());
+    let check = crc32c(&bytes[footer..footer + 60]).to_le_bytes();
+    bytes[footer + 60..].copy_from_slice(&check);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn chunks_of_a_newer_build_are_not_condemned_by_an_older_one() {
+    let cluster = Cluster::of(3);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let held = cluster.chunks(0);
+    let before: Vec<_> = held.iter().map(|path| fs::read(path).unwrap()).collect();
+    held.iter().for_each(|path| set_version(path, 2));
+    cluster.assert_reads("it", &content);
+    let told = "chunk file version 2, this build reads 1: run the suture that wrote it";
+    assert!(log_of(&cluster, "n0").contains(told), "{}", log_of(&cluster, "n0"));
+    // There is no fourth node to rebuild them on, so nothing but these files can help.
+    held.iter().for_each(|path| set_version(path, 1));
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
+    assert_eq!(cluster.chunks(0), held);
+    assert!(held.iter().zip(&before).all(|(path, bytes)| fs::read(path).unwrap() == *bytes));
 }
