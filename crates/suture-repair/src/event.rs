@@ -381,6 +381,10 @@ pub struct Status {
     pub at_risk: Vec<u64>,
     /// Stripes with lost chunks that wait for their turn.
     pub queued: u64,
+    /// Stripes of which some chunk cannot be read now.
+    pub degraded: u64,
+    /// Those of them of which too many cannot be read.
+    pub unreadable: u64,
     /// Lost chunks, in all stripes that can be repaired.
     pub lost_chunks: u64,
     /// Bytes of the lost chunks.
@@ -393,6 +397,17 @@ pub struct Status {
     pub running: Vec<RunningRepair>,
     /// What waits for something to change.
     pub blocked: Vec<(StripeId, Blocked)>,
+}
+
+/// What can be read of a stripe now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StripeState {
+    /// Chunks that cannot be read: lost, or on a node that is not up.
+    pub missing: usize,
+    /// Bytes of those that can.
+    pub readable_bytes: u64,
+    /// Whether these are enough for all of the data.
+    pub is_readable: bool,
 }
 
 impl fmt::Display for Health {

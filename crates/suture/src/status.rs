@@ -28,9 +28,10 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
     Ok(client.status(proto::StatusRequest {}).await.map_err(refusal)?.into_inner())
 }
 
-/// The exit status of a command that shows this.
+/// The exit status of a command that shows this: whether anything cannot be read, or repaired.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
-    match status.blocked.iter().any(|entry| entry.unrepairable) {
+    let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
+    match unrepairable || status.unreadable_stripes > 0 {
         true => Outcome::Unrepairable,
         false => Outcome::Done,
     }
@@ -41,6 +42,8 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
     let at_risk = status.at_risk.iter().sum::<u64>() > 0;
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
     match (at_risk, status.running.is_empty()) {
+        (false, _) if status.unreadable_stripes > 0 => "unreadable",
+        (false, _) if status.degraded_stripes > 0 => "degraded",
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
@@ -60,8 +63,11 @@ pub fn summary(status: &proto::StatusReply) -> String {
     match state(status) {
         "healthy" => match silent(&status.nodes) {
             nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
-            nodes => format!("healthy so far; silent: {}", nodes.join(", ")),
+            nodes => format!("healthy; silent, without chunks: {}", nodes.join(", ")),
         },
+        "unreadable" | "degraded" => {
+            format!("{}; silent: {}", readability(status), silent(&status.nodes).join(", "))
+        }
         "repairing" => format!(
             "repairing: {lost}, {} running, {}",
             counted(status.running.len() as u64, "repair"),
@@ -75,6 +81,20 @@ pub fn summary(status: &proto::StatusReply) -> String {
         }
         "blocked" => format!("blocked: {lost}, none of which can be repaired yet"),
         _ => format!("waiting: {lost}"),
+    }
+}
+
+/// How much of the data lacks chunks, and how much cannot be read.
+fn readability(status: &proto::StatusReply) -> String {
+    match (status.unreadable_stripes, status.degraded_stripes) {
+        (0, degraded) => format!(
+            "degraded: {} lack chunks at the moment, all can be read",
+            counted(degraded, "stripe")
+        ),
+        (unreadable, degraded) => format!(
+            "unreadable: {} of the {degraded} that lack chunks cannot be read at the moment",
+            counted(unreadable, "stripe")
+        ),
     }
 }
 
@@ -177,6 +197,8 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "nodes": describe_nodes(&status.nodes),
         "at_risk": status.at_risk,
         "queued_stripes": status.queued_stripes,
+        "degraded_stripes": status.degraded_stripes,
+        "unreadable_stripes": status.unreadable_stripes,
         "lost_chunks": status.lost_chunks,
         "lost_bytes": status.lost_bytes,
         "repaired_chunks": status.repaired_chunks,

@@ -359,3 +359,48 @@ fn without_a_coordinator_a_command_says_what_to_do() {
     assert_eq!(status.status, 1);
     assert!(status.stderr.contains("127.0.0.1:1") && status.stderr.contains("suture coordinator"));
 }
+
+#[test]
+fn status_and_stat_say_at_once_what_can_be_read() {
+    let mut cluster = Cluster::of(7);
+    let content = cluster.put("x", 600_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let stripes = cluster.json(&["stat", "x"])["stripes"].as_u64().unwrap();
+    let (chunks, missing) = (6 * stripes, |stat: &Value| stat["missing_chunks"].as_u64().unwrap());
+    assert_eq!(cluster.json(&["status"])["state"], "healthy");
+
+    // A new coordinator gives silent nodes some seconds before it takes them for dead: what they
+    // hold cannot be read all the same.
+    cluster.coordinator.stop();
+    let gone = cluster.chunks(0).len() as u64;
+    cluster.agents[0].kill();
+    (cluster.coordinator, _) = daemons::start_coordinator(cluster.folder.path(), &cluster.address);
+    let status = cluster.wait("the others are back", |status| count(status, "up") == 6);
+    assert!(gone > 0 && gone < chunks);
+    if count(&status, "unknown") == 1 {
+        assert_eq!(
+            (&status["state"], &status["degraded_stripes"]),
+            (&"degraded".into(), &gone.into())
+        );
+        let Finished { status, stdout, .. } = cluster.run(&["status"]);
+        assert_eq!(status, 0, "all can be read: {stdout}");
+        assert!(stdout.contains("all can be read; silent: n0"), "{stdout}");
+        let Finished { status, stdout, .. } = cluster.run(&["stat", "x"]);
+        assert!(status == 0 && stdout.contains("the data can"), "{stdout}");
+    }
+    cluster.assert_reads("x", &content);
+    cluster.wait_healthy();
+
+    // Copies that are gone are not there, whatever node they are recorded on.
+    for agent in 1..7 {
+        cluster.chunks(agent).iter().take(2).for_each(|chunk| fs::remove_file(chunk).unwrap());
+    }
+    cluster.agents[1..4].iter_mut().for_each(Process::kill);
+    cluster.wait("some data cannot be read", |status| status["unreadable_stripes"] != 0);
+    for command in [&["status"][..], &["stat", "x"]] {
+        let Finished { status, stdout, .. } = cluster.run(command);
+        assert_eq!(status, 3, "{command:?}: {stdout}");
+        assert!(!stdout.contains("healthy"), "{stdout}");
+    }
+    let stat = cluster.json(&["stat", "x"]);
+    assert!(missing(&stat) > 0 && stat["unreadable_stripes"] != 0, "{stat:#}");
+}

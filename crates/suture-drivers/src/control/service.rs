@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use suture_repair::coordinator::Coordinator as Core;
-use suture_repair::event::{Blocked, Command, Health, NodeStatus};
+use suture_repair::event::{Blocked, Command, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
@@ -220,19 +220,11 @@ impl ControlService {
 }
 
 fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core) {
-    let stripe = &entry.stripe;
-    let living = |node: &NodeId| core.health(*node) != Health::Failed;
-    let is_living = |chunk: &suture_repair::id::ChunkIndex| {
-        stripe.record(*chunk).is_known_zero()
-            || stripe.copy(*chunk).is_some_and(|(node, _)| living(&node))
-    };
-    let available: Vec<_> = stripe.indices().filter(is_living).collect();
-    let missing = stripe.chunks.len() - available.len();
-    let stored = available.iter().map(|chunk| stripe.record(*chunk).bytes);
-    reply.stored_bytes += stored.sum::<u64>();
-    reply.missing_chunks += missing as u64;
-    reply.degraded_stripes += u64::from(missing > 0);
-    reply.unreadable_stripes += u64::from(!stripe.code.decodable(&available));
+    let state = core.stripe_state(&entry.stripe);
+    reply.stored_bytes += state.readable_bytes;
+    reply.missing_chunks += state.missing as u64;
+    reply.degraded_stripes += u64::from(state.missing > 0);
+    reply.unreadable_stripes += u64::from(!state.is_readable);
 }
 
 fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
@@ -270,6 +262,8 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         nodes: status.nodes.iter().map(node).collect(),
         at_risk: status.at_risk.clone(),
         queued_stripes: status.queued,
+        degraded_stripes: status.degraded,
+        unreadable_stripes: status.unreadable,
         lost_chunks: status.lost_chunks,
         lost_bytes: status.lost_bytes,
         repaired_chunks: status.repaired_chunks,

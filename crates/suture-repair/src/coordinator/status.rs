@@ -1,9 +1,15 @@
 //! What operators see: what is at risk, what runs, what waits and why.
 //!
 //! Place: beside the whole life of a repair; it only looks.
+//!
+//! What can be read is said in one place, for clusters and for objects: a chunk can be read when it
+//! is not lost and its node is up. A node that is silent may come back with all that it holds, but
+//! nobody reads from it until then.
 
 use super::{Coordinator, margin};
-use crate::event::{Blocked, NodeStatus, Status};
+use crate::event::{Blocked, Health, NodeStatus, Status, StripeState};
+use crate::id::{ChunkIndex, StripeId};
+use crate::stripe::Stripe;
 
 impl Coordinator {
     /// What is at risk, what runs, what waits and why.
@@ -19,6 +25,12 @@ impl Coordinator {
             nodes: self.node_statuses(),
             ..Status::default()
         };
+        for stripe in self.stripes_that_lack_chunks() {
+            let Some(stripe) = self.stripes.get(stripe) else { continue };
+            let state = self.stripe_state(stripe);
+            status.degraded += u64::from(state.missing > 0);
+            status.unreadable += u64::from(!state.is_readable);
+        }
         for (stripe, lost) in &self.lost {
             let Some(stripe) = self.stripes.get(*stripe) else { continue };
             let margin = margin(stripe, lost.len()) as usize;
@@ -32,6 +44,31 @@ impl Coordinator {
             }
         }
         status
+    }
+
+    /// What can be read now of a stripe, as the keeper has it.
+    pub fn stripe_state(&self, stripe: &Stripe) -> StripeState {
+        let is_readable = |chunk: &ChunkIndex| {
+            let record = stripe.record(*chunk);
+            let is_there = record.node.is_some_and(|node| self.health.is_up(node));
+            record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk)
+        };
+        let readable: Vec<ChunkIndex> = stripe.indices().filter(is_readable).collect();
+        StripeState {
+            missing: stripe.chunks.len() - readable.len(),
+            readable_bytes: readable.iter().map(|chunk| stripe.record(*chunk).bytes).sum(),
+            is_readable: stripe.code.decodable(&readable),
+        }
+    }
+
+    /// Stripes with lost chunks, or with chunks on nodes that are not up; each once.
+    fn stripes_that_lack_chunks(&self) -> Vec<StripeId> {
+        let nodes = self.health.iter().filter(|(_, known)| known.health != Health::Up);
+        let silent = nodes.flat_map(|(node, _)| self.stripes.on_node(node).map(|s| s.id));
+        let mut stripes: Vec<StripeId> = self.lost.keys().copied().chain(silent).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        stripes
     }
 
     fn node_statuses(&self) -> Vec<NodeStatus> {

@@ -72,11 +72,13 @@ fn print(object: &Object, stat: &proto::StatReply) {
 fn health(stat: &proto::StatReply) -> String {
     if stat.unreadable_stripes > 0 {
         let stripes = counted(stat.unreadable_stripes, "stripe");
-        return format!("{stripes} cannot be read: too many chunks are lost");
+        return format!(
+            "unreadable at the moment: {stripes} with too few chunks on nodes that are up"
+        );
     }
     if stat.missing_chunks > 0 {
         return format!(
-            "readable; {} of {} missing",
+            "degraded: {} of {} cannot be read at the moment, the data can",
             counted(stat.missing_chunks, "chunk"),
             counted(stat.degraded_stripes, "stripe")
         );

@@ -9,12 +9,12 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, summary,
+    ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, state, summary,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
 ///
-/// Exit status 3: something cannot be repaired until chunks return.
+/// Exit status 3: something cannot be read at the moment, or cannot be repaired until chunks return.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -39,6 +39,9 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 fn print(status: &proto::StatusReply) {
     outln!("{}", summary(status));
+    if status.unreadable_stripes > 0 && state(status) != "unreadable" {
+        outln!("{} cannot be read at the moment", counted(status.unreadable_stripes, "stripe"));
+    }
     outln!(
         "cluster {}, epoch {}, up for {}; {} repaired ({}) since then{}",
         status.cluster,
