@@ -12,6 +12,7 @@
 pub mod client;
 pub mod convert;
 pub mod join;
+pub mod membership;
 pub mod put;
 pub mod rpc;
 pub mod service;

@@ -287,6 +287,10 @@ impl CoordinatorDriver {
                 let result = store.release(repair);
                 result.unwrap_or_else(|why| error!(%why, %repair, "release failed"));
             }),
+            Output::Protect(below) => self.metadata.submit(move |store| {
+                let result = store.protect(below);
+                result.unwrap_or_else(|why| error!(%why, %below, "stripe ids are not protected"));
+            }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), &report);

@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId};
-use crate::message::{Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Task, ToAgent};
+use crate::message::{
+    Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+};
 use crate::mutant::{Mistake, Mutant};
 use crate::pump::{Pump, Step};
 use crate::role::Role;
@@ -253,8 +255,12 @@ impl Agent {
     fn dispatch(&mut self, now: Time, task: Arc<Task>) {
         let repair = task.repair;
         let is_over = self.is_ended(repair) && !self.mistake.is(Mutant::BeginAgain);
-        if self.tasks.contains_key(&repair) || is_over || repair.epoch() < self.epoch {
+        if self.tasks.contains_key(&repair) || is_over {
             return;
+        }
+        if repair.epoch() < self.epoch {
+            let why = Failure::Refused(Refusal::StaleEpoch);
+            return self.conclude(repair, FromAgent::Failed { repair, why });
         }
         match self.begin(now, task) {
             Ok(running) => self.enter(now, repair, running),

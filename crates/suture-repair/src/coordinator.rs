@@ -8,8 +8,8 @@
 //! the schedule wants of what runs (`orders.rs`), the accounts of all that waits and runs
 //! (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
 //! (`trouble.rs`), what is wrong with copies (`faults.rs`), what a sleep of its own must not change
-//! (`sleep.rs`), what operators see (`status.rs`), and what must hold after each event
-//! (`invariants.rs`).
+//! (`sleep.rs`), what older metadata must not destroy (`restored.rs`), what operators see
+//! (`status.rs`), and what must hold after each event (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -24,6 +24,7 @@ mod ledger;
 mod orders;
 mod planning;
 mod proof;
+mod restored;
 mod sleep;
 mod status;
 mod trouble;
@@ -95,6 +96,7 @@ pub struct Config {
 /// | `Send`: `List` | `Inventory` | not: agents list their copies now and then |
 /// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
 /// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
+/// | `Protect` | `StripesReserved`, `StripesUnknown` | when such a copy is next listed |
 /// | `Report` | nothing | not |
 ///
 /// The states of a chunk under repair:
@@ -127,6 +129,8 @@ pub struct Coordinator {
     deleting: BTreeSet<(NodeId, ChunkCopy)>,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
+    /// Ranges of ids that others have given out.
+    unknown: BTreeSet<(StripeId, StripeId)>,
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
     ledger: Ledger,
@@ -157,6 +161,7 @@ impl Coordinator {
             deleting: BTreeSet::new(),
             reserved_below,
             writing: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
             schedule_at: None,
@@ -200,6 +205,8 @@ impl Coordinator {
                 self.reserved_below = below;
                 self.writing = writing.into_iter().collect();
             }
+            Input::StripesUnknown { from, below } => drop(self.unknown.insert((from, below))),
+            Input::EpochRaised(epoch) => self.raise_epoch(epoch),
             Input::StripeAdded(stripe) => self.learn(stripe),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
             Input::NodeState { node, state } => self.node_state(now, node, state),

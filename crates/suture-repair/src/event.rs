@@ -43,6 +43,17 @@ pub enum Input {
         /// Those whose put has not ended.
         writing: Vec<StripeId>,
     },
+    /// Stripes of these ids were given out by others, before the keeper's map was restored from an
+    /// older one: what is not in the map may well be wanted.
+    StripesUnknown {
+        /// The first of them.
+        from: StripeId,
+        /// One past the last.
+        below: StripeId,
+    },
+    /// This coordinator's epoch is this one from now on: agents have followed the one that it
+    /// began with under another coordinator.
+    EpochRaised(u32),
     /// The keeper has a new stripe.
     StripeAdded(Stripe),
     /// The keeper has one stripe less.
@@ -149,6 +160,9 @@ pub enum Output {
     /// A repair that was claimed has ended, and not all of it was committed. Not answered: a claim
     /// also ends by itself.
     Release(RepairId),
+    /// Agents hold copies of stripes whose ids were never given out: give out none below this one.
+    /// Answered by `StripesReserved` and `StripesUnknown`, asked again with each listing.
+    Protect(StripeId),
     /// Something worth a log line or a metric.
     Report(Report),
 }

@@ -269,8 +269,7 @@ pub enum Refusal {
     InvalidPlan,
     /// The plan gives it no part.
     NotAParticipant,
-    /// A newer coordinator has spoken. Read from old messages and transcripts; an agent ignores
-    /// tasks of an older epoch.
+    /// A newer coordinator has spoken.
     StaleEpoch,
     /// The attempt to go on with is not here, or has not come as far as the plan takes for granted.
     CannotContinue,

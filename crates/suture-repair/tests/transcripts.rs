@@ -155,7 +155,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 14]);
+    let (mut random, mut seen) = (Random::new(1), [0; 16]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -192,6 +192,8 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::ClaimRefused { .. } => 11,
         event::Input::NodeState { .. } => 12,
         event::Input::Tick => 13,
+        event::Input::StripesUnknown { .. } => 14,
+        event::Input::EpochRaised(_) => 15,
     }
 }
 
@@ -220,7 +222,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(14) {
+    match random.below(16) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -250,6 +252,8 @@ fn coordinator_input(random: &mut Random) -> event::Input {
             let states = [NodeState::Up, NodeState::Dead, NodeState::Decommissioning];
             Input::NodeState { node: node(random), state: *random.choose(&states) }
         }
+        13 => Input::StripesUnknown { from: stripe_id(random), below: stripe_id(random) },
+        14 => Input::EpochRaised(random.next_u64() as u32),
         _ => Input::Tick,
     }
 }

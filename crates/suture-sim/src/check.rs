@@ -84,6 +84,8 @@ pub enum Violation {
     },
     /// A node was taken for dead while its word waited to be heard.
     Unheard(NodeId),
+    /// The coordinator takes stripes for others' that its own metadata gave out.
+    Protected(StripeId),
     /// Coordinator or agent panicked, most likely because an invariant of theirs is broken.
     Panic(String),
     /// Nothing runs, and memory is still reserved.
@@ -150,6 +152,9 @@ impl fmt::Display for Violation {
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
             Violation::Unheard(node) => {
                 write!(f, "{node} was taken for dead while its word waited to be heard")
+            }
+            Violation::Protected(below) => {
+                write!(f, "stripes below {below} were taken for others', and are not")
             }
             Violation::Panic(message) => write!(f, "panic: {message}"),
             Violation::Leak { node, reserved } => {

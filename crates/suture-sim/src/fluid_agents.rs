@@ -291,7 +291,10 @@ impl FluidAgents {
                     Output::Send { message, .. } => self.apply(message, network, ports),
                     Output::Commit(commit) => self.commit(commit),
                     Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
-                    Output::Report(_) | Output::Claim(_) | Output::Release(_) => {}
+                    Output::Report(_)
+                    | Output::Claim(_)
+                    | Output::Release(_)
+                    | Output::Protect(_) => {}
                 }
             }
         }

@@ -193,6 +193,7 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "cluster": status.cluster,
         "epoch": status.epoch,
         "uptime_seconds": status.uptime_seconds,
+        "warnings": status.warnings,
         "paused": status.paused,
         "nodes": describe_nodes(&status.nodes),
         "at_risk": status.at_risk,

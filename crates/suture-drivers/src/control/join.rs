@@ -2,10 +2,15 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
 //! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
-//! meanwhile, and whoever started the agent wants it there when the coordinator returns. Only a
-//! refusal that waiting cannot mend ends it: another cluster, another protocol.
+//! meanwhile, and whoever started the agent wants it there when the coordinator returns. An agent
+//! that was never welcomed ends when it is refused for good (another cluster, another protocol):
+//! it serves nobody, and whoever started it should know. One that was serves reads, so it waits
+//! whatever a coordinator says: the one at the address may be the wrong one for a while.
+//! Invariants: an agent goes on under the number that it was first welcomed with, or ends; and it
+//! follows no coordinator of an older epoch than another that it has followed.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -17,6 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
+use super::membership::Membership;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{PROTOCOL_VERSION, client, convert, proto};
@@ -49,6 +55,10 @@ pub struct Introduction {
     pub cluster: Option<ClusterId>,
     /// Whatever chunks the cluster has on a node of this name are lost: this is a new directory.
     pub replaces_lost: bool,
+    /// What its sessions before left, if there were any.
+    pub membership: Option<Membership>,
+    /// Where that is kept.
+    pub data_dir: PathBuf,
 }
 
 /// What it is told when it has joined.
@@ -58,6 +68,16 @@ pub struct Welcome {
     pub node: NodeId,
     /// Which cluster it has joined.
     pub cluster: ClusterId,
+}
+
+/// Why an agent is no longer kept in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It has ended itself.
+    Ended,
+    /// The cluster numbers it otherwise than when it began. What it does under the old number is
+    /// nobody's: it has to end that, and to join again.
+    Renumbered,
 }
 
 /// Why a session ended.
@@ -70,23 +90,28 @@ enum End {
     Finished,
 }
 
-/// Keeps the agent in its cluster until it ends, or until it is refused for good. `welcome` hears
-/// of the first session; later ones must be with the same cluster.
+/// Keeps the agent in its cluster until it ends, or is another node there. `welcome` hears of the
+/// first session; later ones must be with the same cluster, and under the same number.
 ///
 /// # Errors
-/// Bad input when the coordinator refuses this agent for good.
+/// Bad input when the coordinator refuses this agent for good before it has welcomed it.
 pub async fn keep(
     mut me: Introduction,
     mut feed: SessionFeed,
     welcome: oneshot::Sender<Welcome>,
-) -> Result<()> {
-    let mut welcome = Some(welcome);
+) -> Result<Left> {
+    let (mut welcome, mut number) = (Some(welcome), None);
     let mut wait = RETRY_FIRST;
     loop {
         let end = match join(&me).await {
             Ok((joined, session)) => {
                 info!(coordinator = me.coordinator, cluster = %joined.cluster, "joined");
-                me.cluster = Some(joined.cluster);
+                me.welcomed(joined, session.epoch);
+                let before = *number.get_or_insert(joined.node);
+                if before != joined.node {
+                    warn!(%before, now = %joined.node, "the cluster has another number for this node");
+                    return Ok(Left::Renumbered);
+                }
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
@@ -95,13 +120,30 @@ pub async fn keep(
             Err(end) => end,
         };
         match end {
-            End::Finished => return Ok(()),
-            End::Refused(why) => return Err(why),
-            End::Broken(why) => warn!("{why:#}; trying again in {} ms", wait.as_millis()),
+            End::Finished => return Ok(Left::Ended),
+            End::Refused(why) if number.is_none() => return Err(why),
+            End::Refused(why) | End::Broken(why) => {
+                warn!("{why:#}; trying again in {} ms", wait.as_millis());
+            }
         }
         tokio::select! {
             () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
-            () = feed.events.closed() => return Ok(()),
+            () = feed.events.closed() => return Ok(Left::Ended),
+        }
+    }
+}
+
+impl Introduction {
+    /// Notes what a session has told of this node. A disk that cannot be written keeps nobody from
+    /// serving: then only a restart has forgotten it.
+    fn welcomed(&mut self, joined: Welcome, epoch: u32) {
+        self.cluster = Some(joined.cluster);
+        let membership = Membership { node: joined.node, epoch };
+        if self.membership.replace(membership) == Some(membership) {
+            return;
+        }
+        if let Err(why) = membership.write(&self.data_dir) {
+            warn!("cannot keep the number and epoch of this node: {why}");
         }
     }
 }
@@ -125,6 +167,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         downlink: me.downlink,
         cluster: me.cluster.map(|cluster| cluster.0),
         replaces_lost: me.replaces_lost,
+        epoch: me.membership.map_or(0, |membership| membership.epoch),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");
@@ -152,6 +195,16 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
             "the coordinator at {} is of another cluster, {cluster}: set coordinator to that of this agent's cluster, or data_dir to another directory",
             me.coordinator
         ))));
+    }
+    let followed = me.membership.map_or(0, |membership| membership.epoch);
+    if welcome.epoch < followed {
+        return Err(broken(
+            me,
+            anyhow!(
+                "its epoch is {}, and this agent has followed epoch {followed}: there is a newer coordinator, or was",
+                welcome.epoch
+            ),
+        ));
     }
     let joined = Welcome { node: NodeId(welcome.node), cluster };
     Ok((joined, JoinedSession { epoch: welcome.epoch, outgoing, incoming }))

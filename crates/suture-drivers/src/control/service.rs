@@ -17,7 +17,7 @@ use tonic::Status;
 
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::{CoordinatorDriver, Handle};
-use crate::metadata::{Metadata, MetadataError, ObjectStripe};
+use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
 
 /// Objects to a message of a listing.
 const OBJECTS_PER_MESSAGE: u32 = 1000;
@@ -30,8 +30,6 @@ pub struct ControlService {
     pub coordinator: Handle,
     /// Which cluster this is.
     pub cluster: ClusterId,
-    /// Which start of its coordinator.
-    pub epoch: u32,
 }
 
 impl ControlService {
@@ -137,11 +135,15 @@ impl ControlService {
     }
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
-        let intent = self.metadata.ask(|store| store.intent()).await?;
+        let ask = |store: &mut MetadataStore| {
+            Ok::<_, MetadataError>((store.intent()?, store.epoch(), store.unknown()?))
+        };
+        let (intent, epoch, unknown) = self.metadata.ask(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster.to_string();
-        reply.epoch = self.epoch;
+        reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
+        reply.warnings = unknown.into_iter().map(unknown_warning).collect();
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
         }
@@ -225,6 +227,15 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     reply.missing_chunks += state.missing as u64;
     reply.degraded_stripes += u64::from(state.missing > 0);
     reply.unreadable_stripes += u64::from(!state.is_readable);
+}
+
+fn unknown_warning((from, below): (StripeId, StripeId)) -> String {
+    format!(
+        "the metadata are older than the chunks (restored from a backup?): agents hold chunks of \
+         stripes {} to {}, of which nothing is known; they are kept for metadata that know them",
+        from.0,
+        below.0 - 1
+    )
 }
 
 fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {

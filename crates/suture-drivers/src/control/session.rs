@@ -23,10 +23,14 @@ use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
 use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::outbox::OUTBOX_MAX;
-use crate::metadata::{NewNode, NodeRecord};
+use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
 
 /// Names are for tables and plans: long enough for a host name.
 const NAME_BYTES_MAX: usize = 128;
+
+/// More than a coordinator that starts every second comes to in a life: an agent that says so is
+/// not to be believed, and must not use up all epochs.
+const EPOCH_MAX: u32 = u32::MAX / 2;
 
 /// How long a peer may take from connecting to saying who it is.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,12 +50,12 @@ pub async fn begin(
     service: Arc<ControlService>,
     mut said: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
-    let record = join(&service, &mut said).await?;
+    let (record, epoch) = join(&service, &mut said).await?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
         protocol: PROTOCOL_VERSION,
         node: node.0,
-        epoch: service.epoch,
+        epoch,
         cluster: service.cluster.0,
     };
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
@@ -82,7 +86,7 @@ pub async fn begin(
 async fn join(
     service: &ControlService,
     said: &mut Streaming<proto::AgentMessage>,
-) -> Result<NodeRecord, Status> {
+) -> Result<(NodeRecord, u32), Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("the agent sent no Join in time"))??;
@@ -90,6 +94,7 @@ async fn join(
         return Err(Status::invalid_argument("a session begins with Join"));
     };
     let is_empty = join.cluster.is_none() && !join.replaces_lost;
+    let followed = join.epoch;
     let node = check(service.cluster, join)?;
     let (name, address) = (node.name.clone(), node.address.clone());
     let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
@@ -104,8 +109,12 @@ async fn join(
         check_holds_nothing(service, &node.name).await?;
     }
     let joined = node.clone();
-    let id = service.metadata.ask(move |store| store.join(&joined)).await?;
-    Ok(NodeRecord { id, node })
+    let join = move |store: &mut MetadataStore| {
+        store.outrank(&joined.name, followed)?;
+        Ok::<_, MetadataError>((store.join(&joined)?, store.epoch()))
+    };
+    let (id, epoch) = service.metadata.ask(join).await?;
+    Ok((NodeRecord { id, node }, epoch))
 }
 
 /// Refuses an agent that begins anew under the name of a node that holds chunks: the disk with them
@@ -137,6 +146,10 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         return Err(Status::failed_precondition(format!(
             "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}"
         )));
+    }
+    if join.epoch >= EPOCH_MAX {
+        let what = format!("no coordinator has come to epoch {}", join.epoch);
+        return Err(Status::invalid_argument(what));
     }
     check_name("node", &join.name)?;
     join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;

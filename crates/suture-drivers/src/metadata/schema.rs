@@ -26,7 +26,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 5] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED];
+const STEPS: [&str; 6] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -109,6 +109,14 @@ pub struct Database {
     /// Kept for as long as the connection.
     pub lock: File,
 }
+
+/// Ranges of stripe ids that this file never gave out, though agents hold copies of such stripes.
+const UNKNOWN: &str = "
+CREATE TABLE unknown (
+    first INTEGER PRIMARY KEY,
+    below INTEGER NOT NULL
+) STRICT;
+";
 
 /// Opens or creates the database in `dir`.
 ///

@@ -10,7 +10,7 @@
 //! before use, whatever they had written is an orphan that inventories will show.
 //! Invariant: a stripe id is handed out once; `generation` grows by one with each location.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
@@ -139,6 +139,8 @@ pub struct MetadataStore {
     folding: Folding,
     cluster: ClusterId,
     epoch: u32,
+    /// Nodes that have joined in this epoch, as far as their agents know of it.
+    joined: BTreeSet<String>,
     puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
@@ -161,6 +163,7 @@ impl MetadataStore {
             database: connection,
             cluster,
             epoch,
+            joined: BTreeSet::new(),
             puts: BTreeMap::new(),
             next_put: 0,
             changes: Vec::new(),
@@ -305,7 +308,8 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Says which stripe ids are given out, and which of them are still being written.
+    /// Says which stripe ids are given out, which of them are still being written, and which are
+    /// of stripes that these metadata do not know.
     ///
     /// # Errors
     /// When the database fails.
@@ -313,6 +317,10 @@ impl MetadataStore {
         let next = "SELECT next_stripe FROM cluster";
         let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
         let writing = self.puts.values().flat_map(|put| &put.stripes).copied().collect();
+        let unknown = self.unknown()?;
+        let unknown =
+            unknown.into_iter().map(|(from, below)| Input::StripesUnknown { from, below });
+        self.changes.extend(unknown);
         self.changes.push(Input::StripesReserved { below, writing });
         Ok(())
     }
@@ -592,6 +600,7 @@ impl std::error::Error for MetadataError {}
 
 mod keeper;
 mod put;
+mod restored;
 
 #[cfg(test)]
 mod tests;

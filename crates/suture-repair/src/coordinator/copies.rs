@@ -140,6 +140,7 @@ impl Coordinator {
         }
         let listed: BTreeMap<ChunkCopy, Digest> =
             copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
+        self.protect(listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
         self.faults.keep_listed(node, |copy| listed.contains_key(copy));
@@ -215,8 +216,7 @@ impl Coordinator {
     pub(super) fn reconcile(&mut self, node: NodeId, copy: ChunkCopy) {
         let Some(stripe) = self.stripes.get(copy.stripe) else {
             // Ids that this metadata never gave out belong to someone else: hands off.
-            let ours = copy.stripe < self.reserved_below && !self.writing.contains(&copy.stripe);
-            if ours {
+            if self.is_gone(copy.stripe) {
                 self.delete(node, copy);
             }
             return;

@@ -44,6 +44,9 @@ impl Coordinator {
             match output {
                 Output::Send { to, message: ToAgent::Delete { copy, .. } } => {
                     let is_known = self.stripes.get(copy.stripe).is_some();
+                    let is_ours =
+                        !self.unknown.iter().any(|(a, b)| (*a..*b).contains(&copy.stripe));
+                    assert!(is_known || is_ours, "deletes: {copy}, whose stripe others gave out");
                     let is_replaced = !is_known || excess == Some((*to, *copy));
                     assert!(is_replaced, "deletes: {copy} at {to}, for which nothing was read");
                 }

@@ -151,6 +151,11 @@ impl Ledger {
         load
     }
 
+    /// Repairs have ids of this epoch from now on.
+    pub fn raise_epoch(&mut self, epoch: u32) {
+        self.epoch = epoch;
+    }
+
     /// The id of the next repair.
     pub fn next_id(&self) -> RepairId {
         RepairId::new(self.epoch, self.next_sequence)

@@ -135,6 +135,10 @@ impl Textual for Input {
             Input::StripesReserved { below, writing } => {
                 line.word("reserved").field("below", below).word("writing").list(writing)
             }
+            Input::StripesUnknown { from, below } => {
+                line.word("unknown").field("from", from).field("below", below)
+            }
+            Input::EpochRaised(epoch) => line.field("epoch", epoch),
             Input::StripeAdded(stripe) => line.word("added").field("stripe", stripe),
             Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
             Input::NodeState { node, state } => {
@@ -174,6 +178,10 @@ impl Textual for Input {
                 line.expect("writing")?;
                 Input::StripesReserved { below, writing: line.list()? }
             }
+            "unknown" => {
+                Input::StripesUnknown { from: line.field("from")?, below: line.field("below")? }
+            }
+            "epoch" => Input::EpochRaised(line.value()?),
             "removed" => Input::StripeRemoved(line.field("stripe")?),
             "keeper-says" => {
                 let node = line.field("node")?;
@@ -265,6 +273,9 @@ fn output_line(outputs: &[Output]) -> String {
         }
         Output::Release(repair) => {
             line.field("release repair", repair);
+        }
+        Output::Protect(below) => {
+            line.field("protect below", below);
         }
         Output::Report(report) => self::report(line.word("report"), report),
     }

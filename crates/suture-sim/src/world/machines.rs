@@ -20,6 +20,7 @@ use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
 use super::{Event, Question, TIMERS, World};
+use crate::check::Violation;
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
 
@@ -202,6 +203,7 @@ impl World {
                 self.note(|| format!("release {repair}"));
                 self.transmit(|| Event::Ask(Question::Release(repair)));
             }
+            event::Output::Protect(below) => self.fail(Violation::Protected(below)),
             event::Output::Report(report) => {
                 if let event::Report::Started { plan, .. } = &report {
                     self.dispatched.insert(plan.stripe);

@@ -8,9 +8,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
-use suture_drivers::control::join::{self, Introduction, Welcome};
-use suture_drivers::store::{self, DataDir, Identity, OpenError};
+use suture_drivers::control::join::{self, Introduction, Left, Welcome};
+use suture_drivers::control::membership::Membership;
+use suture_drivers::record::RecordTo;
+use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tracing::info;
 
@@ -53,42 +56,91 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
-    let mut stop = Stop::new(args.until_stdin_closes)?;
+    let stop = Stop::new(args.until_stdin_closes)?;
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
     let data_dir = open_data_dir(&config, args.new)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
+    let listener = listener.into_std().context("cannot keep the listener")?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
-    let (session, feed) = session::session();
-    let (welcome, welcomed) = oneshot::channel();
-    let me = introduction(&config, address, data_dir.identity(), args.new);
-    let membership = tokio::spawn(join::keep(me, feed, welcome));
-    let joined = tokio::select! {
-        () = stop.requested() => return Ok(Outcome::Done),
-        joined = welcomed => joined,
-    };
-    // Nobody welcomes a membership that has ended; it says why.
-    let Ok(joined) = joined else { return Err(left(membership.await)) };
-    let identity = Identity { cluster: joined.cluster, node: config.name() };
-    let store = data_dir.claim(&identity).map_err(anyhow::Error::from);
-    let store = store.with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
-    info!(name = identity.node, node = %joined.node, cluster = %joined.cluster, "in the cluster");
-    let config = agent::Config { record: args.record.target(), ..agent_config(&config, joined) };
-    agent::run(config, Arc::new(store), session, listener, stop.requested())
-        .await
-        .context("the agent cannot go on")?;
-    if membership.is_finished() {
-        return Err(left(membership.await));
+    let mut me = introduction(&config, address, data_dir.identity(), args.new);
+    me.membership = Membership::read(&config.data_dir)
+        .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
+    let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
+    let mut agent = AgentProcess { config, record, listener, stop, chunks };
+    loop {
+        match agent.serve(&mut me).await? {
+            Some(Left::Renumbered) => info!("beginning anew under the new number"),
+            Some(Left::Ended) => return Err(anyhow!("the session ended")),
+            None => return Ok(Outcome::Done),
+        }
     }
-    info!("stopped");
-    Ok(Outcome::Done)
 }
 
-fn left(membership: Result<Result<()>, tokio::task::JoinError>) -> anyhow::Error {
-    match membership {
-        Ok(Ok(())) => anyhow!("the session ended"),
-        Ok(Err(why)) => why,
-        Err(why) => why.into(),
+/// What outlives a change of the node's number.
+struct AgentProcess {
+    config: AgentConfig,
+    record: Option<RecordTo>,
+    listener: std::net::TcpListener,
+    stop: Stop,
+    chunks: Chunks,
+}
+
+/// What the agent keeps chunks in.
+enum Chunks {
+    /// No cluster has welcomed it yet.
+    Unclaimed(DataDir),
+    Claimed(Arc<Store>),
+    /// It could not be claimed.
+    Lost,
+}
+
+impl AgentProcess {
+    /// Serves under the number that the cluster has for this node, until a signal ends it (nothing)
+    /// or its membership ends.
+    async fn serve(&mut self, me: &mut Introduction) -> Result<Option<Left>> {
+        let (session, feed) = session::session();
+        let (welcome, welcomed) = oneshot::channel();
+        let membership = tokio::spawn(join::keep(me.clone(), feed, welcome));
+        let joined = tokio::select! {
+            () = self.stop.requested() => return Ok(None),
+            joined = welcomed => joined,
+        };
+        // Nobody welcomes a membership that has ended; it says why.
+        let Ok(joined) = joined else { return membership.await?.map(Some) };
+        let store = self.claim(joined)?;
+        // From here on it is known there, and no longer new.
+        (me.cluster, me.replaces_lost) = (Some(joined.cluster), false);
+        let listener = self.listener.try_clone().and_then(TcpListener::from_std);
+        let listener = listener.context("cannot keep the listener")?;
+        let config =
+            agent::Config { record: self.record.clone(), ..agent_config(&self.config, joined) };
+        agent::run(config, store, session, listener, self.stop.requested())
+            .await
+            .context("the agent cannot go on")?;
+        if membership.is_finished() {
+            return membership.await?.map(Some);
+        }
+        info!("stopped");
+        Ok(None)
+    }
+
+    /// The chunks, which are the same under every number.
+    fn claim(&mut self, joined: Welcome) -> Result<Arc<Store>> {
+        let (name, cluster) = (self.config.name(), joined.cluster);
+        let store = match std::mem::replace(&mut self.chunks, Chunks::Lost) {
+            Chunks::Claimed(store) => store,
+            Chunks::Unclaimed(data_dir) => {
+                let identity = Identity { cluster, node: name.clone() };
+                let store = data_dir.claim(&identity).map_err(anyhow::Error::from);
+                let cannot = || format!("cannot use '{}'", self.config.data_dir.display());
+                Arc::new(store.with_context(cannot)?)
+            }
+            Chunks::Lost => unreachable!("an agent that cannot claim its chunks ends"),
+        };
+        self.chunks = Chunks::Claimed(store.clone());
+        info!(name, node = %joined.node, %cluster, "in the cluster");
+        Ok(store)
     }
 }
 
@@ -132,6 +184,8 @@ fn introduction(
         downlink,
         cluster: known.map(|identity| identity.cluster),
         replaces_lost: new,
+        membership: None,
+        data_dir: config.data_dir.clone(),
     }
 }
 

@@ -76,7 +76,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let metadata = Metadata::start(store, changes);
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
-    let service = ControlService { metadata: metadata.clone(), coordinator, cluster, epoch };
+    let service = ControlService { metadata: metadata.clone(), coordinator, cluster };
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),

@@ -42,6 +42,7 @@ fn print(status: &proto::StatusReply) {
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
         outln!("{} cannot be read at the moment", counted(status.unreadable_stripes, "stripe"));
     }
+    status.warnings.iter().for_each(|warning| outln!("warning: {warning}"));
     outln!(
         "cluster {}, epoch {}, up for {}; {} repaired ({}) since then{}",
         status.cluster,

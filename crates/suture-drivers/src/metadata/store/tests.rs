@@ -513,3 +513,43 @@ fn ids_of_stripes_that_are_there_are_not_handed_out_whatever_the_counter_says() 
     let next = StripeId(ids.last().unwrap().0 + 1);
     assert_eq!(store.reserve_stripes(put, 1).unwrap(), [next]);
 }
+
+#[test]
+fn ids_that_others_gave_out_are_never_given_out_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    let given = |store: &mut MetadataStore, name: &str| {
+        let put = store.begin_put(name).unwrap();
+        store.reserve_stripes(put, 2).unwrap()
+    };
+    assert_eq!(given(&mut store, "a"), [StripeId(0), StripeId(1)]);
+    store.protect(StripeId(2)).unwrap();
+    assert_eq!(store.unknown().unwrap(), [], "this one was given out here");
+    store.protect(StripeId(7)).unwrap();
+    store.protect(StripeId(5)).unwrap();
+    let unknown = [(StripeId(2), StripeId(7))];
+    assert_eq!(store.unknown().unwrap(), unknown);
+    assert_eq!(given(&mut store, "b"), [StripeId(7), StripeId(8)]);
+    let mut store = crash(store, dir.path());
+    assert_eq!(store.unknown().unwrap(), unknown);
+    store.announce_reserved().unwrap();
+    let is_told = |change: &Input| matches!(change, Input::StripesUnknown { from, below } if (*from, *below) == unknown[0]);
+    assert!(store.take_changes().iter().any(is_told));
+    assert_eq!(given(&mut store, "c"), [StripeId(9), StripeId(10)]);
+}
+
+#[test]
+fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    store.outrank("new", 0).unwrap();
+    store.outrank("new", 1).unwrap();
+    assert_eq!(store.epoch(), 1, "it joined in this epoch, and joins again");
+    store.outrank("old", 1).unwrap();
+    assert_eq!(store.epoch(), 2, "it has followed another epoch 1");
+    store.outrank("old", 6).unwrap();
+    assert_eq!(store.epoch(), 7);
+    let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
+    assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
+    assert_eq!(crash(store, dir.path()).epoch(), 8);
+}

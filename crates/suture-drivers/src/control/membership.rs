@@ -1,0 +1,66 @@
+//! What an agent keeps of its sessions: which node it was, and the newest epoch that it followed.
+//!
+//! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
+//! Metadata that were restored from a backup begin an epoch that was there before, and may number
+//! nodes otherwise. Agents outlive their coordinators, so they are who can tell; and they must not
+//! forget it with their process. The file `membership` in the data directory is written at each
+//! session in which it changes, whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use suture_repair::id::NodeId;
+
+use crate::data_dir;
+
+/// The version of the file; a change adds one.
+const VERSION: u32 = 1;
+
+/// What an agent knows of itself in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Which node it was when it was last welcomed.
+    pub node: NodeId,
+    /// The newest epoch of a coordinator that it has followed.
+    pub epoch: u32,
+}
+
+impl Membership {
+    /// What the last session in this data directory left; nothing before the first one.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is none of this version.
+    pub fn read(dir: &Path) -> io::Result<Option<Membership>> {
+        let text = match fs::read_to_string(dir.join("membership")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let mut lines = text.lines();
+        let mut field = |key: &str| lines.next()?.strip_prefix(key)?.parse::<u32>().ok();
+        match (field("suture-membership "), field("node "), field("epoch ")) {
+            (Some(VERSION), Some(node), Some(epoch)) => {
+                Ok(Some(Membership { node: NodeId(node), epoch }))
+            }
+            _ => {
+                let what = "the file 'membership' is not readable, or of another version";
+                Err(io::Error::new(io::ErrorKind::InvalidData, what))
+            }
+        }
+    }
+
+    /// Keeps it in the data directory, durably.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        data_dir::create_folder(dir)?;
+        let part = dir.join("membership.part");
+        let mut file = data_dir::create_file(&part)?;
+        let Membership { node, epoch } = self;
+        write!(file, "suture-membership {VERSION}\nnode {}\nepoch {epoch}\n", node.0)?;
+        file.sync_all()?;
+        fs::rename(&part, dir.join("membership"))?;
+        File::open(dir)?.sync_all()
+    }
+}

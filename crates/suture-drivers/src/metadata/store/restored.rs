@@ -1,0 +1,76 @@
+//! Metadata that are older than what agents know: restored from a backup, or an older snapshot.
+//!
+//! Place: around all of failure -> ... -> stripe healthy, at a coordinator's start.
+//! Others went on from the same metadata: they began epochs, gave out stripe ids and wrote chunks
+//! of which nothing is known here. Agents tell of both, and what they tell is made durable before
+//! anything is begun or given out by it.
+//! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
+//! others have stored is not deleted as orphans.
+
+use suture_repair::event::Input;
+use suture_repair::id::StripeId;
+use tracing::warn;
+
+use super::{MetadataError, MetadataStore};
+
+impl MetadataStore {
+    /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
+    /// that these metadata have not begun: a later one, or this one without having joined in it.
+    ///
+    /// # Errors
+    /// When the epoch cannot be made durable.
+    pub fn outrank(&mut self, name: &str, followed: u32) -> Result<(), MetadataError> {
+        let is_of_others = followed == self.epoch && !self.joined.contains(name);
+        if followed > self.epoch || is_of_others {
+            let epoch = followed + 1;
+            self.database.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
+            warn!(
+                "agent '{name}' has followed epoch {followed} already, these metadata began epoch {}: \
+                 they are older than what the agents hold (restored from a backup?); going on as \
+                 epoch {epoch}",
+                self.epoch
+            );
+            self.epoch = epoch;
+            self.changes.push(Input::EpochRaised(epoch));
+        }
+        self.joined.insert(name.to_string());
+        Ok(())
+    }
+
+    /// Gives out no stripe id below this one from now on: agents hold copies of stripes whose ids
+    /// these metadata have not given out, up to this one. They are never deleted as orphans.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn protect(&mut self, below: StripeId) -> Result<(), MetadataError> {
+        let transaction = self.database.transaction()?;
+        let next = "SELECT next_stripe FROM cluster";
+        let from: u64 = transaction.query_row(next, [], |row| row.get(0))?;
+        if from >= below.0 {
+            return Ok(());
+        }
+        transaction
+            .execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", (from, below.0))?;
+        transaction.execute("UPDATE cluster SET next_stripe = ?1", [below.0])?;
+        transaction.commit()?;
+        warn!(
+            "agents hold chunks of stripes {from} to {}, which these metadata have never given out: \
+             they are older than what the agents hold (restored from a backup?). The chunks stay \
+             as they are, for metadata that know them",
+            below.0 - 1
+        );
+        self.announce_reserved()
+    }
+
+    /// Ids of stripes that others have given out, as ranges: the first, and one past the last.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn unknown(&self) -> Result<Vec<(StripeId, StripeId)>, MetadataError> {
+        let query = "SELECT first, below FROM unknown ORDER BY first";
+        let mut query = self.database.prepare_cached(query)?;
+        let ranges =
+            query.query_map([], |row| Ok((StripeId(row.get(0)?), StripeId(row.get(1)?))))?;
+        Ok(ranges.collect::<Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,270 @@
+//! Agents that join again and find another coordinator than they left: another cluster's, or one
+//! whose metadata were restored from a backup. Real sessions on loopback, without an agent behind
+//! them.
+//!
+//! Every coordinator has a runtime of its own, which ends like a process that is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use suture_drivers::agent::session::{Session, SessionEvent, session};
+use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::control::join::{self, Introduction, Left, Welcome};
+use suture_drivers::control::membership::Membership;
+use suture_drivers::control::rpc;
+use suture_drivers::control::service::ControlService;
+use suture_drivers::coordinator::{CoordinatorDriver, inbox};
+use suture_drivers::metadata::{Incomplete, Metadata, MetadataStore, NewNode};
+use suture_drivers::record::RecordedCoordinator;
+use suture_repair::cluster::Cluster;
+use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::event::Liveness;
+use suture_repair::id::NodeId;
+use suture_repair::stripe::StripeMap;
+use suture_repair::time::Time;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+/// How long anything may take on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A coordinator on the metadata of a directory.
+struct Running {
+    runtime: Runtime,
+    address: String,
+    accepted: Arc<AtomicU64>,
+}
+
+/// Waits until something is so.
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(since.elapsed() < TIMEOUT, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The metadata, as soon as the coordinator before has let go of them.
+fn open(dir: &Path) -> MetadataStore {
+    wait("the metadata are free", || MetadataStore::open(dir, Incomplete::Accept).ok())
+}
+
+impl Running {
+    fn start(dir: &Path, listen: &str) -> Running {
+        let store = open(dir);
+        let runtime = Runtime::new().unwrap();
+        let accepted = Arc::new(AtomicU64::new(0));
+        let listener = runtime.block_on(TcpListener::bind(listen)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        runtime.spawn(serve(store, listener, accepted.clone()));
+        Running { runtime, address, accepted }
+    }
+
+    fn stop(self) -> String {
+        self.runtime.shutdown_timeout(TIMEOUT);
+        self.address
+    }
+}
+
+async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<AtomicU64>) {
+    let settings = CoordinatorConfig::default();
+    let config = Config {
+        epoch: store.epoch(),
+        timers: settings.timers(),
+        policy: settings.repair.policy,
+        seed: 1,
+        paused: false,
+        failed: Vec::new(),
+        claims: false,
+        liveness: Liveness::Own,
+    };
+    let nodes = store.nodes().unwrap();
+    let mut known = Cluster::default();
+    known.nodes.extend(nodes.iter().map(|record| record.node.as_planned()));
+    let core = Coordinator::new(Time::ZERO, config, known, StripeMap::default());
+    let cluster = store.cluster();
+    let (changes, received) = mpsc::channel(16);
+    let metadata = Metadata::start(store, changes);
+    let (coordinator, inbox) = inbox(received);
+    let core = RecordedCoordinator::new(core, None);
+    tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
+    let service = ControlService { metadata, coordinator, cluster };
+    let incoming = TcpIncoming::from(listener).map(move |stream| {
+        accepted.fetch_add(1, Ordering::Relaxed);
+        stream
+    });
+    Server::builder()
+        .add_service(rpc::server(service))
+        .serve_with_incoming(incoming)
+        .await
+        .expect("the server runs until its runtime ends");
+}
+
+/// An agent that is kept in its cluster, and does nothing.
+struct Kept {
+    runtime: Runtime,
+    session: Session,
+    membership: JoinHandle<anyhow::Result<Left>>,
+    welcome: Welcome,
+}
+
+impl Kept {
+    fn join(address: &str, data_dir: &Path, name: &str) -> Kept {
+        let runtime = Runtime::new().unwrap();
+        let (session, feed) = session();
+        let (welcome, welcomed) = oneshot::channel();
+        let me = Introduction {
+            coordinator: address.to_string(),
+            name: name.to_string(),
+            rack: None,
+            data_address: "127.0.0.1:9".parse().unwrap(),
+            uplink: 1e9,
+            downlink: 1e9,
+            cluster: None,
+            replaces_lost: false,
+            membership: Membership::read(data_dir).unwrap(),
+            data_dir: data_dir.to_path_buf(),
+        };
+        let membership = runtime.spawn(join::keep(me, feed, welcome));
+        let welcome = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });
+        let welcome = welcome.expect("in time").expect("the agent is welcomed");
+        Kept { runtime, session, membership, welcome }
+    }
+
+    /// The epoch of the next session.
+    fn connected(&mut self) -> u32 {
+        let events = &mut self.session.events;
+        let next = async {
+            while let Some(event) = events.recv().await {
+                if let SessionEvent::Connected { epoch } = event {
+                    return Some(epoch);
+                }
+            }
+            None
+        };
+        let epoch = self.runtime.block_on(async { tokio::time::timeout(TIMEOUT, next).await });
+        epoch.expect("in time").expect("the agent goes on")
+    }
+
+    /// Why it left, which it does by itself.
+    fn left(self) -> Left {
+        let Kept { runtime, membership, .. } = self;
+        let left = runtime.block_on(async { tokio::time::timeout(TIMEOUT, membership).await });
+        left.expect("in time").unwrap().unwrap()
+    }
+}
+
+/// Folders of a test.
+struct Folders(TempDir);
+
+impl Folders {
+    fn new() -> Folders {
+        Folders(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A backup of metadata that nobody has open.
+    fn back_up(&self, from: &str, to: &str) {
+        drop(open(&self.path(from)));
+        fs::create_dir_all(self.path(to)).unwrap();
+        for file in fs::read_dir(self.path(from)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), self.path(to).join(file.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_coordinator_of_another_cluster_is_waited_out_by_an_agent_that_serves() {
+    let folders = Folders::new();
+    let ours = Running::start(&folders.path("ours"), "127.0.0.1:0");
+    let mut agent = Kept::join(&ours.address, &folders.path("n0"), "n0");
+    let before = agent.connected();
+    let theirs = Running::start(&folders.path("theirs"), &ours.stop());
+    // It calls a second time only after it was refused.
+    wait("the agent is refused", || (theirs.accepted.load(Ordering::Relaxed) > 1).then_some(()));
+    let _ours = Running::start(&folders.path("ours"), &theirs.stop());
+    assert!(agent.connected() > before);
+}
+
+#[test]
+fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
+    let folders = Folders::new();
+    let ours = Running::start(&folders.path("ours"), "127.0.0.1:0");
+    let runtime = Runtime::new().unwrap();
+    let (_session, feed) = session();
+    let me = Introduction {
+        coordinator: ours.address.clone(),
+        name: "n0".to_string(),
+        rack: None,
+        data_address: "127.0.0.1:9".parse().unwrap(),
+        uplink: 1e9,
+        downlink: 1e9,
+        cluster: Some(suture_repair::wire::ClusterId(1)),
+        replaces_lost: false,
+        membership: None,
+        data_dir: folders.path("n0"),
+    };
+    let why = runtime.block_on(join::keep(me, feed, oneshot::channel().0)).unwrap_err();
+    assert!(why.to_string().contains("belong to cluster"), "{why}");
+}
+
+#[test]
+fn an_agent_that_is_another_node_now_ends_what_it_did_and_joins_as_that() {
+    let folders = Folders::new();
+    folders.back_up("metadata", "backup");
+    let now = Running::start(&folders.path("metadata"), "127.0.0.1:0");
+    let mut agent = Kept::join(&now.address, &folders.path("n0"), "n0");
+    assert_eq!(agent.welcome.node, NodeId(0));
+    agent.connected();
+    let other = NewNode {
+        name: "other".into(),
+        rack: None,
+        address: "127.0.0.1:9".into(),
+        uplink: 1.0,
+        downlink: 1.0,
+    };
+    assert_eq!(open(&folders.path("backup")).join(&other).unwrap(), NodeId(0));
+    let restored = Running::start(&folders.path("backup"), &now.stop());
+    assert_eq!(agent.left(), Left::Renumbered);
+    let agent = Kept::join(&restored.address, &folders.path("n0"), "n0");
+    assert_eq!(agent.welcome.node, NodeId(1));
+    let kept = Membership::read(&folders.path("n0")).unwrap().unwrap();
+    assert_eq!(kept.node, NodeId(1));
+}
+
+#[test]
+fn metadata_of_a_backup_go_on_in_an_epoch_that_no_agent_has_followed() {
+    let folders = Folders::new();
+    folders.back_up("metadata", "backup");
+    let mut now = Running::start(&folders.path("metadata"), "127.0.0.1:0");
+    let mut agent = Kept::join(&now.address, &folders.path("n0"), "n0");
+    let mut followed = agent.connected();
+    for _ in 0..3 {
+        now = Running::start(&folders.path("metadata"), &now.stop());
+        assert_eq!(agent.connected(), followed + 1);
+        followed += 1;
+    }
+    // Its process ends, too: what it has followed is kept on its disk.
+    drop(agent);
+    let restored = Running::start(&folders.path("backup"), &now.stop());
+    let mut agent = Kept::join(&restored.address, &folders.path("n0"), "n0");
+    assert_eq!(agent.connected(), followed + 1);
+    let _again = Running::start(&folders.path("backup"), &restored.stop());
+    assert_eq!(agent.connected(), followed + 2, "the new epoch is durable");
+}

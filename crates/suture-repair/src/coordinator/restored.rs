@@ -1,0 +1,40 @@
+//! What metadata that are older than the chunks must not destroy.
+//!
+//! Place: failure noticed -> [stripes affected] -> ...; it says which copies are left alone.
+//! A map that was restored from a backup lacks what was stored since. Two things tell of it: agents
+//! that have followed a later epoch, and copies of stripes whose ids this map has never given out.
+//! Those copies are no orphans, whatever is given out later: the keeper is asked to give out higher
+//! ids only, and to remember which ones are not its own.
+//! Invariant: no copy is deleted as an orphan whose stripe's id was given out by others.
+
+use super::Coordinator;
+use crate::event::Output;
+use crate::id::{ChunkCopy, StripeId};
+
+/// Ids from here on are no keeper's: a file of such a name got there otherwise, and must not use up
+/// all ids that there are.
+const STRIPES_MAX: u64 = 1 << 62;
+
+impl Coordinator {
+    /// Agents have followed an epoch that was another coordinator's: what is begun from now on is
+    /// of a later one.
+    pub(super) fn raise_epoch(&mut self, epoch: u32) {
+        self.config.epoch = self.config.epoch.max(epoch);
+        self.ledger.raise_epoch(self.config.epoch);
+    }
+
+    /// Asks for the ids of listed copies to be left to those who gave them out, if nobody here did.
+    pub(super) fn protect<'a>(&mut self, listed: impl Iterator<Item = &'a ChunkCopy>) {
+        let ids = listed.map(|copy| copy.stripe);
+        let highest = ids.filter(|id| id.0 < STRIPES_MAX).max();
+        if let Some(id) = highest.filter(|id| *id >= self.reserved_below) {
+            self.outputs.push_back(Output::Protect(StripeId(id.0 + 1)));
+        }
+    }
+
+    /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.
+    pub(super) fn is_gone(&self, id: StripeId) -> bool {
+        let is_unknown = self.unknown.iter().any(|(from, below)| (*from..*below).contains(&id));
+        id < self.reserved_below && !self.writing.contains(&id) && !is_unknown
+    }
+}
