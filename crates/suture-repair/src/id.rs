@@ -106,7 +106,7 @@ impl Digest {
 pub struct ListedCopy {
     /// Which copy it is called.
     pub copy: ChunkCopy,
-    /// What it is.
+    /// What tells its bytes from others.
     pub digest: Digest,
 }
 

@@ -18,7 +18,7 @@ use crate::id::NodeId;
 use crate::plan::load::Load;
 use crate::planner::ports::Ports;
 use crate::planner::{Job, View};
-use item::{HelperPrices, Item, Pattern};
+use item::{HelperPrices, Item, PricedPattern};
 
 /// What may be chosen for a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +76,13 @@ const RANKED_MAX: usize = 32;
 
 /// The parts of all jobs.
 fn items<'a>(demands: &'a [Demand<'a>], view: &View<'_>, kinds: PricedKinds) -> Vec<Item<'a>> {
-    let mut known: BTreeMap<(usize, usize), Rc<Pattern<'a>>> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, usize), Rc<PricedPattern<'a>>> = BTreeMap::new();
     let mut items = Vec::with_capacity(demands.len());
     for demand in demands {
         for (index, part) in demand.need.parts.iter().enumerate() {
             let pattern = known.entry((demand.name, index));
             let pattern =
-                pattern.or_insert_with(|| Rc::new(Pattern::new(demand, part, view, kinds)));
+                pattern.or_insert_with(|| Rc::new(PricedPattern::new(demand, part, view, kinds)));
             items.push(Item::new(demand, pattern.clone()));
         }
     }

@@ -44,7 +44,7 @@ type StoreRule = fn(&mut dyn Medium);
 pub fn check<M: Medium>(make: impl Fn() -> M) {
     let rules: [StoreRule; 11] = [
         only_published_chunks_are_listed,
-        listings_and_readers_say_what_was_published,
+        what_is_listed_and_read_is_what_was_published,
         every_range_of_every_length_is_read,
         ranges_past_the_end_are_refused,
         damaged_bytes_never_come_out,
@@ -128,7 +128,7 @@ fn only_published_chunks_are_listed(medium: &mut dyn Medium) {
     assert_eq!(store.open(copy(7)).err(), Some(CopyFault::Missing));
 }
 
-fn listings_and_readers_say_what_was_published(medium: &mut dyn Medium) {
+fn what_is_listed_and_read_is_what_was_published(medium: &mut dyn Medium) {
     let store = medium.open();
     let contents = [data(900, 1), data(901, 2)];
     let published = contents

@@ -101,14 +101,17 @@ impl CopyFaults {
         }
     }
 
-    /// Copies that are to be read again now; if nobody answers within `patience`, they are once
+    /// Copies that are to be read again now; if nobody answers within `answer_within`, they are once
     /// more.
-    pub fn due(&mut self, now: Time, patience: Span) -> Vec<Location> {
+    pub fn due(&mut self, now: Time, answer_within: Span) -> Vec<Location> {
         let due = self.due.iter().take_while(|(time, _)| *time <= now);
         let due: Vec<Location> = due.map(|(_, location)| *location).collect();
         for &location in &due {
             let unread = self.take_unread(location).expect("all that is due waits");
-            self.put_unread(location, Unread { is_asked: true, due: now + patience, ..unread });
+            self.put_unread(
+                location,
+                Unread { is_asked: true, due: now + answer_within, ..unread },
+            );
         }
         due
     }
@@ -156,7 +159,7 @@ mod tests {
     const HERE: Location =
         (NodeId(1), ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(2), stamp: Stamp(0) });
     const FIRST: Span = Span::from_millis(1000);
-    const PATIENCE: Span = Span::from_millis(30_000);
+    const ANSWER_WITHIN: Span = Span::from_millis(30_000);
 
     fn at(seconds: u64) -> Time {
         Time { ns: seconds * 1_000_000_000 }
@@ -172,9 +175,9 @@ mod tests {
             // A hundred slices of the same repair say the same.
             assert!(!faults.found(HERE, CopyFault::Unreadable, now, FIRST));
             let due = faults.next_deadline().unwrap();
-            assert_eq!(faults.due(now, PATIENCE), []);
-            assert_eq!(faults.due(due, PATIENCE), [HERE]);
-            assert_eq!(faults.due(due, PATIENCE), [], "it was asked for");
+            assert_eq!(faults.due(now, ANSWER_WITHIN), []);
+            assert_eq!(faults.due(due, ANSWER_WITHIN), [HERE]);
+            assert_eq!(faults.due(due, ANSWER_WITHIN), [], "it was asked for");
             faults.assert_invariants();
             waits.push(due.since(now).ns / FIRST.ns);
             now = due;
@@ -192,8 +195,8 @@ mod tests {
     fn who_does_not_answer_is_asked_again_and_who_could_read_it_ends_the_count() {
         let mut faults = CopyFaults::default();
         faults.found(HERE, CopyFault::Unreadable, at(0), FIRST);
-        assert_eq!(faults.due(at(1), PATIENCE), [HERE]);
-        assert_eq!(faults.due(at(31), PATIENCE), [HERE]);
+        assert_eq!(faults.due(at(1), ANSWER_WITHIN), [HERE]);
+        assert_eq!(faults.due(at(31), ANSWER_WITHIN), [HERE]);
         assert!(!faults.forget(HERE));
         assert_eq!(faults.next_deadline(), None);
         faults.found(HERE, CopyFault::Unreadable, at(40), FIRST);

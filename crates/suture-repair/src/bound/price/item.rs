@@ -3,7 +3,7 @@
 //! Place: beside `[plan]`, inside of the bound by prices. A search looks at each part hundreds of
 //! times, at other prices every time. What does not change is worked out once: for each pattern of
 //! lost and available chunks what every helper sends, and what comes to the node where it all meets
-//! (`Pattern`); for each part who the helpers are (`Item`).
+//! (`PricedPattern`); for each part who the helpers are (`Item`).
 //!
 //! Invariant: what is put on the loads costs what the repair is said to cost, at the same prices.
 
@@ -20,7 +20,7 @@ use crate::planner::View;
 
 /// What all parts with the same lost and available chunks have in common. Everything is in lengths
 /// of a chunk, and by places: those of forced helpers, then those of free ones.
-pub(super) struct Pattern<'a> {
+pub(super) struct PricedPattern<'a> {
     part: &'a Part,
     schemes: Vec<PricedScheme>,
     /// Whether it may be rebuilt from whole chunks.
@@ -60,7 +60,7 @@ const LANES: usize = 4;
 /// A part of a job.
 pub(super) struct Item<'a> {
     demand: &'a Demand<'a>,
-    pattern: Rc<Pattern<'a>>,
+    pattern: Rc<PricedPattern<'a>>,
     holders: Vec<NodeId>,
 }
 
@@ -92,14 +92,14 @@ pub(super) struct HelperPrices {
     helping: Vec<f64>,
 }
 
-impl<'a> Pattern<'a> {
+impl<'a> PricedPattern<'a> {
     /// That of a part of this demand.
     pub fn new(
         demand: &Demand<'_>,
         part: &'a Part,
         view: &View<'_>,
         kinds: PricedKinds,
-    ) -> Pattern<'a> {
+    ) -> PricedPattern<'a> {
         let alpha = f64::from(demand.job.code.sub_chunk_count());
         let lengths =
             |sender: &Sender| [f64::from(sender.sent) / alpha, f64::from(sender.read) / alpha];
@@ -111,7 +111,7 @@ impl<'a> Pattern<'a> {
         // A sum is sent in place of the own chunk.
         let meeting = |own: f64| [(sent - own).max(0.0), lost - own];
         let own = forced.iter().chain(std::iter::repeat_n(&free, part.free.len()));
-        Pattern {
+        PricedPattern {
             part,
             may_be_whole: kinds == PricedKinds::All || schemes.is_empty(),
             schemes,
@@ -257,14 +257,14 @@ impl HelperPrices {
     }
 
     /// What it costs each free helper to help, by places.
-    fn each_free(&self, pattern: &Pattern<'_>) -> impl Iterator<Item = f64> {
+    fn each_free(&self, pattern: &PricedPattern<'_>) -> impl Iterator<Item = f64> {
         let first = pattern.forced.len();
         let free = first..first + pattern.part.free.len();
         free.map(|place| self.helping(place, pattern.free))
     }
 
     /// What it costs that the cheapest helpers send whole chunks.
-    fn whole(&mut self, pattern: &Pattern<'_>) -> f64 {
+    fn whole(&mut self, pattern: &PricedPattern<'_>) -> f64 {
         let mut helping = std::mem::take(&mut self.helping);
         helping.clear();
         helping.extend(self.each_free(pattern));
@@ -282,13 +282,13 @@ impl HelperPrices {
 
 impl<'a> Item<'a> {
     /// The part of the demand that has this pattern.
-    pub fn new(demand: &'a Demand<'a>, pattern: Rc<Pattern<'a>>) -> Item<'a> {
+    pub fn new(demand: &'a Demand<'a>, pattern: Rc<PricedPattern<'a>>) -> Item<'a> {
         let holders = places(pattern.part).map(|chunk| demand.holder(chunk)).collect();
         Item { demand, pattern, holders }
     }
 
     /// What it and all others of its pattern have in common.
-    pub fn pattern(&self) -> &Pattern<'a> {
+    pub fn pattern(&self) -> &PricedPattern<'a> {
         &self.pattern
     }
 
