@@ -62,6 +62,23 @@ impl MetadataStore {
         self.announce_reserved()
     }
 
+    /// Says which stripe ids are given out, which of them are still being written, and which are
+    /// of stripes that these metadata do not know.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn announce_reserved(&mut self) -> Result<(), MetadataError> {
+        let next = "SELECT next_stripe FROM cluster";
+        let below = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
+        let writing = self.puts.values().flat_map(|put| &put.stripes).copied().collect();
+        let unknown = self.unknown()?;
+        let unknown =
+            unknown.into_iter().map(|(from, below)| Input::StripesUnknown { from, below });
+        self.changes.extend(unknown);
+        self.changes.push(Input::StripesReserved { below, writing });
+        Ok(())
+    }
+
     /// Ids of stripes that others have given out, as ranges: the first, and one past the last.
     ///
     /// # Errors
