@@ -62,6 +62,10 @@ impl World {
         host.crash();
         host.armed = None;
         self.make_mistakes();
+        // As in production: before its first word, so that nobody takes a fresh agent for a full
+        // one.
+        let free_bytes = self.host(node).disk.capacity_left();
+        self.agent_input(node, agent::AgentInput::Listed { copies: Vec::new(), free_bytes });
         self.keeper_sees(node, NodeState::Up);
         self.connect_soon(node);
     }
