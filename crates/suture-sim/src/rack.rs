@@ -21,6 +21,9 @@ use suture_repair::random::Random;
 /// Which of a cluster's racks something is in.
 type Rack = u64;
 
+/// What the names of racks begin with.
+const RACK: &str = "rack";
+
 /// Where each chunk of a repair is going to be kept.
 pub(crate) type Destinations = BTreeMap<ChunkIndex, NodeId>;
 
@@ -31,6 +34,8 @@ pub(crate) struct Racks {
     named: Vec<Rack>,
     /// What each named when it last joined, as the metadata has it.
     recorded: Vec<Rack>,
+    /// The same as far as the coordinator was told: it may have slept meanwhile.
+    known: Vec<Rack>,
     placer: Placer,
     /// Repairs that were dispatched or claimed.
     repairs: BTreeMap<RepairId, StripeId>,
@@ -53,7 +58,12 @@ impl Racks {
             0 => Vec::new(),
             _ => (0..nodes).map(|_| random.below(racks)).collect(),
         };
-        Racks { recorded: named.clone(), named, ..Racks::default() }
+        Racks { recorded: named.clone(), known: named.clone(), named, ..Racks::default() }
+    }
+
+    /// A new coordinator begins with what the metadata has.
+    pub fn begin(&mut self) {
+        self.known.clone_from(&self.recorded);
     }
 
     /// So many nodes as the metadata has them.
@@ -77,6 +87,11 @@ impl Racks {
     /// its free bytes yet, and its Hello may come late.
     pub fn told(&mut self, input: &Input) {
         let (node, free_bytes) = match input {
+            Input::NodeAdded { id, rack: Some(rack), .. } => {
+                let number = rack.strip_prefix(RACK).and_then(|number| number.parse().ok());
+                self.known[id.index()] = number.expect("a rack is named by its number");
+                return;
+            }
             Input::NodeState { node, state: NodeState::Up } => {
                 self.withheld.remove(node);
                 return;
@@ -179,7 +194,7 @@ impl Racks {
     /// How many of the nodes each rack has.
     fn count(&self, nodes: impl Iterator<Item = NodeId>) -> BTreeMap<Rack, usize> {
         let mut counts = BTreeMap::new();
-        for rack in nodes.filter_map(|node| self.recorded.get(node.index())) {
+        for rack in nodes.filter_map(|node| self.known.get(node.index())) {
             *counts.entry(*rack).or_default() += 1;
         }
         counts
@@ -187,7 +202,7 @@ impl Racks {
 }
 
 fn rack_name(rack: Rack) -> String {
-    format!("rack{rack}")
+    format!("{RACK}{rack}")
 }
 
 fn plain_node(id: NodeId) -> Node {

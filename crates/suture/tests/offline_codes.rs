@@ -513,7 +513,7 @@ fn a_search_finds_verifies_and_writes_schemes() {
     for (args, expected) in [
         (["codes", "search", "lrc(6,2,2)", "--seconds", "1"], "only Reed-Solomon codes can"),
         (["codes", "search", "rs(3,2)", "--seconds", "-1"], ""),
-        (["codes", "search", "rs(3,2)", "-o", "/nonexistent/x"], "no such directory"),
+        (["codes", "search", "rs(3,2)", "-o", "/nonexistent/x"], "there is no directory"),
         (["codes", "search", "rs(0,2)", "--seconds", "1"], "impossible"),
     ] {
         let refused = run_plain(&args);

@@ -117,6 +117,7 @@ impl World {
             claims: self.options.claims,
             liveness: self.options.liveness,
         };
+        self.racks.begin();
         let cluster = self.racks.cluster(self.hosts.len());
         let stripes = StripeMap::new(self.metadata.stripes.values().cloned());
         if let Some(records) = &mut self.records {
