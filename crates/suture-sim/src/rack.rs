@@ -142,10 +142,10 @@ impl Racks {
         self.placer.unplace(&placed);
         let can_take =
             |n: &&NodeStatus| n.health == Health::Up && n.free_bytes > wanted.chunk_bytes;
-        let sizes = self.count(nodes.iter().filter(can_take).map(|status| status.node));
+        let sizes = count(&self.recorded, nodes.iter().filter(can_take).map(|status| status.node));
         let takes = |most: usize| sizes.values().map(|size| most.min(*size)).sum::<usize>();
         let least = (1..placed.len()).find(|most| takes(*most) >= placed.len());
-        let counts = self.count(placed.iter().copied());
+        let counts = count(&self.recorded, placed.iter().copied());
         let is_even = counts.values().all(|count| *count <= least.unwrap_or(placed.len()));
         (placed, is_even)
     }
@@ -182,23 +182,23 @@ impl Racks {
         free: impl Iterator<Item = NodeId>,
         to: &Destinations,
     ) -> bool {
-        let held = self.count(kept);
+        let held = count(&self.known, kept);
         let left = |rack: &Rack| tolerance.saturating_sub(held.get(rack).copied().unwrap_or(0));
-        let brought = self.count(to.values().copied());
+        let brought = count(&self.known, to.values().copied());
         let is_over = brought.iter().any(|(rack, count)| *count > left(rack));
-        let free = self.count(free);
+        let free = count(&self.known, free);
         let places: usize = free.iter().map(|(rack, count)| left(rack).min(*count)).sum();
         is_over && places >= to.len()
     }
+}
 
-    /// How many of the nodes each rack has.
-    fn count(&self, nodes: impl Iterator<Item = NodeId>) -> BTreeMap<Rack, usize> {
-        let mut counts = BTreeMap::new();
-        for rack in nodes.filter_map(|node| self.known.get(node.index())) {
-            *counts.entry(*rack).or_default() += 1;
-        }
-        counts
+/// How many of the nodes each rack has, if nodes are in these racks.
+fn count(racks: &[Rack], nodes: impl Iterator<Item = NodeId>) -> BTreeMap<Rack, usize> {
+    let mut counts = BTreeMap::new();
+    for rack in nodes.filter_map(|node| racks.get(node.index())) {
+        *counts.entry(*rack).or_default() += 1;
     }
+    counts
 }
 
 fn rack_name(rack: Rack) -> String {
