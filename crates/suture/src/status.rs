@@ -101,7 +101,10 @@ fn readability(status: &proto::StatusReply) -> String {
 /// Nodes that are neither used nor given up.
 fn silent(nodes: &[proto::NodeStatus]) -> Vec<&str> {
     let is_silent = |node: &&proto::NodeStatus| ["suspect", "unknown"].contains(&&*node.health);
-    nodes.iter().filter(is_silent).map(|node| node.name.as_str()).collect()
+    let mut silent: Vec<&str> =
+        nodes.iter().filter(is_silent).map(|node| node.name.as_str()).collect();
+    silent.sort_by_cached_key(|name| by_number(name));
+    silent
 }
 
 /// Rate and time left, as far as anyone can tell.
