@@ -293,11 +293,5 @@ impl fmt::Display for ChunkError {
     }
 }
 
-impl std::error::Error for ChunkError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ChunkError::Unreachable { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+// What it says has its cause in it, so it names none: it would be printed twice.
+impl std::error::Error for ChunkError {}

@@ -98,11 +98,5 @@ impl fmt::Display for BindError {
     }
 }
 
-impl std::error::Error for BindError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BindError::Io { source, .. } => Some(source),
-            BindError::Exposed(_) => None,
-        }
-    }
-}
+// What it says has its cause in it, so it names none: it would be printed twice.
+impl std::error::Error for BindError {}

@@ -484,11 +484,5 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            OpenError::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+// What it says has its cause in it, so it names none: it would be printed twice.
+impl std::error::Error for OpenError {}

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use agents::{CLUSTER, Cluster, client};
+use suture_drivers::chunk_client::ChunkError;
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
+use suture_drivers::store::OpenError;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::plan::Range;
 use suture_repair::random::Random;
@@ -197,4 +199,19 @@ async fn only_loopback_is_listened_on_unless_told_otherwise() {
     let addr = taken.local_addr().unwrap();
     let error = net::bind(addr, false).await.unwrap_err().to_string();
     assert_eq!(error, format!("{addr} is in use by another process"));
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    let addr = "127.0.0.1:1".parse().unwrap();
+    let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    let errors = [
+        anyhow::Error::from(ChunkError::Unreachable { addr, source: refused() }),
+        anyhow::Error::from(net::BindError::Io { addr, source: refused() }),
+        anyhow::Error::from(OpenError::Io { path: "/x".into(), source: refused() }),
+    ];
+    for error in errors {
+        let text = format!("{error:#}");
+        assert_eq!(text.matches("connection refused").count(), 1, "{text}");
+    }
 }
