@@ -46,6 +46,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};
 
 use crate::buffer::{Buffer, Pool};
@@ -110,6 +111,8 @@ struct AgentDriver {
     disk: Disk,
     pool: Arc<Pool>,
     outbox: mpsc::Sender<FromAgent>,
+    /// What was free when it was last looked at.
+    free_bytes: u64,
 }
 
 /// The runtime of an agent's process. One thread does the network and the core, because handing
@@ -160,6 +163,7 @@ pub async fn run(
         disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, disk_events)?,
         pool: pool.clone(),
         outbox: session.outbox,
+        free_bytes,
     };
     let acceptor = Acceptor {
         cluster: config.cluster,
@@ -174,6 +178,9 @@ pub async fn run(
     let serve = move |connection| service.clone().serve(connection);
     background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
     let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
+    // So that each heartbeat says what is free now, not what was at the last listing.
+    let mut beat = tokio::time::interval(Duration::from_nanos(config.heartbeat_every.ns));
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
     loop {
         let deadline = driver.deadline();
@@ -193,6 +200,7 @@ pub async fn run(
                 disk_batch.drain(..).for_each(|event| driver.on_disk(event));
             }
             () = &mut alarm => driver.handle(AgentInput::Tick),
+            _ = beat.tick() => driver.disk.look_at_free_bytes(),
             Some(()) = driver.disk.reap() => {}
         }
     }
@@ -292,6 +300,11 @@ impl AgentDriver {
                 AgentInput::Prepared { repair, result }
             }
             DiskEvent::Published(repair, result) => AgentInput::Published { repair, result },
+            DiskEvent::Free(free_bytes) if free_bytes == self.free_bytes => return,
+            DiskEvent::Free(free_bytes) => {
+                self.free_bytes = free_bytes;
+                AgentInput::FreeBytes(free_bytes)
+            }
             DiskEvent::Listed(copies, free_bytes) => AgentInput::Listed { copies, free_bytes },
             DiskEvent::Checked(check, result) => {
                 AgentInput::Checked { check: Box::new(check), result }

@@ -272,6 +272,24 @@ async fn a_whole_copy_of_other_bytes_is_corrupt_to_checks_reads_and_helpers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_say_what_is_free_now() {
+    const TAKEN: u64 = 64 << 20;
+    let mut cluster = Cluster::start(1, FAST).await;
+    let free = |said: FromAgent| match said {
+        FromAgent::Hello(hello) => Some(hello.free_bytes),
+        FromAgent::Heartbeat(beat) => Some(beat.free_bytes),
+        _ => None,
+    };
+    let before = free(cluster.next().await.1).expect("it says Hello first");
+    let copy = ChunkCopy { stripe: StripeId(9), chunk: ChunkIndex(1), stamp: Stamp(0) };
+    let taken = cluster.nodes[0].path(copy).with_extension("taken");
+    std::fs::write(&taken, vec![1; TAKEN as usize]).unwrap();
+    std::fs::File::open(&taken).unwrap().sync_all().unwrap();
+    // Others use the disk as well; what they free meanwhile is less.
+    while free(cluster.next().await.1).is_none_or(|now| now + TAKEN / 2 > before) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn copies_are_checked_listed_and_deleted_on_request() {
     let mut cluster = Cluster::start(3, FAST).await;
     let (stripe, chunks) = stripe("rs(2,1)", 1, 10_000);

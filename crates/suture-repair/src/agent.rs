@@ -157,6 +157,7 @@ impl Agent {
             AgentInput::Prepared { repair, result } => self.prepared(now, repair, result),
             AgentInput::Published { repair, result } => self.published(repair, result),
             AgentInput::PeerLost(peer) => self.peer_lost(peer),
+            AgentInput::FreeBytes(bytes) => self.free_bytes = bytes,
             AgentInput::Listed { copies, free_bytes } => {
                 self.free_bytes = free_bytes;
                 self.send(FromAgent::Inventory(copies));

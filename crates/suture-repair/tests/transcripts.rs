@@ -166,7 +166,7 @@ fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
 
 #[test]
 fn every_input_of_an_agent_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(2), [0; 17]);
+    let (mut random, mut seen) = (Random::new(2), [0; 18]);
     for _ in 0..INPUTS {
         let input = agent_input(&mut random);
         seen[agent_variant(&input)] += 1;
@@ -217,6 +217,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
         agent::AgentInput::Found { .. } => 14,
         agent::AgentInput::Tick => 15,
         agent::AgentInput::Fingerprinted { .. } => 16,
+        agent::AgentInput::FreeBytes(_) => 17,
     }
 }
 
@@ -261,7 +262,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
 fn agent_input(random: &mut Random) -> agent::AgentInput {
     use agent::AgentInput;
     let (from, repair) = (node(random), repair(random));
-    match random.below(17) {
+    match random.below(18) {
         0 => AgentInput::Connected { epoch: random.next_u64() as u32 },
         1 => AgentInput::Disconnected,
         2 => AgentInput::Message(Box::new(to_agent(random))),
@@ -292,6 +293,7 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
             },
         },
         14 => AgentInput::Found { copy: copy(random), fault: copy_fault(random) },
+        17 => AgentInput::FreeBytes(number(random)),
         _ => AgentInput::Tick,
     }
 }

@@ -42,6 +42,8 @@ pub enum DiskEvent {
     Prepared(RepairId, Result<Arc<dyn ChunkWriter>, Failure>),
     /// The chunk is durable under its name, or not.
     Published(RepairId, Result<(), Failure>),
+    /// So many bytes are free.
+    Free(u64),
     /// What is held, and the room left.
     Listed(Vec<ListedCopy>, u64),
     /// A copy was read in full.
@@ -67,6 +69,8 @@ pub struct Disk {
     long: JoinSet<()>,
     proofs: Arc<Semaphore>,
     checks: Arc<Semaphore>,
+    /// Held while free bytes are asked for.
+    look: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
 }
 
@@ -86,7 +90,8 @@ impl Disk {
     ) -> std::io::Result<Disk> {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
         let spool_dir = spool_dir.into();
-        Ok(Disk { store, spool_dir, pool, io, long: JoinSet::new(), proofs, checks, events })
+        let (long, look) = (JoinSet::new(), Arc::new(Semaphore::new(1)));
+        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, look, events })
     }
 
     /// Reads a slice of the own copy, or of the spool.
@@ -229,6 +234,18 @@ impl Disk {
                     None
                 }
             }
+        });
+    }
+
+    /// Asks how many bytes are free; a disk that does not say answers nothing. One at a time, since
+    /// a disk that hangs would collect them.
+    pub fn look_at_free_bytes(&mut self) {
+        let Ok(permit) = self.look.clone().try_acquire_owned() else { return };
+        let store = self.store.clone();
+        self.long_job(None, move || {
+            let free_bytes = store.free_bytes();
+            drop(permit);
+            free_bytes.ok().map(DiskEvent::Free)
         });
     }
 

@@ -108,6 +108,8 @@ pub enum AgentInput {
         /// Free bytes of the disk.
         free_bytes: u64,
     },
+    /// So many bytes of the disk are free by now.
+    FreeBytes(u64),
     /// A copy was read in full.
     Checked {
         /// The check as it was asked for.

@@ -104,6 +104,7 @@ impl Textual for AgentInput {
                 write_result(line.word("published").field("repair", repair), result)
             }
             AgentInput::PeerLost(node) => line.field("peer-lost", node),
+            AgentInput::FreeBytes(bytes) => line.field("free-bytes", bytes),
             AgentInput::Listed { copies, free_bytes } => {
                 line.word("listed").field("free", free_bytes).word("holds").list(copies)
             }
@@ -149,6 +150,7 @@ impl Textual for AgentInput {
                 AgentInput::Published { repair: line.field("repair")?, result: read_result(line)? }
             }
             "peer-lost" => AgentInput::PeerLost(line.value()?),
+            "free-bytes" => AgentInput::FreeBytes(line.value()?),
             "listed" => {
                 let free_bytes = line.field("free")?;
                 line.expect("holds")?;
