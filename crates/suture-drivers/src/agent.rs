@@ -45,8 +45,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use crate::buffer::{Buffer, Pool};
@@ -148,13 +147,9 @@ pub async fn run(
     let service =
         Arc::new(ChunkService::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
     let grants = Arc::new(Grants::default());
-    let mut core = core(&config)?;
-    // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
-    // listed when somebody listens.
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
-    core.handle(Time::ZERO, AgentInput::Listed { copies: Vec::new(), free_bytes });
     let mut driver = AgentDriver {
-        core,
+        core: core(&config, free_bytes)?,
         origin: Instant::now(),
         tasks: HashMap::new(),
         later: Vec::new(),
@@ -178,9 +173,7 @@ pub async fn run(
     let serve = move |connection| service.clone().serve(connection);
     background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
     let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
-    // So that each heartbeat says what is free now, not what was at the last listing.
-    let mut beat = tokio::time::interval(Duration::from_nanos(config.heartbeat_every.ns));
-    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut beat = heartbeats(config.heartbeat_every);
     let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
     loop {
         let deadline = driver.deadline();
@@ -200,18 +193,30 @@ pub async fn run(
                 disk_batch.drain(..).for_each(|event| driver.on_disk(event));
             }
             () = &mut alarm => driver.handle(AgentInput::Tick),
-            _ = beat.tick() => driver.disk.look_at_free_bytes(),
+            _ = beat.tick() => driver.disk.ask_free_bytes(),
             Some(()) = driver.disk.reap() => {}
         }
     }
 }
 
+/// When free bytes are asked for: each heartbeat is to say what is free now, not what was at the
+/// last listing.
+fn heartbeats(every: Span) -> Interval {
+    let mut beat = tokio::time::interval(Duration::from_nanos(every.ns));
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat
+}
+
 /// The machine, recorded if that was asked for.
-fn core(config: &Config) -> std::io::Result<RecordedAgent> {
+fn core(config: &Config, free_bytes: u64) -> std::io::Result<RecordedAgent> {
     let settings = core_config(config);
     let header = transcript::agent::header(&settings);
     let recording = config.record.as_ref().map(|to| to.begin(&header)).transpose()?;
-    Ok(RecordedAgent::new(Agent::new(settings), recording))
+    let mut core = RecordedAgent::new(Agent::new(settings), recording);
+    // Before its first word, so that nobody takes a fresh agent for a full one. The copies are
+    // listed when somebody listens.
+    core.handle(Time::ZERO, AgentInput::Listed { copies: Vec::new(), free_bytes });
+    Ok(core)
 }
 
 fn core_config(config: &Config) -> suture_repair::agent::AgentConfig {

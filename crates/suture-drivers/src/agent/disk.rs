@@ -70,7 +70,7 @@ pub struct Disk {
     proofs: Arc<Semaphore>,
     checks: Arc<Semaphore>,
     /// Held while free bytes are asked for.
-    look: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
 }
 
@@ -90,8 +90,8 @@ impl Disk {
     ) -> std::io::Result<Disk> {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
         let spool_dir = spool_dir.into();
-        let (long, look) = (JoinSet::new(), Arc::new(Semaphore::new(1)));
-        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, look, events })
+        let (long, asking) = (JoinSet::new(), Arc::new(Semaphore::new(1)));
+        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, asking, events })
     }
 
     /// Reads a slice of the own copy, or of the spool.
@@ -239,8 +239,8 @@ impl Disk {
 
     /// Asks how many bytes are free; a disk that does not say answers nothing. One at a time, since
     /// a disk that hangs would collect them.
-    pub fn look_at_free_bytes(&mut self) {
-        let Ok(permit) = self.look.clone().try_acquire_owned() else { return };
+    pub fn ask_free_bytes(&mut self) {
+        let Ok(permit) = self.asking.clone().try_acquire_owned() else { return };
         let store = self.store.clone();
         self.long_job(None, move || {
             let free_bytes = store.free_bytes();
