@@ -143,9 +143,10 @@ impl Coordinator {
         self.protect(listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
-        self.faults.keep_listed(node, |copy| listed.contains_key(copy));
         let expected: BTreeSet<ChunkCopy> =
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
+        let is_kept = |copy: &ChunkCopy| listed.contains_key(copy) || expected.contains(copy);
+        self.faults.keep_only(node, is_kept);
         for &copy in &expected {
             match listed.get(&copy) {
                 None if !self.is_lost(copy.stripe, copy.chunk) => self.check(node, copy, None),

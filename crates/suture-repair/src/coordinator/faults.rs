@@ -19,7 +19,7 @@ use crate::mutant::{Mistake, Mutant};
 use crate::time::{Span, Time};
 
 /// So often in a row a copy may be unreadable before it counts as lost.
-const ATTEMPTS_MAX: u32 = 4;
+const ATTEMPTS_MAX: u32 = 5;
 
 /// A copy and the node that holds it.
 pub(super) type Location = (NodeId, ChunkCopy);
@@ -90,11 +90,11 @@ impl CopyFaults {
         self.bad.remove(&location).is_some()
     }
 
-    /// What a node does not hold any more needs no memory.
-    pub fn keep_listed(&mut self, node: NodeId, is_listed: impl Fn(&ChunkCopy) -> bool) {
-        self.bad.retain(|(holder, copy), _| *holder != node || is_listed(copy));
-        let unread =
-            self.unread.keys().filter(|(holder, copy)| *holder == node && !is_listed(copy));
+    /// What is neither held by a node nor recorded there needs no memory. A location that a list
+    /// lacks may be there all the same, in a folder that could not be read.
+    pub fn keep_only(&mut self, node: NodeId, is_kept: impl Fn(&ChunkCopy) -> bool) {
+        self.bad.retain(|(holder, copy), _| *holder != node || is_kept(copy));
+        let unread = self.unread.keys().filter(|(holder, copy)| *holder == node && !is_kept(copy));
         let gone: Vec<Location> = unread.copied().collect();
         for location in gone {
             self.take_unread(location);
@@ -182,7 +182,7 @@ mod tests {
             waits.push(due.since(now).ns / FIRST.ns);
             now = due;
         }
-        assert_eq!(waits, [1, 4, 16]);
+        assert_eq!(waits, [1, 4, 16, 64]);
         assert!(faults.found(HERE, CopyFault::Unreadable, now, FIRST));
         assert_eq!(
             (faults.fault(HERE), faults.next_deadline()),
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(faults.next_deadline(), None);
         faults.found(HERE, CopyFault::Unreadable, at(40), FIRST);
         assert_eq!(faults.next_deadline(), Some(at(41)));
-        faults.keep_listed(HERE.0, |_| false);
+        faults.keep_only(HERE.0, |_| false);
         assert_eq!(faults.next_deadline(), None);
         faults.assert_invariants();
     }
