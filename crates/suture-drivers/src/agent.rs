@@ -55,10 +55,11 @@ use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::incoming::{self, Acceptor};
 use crate::net::outgoing::ToPeer;
+use crate::net::places::{Newcomers, Places};
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
 use peers::Peers;
-use serve::ChunkService;
+use serve::{ChunkService, ClientLimits};
 use session::{Session, SessionEvent};
 use task_data::TaskData;
 
@@ -97,6 +98,8 @@ pub struct Config {
     pub spool_dir: PathBuf,
     /// Where its transcript goes, if it is to be recorded.
     pub record: Option<RecordTo>,
+    /// What clients may hold of it.
+    pub clients: ClientLimits,
 }
 
 struct AgentDriver {
@@ -144,8 +147,9 @@ pub async fn run(
     let uplink = Arc::new(Port::new(uplink, repair));
     let downlink = Arc::new(Port::new(downlink, repair));
     let ports = (uplink.clone(), downlink.clone());
-    let service =
-        Arc::new(ChunkService::new(store.clone(), ports, proofs.clone(), disk_events.clone()));
+    let (proof, found) = (proofs.clone(), disk_events.clone());
+    let service = ChunkService::new(store.clone(), ports, config.clients, proof, found);
+    let service = Arc::new(service);
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let mut driver = AgentDriver {
@@ -168,6 +172,9 @@ pub async fn run(
         pool,
         events: net_events,
         peers: Default::default(),
+        clients: Places::new(config.clients.connections, config.clients.connections_each),
+        newcomers: Newcomers::new(config.clients.newcomers),
+        handshake: config.clients.handshake,
     };
     let mut background = JoinSet::new();
     let serve = move |connection| service.clone().serve(connection);

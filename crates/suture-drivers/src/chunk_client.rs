@@ -143,6 +143,11 @@ impl ChunkClient {
 }
 
 impl ChunkConnection {
+    /// Whether it can serve again: agents hang up on clients that want nothing for a while.
+    pub fn is_usable(&self) -> bool {
+        !self.broken && self.connection.is_idle()
+    }
+
     /// Fills `into` with the bytes of the copy from `offset` on, if the copy has this digest.
     ///
     /// # Errors

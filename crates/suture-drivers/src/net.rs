@@ -14,6 +14,7 @@ pub mod connection;
 pub mod grants;
 pub mod incoming;
 pub mod outgoing;
+pub mod places;
 pub mod round;
 
 use std::fmt;

@@ -311,6 +311,14 @@ impl ChunkStore for Store {
         Ok(Arc::new(chunk))
     }
 
+    fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        if bytes > self.free_bytes()? {
+            return Err(Failure::NoSpace);
+        }
+        let chunk = TempChunk::create_empty(self.temp_path(), bytes, self.chunks.clone())?;
+        Ok(Arc::new(chunk))
+    }
+
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
         match fs::remove_file(self.chunks.path(copy)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -78,6 +78,16 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// [`Failure::NoSpace`] when the room is known not to be there; [`Failure::Disk`] otherwise.
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure>;
 
+    /// As [`ChunkStore::begin`], for a chunk whose bytes come from somebody who may never send them:
+    /// where room is taken before bytes are there, it is taken little by little as they come, from
+    /// the first one to the last.
+    ///
+    /// # Errors
+    /// As [`ChunkStore::begin`].
+    fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        self.begin(bytes)
+    }
+
     /// Removes a copy; one that is not there is removed already. A crash soon after may bring it
     /// back, and a listing will show it.
     ///

@@ -138,11 +138,8 @@ pub enum Denial {
         /// What it was spoken to in.
         found: u16,
     },
-    /// It belongs to another cluster.
-    Cluster {
-        /// The cluster that this agent belongs to.
-        expected: ClusterId,
-    },
+    /// It belongs to another cluster. Which one is nobody's business who does not know.
+    Cluster,
     /// It could not make sense of what came.
     Malformed,
     /// The copy is of no use.
@@ -165,6 +162,8 @@ pub enum Denial {
     },
     /// The disk failed; the agent's log says how.
     Disk,
+    /// It has as many connections as it takes, in all or from this address.
+    Busy,
 }
 
 /// Why 64 bytes are not a frame.
@@ -377,7 +376,7 @@ impl Writer {
     fn denial(&mut self, denial: Denial) {
         let (code, a, b) = match denial {
             Denial::Version { found } => (1, u64::from(found), 0),
-            Denial::Cluster { expected } => (2, expected.0, 0),
+            Denial::Cluster => (2, 0, 0),
             Denial::Malformed => (3, 0, 0),
             Denial::Fault(CopyFault::Missing) => (4, 0, 0),
             Denial::Fault(CopyFault::Corrupt) => (5, 0, 0),
@@ -387,6 +386,7 @@ impl Writer {
             Denial::ProofFailed { expected, found } => (9, u64::from(expected), u64::from(found)),
             Denial::Disk => (10, 0, 0),
             Denial::Fault(CopyFault::Unreadable) => (11, 0, 0),
+            Denial::Busy => (12, 0, 0),
         };
         self.u8(code);
         self.u64(a);
@@ -482,7 +482,7 @@ impl Reader<'_> {
             1 => Denial::Version {
                 found: u16::try_from(a).map_err(|_| DecodeError::Field("error"))?,
             },
-            2 => Denial::Cluster { expected: ClusterId(a) },
+            2 => Denial::Cluster,
             3 => Denial::Malformed,
             4 => Denial::Fault(CopyFault::Missing),
             5 => Denial::Fault(CopyFault::Corrupt),
@@ -492,9 +492,10 @@ impl Reader<'_> {
             9 => Denial::ProofFailed { expected: narrow(a)?, found: narrow(b)? },
             10 => Denial::Disk,
             11 => Denial::Fault(CopyFault::Unreadable),
+            12 => Denial::Busy,
             _ => return Err(DecodeError::Field("error")),
         };
-        let unused_a = !matches!(code, 1 | 2 | 6 | 9);
+        let unused_a = !matches!(code, 1 | 6 | 9);
         if (unused_a && a != 0) || (code != 9 && b != 0) {
             return Err(DecodeError::Field("error"));
         }
@@ -531,7 +532,7 @@ impl fmt::Display for Denial {
                 let ours = Version::CURRENT as u16;
                 write!(f, "it does not speak frame version {found} (ours is {ours})")
             }
-            Denial::Cluster { expected } => write!(f, "it belongs to cluster {expected}"),
+            Denial::Cluster => write!(f, "it belongs to another cluster"),
             Denial::Malformed => write!(f, "it could not make sense of what was sent"),
             Denial::Fault(fault) => write!(f, "the copy is {fault}"),
             Denial::OutOfRange { bytes } => write!(f, "the copy has only {bytes} bytes"),
@@ -541,6 +542,7 @@ impl fmt::Display for Denial {
                 write!(f, "what arrived has checksum {found:08x}, announced was {expected:08x}")
             }
             Denial::Disk => write!(f, "its disk failed"),
+            Denial::Busy => write!(f, "it has too many connections"),
         }
     }
 }
@@ -577,7 +579,8 @@ mod tests {
         let payload = Payload { bytes: PAYLOAD_BYTES_MAX, crc: 0xdead_beef };
         let denials = [
             Denial::Version { found: 9 },
-            Denial::Cluster { expected: ClusterId(u64::MAX) },
+            Denial::Cluster,
+            Denial::Busy,
             Denial::Malformed,
             Denial::Fault(CopyFault::Missing),
             Denial::Fault(CopyFault::Corrupt),

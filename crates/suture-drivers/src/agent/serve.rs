@@ -5,7 +5,9 @@
 //! durable, then named. A read that meets a damaged block says so, to the client and to the
 //! coordinator, who has the chunk repaired.
 //!
-//! Memory: one buffer for each operation, and few operations at a time.
+//! Memory: one buffer for each operation, and few operations at a time. Clients may be anybody, so
+//! they hold nothing for long: an operation that falls too far behind the least rate ends, and so
+//! does a connection on which nothing is asked for; space on disk is taken as a chunk's bytes come.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +25,46 @@ use tracing::{debug, warn};
 
 use super::disk::DiskEvent;
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, NetError, Traffic};
+use crate::net::connection::{Connection, LeastRate, NetError, Traffic};
+use crate::net::places::Places;
 
-/// Operations at a time; each holds a buffer. More wait.
-const OPERATIONS: usize = 32;
+/// What clients may hold of an agent, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientLimits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Of them, those of one address.
+    pub connections_each: usize,
+    /// Connections that have not said whose they are; the oldest give way to more.
+    pub newcomers: usize,
+    /// How long they may take to.
+    pub handshake: Duration,
+    /// How long a connection may be idle.
+    pub idle: Duration,
+    /// Operations at a time; each holds a buffer. More wait.
+    pub operations: usize,
+    /// Of them, those of one address.
+    pub operations_each: usize,
+    /// What is asked of an operation.
+    pub least: LeastRate,
+}
 
-/// How long a client may pause in the middle of a chunk: it holds one of the operations, and it
-/// may itself be waiting for a slower agent.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+impl Default for ClientLimits {
+    /// An honest put of a chunk may wait for a slower agent, and nine chunks over an uplink of
+    /// 1 Mbit/s move 14 kB/s each. Clients open a connection anew where theirs was closed.
+    fn default() -> ClientLimits {
+        ClientLimits {
+            connections: 1024,
+            connections_each: 256,
+            newcomers: 256,
+            handshake: Duration::from_secs(15),
+            idle: Duration::from_secs(60),
+            operations: 32,
+            operations_each: 24,
+            least: LeastRate { rate: 4096, grace: Duration::from_secs(60) },
+        }
+    }
+}
 
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
@@ -41,7 +75,8 @@ pub struct ChunkService {
     store: Arc<dyn ChunkStore>,
     uplink: Arc<Port>,
     downlink: Arc<Port>,
-    operations: Semaphore,
+    limits: ClientLimits,
+    operations: Places,
     proofs: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
 }
@@ -57,21 +92,23 @@ struct Arriving {
 }
 
 impl ChunkService {
-    /// Serves `store` within the limits. `proofs` bounds how many chunks are read back at a time.
+    /// Serves `store` within the limits of links and clients. `proofs` bounds how many chunks are read back at a time.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         (uplink, downlink): (Arc<Port>, Arc<Port>),
+        limits: ClientLimits,
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
     ) -> ChunkService {
-        let operations = Semaphore::new(OPERATIONS);
-        ChunkService { store, uplink, downlink, operations, proofs, events }
+        let operations = Places::new(limits.operations, limits.operations_each);
+        ChunkService { store, uplink, downlink, limits, operations, proofs, events }
     }
 
-    /// Answers one client until it hangs up.
+    /// Answers one client until it hangs up, or is idle for too long.
     pub async fn serve(self: Arc<ChunkService>, mut connection: Connection) {
         loop {
-            let result = match connection.read_frame().await {
+            let request = connection.read_frame_within(self.limits.idle, "waiting for a request");
+            let result = match request.await {
                 Ok(frame) => self.answer(&mut connection, frame).await,
                 Err(error) => Err(error),
             };
@@ -84,7 +121,14 @@ impl ChunkService {
     }
 
     async fn answer(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
-        let _permit = self.operations.acquire().await.expect("never closed");
+        let _place = self.operations.take(connection.address()).await;
+        connection.expect(Some(self.limits.least));
+        self.perform(connection, frame).await?;
+        connection.expect(None);
+        Ok(())
+    }
+
+    async fn perform(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
         match frame {
             Frame::ReadChunk { copy, digest, range } => {
                 self.read(connection, (copy, digest), range).await
@@ -150,11 +194,12 @@ impl ChunkService {
         bytes: u64,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
-        let chunk = blocking(move || store.begin(bytes)).await?.map_err(|why| denial(copy, why));
+        let chunk = blocking(move || store.begin_arriving(bytes)).await?;
+        let chunk = chunk.map_err(|why| denial(copy, why));
         let mut arriving = Arriving { copy, bytes, received: 0, chunk };
         let mut buffer = Vec::new();
         loop {
-            match connection.read_frame_within(WRITE_TIMEOUT, "receiving a chunk").await? {
+            match connection.read_expected_frame("receiving a chunk").await? {
                 Frame::WriteData(payload) => {
                     buffer = self.receive(connection, &mut arriving, payload, buffer).await?;
                 }

@@ -3,17 +3,20 @@
 //! Place: ... result computed -> [on the wire] -> slice received by the parent ...
 //! Speed comes from system calls saved: a header and its payload leave in one `writev`; a payload
 //! and the header after it arrive in one `readv`, the payload straight in its slice's buffer.
-//! Every wait for the other side has an end: `timeout` without a single byte moved.
+//! Every wait for the other side has an end: `timeout` without a single byte moved. Who waits for a
+//! client has an end even if a byte moves now and then: an operation may fall behind its least rate
+//! by so much time and no more (`Allowance`). What counts is only time in which the other side was
+//! waited for, not what rate limits, disks and others take.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, sockopt};
 use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame, HEADER_BYTES, Who};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::limit::{Port, Purpose};
 
@@ -42,6 +45,32 @@ pub struct Connection {
     filled: usize,
     /// What is left of the last turn, in the direction in which payload moves.
     turn: usize,
+    /// Of the operation that runs, if it is one of a client.
+    allowance: Option<Allowance>,
+}
+
+/// The least that is asked of the other side in one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct LeastRate {
+    /// Bytes per second.
+    pub rate: u64,
+    /// How far it may fall behind.
+    pub grace: Duration,
+}
+
+/// How long the other side may still be waited for: each byte that it moves adds to it, up to the
+/// grace.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    least: LeastRate,
+    left: Duration,
+}
+
+impl Allowance {
+    fn moved(&mut self, bytes: usize) {
+        let earned = Duration::from_secs_f64(bytes as f64 / self.least.rate as f64);
+        self.left = (self.left + earned).min(self.least.grace);
+    }
 }
 
 /// How payload is to be moved: within which limits, on behalf of whom. One connection carries
@@ -67,6 +96,13 @@ pub enum NetError {
         doing: &'static str,
         /// How long nothing moved.
         waited: Duration,
+    },
+    /// Less moved than is asked of a client.
+    Slow {
+        /// What was waited for.
+        doing: &'static str,
+        /// What was asked of it.
+        least: LeastRate,
     },
     /// The other side does not speak our frames.
     Decode(DecodeError),
@@ -105,26 +141,32 @@ impl Connection {
         timeout(connect_timeout, attempt).await.unwrap_or(Err(stalled))
     }
 
-    /// Answers the handshake of someone who connected; gives who it is. A refusal is sent, so
-    /// that both sides know why.
+    /// Answers the handshake of someone who connected, if `admit` lets it in; gives what that
+    /// makes of it. A refusal is sent, so that both sides know why, but not which cluster this is:
+    /// whoever belongs to it knows.
     ///
     /// # Errors
-    /// When the first frame is late, no handshake, or of another cluster or version.
-    pub async fn welcome(
+    /// When the first frame does not come `within` that time, is no handshake, or of another
+    /// cluster or version, and when it is not admitted.
+    pub async fn welcome<T>(
         stream: TcpStream,
         (cluster, me): (ClusterId, Who),
-        limits: &Port,
-    ) -> Result<(Connection, Who), NetError> {
+        (limits, within): (&Port, Duration),
+        admit: impl FnOnce(IpAddr, Who) -> Result<T, Denial>,
+    ) -> Result<(Connection, T), NetError> {
         let mut connection = Connection::new(stream, limits)?;
-        let greeting = connection.read_frame_within(TIMEOUT, "waiting for its handshake").await;
+        let greeting = connection.read_frame_within(within, "waiting for its handshake").await;
         let (denial, error) = match greeting {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
-                connection.write_frame(Frame::Hello { cluster, who: me }).await?;
-                return Ok((connection, who));
+                match admit(connection.address(), who) {
+                    Ok(admitted) => {
+                        connection.write_frame(Frame::Hello { cluster, who: me }).await?;
+                        return Ok((connection, admitted));
+                    }
+                    Err(denial) => (denial, NetError::Denied(denial)),
+                }
             }
-            Ok(Frame::Hello { cluster: found, .. }) => {
-                (Denial::Cluster { expected: cluster }, NetError::Cluster(found))
-            }
+            Ok(Frame::Hello { cluster: found, .. }) => (Denial::Cluster, NetError::Cluster(found)),
             Err(NetError::Decode(error @ DecodeError::Version { found, .. })) => {
                 (Denial::Version { found }, NetError::Decode(error))
             }
@@ -152,7 +194,32 @@ impl Connection {
             sockopt::set_socket_send_buffer_size(&stream, bytes)?;
             sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
         }
-        Ok(Connection { stream, timeout: TIMEOUT, header: [0; HEADER_BYTES], filled: 0, turn: 0 })
+        Ok(Connection {
+            stream,
+            timeout: TIMEOUT,
+            header: [0; HEADER_BYTES],
+            filled: 0,
+            turn: 0,
+            allowance: None,
+        })
+    }
+
+    /// Where the other side is.
+    pub fn address(&self) -> IpAddr {
+        // One that is gone has none any more, and will not move a byte either.
+        self.stream.peer_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip())
+    }
+
+    /// Whether the other side has neither closed nor said anything since the last frame.
+    pub fn is_idle(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let nothing = rustix::net::recv(&self.stream, &mut [0; 1], flags);
+        self.filled == 0 && matches!(nothing, Err(rustix::io::Errno::WOULDBLOCK))
+    }
+
+    /// Begins an operation in which the other side must be as fast as that; nothing ends it.
+    pub fn expect(&mut self, least: Option<LeastRate>) {
+        self.allowance = least.map(|least| Allowance { least, left: least.grace });
     }
 
     /// Waits that long for the other side from now on.
@@ -193,6 +260,22 @@ impl Connection {
         timeout(waited, self.read_frame()).await.unwrap_or(Err(stalled))
     }
 
+    /// The next header of an operation.
+    ///
+    /// # Errors
+    /// As [`Connection::read_frame`], and when it does not come in the time that the operation has.
+    pub async fn read_expected_frame(&mut self, doing: &'static str) -> Result<Frame, NetError> {
+        let Some(Allowance { least, left }) = self.allowance else {
+            return self.read_frame_within(self.timeout, doing).await;
+        };
+        let began = Instant::now();
+        let result = timeout(left, self.read_frame()).await;
+        let frame = result.unwrap_or(Err(NetError::Slow { doing, least }));
+        let left = left.saturating_sub(began.elapsed());
+        self.allowance = Some(Allowance { least, left });
+        frame
+    }
+
     /// Fills `into` with the payload of the last frame.
     ///
     /// # Errors
@@ -216,7 +299,8 @@ impl Connection {
         while !rest.is_empty() {
             if self.turn == 0 {
                 // Whoever has nothing to read yet is not to be paid for.
-                self.wait("receiving", self.stream.readable()).await?;
+                let ready = self.stream.readable();
+                wait(self.timeout, &mut self.allowance, "receiving", ready).await?;
             }
             self.take_turn(traffic).await;
             let (now, later) = rest.split_at_mut(rest.len().min(self.turn));
@@ -229,12 +313,14 @@ impl Connection {
                 Ok(bytes) => {
                     let payload = bytes.min(now.len());
                     self.turn -= payload;
+                    self.moved(payload);
                     self.filled = bytes - payload;
                     rest = &mut rest[payload..];
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
-                    self.wait("receiving", self.stream.readable()).await?;
+                    let ready = self.stream.readable();
+                    wait(self.timeout, &mut self.allowance, "receiving", ready).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -303,10 +389,12 @@ impl Connection {
                     headers = &headers[before..];
                     payload = &payload[after - before..];
                     self.turn -= after - before;
+                    self.moved(after - before);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
-                    self.wait("sending", self.stream.writable()).await?;
+                    let ready = self.stream.writable();
+                    wait(self.timeout, &mut self.allowance, "sending", ready).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -314,14 +402,29 @@ impl Connection {
         Ok(())
     }
 
-    async fn wait(
-        &self,
-        doing: &'static str,
-        ready: impl Future<Output = io::Result<()>>,
-    ) -> Result<(), NetError> {
-        let stalled = NetError::Stalled { doing, waited: self.timeout };
-        Ok(timeout(self.timeout, ready).await.map_err(|_| stalled)??)
+    fn moved(&mut self, bytes: usize) {
+        if let Some(allowance) = &mut self.allowance {
+            allowance.moved(bytes);
+        }
     }
+}
+
+/// Waits for the other side, for `within` or what its allowance has left.
+async fn wait(
+    within: Duration,
+    allowance: &mut Option<Allowance>,
+    doing: &'static str,
+    ready: impl Future<Output = io::Result<()>>,
+) -> Result<(), NetError> {
+    let stalled = NetError::Stalled { doing, waited: within };
+    let Some(Allowance { least, left }) = allowance else {
+        return Ok(timeout(within, ready).await.map_err(|_| stalled)??);
+    };
+    let late = if *left < within { NetError::Slow { doing, least: *least } } else { stalled };
+    let began = Instant::now();
+    let result = timeout(within.min(*left), ready).await;
+    *left = left.saturating_sub(began.elapsed());
+    Ok(result.map_err(|_| late)??)
 }
 
 impl From<io::Error> for NetError {
@@ -343,6 +446,10 @@ impl fmt::Display for NetError {
             NetError::Closed => write!(f, "the other side closed the connection"),
             NetError::Stalled { doing, waited } => {
                 write!(f, "{doing}: nothing moved for {} s", waited.as_secs_f64())
+            }
+            NetError::Slow { doing, least: LeastRate { rate, grace } } => {
+                let grace = grace.as_secs_f64();
+                write!(f, "{doing}: {grace} s behind a rate of {rate} bytes per second")
             }
             NetError::Decode(error) => error.fmt(f),
             NetError::Denied(denial) => denial.fmt(f),

@@ -4,17 +4,21 @@
 //! A peer's slices are read into buffers that its grants reserved, checked and handed to the
 //! agent. A client's connection is handed on to whoever serves chunks.
 //!
+//! Clients have places of their own, so that they never take those of peers, however many they
+//! are; so have connections that have not said whose they are.
+//!
 //! A peer that connects anew has given up its former connection, and maybe its former life: that
 //! one is reported lost before anything of the new one is.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
 use suture_repair::id::NodeId;
 use suture_repair::slice::SliceId;
-use suture_repair::wire::{ClusterId, Frame, Payload, Who};
+use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -23,12 +27,13 @@ use tracing::{debug, warn};
 use super::NetEvent;
 use super::connection::{Connection, NetError, Traffic};
 use super::grants::Grants;
+use super::places::{Newcomer, Newcomers, Place, Places};
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
 use crate::limit::{Port, Purpose};
 
-/// Connections at a time: peers and clients together. More are closed as soon as they come.
-const CONNECTIONS_MAX: usize = 4096;
+/// Peers with a connection at a time: more than a cluster has nodes.
+const PEERS_MAX: usize = 4096;
 
 /// The pause after the system could not give a connection, mostly for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -50,6 +55,18 @@ pub struct Acceptor {
     pub events: mpsc::Sender<NetEvent>,
     /// The one connection from each peer.
     pub peers: Mutex<PeerConnections>,
+    /// Connections of clients.
+    pub clients: Places,
+    /// Connections that have not said whose they are.
+    pub newcomers: Arc<Newcomers>,
+    /// How long they may take to.
+    pub handshake: Duration,
+}
+
+/// Whose connection it is.
+enum Admitted {
+    Client(Place),
+    Peer(NodeId),
 }
 
 /// A number that tells each peer's connection from a former one, and what ends it when dropped.
@@ -69,12 +86,10 @@ where
             Some(_) = connections.join_next() => continue,
         };
         match stream {
-            Ok(_) if connections.len() >= CONNECTIONS_MAX => {
-                warn!("{CONNECTIONS_MAX} connections are open: one more is refused");
-            }
             Ok((stream, _)) => {
                 let (acceptor, serve) = (acceptor.clone(), serve.clone());
-                connections.spawn(accept(acceptor, stream, number, serve));
+                let newcomer = acceptor.newcomers.enter();
+                connections.spawn(accept(acceptor, (stream, number), newcomer, serve));
             }
             Err(error) => {
                 warn!("no connection can be accepted: {error}");
@@ -84,16 +99,28 @@ where
     }
 }
 
-async fn accept<S, F>(acceptor: Arc<Acceptor>, stream: TcpStream, number: u64, serve: S)
-where
+async fn accept<S, F>(
+    acceptor: Arc<Acceptor>,
+    (stream, number): (TcpStream, u64),
+    newcomer: Newcomer,
+    serve: S,
+) where
     S: Fn(Connection) -> F,
     F: Future<Output = ()>,
 {
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
     let me = (acceptor.cluster, Who::Agent(acceptor.me));
-    match Connection::welcome(stream, me, &acceptor.downlink).await {
-        Ok((connection, Who::Client)) => serve(connection).await,
-        Ok((connection, Who::Agent(peer))) => receive(&acceptor, connection, peer, number).await,
+    let admit = |address, who| acceptor.admit(address, who);
+    let within = (&*acceptor.downlink, acceptor.handshake);
+    let welcomed = tokio::select! {
+        welcomed = Connection::welcome(stream, me, within, admit) => welcomed,
+        () = newcomer => return debug!("connection from {from} closed: it did not say whose it is"),
+    };
+    match welcomed {
+        Ok((connection, Admitted::Client(_place))) => serve(connection).await,
+        Ok((connection, Admitted::Peer(peer))) => {
+            receive(&acceptor, connection, peer, number).await;
+        }
         Err(error) => warn!("connection from {from} refused: {error}"),
     }
 }
@@ -171,6 +198,19 @@ async fn read_slice(
 }
 
 impl Acceptor {
+    /// Whether there is a place for one more connection like this.
+    fn admit(&self, address: IpAddr, who: Who) -> Result<Admitted, Denial> {
+        match who {
+            Who::Client => self.clients.try_take(address).map(Admitted::Client),
+            Who::Agent(peer) => {
+                let peers = self.peers();
+                let is_free = peers.len() < PEERS_MAX || peers.contains_key(&peer);
+                is_free.then_some(Admitted::Peer(peer))
+            }
+        }
+        .ok_or(Denial::Busy)
+    }
+
     fn peers(&self) -> MutexGuard<'_, PeerConnections> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -44,9 +44,7 @@ impl ConnectionPool {
     /// # Errors
     /// When the agent does not answer, or did not a moment ago.
     pub async fn take(&self, agent: SocketAddr) -> Result<ChunkConnection, ChunkError> {
-        let idle =
-            self.idle.lock().expect("no thread panics here").get_mut(&agent).and_then(Vec::pop);
-        match idle {
+        match self.idle(agent) {
             Some(connection) => Ok(connection),
             None => {
                 let connection = self.client.connect(agent).await;
@@ -54,6 +52,12 @@ impl ConnectionPool {
                 connection
             }
         }
+    }
+
+    fn idle(&self, agent: SocketAddr) -> Option<ChunkConnection> {
+        let mut idle = self.idle.lock().expect("no thread panics here");
+        let connections = idle.get_mut(&agent)?;
+        std::iter::from_fn(|| connections.pop()).find(ChunkConnection::is_usable)
     }
 
     /// Gives a connection back: it serves again unless it broke.

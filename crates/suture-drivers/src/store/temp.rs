@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
@@ -23,11 +24,17 @@ use crate::data_dir;
 /// What a proof reads at a time.
 const PROOF_BYTES: usize = 1 << 20;
 
+/// What is reserved at a time for a chunk that may never come in full: much against the cost of a
+/// reservation, little against a disk.
+const RESERVE_BYTES: u64 = 8 << 20;
+
 /// Room for a chunk, not yet a copy of anything.
 #[derive(Debug)]
 pub struct TempChunk {
     file: TempFile,
     bytes: u64,
+    /// So much of the file has its place on disk.
+    reserved: AtomicU64,
     stage: Mutex<Stage>,
     chunks: Arc<Chunks>,
 }
@@ -57,14 +64,41 @@ impl TempChunk {
         bytes: u64,
         chunks: Arc<Chunks>,
     ) -> Result<TempChunk, Failure> {
+        let chunk = TempChunk::create_empty(path, bytes, chunks)?;
+        chunk.reserve(chunk.whole())?;
+        Ok(chunk)
+    }
+
+    /// Takes room as bytes come, a step ahead of them.
+    pub(super) fn create_empty(
+        path: PathBuf,
+        bytes: u64,
+        chunks: Arc<Chunks>,
+    ) -> Result<TempChunk, Failure> {
         let file = TempFile::create(path).map_err(|error| failure(&error))?;
-        let whole = table_at(bytes, bytes.div_ceil(BLOCK_BYTES)) + FOOTER_BYTES;
-        match fallocate(&file.file, FallocateFlags::empty(), 0, whole) {
+        let (reserved, stage) = (AtomicU64::new(0), Mutex::new(Stage::Writing));
+        Ok(TempChunk { file, bytes, reserved, stage, chunks })
+    }
+
+    /// What the file will have with its table and footer.
+    fn whole(&self) -> u64 {
+        table_at(self.bytes, self.bytes.div_ceil(BLOCK_BYTES)) + FOOTER_BYTES
+    }
+
+    /// Makes sure that the file has its place on disk up to there.
+    fn reserve(&self, below: u64) -> Result<(), Failure> {
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        if below <= reserved {
+            return Ok(());
+        }
+        let below = below.saturating_add(RESERVE_BYTES).min(self.whole());
+        match fallocate(&self.file.file, FallocateFlags::empty(), reserved, below - reserved) {
             // A file system without reservations: full disks show at the writes instead.
             Err(rustix::io::Errno::OPNOTSUPP) => {}
             result => result.map_err(|errno| failure(&errno.into()))?,
         }
-        Ok(TempChunk { file, bytes, stage: Mutex::new(Stage::Writing), chunks })
+        self.reserved.fetch_max(below, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Writes the table of what is read; gives the checksum of the whole.
@@ -125,6 +159,7 @@ impl ChunkWriter for TempChunk {
             Stage::Published(_) => return Err(Failure::Disk("a published chunk is final".into())),
             stage => *stage = Stage::Writing,
         }
+        self.reserve(offset + data.len() as u64)?;
         self.file.file.write_all_at(data, offset).map_err(|error| failure(&error))
     }
 

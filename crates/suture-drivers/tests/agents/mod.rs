@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use suture_code::Code;
 use suture_code::execute::Program;
+use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::session::{SessionEvent, session};
 use suture_drivers::agent::{self, Config};
 use suture_drivers::chunk_client::ChunkClient;
@@ -47,6 +48,7 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         rates,
         spool_dir: spool_dir.to_path_buf(),
         record: None,
+        clients: ClientLimits::default(),
     }
 }
 
@@ -68,10 +70,15 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(count: u32, rates: Rates) -> Cluster {
+        Cluster::start_limited(count, rates, ClientLimits::default()).await
+    }
+
+    /// Agents of which clients may hold no more than that.
+    pub async fn start_limited(count: u32, rates: Rates, clients: ClientLimits) -> Cluster {
         let (heard, said) = mpsc::unbounded_channel();
         let mut nodes = Vec::new();
         for id in (0..count).map(NodeId) {
-            nodes.push(Node::start(id, rates, heard.clone()).await);
+            nodes.push(Node::start(id, (rates, clients), heard.clone()).await);
         }
         let peers: Vec<_> = nodes.iter().map(|node| (node.id, Some(node.addr))).collect();
         for node in &nodes {
@@ -138,7 +145,7 @@ impl Cluster {
 impl Node {
     async fn start(
         id: NodeId,
-        rates: Rates,
+        (rates, clients): (Rates, ClientLimits),
         heard: mpsc::UnboundedSender<(NodeId, FromAgent)>,
     ) -> Node {
         let dir = tempfile::tempdir().unwrap();
@@ -148,7 +155,7 @@ impl Node {
         let addr = listener.local_addr().unwrap();
         let (seam, mut feed) = session();
         let (stop, stopped) = oneshot::channel::<()>();
-        let config = config(id, rates, dir.path());
+        let config = Config { clients, ..config(id, rates, dir.path()) };
         let ended = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };
             agent::run(config, store, seam, listener, shutdown).await.unwrap();

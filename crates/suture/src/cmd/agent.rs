@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
@@ -203,5 +204,6 @@ fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
         rates: config.rates(),
         spool_dir: config.data_dir.clone(),
         record: None,
+        clients: ClientLimits::default(),
     }
 }

@@ -1,0 +1,183 @@
+//! Places: how many connections or operations there may be at a time, in all and of one address.
+//!
+//! Place: before anything of a connection is believed.
+//! A listener is reached by everybody, and whoever connects may then do nothing. So what can be
+//! held is counted, and nobody can hold all of it: an address has at most its share, and of those
+//! that have not said who they are only the newest stay. Honest ones say it at once, so the oldest
+//! is never one of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Places for all, and at most so many of them for each address.
+#[derive(Debug)]
+pub struct Places {
+    all: Arc<Semaphore>,
+    each: usize,
+    /// Addresses that have a place or wait for one.
+    of: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
+}
+
+/// One place; dropping it gives it back.
+#[derive(Debug)]
+pub struct Place {
+    _of_address: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Places {
+    /// `all` places, `each` of them at most for one address.
+    pub fn new(all: usize, each: usize) -> Places {
+        Places { all: Arc::new(Semaphore::new(all)), each, of: Mutex::default() }
+    }
+
+    /// A place, if the address may have one more and there is one.
+    pub fn try_take(&self, address: IpAddr) -> Option<Place> {
+        let of_address = self.of(address).try_acquire_owned().ok()?;
+        let of_all = self.all.clone().try_acquire_owned().ok()?;
+        Some(Place { _of_address: of_address, _of_all: of_all })
+    }
+
+    /// A place, as soon as there is one for this address.
+    pub async fn take(&self, address: IpAddr) -> Place {
+        // In this order: who waits for its own address keeps nobody else waiting.
+        let of_address = self.of(address).acquire_owned().await.expect("never closed");
+        let of_all = self.all.clone().acquire_owned().await.expect("never closed");
+        Place { _of_address: of_address, _of_all: of_all }
+    }
+
+    fn of(&self, address: IpAddr) -> Arc<Semaphore> {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = group(address);
+        if !of.contains_key(&address) {
+            // Places and those that wait for one keep theirs.
+            of.retain(|_, places| Arc::strong_count(places) > 1);
+        }
+        of.entry(address).or_insert_with(|| Arc::new(Semaphore::new(self.each))).clone()
+    }
+}
+
+/// Addresses that one machine may have all of count as one: in IPv6 those of a /64.
+fn group(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+/// Connections whose other end has not said who it is: the newest so many.
+#[derive(Debug)]
+pub struct Newcomers {
+    max: usize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next: u64,
+    by_age: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+/// One of them. As a future it ends when a newer one has taken its place; dropped, it is no
+/// newcomer any more.
+#[derive(Debug)]
+pub struct Newcomer {
+    number: u64,
+    displaced: oneshot::Receiver<()>,
+    among: Arc<Newcomers>,
+}
+
+impl Newcomers {
+    /// `max` of them stay.
+    pub fn new(max: usize) -> Arc<Newcomers> {
+        Arc::new(Newcomers { max, waiting: Mutex::default() })
+    }
+
+    /// One more; the oldest gives way where there are too many.
+    pub fn enter(self: &Arc<Newcomers>) -> Newcomer {
+        let (sender, displaced) = oneshot::channel();
+        let mut waiting = self.waiting();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.by_age.insert(number, sender);
+        if waiting.by_age.len() > self.max {
+            waiting.by_age.pop_first();
+        }
+        Newcomer { number, displaced, among: self.clone() }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Future for Newcomer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.displaced).poll(context).map(drop)
+    }
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        self.among.waiting().by_age.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_has_its_share_and_no_more() {
+        let places = Places::new(3, 2);
+        let (greedy, other) = (address("10.0.0.1"), address("::ffff:10.0.0.2"));
+        let first = places.try_take(greedy).unwrap();
+        let _second = places.try_take(greedy).unwrap();
+        assert!(places.try_take(greedy).is_none());
+        let _third = places.try_take(other).unwrap();
+        assert!(places.try_take(other).is_none(), "all are taken");
+        drop(first);
+        assert!(places.try_take(address("10.0.0.2")).is_some(), "it is the same address");
+        // What is remembered of addresses that have nothing goes.
+        for host in 0..100 {
+            drop(places.try_take(IpAddr::from([10, 0, 1, host])));
+        }
+        assert!(places.of.lock().unwrap().len() <= 3);
+    }
+
+    #[test]
+    fn all_addresses_of_a_network_of_ipv6_have_one_share() {
+        let places = Places::new(8, 1);
+        let _place = places.try_take(address("2001:db8::1")).unwrap();
+        assert!(places.try_take(address("2001:db8::2")).is_none());
+        assert!(places.try_take(address("2001:db8:0:1::2")).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_oldest_newcomer_gives_way() {
+        let newcomers = Newcomers::new(2);
+        let (mut first, mut second) = (newcomers.enter(), newcomers.enter());
+        let third = newcomers.enter();
+        (&mut first).await;
+        drop(third);
+        drop(first);
+        let _fourth = newcomers.enter();
+        assert!(second.displaced.try_recv().is_err(), "there are two");
+        assert_eq!(newcomers.waiting().by_age.len(), 2);
+    }
+}

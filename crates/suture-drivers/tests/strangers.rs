@@ -1,0 +1,235 @@
+//! What strangers can hold of an agent: its places for operations and connections, its disk.
+//!
+//! Real sockets, and limits so small that their ends are near. Nothing here measures time: who
+//! holds something for ever fails the test by its timeout.
+
+mod agents;
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use agents::{CLUSTER, Cluster, client};
+use suture_drivers::agent::serve::ClientLimits;
+use suture_drivers::limit::Rates;
+use suture_drivers::net::connection::LeastRate;
+use suture_drivers::object::pool::ConnectionPool;
+use suture_edge::checksum::crc32c;
+use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, NodeId, Stamp, StripeId};
+use suture_repair::plan::Range;
+use suture_repair::wire::{ClusterId, Denial, Frame, HEADER_BYTES, Payload, Who};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How far behind a client may fall here, and how long it may be idle.
+const SHORT: Duration = Duration::from_millis(400);
+
+fn copy(stripe: u64) -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(0), stamp: Stamp(0) }
+}
+
+/// One operation at a time, of which a megabyte a second is asked.
+fn one_operation() -> ClientLimits {
+    let least = LeastRate { rate: 1 << 20, grace: SHORT };
+    ClientLimits { operations: 1, operations_each: 1, least, ..ClientLimits::default() }
+}
+
+async fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
+    let mut header = [0; HEADER_BYTES];
+    timeout(TIMEOUT, stream.read_exact(&mut header)).await.expect("an answer").ok()?;
+    Some(Frame::decode(&header).unwrap())
+}
+
+/// A connection that has said who it is, and what it was answered.
+async fn greet(cluster: &Cluster, who: Who) -> (TcpStream, Option<Frame>) {
+    let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.unwrap();
+    let hello = Frame::Hello { cluster: CLUSTER, who };
+    stream.write_all(&hello.encode()).await.unwrap();
+    let answer = read_frame(&mut stream).await;
+    (stream, answer)
+}
+
+async fn stranger(cluster: &Cluster) -> TcpStream {
+    let (stream, answer) = greet(cluster, Who::Client).await;
+    assert!(matches!(answer, Some(Frame::Hello { .. })), "{answer:?}");
+    stream
+}
+
+/// Waits until the other side has hung up.
+async fn hung_up(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("it hangs up");
+}
+
+/// The agent writes and reads a chunk for somebody else.
+async fn serves(cluster: &Cluster, stripe: u64) {
+    let (addr, data) = (cluster.nodes[0].addr, b"well");
+    let work = async {
+        client().write_chunk(addr, copy(stripe), crc32c(data), data).await.unwrap();
+        client().read_chunk(addr, copy(stripe), Range { from: 0, to: 4 }).await.unwrap()
+    };
+    assert_eq!(timeout(TIMEOUT, work).await.expect("a place is free"), data);
+}
+
+#[tokio::test]
+async fn a_byte_now_and_then_keeps_no_place() {
+    let cluster = Cluster::start_limited(1, Rates::default(), one_operation()).await;
+    let large = vec![7; 64 << 20];
+    let addr = cluster.nodes[0].addr;
+    client().write_chunk(addr, copy(1), crc32c(&large), &large).await.unwrap();
+
+    let mut writer = stranger(&cluster).await;
+    let begin = Frame::WriteChunk { copy: copy(2), bytes: 1 << 20 };
+    let payload = Payload { bytes: 1 << 16, crc: 0 };
+    writer.write_all(&[begin.encode(), Frame::WriteData(payload).encode()].concat()).await.unwrap();
+    tokio::spawn(async move {
+        while writer.write_all(b".").await.is_ok() {
+            sleep(SHORT / 8).await
+        }
+    });
+    serves(&cluster, 3).await;
+
+    // One that says what it wants byte by byte, and one that takes it so.
+    let mut announcing = stranger(&cluster).await;
+    announcing.write_all(&begin.encode()).await.unwrap();
+    tokio::spawn(async move {
+        while announcing.write_all(b"S").await.is_ok() {
+            sleep(SHORT).await
+        }
+    });
+    serves(&cluster, 4).await;
+
+    let mut reader = stranger(&cluster).await;
+    let range = Range { from: 0, to: large.len() as u64 };
+    let wanted = Frame::ReadChunk { copy: copy(1), digest: Digest::default(), range };
+    reader.write_all(&wanted.encode()).await.unwrap();
+    tokio::spawn(async move {
+        while reader.read_u8().await.is_ok() {
+            sleep(SHORT / 8).await
+        }
+    });
+    serves(&cluster, 5).await;
+}
+
+#[tokio::test]
+async fn what_the_agent_itself_takes_is_not_held_against_clients() {
+    let slow = Rates { uplink: Some(100_000), downlink: Some(100_000), repair: None };
+    let cluster = Cluster::start_limited(1, slow, one_operation()).await;
+    let data = vec![3; 150_000];
+    let addr = cluster.nodes[0].addr;
+    client().write_chunk(addr, copy(1), crc32c(&data), &data).await.unwrap();
+    let range = Range { from: 0, to: data.len() as u64 };
+    assert_eq!(client().read_chunk(addr, copy(1), range).await.unwrap(), data);
+}
+
+#[tokio::test]
+async fn idle_clients_are_hung_up_on_and_peers_have_places_of_their_own() {
+    let limits = ClientLimits { connections: 2, idle: SHORT, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    let mut idle = [stranger(&cluster).await, stranger(&cluster).await];
+    let (_, answer) = greet(&cluster, Who::Client).await;
+    assert_eq!(answer, Some(Frame::Error(Denial::Busy)));
+    let (_peer, answer) = greet(&cluster, Who::Agent(NodeId(7))).await;
+    assert!(matches!(answer, Some(Frame::Hello { .. })), "{answer:?}");
+    for stream in &mut idle {
+        hung_up(stream).await;
+    }
+    serves(&cluster, 1).await;
+}
+
+#[tokio::test]
+async fn one_address_does_not_get_all_places() {
+    let limits = ClientLimits { connections: 8, connections_each: 2, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    let _greedy = [stranger(&cluster).await, stranger(&cluster).await];
+    let (_, answer) = greet(&cluster, Who::Client).await;
+    assert_eq!(answer, Some(Frame::Error(Denial::Busy)));
+    let elsewhere = tokio::net::TcpSocket::new_v4().unwrap();
+    elsewhere.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let mut elsewhere = elsewhere.connect(cluster.nodes[0].addr).await.unwrap();
+    let hello = Frame::Hello { cluster: CLUSTER, who: Who::Client };
+    elsewhere.write_all(&hello.encode()).await.unwrap();
+    assert!(matches!(read_frame(&mut elsewhere).await, Some(Frame::Hello { .. })));
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_give_way_to_newer_ones() {
+    let limits = ClientLimits { newcomers: 4, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        silent.push(TcpStream::connect(cluster.nodes[0].addr).await.unwrap());
+    }
+    for stream in &mut silent[..8] {
+        hung_up(stream).await;
+    }
+    serves(&cluster, 1).await;
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_learn_the_name_of_the_cluster() {
+    let cluster = Cluster::start(1, Rates::default()).await;
+    let mut stream = TcpStream::connect(cluster.nodes[0].addr).await.unwrap();
+    let hello = Frame::Hello { cluster: ClusterId(0xbad), who: Who::Client };
+    stream.write_all(&hello.encode()).await.unwrap();
+    let mut answer = Vec::new();
+    timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+    let header = answer.first_chunk::<HEADER_BYTES>().unwrap();
+    assert_eq!(Frame::decode(header).unwrap(), Frame::Error(Denial::Cluster));
+    for id in [CLUSTER.0.to_le_bytes(), CLUSTER.0.to_be_bytes()] {
+        assert!(!answer.windows(8).any(|window| window == id), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn space_is_taken_as_bytes_come_and_not_as_they_are_announced() {
+    let cluster = Cluster::start(1, Rates::default()).await;
+    let tmp = cluster.nodes[0].dir.path().join("tmp");
+    let mut stream = stranger(&cluster).await;
+    let begin = Frame::WriteChunk { copy: copy(1), bytes: 1 << 30 };
+    let data = vec![1; 1 << 16];
+    let payload = Frame::WriteData(Payload { bytes: 1 << 16, crc: crc32c(&data) });
+    stream.write_all(&begin.encode()).await.unwrap();
+    stream.write_all(&[&payload.encode()[..], &data].concat()).await.unwrap();
+    let taken = || {
+        let files = std::fs::read_dir(&tmp).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum::<u64>()
+    };
+    let arrived = async {
+        while taken() < 1 << 16 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(TIMEOUT, arrived).await.unwrap();
+    assert!(taken() < 32 << 20, "{} bytes are taken for {}", taken(), data.len());
+    drop(stream);
+    cluster.nodes[0].swept().await;
+
+    let mut stream = stranger(&cluster).await;
+    let never = [begin.encode(), Frame::WriteEnd { crc: 0 }.encode()].concat();
+    stream.write_all(&never).await.unwrap();
+    assert_eq!(read_frame(&mut stream).await, Some(Frame::Error(Denial::Malformed)));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_hung_up_on_is_not_used_again() {
+    let limits = ClientLimits { idle: SHORT, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    let (addr, pool) = (cluster.nodes[0].addr, ConnectionPool::new(CLUSTER));
+    client().write_chunk(addr, copy(1), crc32c(b"well"), b"well").await.unwrap();
+    for _ in 0..2 {
+        let mut connection = pool.take(addr).await.unwrap();
+        let mut data = [0; 4];
+        let result = connection.read(copy(1), 0, &mut data).await;
+        assert_eq!((&data, result.is_ok()), (b"well", true), "{result:?}");
+        let wait = async {
+            while connection.is_usable() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(TIMEOUT, wait).await.expect("the agent hangs up");
+        pool.give(addr, connection, &result);
+    }
+}
