@@ -2,16 +2,19 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`rpc`] takes the calls; [`service`] answers clients and operators, [`session`] talks to one
+//! * [`acceptor`] takes the connections, [`rpc`] the calls; [`service`] answers clients and operators, [`session`] talks to one
 //!   agent, [`put`] follows one put: the coordinator's side;
-//! * [`join`] is the agent's side of its session, [`client`] everybody else's.
+//! * [`join`] is the agent's side of its session, [`client`] everybody else's; what an agent has is
+//!   sent as a [`listing`].
 //!
 //! Invariant: a message that says something impossible ends the stream or the call that it came
 //! on, with the reason; it never reaches the core.
 
+pub mod acceptor;
 pub mod client;
 pub mod convert;
 pub mod join;
+pub mod listing;
 pub mod membership;
 pub mod put;
 pub mod rpc;
@@ -30,9 +33,13 @@ pub mod proto {
 /// 1: the first.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// The longest message: an inventory of ten million copies has some 200 MB. gRPC's own limit of
-/// 4 MiB would cut off an agent with a few hundred thousand.
-pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
+/// fingerprint of a code with 4096 sub-chunks has 2 MiB. Anybody may make it keep so much.
+pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// The longest message that it sends: a status with two million blocked stripes has some 256 MB.
+/// Whoever asked for it trusts it.
+pub const REPLY_BYTES_MAX: usize = 256 << 20;
 
 /// Stripes to a message, where a stream of messages carries many: some 100 KB.
 pub const STRIPES_PER_MESSAGE: u32 = 512;

@@ -4,6 +4,8 @@
 //!
 //! Every coordinator has a runtime of its own, which ends like a process that is killed.
 
+mod control;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,24 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use suture_drivers::agent::session::{Session, SessionEvent, session};
-use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
 use suture_drivers::control::rpc;
-use suture_drivers::control::service::ControlService;
-use suture_drivers::coordinator::{CoordinatorDriver, inbox};
-use suture_drivers::metadata::{Incomplete, Metadata, MetadataStore, NewNode};
-use suture_drivers::record::RecordedCoordinator;
-use suture_repair::cluster::Cluster;
-use suture_repair::coordinator::{Config, Coordinator};
-use suture_repair::event::Liveness;
+use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode};
 use suture_repair::id::NodeId;
-use suture_repair::stripe::StripeMap;
-use suture_repair::time::Time;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 use tonic::transport::Server;
@@ -79,28 +72,7 @@ impl Running {
 }
 
 async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<AtomicU64>) {
-    let settings = CoordinatorConfig::default();
-    let config = Config {
-        epoch: store.epoch(),
-        timers: settings.timers(),
-        policy: settings.repair.policy,
-        seed: 1,
-        paused: false,
-        failed: Vec::new(),
-        claims: false,
-        liveness: Liveness::Own,
-    };
-    let nodes = store.nodes().unwrap();
-    let mut known = Cluster::default();
-    known.nodes.extend(nodes.iter().map(|record| record.node.as_planned()));
-    let core = Coordinator::new(Time::ZERO, config, known, StripeMap::default());
-    let cluster = store.cluster();
-    let (changes, received) = mpsc::channel(16);
-    let metadata = Metadata::start(store, changes);
-    let (coordinator, inbox) = inbox(received);
-    let core = RecordedCoordinator::new(core, None);
-    tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
-    let service = ControlService { metadata, coordinator, cluster };
+    let service = control::coordinator(store);
     let incoming = TcpIncoming::from(listener).map(move |stream| {
         accepted.fetch_add(1, Ordering::Relaxed);
         stream

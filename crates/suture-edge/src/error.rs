@@ -1,4 +1,4 @@
-//! Whose fault an error is: the input's or the system's.
+//! Whose fault an error is: the input's or the system's; and how it shows the name at fault.
 //!
 //! Place: wherever a library refuses what a person gave it. The command line turns the kind into
 //! its exit status.
@@ -40,6 +40,23 @@ pub fn kind(error: &anyhow::Error) -> ErrorKind {
     }
 }
 
+/// Longer names are cut where they are shown.
+const SHOWN_CHARS: usize = 64;
+
+/// A name as messages show it: in quotes, escaped where a terminal would act on it, and cut where it
+/// is longer than a line.
+pub fn quoted(name: &str) -> String {
+    let escape = |c: char| match c {
+        '\'' | '"' | '\\' => c.to_string(),
+        c => c.escape_debug().to_string(),
+    };
+    let shown: String = name.chars().take(SHOWN_CHARS).map(escape).collect();
+    match name.chars().nth(SHOWN_CHARS) {
+        None => format!("'{shown}'"),
+        Some(_) => format!("'{shown}...' ({} bytes)", name.len()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::{Context, anyhow};
@@ -52,5 +69,13 @@ mod tests {
         let deep = Err::<(), _>(bad_input("no such file")).context("encoding").context("a job");
         assert_eq!(kind(&deep.unwrap_err()), ErrorKind::BadInput);
         assert_eq!(kind(&anyhow!("disk full").context("encoding")), ErrorKind::Failure);
+    }
+    #[test]
+    fn a_name_is_shown_in_a_line_that_a_terminal_only_prints() {
+        assert_eq!(quoted("ünï 😀's"), "'ünï 😀's'");
+        assert_eq!(quoted("a\nb\u{1b}[2J\u{202e}"), "'a\\nb\\u{1b}[2J\\u{202e}'");
+        let long = quoted(&"ä".repeat(5000));
+        assert_eq!(long, format!("'{}...' (10000 bytes)", "ä".repeat(64)));
+        assert_eq!(quoted(&"x".repeat(64)), format!("'{}'", "x".repeat(64)));
     }
 }

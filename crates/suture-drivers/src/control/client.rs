@@ -10,7 +10,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::proto::coordinator_client::CoordinatorClient;
-use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, MESSAGE_BYTES_MAX};
+use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ pub async fn connect(address: &str) -> Result<Client> {
     let channel = endpoint.connect().await.map_err(|error| anyhow!("{}", root_cause(&error)));
     let channel = channel.with_context(|| format!("no coordinator answers at {address}"))?;
     Ok(CoordinatorClient::new(channel)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX))
+        .max_decoding_message_size(REPLY_BYTES_MAX)
+        .max_encoding_message_size(REQUEST_BYTES_MAX))
 }
 
 /// What the coordinator said no to, as an error that blames whom it should.

@@ -57,7 +57,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
         FromAgent::Hello(hello) => AgentWord::Hello(encode_hello(hello)),
         FromAgent::Inventory(copies) => {
             let copies = copies.into_iter().map(encode_listed).collect();
-            AgentWord::Inventory(proto::Inventory { copies })
+            AgentWord::Inventory(proto::Inventory { copies, more: false })
         }
         FromAgent::Heartbeat(beat) => AgentWord::Heartbeat(encode_heartbeat(beat)),
         FromAgent::Stored { repair, copy } => {

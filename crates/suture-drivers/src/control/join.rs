@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use super::membership::Membership;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
-use super::{PROTOCOL_VERSION, client, convert, proto};
+use super::{PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
 
 /// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
@@ -234,7 +234,7 @@ async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
     if feed.events.send(connected).await.is_err() {
         return End::Finished;
     }
-    let why = loop {
+    let why = 'session: loop {
         tokio::select! {
             received = session.incoming.message() => {
                 let event = match received {
@@ -249,8 +249,10 @@ async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
             }
             said = feed.outbox.recv() => {
                 let Some(said) = said else { return End::Finished };
-                if session.outgoing.send(convert::encode_from_agent(said)).await.is_err() {
-                    break anyhow!("the session is closed");
+                for part in listing::parts(convert::encode_from_agent(said)) {
+                    if session.outgoing.send(part).await.is_err() {
+                        break 'session anyhow!("the session is closed");
+                    }
                 }
             }
         }

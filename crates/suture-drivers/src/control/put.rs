@@ -12,9 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
+use suture_edge::error::quoted;
 use suture_repair::event::Health;
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::Stripe;
+use suture_repair::wire::CHUNK_BYTES_MAX;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
@@ -157,6 +159,10 @@ impl PutSession {
     fn add(&mut self, stripe: proto::PutStripe) -> Result<(), Status> {
         let (code, id) = (self.object.code, StripeId(stripe.stripe));
         let chunk_bytes = stripe.chunk_bytes;
+        check_chunk_bytes(&code, chunk_bytes)?;
+        if stripe.data_bytes == 0 {
+            return Err(Status::invalid_argument(format!("{id} holds no data")));
+        }
         let decode = |chunk| convert::decode_chunk(chunk, chunk_bytes);
         let chunks: Vec<_> = stripe.chunks.into_iter().map(decode).collect();
         let Some(nodes) = self.placed.get(&id) else {
@@ -202,14 +208,18 @@ fn random_stamp() -> rustix::io::Result<Stamp> {
 fn check_name(name: &str) -> Result<(), Status> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(Status::invalid_argument(format!(
-            "'{}' is no name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
-            name.escape_debug()
+            "{} is not a name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
+            quoted(name)
         )));
     }
     Ok(())
 }
 
 fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
+    if chunk_bytes > CHUNK_BYTES_MAX {
+        let what = format!("chunks have at most {CHUNK_BYTES_MAX} bytes, not {chunk_bytes}");
+        return Err(Status::invalid_argument(what));
+    }
     layout::check_unit(code, chunk_bytes).map_err(|SizeError { bytes, step }| {
         Status::invalid_argument(format!(
             "chunks of {code} are multiples of {step} bytes, {bytes} is not"

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
 use super::service::ControlService;
-use super::{MESSAGE_BYTES_MAX, convert, proto, put, session};
+use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, convert, proto, put, session};
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
@@ -19,8 +19,8 @@ const REPLIES_MAX: usize = 4;
 /// The service as the server takes it.
 pub fn server(service: ControlService) -> CoordinatorServer<RpcAdapter> {
     CoordinatorServer::new(RpcAdapter(Arc::new(service)))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(REPLY_BYTES_MAX)
 }
 
 /// The service, shared with what goes on after a call has been answered.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use suture_edge::error::quoted;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Command, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
@@ -169,7 +170,8 @@ impl ControlService {
         let name = command.name.clone();
         let find = move |driver: &CoordinatorDriver| driver.core().cluster().find(&name);
         let Some(node) = self.query(find).await? else {
-            let what = format!("there is no node '{}' (see suture node list)", command.name);
+            let name = quoted(&command.name);
+            let what = format!("there is no node {name} (see suture node list)");
             return Err(Status::not_found(what));
         };
         let (failed, apply) = match command.action() {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use suture_edge::error::quoted;
+use suture_repair::id::NodeId;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -17,6 +19,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 use tracing::debug;
 
+use super::listing::Listing;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::service::ControlService;
@@ -65,22 +68,27 @@ pub async fn begin(
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
     service.coordinator.joined(record, session, outbox).await;
     tokio::spawn(async move {
-        let result = loop {
-            match said.message().await {
-                Ok(None) => break Ok(()),
-                Ok(Some(message)) => match convert::decode_from_agent(message) {
-                    Ok(message) => service.coordinator.received(node, session, message).await,
-                    Err(malformed) => break Err(Status::from(malformed)),
-                },
-                Err(status) => break Err(status),
-            }
-        };
-        if let Err(status) = result {
+        if let Err(status) = receive(&service, (node, session), &mut said).await {
             debug!(node = name, why = status.message(), "session broke");
         }
         service.coordinator.left(node, session).await;
     });
     Ok(Box::pin(tokio_stream::once(Ok::<_, Status>(welcome)).chain(outgoing)))
+}
+
+/// Hands on what the agent sends until it ends the session.
+async fn receive(
+    service: &ControlService,
+    (node, session): (NodeId, u64),
+    said: &mut Streaming<proto::AgentMessage>,
+) -> Result<(), Status> {
+    let mut listing = Listing::default();
+    while let Some(message) = said.message().await? {
+        let Some(message) = listing.whole(message)? else { continue };
+        let message = convert::decode_from_agent(message)?;
+        service.coordinator.received(node, session, message).await;
+    }
+    Ok(())
 }
 
 async fn join(
@@ -154,7 +162,7 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     check_name("node", &join.name)?;
     join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;
     if join.data_address.parse::<std::net::SocketAddr>().is_err() {
-        let what = format!("'{}' is not an address and port", join.data_address);
+        let what = format!("{} is not an address and port", quoted(&join.data_address));
         return Err(Status::invalid_argument(what));
     }
     if [join.uplink, join.downlink].into_iter().any(|rate| !rate.is_finite() || rate <= 0.0) {
@@ -175,7 +183,7 @@ fn check_name(of: &str, name: &str) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::invalid_argument(format!(
-        "'{}' is no name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
-        name.escape_debug()
+        "{} is not a name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
+        quoted(name)
     )))
 }

@@ -18,6 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use suture_code::Code;
+use suture_edge::error::quoted;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Command, Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
@@ -559,13 +560,14 @@ impl fmt::Display for MetadataError {
         match self {
             MetadataError::NameTaken(name) => write!(
                 f,
-                "there is an object '{name}' already: remove it first (suture rm), or choose another --name"
+                "there is an object {} already: remove it first (suture rm), or choose another --name",
+                quoted(name)
             ),
             MetadataError::BeingWritten(name) => {
-                write!(f, "another put is writing '{name}' right now")
+                write!(f, "another put is writing {} right now", quoted(name))
             }
             MetadataError::NoSuchObject(name) => {
-                write!(f, "there is no object '{name}' (suture ls lists them)")
+                write!(f, "there is no object {} (suture ls lists them)", quoted(name))
             }
             MetadataError::NodeHolds(chunks) => write!(
                 f,

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
-use suture_drivers::control::rpc;
+use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::service::ControlService;
-use suture_drivers::control::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT};
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
 use suture_drivers::metadata::{Incomplete, Metadata, MetadataStore, NodeRecord};
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
@@ -16,10 +15,7 @@ use suture_repair::event::Liveness;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
 use suture_repair::transcript;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tracing::info;
 
 use crate::daemon::{self, Stop};
@@ -80,7 +76,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
-        result = listen(listener, service) => result,
+        result = acceptor::serve(listener, service, ControlLimits::default()) => result,
         () = stop.requested() => Ok(()),
     };
     ended.and(metadata.close().await)?;
@@ -119,14 +115,4 @@ fn load(
     store.announce_reserved()?;
     store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
     Ok((core, nodes))
-}
-
-async fn listen(listener: TcpListener, service: ControlService) -> Result<()> {
-    Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_service(rpc::server(service))
-        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
-        .await
-        .context("the control plane's listener failed")
 }

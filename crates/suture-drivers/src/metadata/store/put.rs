@@ -5,6 +5,7 @@
 //! again, so inventories show its chunks as orphans.
 
 use rusqlite::{Transaction, params};
+use suture_edge::error::quoted;
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
@@ -147,9 +148,14 @@ fn check_put(
 ) -> Result<(), MetadataError> {
     let invalid = |what: String| Err(MetadataError::InvalidPut(what));
     if put.name != object.name {
-        return invalid(format!("it began as '{}' and ends as '{}'", put.name, object.name));
+        return invalid(format!(
+            "it began as {} and ends as {}",
+            quoted(&put.name),
+            quoted(&object.name)
+        ));
     }
-    let total: u64 = stripes.iter().map(|entry| entry.data_bytes).sum();
+    let add = |total: u64, entry: &ObjectStripe| total.checked_add(entry.data_bytes);
+    let total = stripes.iter().try_fold(0, add).unwrap_or(u64::MAX);
     if total != object.bytes {
         return invalid(format!("its stripes hold {total} bytes, it has {}", object.bytes));
     }
@@ -172,7 +178,7 @@ fn check_put(
                 nodes.len()
             ));
         }
-        if *data_bytes > stripe.chunk_bytes * code.data_chunks() as u64 {
+        if *data_bytes > stripe.chunk_bytes.saturating_mul(code.data_chunks() as u64) {
             return invalid(format!("{} cannot hold {data_bytes} bytes", stripe.id));
         }
     }

@@ -1,0 +1,233 @@
+//! Who may be connected to the coordinator, and what a connection may ask for at a time.
+//!
+//! Place: before anything of the control plane is heard.
+//! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
+//! connection has to begin HTTP/2 at once or gives way to newer ones, an address has its share of
+//! the connections that have begun, and a connection has so many calls and so much time for each.
+//! Streams (sessions, puts) last; keepalive ends those whose other end is gone.
+
+use std::future::Future;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Waker, Poll, ready};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Sleep, sleep};
+use tokio_stream::Stream;
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+use tracing::warn;
+
+use super::service::ControlService;
+use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
+use crate::net::places::{Newcomer, Newcomers, Place, Places};
+
+/// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
+const PREFACE_BYTES: usize = 24;
+
+/// Headers of a call: a path and a few short ones.
+const HEADERS_BYTES_MAX: u32 = 16 << 10;
+
+/// The pause after the system could not give a connection, mostly for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What others may hold of a coordinator.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlLimits {
+    /// Connections at a time: one for each agent and each command.
+    pub connections: usize,
+    /// Of them, those of one address.
+    pub connections_each: usize,
+    /// Connections that have not begun HTTP/2; the oldest give way to more.
+    pub newcomers: usize,
+    /// How long they may take to.
+    pub handshake: Duration,
+    /// Calls of one connection at a time.
+    pub calls: u32,
+    /// How long a call may take until its answer begins, its request included.
+    pub answer: Duration,
+}
+
+impl Default for ControlLimits {
+    /// A preview plans all that is lost, which may take seconds.
+    fn default() -> ControlLimits {
+        ControlLimits {
+            connections: 8192,
+            connections_each: 1024,
+            newcomers: 256,
+            handshake: Duration::from_secs(10),
+            calls: 128,
+            answer: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Serves until it is dropped.
+///
+/// # Errors
+/// When the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    service: ControlService,
+    limits: ControlLimits,
+) -> Result<()> {
+    Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .http2_max_header_list_size(HEADERS_BYTES_MAX)
+        .max_concurrent_streams(limits.calls)
+        .timeout(limits.answer)
+        .add_service(rpc::server(service))
+        .serve_with_incoming(Incoming::new(listener, limits))
+        .await
+        .context("the control plane's listener failed")
+}
+
+/// Connections as they come.
+struct Incoming {
+    listener: TcpListener,
+    newcomers: Arc<Newcomers>,
+    places: Arc<Places>,
+    handshake: Duration,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl Incoming {
+    fn new(listener: TcpListener, limits: ControlLimits) -> Incoming {
+        Incoming {
+            listener,
+            newcomers: Newcomers::new(limits.newcomers),
+            places: Arc::new(Places::new(limits.connections, limits.connections_each)),
+            handshake: limits.handshake,
+            pause: None,
+        }
+    }
+
+    fn accepted(&self, stream: TcpStream, from: SocketAddr) -> Accepted {
+        let stage = Stage::New {
+            newcomer: self.newcomers.enter(),
+            deadline: Box::pin(sleep(self.handshake)),
+            received: 0,
+            places: self.places.clone(),
+        };
+        Accepted { stream, from, stage }
+    }
+}
+
+impl Stream for Incoming {
+    type Item = io::Result<Accepted>;
+
+    fn poll_next(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(waker));
+                self.pause = None;
+            }
+            match ready!(self.listener.poll_accept(waker)) {
+                Ok((stream, from)) => {
+                    // Without it small messages wait; a connection that refuses it is gone.
+                    let _ = stream.set_nodelay(true);
+                    return Poll::Ready(Some(Ok(self.accepted(stream, from))));
+                }
+                Err(error) => {
+                    warn!("no connection can be accepted: {error}");
+                    self.pause = Some(Box::pin(sleep(ACCEPT_PAUSE)));
+                }
+            }
+        }
+    }
+}
+
+/// A connection, with what it holds.
+struct Accepted {
+    stream: TcpStream,
+    from: SocketAddr,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Nothing tells it from somebody who only connected.
+    New { newcomer: Newcomer, deadline: Pin<Box<Sleep>>, received: usize, places: Arc<Places> },
+    /// It has begun HTTP/2.
+    Begun { _place: Place },
+}
+
+impl Accepted {
+    /// Whether it may go on waiting for the first bytes.
+    fn check_new(&mut self, waker: &mut Waker<'_>) -> io::Result<()> {
+        let Stage::New { newcomer, deadline, .. } = &mut self.stage else { return Ok(()) };
+        if Pin::new(newcomer).poll(waker).is_ready() || deadline.as_mut().poll(waker).is_ready() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// Notes that so many bytes came. With the last of the preface it needs a place.
+    fn note(&mut self, bytes: usize) -> io::Result<()> {
+        let Stage::New { received, places, .. } = &mut self.stage else { return Ok(()) };
+        *received += bytes;
+        if *received < PREFACE_BYTES {
+            return Ok(());
+        }
+        let Some(place) = places.try_take(self.from.ip()) else {
+            warn!("connection from {} refused: there are too many", self.from);
+            return Err(ErrorKind::ConnectionRefused.into());
+        };
+        self.stage = Stage::Begun { _place: place };
+        Ok(())
+    }
+}
+
+impl AsyncRead for Accepted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        waker: &mut Waker<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check_new(waker)?;
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(waker, buffer))?;
+        Poll::Ready(self.note(buffer.filled().len() - before))
+    }
+}
+
+impl AsyncWrite for Accepted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        waker: &mut Waker<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(waker, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        waker: &mut Waker<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(waker, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(waker)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(waker)
+    }
+}
+
+impl Connected for Accepted {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}

@@ -1,0 +1,199 @@
+//! What strangers can hold of a coordinator: connections, calls, memory.
+//!
+//! Real sockets, and limits so small that their ends are near. Nothing here measures time.
+
+mod control;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::client::{self, Client};
+use suture_drivers::control::{PROTOCOL_VERSION, REQUEST_BYTES_MAX, proto};
+use suture_drivers::metadata::{Incomplete, MetadataStore};
+use suture_repair::wire::CHUNK_BYTES_MAX;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
+use tonic::Code;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A coordinator of which others may hold no more than that.
+async fn start(limits: ControlLimits) -> (TempDir, SocketAddr) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(acceptor::serve(listener, control::coordinator(store), limits));
+    (dir, address)
+}
+
+async fn client(address: SocketAddr) -> Client {
+    client::connect(&address.to_string()).await.unwrap()
+}
+
+async fn answers(client: &mut Client) {
+    timeout(TIMEOUT, client.status(proto::StatusRequest {})).await.unwrap().unwrap();
+}
+
+async fn hung_up(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("it hangs up");
+}
+
+async fn connect_from(local: &str, address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(local.parse().unwrap()).unwrap();
+    socket.connect(address).await.unwrap()
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_give_way_and_end() {
+    let (_dir, address) = start(ControlLimits { newcomers: 4, ..ControlLimits::default() }).await;
+    let mut silent = Vec::new();
+    for _ in 0..12 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A part of what HTTP/2 begins with is not more.
+        stream.write_all(&PREFACE[..5]).await.unwrap();
+        silent.push(stream);
+    }
+    for stream in &mut silent[..8] {
+        hung_up(stream).await;
+    }
+    answers(&mut client(address).await).await;
+
+    let handshake = Duration::from_millis(200);
+    let (_dir, address) = start(ControlLimits { handshake, ..ControlLimits::default() }).await;
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    hung_up(&mut silent).await;
+    answers(&mut client(address).await).await;
+}
+
+#[tokio::test]
+async fn an_address_has_its_share_of_connections() {
+    let limits = ControlLimits { connections_each: 2, ..ControlLimits::default() };
+    let (_dir, address) = start(limits).await;
+    let (mut first, mut second) = (client(address).await, client(address).await);
+    answers(&mut first).await;
+    answers(&mut second).await;
+    let mut third = TcpStream::connect(address).await.unwrap();
+    third.write_all(PREFACE).await.unwrap();
+    hung_up(&mut third).await;
+
+    // Elsewhere there are more, until there are none at all.
+    let mut elsewhere = connect_from("127.0.0.2:0", address).await;
+    elsewhere.write_all(PREFACE).await.unwrap();
+    timeout(TIMEOUT, elsewhere.read_u8()).await.unwrap().unwrap();
+
+    drop(first);
+    let again = async {
+        while client::connect(&address.to_string()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(TIMEOUT, again).await.expect("a place was given back");
+}
+
+#[tokio::test]
+async fn who_begins_and_does_not_answer_pings_is_given_up() {
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut begun = TcpStream::connect(address).await.unwrap();
+    // The preface and empty settings, then nothing.
+    begun.write_all(PREFACE).await.unwrap();
+    begun.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    hung_up(&mut begun).await;
+}
+
+#[tokio::test]
+async fn a_session_without_a_join_ends_and_calls_are_counted() {
+    let limits =
+        ControlLimits { calls: 2, answer: Duration::from_millis(500), ..ControlLimits::default() };
+    let (_dir, address) = start(limits).await;
+    let mut client = client(address).await;
+    let session = client.session(tokio_stream::pending());
+    let error = timeout(TIMEOUT, session).await.unwrap().unwrap_err();
+    assert!(error.message().to_lowercase().contains("timeout"), "{error}");
+
+    // More calls than a connection may have wait until one ends.
+    let mut puts = Vec::new();
+    for _ in 0..2 {
+        let (steps, requests) = tokio::sync::mpsc::channel(1);
+        let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+        puts.push((client.put(requests).await.unwrap(), steps));
+    }
+    let waiting = timeout(Duration::from_secs(1), client.status(proto::StatusRequest {})).await;
+    assert!(waiting.is_err(), "there was a third call");
+    puts.pop();
+    answers(&mut client).await;
+}
+
+#[tokio::test]
+async fn no_request_is_longer_than_the_longest_honest_one() {
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut client = client(address).await.max_encoding_message_size(usize::MAX);
+    for (bytes, code) in
+        [(REQUEST_BYTES_MAX - 100, Code::NotFound), (REQUEST_BYTES_MAX + 1, Code::OutOfRange)]
+    {
+        let name = "n".repeat(bytes);
+        let error = client.remove(proto::ObjectName { name }).await.unwrap_err();
+        assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
+    }
+    answers(&mut client).await;
+}
+
+#[tokio::test]
+async fn a_put_of_impossible_sizes_is_refused() {
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut client = client(address).await;
+    for chunk_bytes in [0, 63, CHUNK_BYTES_MAX + 64, 1 << 62, u64::MAX - 63] {
+        let begin = proto::PutBegin { name: "it".into(), code: "rs(2,1)".into(), chunk_bytes };
+        let step = Some(proto::put_request::Step::Begin(begin));
+        let steps = tokio_stream::iter([proto::PutRequest { step }]);
+        let mut replies = client.put(steps).await.unwrap().into_inner();
+        let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{chunk_bytes}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_of_many_parts_is_taken() {
+    use proto::agent_message::Message;
+    use tokio_stream::StreamExt;
+
+    let (_dir, address) = start(ControlLimits::default()).await;
+    let mut client = client(address).await;
+    let join = proto::Join {
+        protocol: PROTOCOL_VERSION,
+        name: "n0".into(),
+        data_address: "127.0.0.1:9".into(),
+        uplink: 1e9,
+        downlink: 1e9,
+        ..Default::default()
+    };
+    let copy = proto::ListedCopy { stripe: 1 << 40, stamp: 1 << 60, ..Default::default() };
+    let part = proto::Inventory { copies: vec![copy; 60_000], more: true };
+    let last = proto::Inventory { more: false, ..part.clone() };
+    let words = [Message::Join(join), Message::Hello(proto::Hello::default())]
+        .into_iter()
+        .chain(std::iter::repeat_n(Message::Inventory(part), 20))
+        .chain([Message::Inventory(last)]);
+    let words = words.map(|word| proto::AgentMessage { message: Some(word) });
+    let words = tokio_stream::iter(words).chain(tokio_stream::pending());
+    let mut session = client.session(words).await.unwrap().into_inner();
+    timeout(TIMEOUT, session.message()).await.unwrap().unwrap().expect("a welcome");
+    // What it holds of unknown stripes is warned of, once all of it was heard.
+    let warned = async {
+        loop {
+            let status = client.status(proto::StatusRequest {}).await.unwrap().into_inner();
+            if status.warnings.iter().any(|warning| warning.contains(&(1u64 << 40).to_string())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(TIMEOUT, warned).await.expect("the listing was heard");
+}

@@ -1,0 +1,39 @@
+//! A coordinator in this process, without a listener.
+
+use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::control::service::ControlService;
+use suture_drivers::coordinator::{CoordinatorDriver, inbox};
+use suture_drivers::metadata::{Metadata, MetadataStore};
+use suture_drivers::record::RecordedCoordinator;
+use suture_repair::cluster::Cluster;
+use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::event::Liveness;
+use suture_repair::stripe::StripeMap;
+use suture_repair::time::Time;
+use tokio::sync::mpsc;
+
+/// Runs a coordinator on the metadata; gives what answers calls.
+pub fn coordinator(store: MetadataStore) -> ControlService {
+    let settings = CoordinatorConfig::default();
+    let config = Config {
+        epoch: store.epoch(),
+        timers: settings.timers(),
+        policy: settings.repair.policy,
+        seed: 1,
+        paused: false,
+        failed: Vec::new(),
+        claims: false,
+        liveness: Liveness::Own,
+    };
+    let nodes = store.nodes().unwrap();
+    let mut known = Cluster::default();
+    known.nodes.extend(nodes.iter().map(|record| record.node.as_planned()));
+    let core = Coordinator::new(Time::ZERO, config, known, StripeMap::default());
+    let cluster = store.cluster();
+    let (changes, received) = mpsc::channel(16);
+    let metadata = Metadata::start(store, changes);
+    let (coordinator, inbox) = inbox(received);
+    let core = RecordedCoordinator::new(core, None);
+    tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
+    ControlService { metadata, coordinator, cluster }
+}
