@@ -55,7 +55,6 @@ use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::incoming::{self, Acceptor};
 use crate::net::outgoing::ToPeer;
-use crate::net::places::{Newcomers, Places};
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
 use peers::Peers;
@@ -149,7 +148,6 @@ pub async fn run(
     let ports = (uplink.clone(), downlink.clone());
     let (proof, found) = (proofs.clone(), disk_events.clone());
     let service = ChunkService::new(store.clone(), ports, config.clients, proof, found);
-    let service = Arc::new(service);
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let mut driver = AgentDriver {
@@ -172,9 +170,7 @@ pub async fn run(
         pool,
         events: net_events,
         peers: Default::default(),
-        clients: Places::new(config.clients.connections, config.clients.connections_each),
-        newcomers: Newcomers::new(config.clients.newcomers),
-        handshake: config.clients.handshake,
+        admission: config.clients.admission(),
     };
     let mut background = JoinSet::new();
     let serve = move |connection| service.clone().serve(connection);

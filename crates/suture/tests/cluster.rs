@@ -302,7 +302,7 @@ fn a_whole_rack_may_be_lost_and_racks_outlive_the_coordinator() {
     fs::write(&config, text).unwrap();
     let odd = finish(suture().args(["agent", "--config"]).arg(&config));
     assert!(
-        odd.status == 2 && odd.stderr.contains("'r 1' is no name for a rack"),
+        odd.status == 2 && odd.stderr.contains("'r 1' is not a name for a rack"),
         "{}",
         odd.stderr
     );

@@ -26,14 +26,15 @@ use tracing::{debug, warn};
 use super::disk::DiskEvent;
 use crate::limit::{Port, Purpose};
 use crate::net::connection::{Connection, LeastRate, NetError, Traffic};
-use crate::net::places::Places;
+use crate::net::incoming::Admission;
+use crate::net::places::{Newcomers, Places};
 
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Connections at a time.
+    /// Connections that may be open at a time.
     pub connections: usize,
-    /// Of them, those of one address.
+    /// How many of them one address may have.
     pub connections_each: usize,
     /// Connections that have not said whose they are; the oldest give way to more.
     pub newcomers: usize,
@@ -43,7 +44,7 @@ pub struct ClientLimits {
     pub idle: Duration,
     /// Operations at a time; each holds a buffer. More wait.
     pub operations: usize,
-    /// Of them, those of one address.
+    /// How many of them one address may have.
     pub operations_each: usize,
     /// What is asked of an operation.
     pub least: LeastRate,
@@ -68,6 +69,17 @@ impl Default for ClientLimits {
 
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
+
+impl ClientLimits {
+    /// What of it concerns connections.
+    pub fn admission(&self) -> Admission {
+        Admission {
+            clients: Places::new(self.connections, self.connections_each),
+            newcomers: Newcomers::new(self.newcomers),
+            handshake: self.handshake,
+        }
+    }
+}
 
 /// Serves the chunks of one store.
 #[derive(Debug)]
@@ -99,9 +111,9 @@ impl ChunkService {
         limits: ClientLimits,
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
-    ) -> ChunkService {
+    ) -> Arc<ChunkService> {
         let operations = Places::new(limits.operations, limits.operations_each);
-        ChunkService { store, uplink, downlink, limits, operations, proofs, events }
+        Arc::new(ChunkService { store, uplink, downlink, limits, operations, proofs, events })
     }
 
     /// Answers one client until it hangs up, or is idle for too long.

@@ -25,7 +25,7 @@ use tracing::warn;
 
 use super::service::ControlService;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
-use crate::net::places::{Newcomer, Newcomers, Place, Places};
+use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
 
 /// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
 const PREFACE_BYTES: usize = 24;
@@ -41,7 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct ControlLimits {
     /// Connections at a time: one for each agent and each command.
     pub connections: usize,
-    /// Of them, those of one address.
+    /// How many of them one address may have.
     pub connections_each: usize,
     /// Connections that have not begun HTTP/2; the oldest give way to more.
     pub newcomers: usize,
@@ -88,7 +88,7 @@ pub async fn serve(
         .context("the control plane's listener failed")
 }
 
-/// Connections as they come.
+/// The connections that come to a coordinator.
 struct Incoming {
     listener: TcpListener,
     newcomers: Arc<Newcomers>,
@@ -109,13 +109,13 @@ impl Incoming {
     }
 
     fn accepted(&self, stream: TcpStream, from: SocketAddr) -> Accepted {
-        let stage = Stage::New {
+        let handshake = Handshake::New {
             newcomer: self.newcomers.enter(),
             deadline: Box::pin(sleep(self.handshake)),
             received: 0,
             places: self.places.clone(),
         };
-        Accepted { stream, from, stage }
+        Accepted { stream, from, handshake }
     }
 }
 
@@ -147,20 +147,20 @@ impl Stream for Incoming {
 struct Accepted {
     stream: TcpStream,
     from: SocketAddr,
-    stage: Stage,
+    handshake: Handshake,
 }
 
-enum Stage {
+enum Handshake {
     /// Nothing tells it from somebody who only connected.
     New { newcomer: Newcomer, deadline: Pin<Box<Sleep>>, received: usize, places: Arc<Places> },
     /// It has begun HTTP/2.
-    Begun { _place: Place },
+    Begun { _place: HeldPlace },
 }
 
 impl Accepted {
     /// Whether it may go on waiting for the first bytes.
     fn check_new(&mut self, waker: &mut Waker<'_>) -> io::Result<()> {
-        let Stage::New { newcomer, deadline, .. } = &mut self.stage else { return Ok(()) };
+        let Handshake::New { newcomer, deadline, .. } = &mut self.handshake else { return Ok(()) };
         if Pin::new(newcomer).poll(waker).is_ready() || deadline.as_mut().poll(waker).is_ready() {
             return Err(ErrorKind::TimedOut.into());
         }
@@ -169,7 +169,7 @@ impl Accepted {
 
     /// Notes that so many bytes came. With the last of the preface it needs a place.
     fn note(&mut self, bytes: usize) -> io::Result<()> {
-        let Stage::New { received, places, .. } = &mut self.stage else { return Ok(()) };
+        let Handshake::New { received, places, .. } = &mut self.handshake else { return Ok(()) };
         *received += bytes;
         if *received < PREFACE_BYTES {
             return Ok(());
@@ -178,7 +178,7 @@ impl Accepted {
             warn!("connection from {} refused: there are too many", self.from);
             return Err(ErrorKind::ConnectionRefused.into());
         };
-        self.stage = Stage::Begun { _place: place };
+        self.handshake = Handshake::Begun { _place: place };
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ pub struct Connection {
 /// The least that is asked of the other side in one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct LeastRate {
-    /// Bytes per second.
+    /// So many bytes per second.
     pub rate: u64,
     /// How far it may fall behind.
     pub grace: Duration,

@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::NetEvent;
 use super::connection::{Connection, NetError, Traffic};
 use super::grants::Grants;
-use super::places::{Newcomer, Newcomers, Place, Places};
+use super::places::{HeldPlace, Newcomer, Newcomers, Places};
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
 use crate::limit::{Port, Purpose};
@@ -55,17 +55,24 @@ pub struct Acceptor {
     pub events: mpsc::Sender<NetEvent>,
     /// The one connection from each peer.
     pub peers: Mutex<PeerConnections>,
-    /// Connections of clients.
+    /// Who else may connect.
+    pub admission: Admission,
+}
+
+/// Who may be connected besides peers.
+#[derive(Debug)]
+pub struct Admission {
+    /// What each connection of a client takes one of.
     pub clients: Places,
     /// Connections that have not said whose they are.
     pub newcomers: Arc<Newcomers>,
-    /// How long they may take to.
+    /// How long they may take to say it.
     pub handshake: Duration,
 }
 
 /// Whose connection it is.
 enum Admitted {
-    Client(Place),
+    Client(HeldPlace),
     Peer(NodeId),
 }
 
@@ -88,7 +95,7 @@ where
         match stream {
             Ok((stream, _)) => {
                 let (acceptor, serve) = (acceptor.clone(), serve.clone());
-                let newcomer = acceptor.newcomers.enter();
+                let newcomer = acceptor.admission.newcomers.enter();
                 connections.spawn(accept(acceptor, (stream, number), newcomer, serve));
             }
             Err(error) => {
@@ -111,7 +118,7 @@ async fn accept<S, F>(
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
     let me = (acceptor.cluster, Who::Agent(acceptor.me));
     let admit = |address, who| acceptor.admit(address, who);
-    let within = (&*acceptor.downlink, acceptor.handshake);
+    let within = (&*acceptor.downlink, acceptor.admission.handshake);
     let welcomed = tokio::select! {
         welcomed = Connection::welcome(stream, me, within, admit) => welcomed,
         () = newcomer => return debug!("connection from {from} closed: it did not say whose it is"),
@@ -201,7 +208,7 @@ impl Acceptor {
     /// Whether there is a place for one more connection like this.
     fn admit(&self, address: IpAddr, who: Who) -> Result<Admitted, Denial> {
         match who {
-            Who::Client => self.clients.try_take(address).map(Admitted::Client),
+            Who::Client => self.admission.clients.try_take(address).map(Admitted::Client),
             Who::Agent(peer) => {
                 let peers = self.peers();
                 let is_free = peers.len() < PEERS_MAX || peers.contains_key(&peer);

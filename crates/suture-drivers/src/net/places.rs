@@ -26,7 +26,7 @@ pub struct Places {
 
 /// One place; dropping it gives it back.
 #[derive(Debug)]
-pub struct Place {
+pub struct HeldPlace {
     _of_address: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -38,18 +38,18 @@ impl Places {
     }
 
     /// A place, if the address may have one more and there is one.
-    pub fn try_take(&self, address: IpAddr) -> Option<Place> {
+    pub fn try_take(&self, address: IpAddr) -> Option<HeldPlace> {
         let of_address = self.of(address).try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
-        Some(Place { _of_address: of_address, _of_all: of_all })
+        Some(HeldPlace { _of_address: of_address, _of_all: of_all })
     }
 
     /// A place, as soon as there is one for this address.
-    pub async fn take(&self, address: IpAddr) -> Place {
+    pub async fn take(&self, address: IpAddr) -> HeldPlace {
         // In this order: who waits for its own address keeps nobody else waiting.
         let of_address = self.of(address).acquire_owned().await.expect("never closed");
         let of_all = self.all.clone().acquire_owned().await.expect("never closed");
-        Place { _of_address: of_address, _of_all: of_all }
+        HeldPlace { _of_address: of_address, _of_all: of_all }
     }
 
     fn of(&self, address: IpAddr) -> Arc<Semaphore> {
@@ -78,11 +78,11 @@ fn group(address: IpAddr) -> IpAddr {
 #[derive(Debug)]
 pub struct Newcomers {
     max: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<NewcomerQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct NewcomerQueue {
     next: u64,
     by_age: BTreeMap<u64, oneshot::Sender<()>>,
 }
@@ -97,7 +97,7 @@ pub struct Newcomer {
 }
 
 impl Newcomers {
-    /// `max` of them stay.
+    /// A set of which the newest `max` stay.
     pub fn new(max: usize) -> Arc<Newcomers> {
         Arc::new(Newcomers { max, waiting: Mutex::default() })
     }
@@ -115,7 +115,7 @@ impl Newcomers {
         Newcomer { number, displaced, among: self.clone() }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, NewcomerQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
