@@ -314,6 +314,8 @@ impl AgentDriver {
                 AgentInput::FreeBytes(free_bytes)
             }
             DiskEvent::Listed(copies, free_bytes) => AgentInput::Listed { copies, free_bytes },
+            DiskEvent::NotListed => AgentInput::NotListed,
+            DiskEvent::Deleted(copy) => AgentInput::Deleted(copy),
             DiskEvent::Checked(check, result) => {
                 AgentInput::Checked { check: Box::new(check), result }
             }
@@ -371,7 +373,7 @@ impl AgentDriver {
     /// Never waits for a coordinator that does not listen; the core repeats what matters.
     fn notify(&mut self, message: FromAgent) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.outbox.try_send(message) {
-            warn!("the queue to the coordinator is full; dropped {message:?}");
+            warn!("the queue to the coordinator is full; dropped {}", message.kind());
         }
     }
 

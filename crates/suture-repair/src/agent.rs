@@ -10,8 +10,10 @@
 
 mod begin;
 mod contract;
+mod copies;
 mod early;
 mod invariants;
+mod outcomes;
 mod running;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,7 +31,9 @@ use crate::stripe::ChunkRecord;
 use crate::time::Time;
 
 pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
+use copies::CopyWork;
 use early::Early;
+use outcomes::Outcomes;
 use running::{Phase, Running};
 
 /// Ended repairs remembered so that a late or repeated dispatch cannot begin one again. Ids grow,
@@ -53,8 +57,9 @@ const ENDED_MAX: usize = 4096;
 /// | `Publish` | `Published` |
 /// | `Check` | `Checked` |
 /// | `Fingerprint` | `Fingerprinted` |
-/// | `List` | `Listed` |
-/// | `Send`, `Grant`, `Discard`, `Delete` | nothing |
+/// | `List` | `Listed` or `NotListed` |
+/// | `Delete` | `Deleted` |
+/// | `Send`, `Grant`, `Discard` | nothing |
 ///
 /// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay it
 /// is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
@@ -75,7 +80,8 @@ pub struct Agent {
     epoch: u32,
     connected: bool,
     tasks: BTreeMap<RepairId, Running>,
-    outcomes: BTreeMap<RepairId, FromAgent>,
+    outcomes: Outcomes,
+    copy_work: CopyWork,
     early: Early,
     ended: BTreeSet<RepairId>,
     ended_below: RepairId,
@@ -97,7 +103,8 @@ impl Agent {
             epoch: 0,
             connected: false,
             tasks: BTreeMap::new(),
-            outcomes: BTreeMap::new(),
+            outcomes: Outcomes::default(),
+            copy_work: CopyWork::default(),
             early: Early::default(),
             ended: BTreeSet::new(),
             ended_below: RepairId(0),
@@ -158,16 +165,10 @@ impl Agent {
             AgentInput::Published { repair, result } => self.published(repair, result),
             AgentInput::PeerLost(peer) => self.peer_lost(peer),
             AgentInput::FreeBytes(bytes) => self.free_bytes = bytes,
-            AgentInput::Listed { copies, free_bytes } => {
-                self.free_bytes = free_bytes;
-                self.send(FromAgent::Inventory(copies));
-                // The coordinator gives no chunk to a node whose room it does not know.
-                self.next_beat = now;
-            }
-            AgentInput::Checked { check, result: Ok(()) } => self.send(FromAgent::Verified(*check)),
-            AgentInput::Checked { check, result: Err(fault) } => {
-                self.send(FromAgent::Bad { copy: check.copy, fault });
-            }
+            AgentInput::Listed { copies, free_bytes } => self.listed(now, copies, free_bytes),
+            AgentInput::NotListed => self.listing_ended(),
+            AgentInput::Checked { check, result } => self.checked(*check, result),
+            AgentInput::Deleted(copy) => self.deleted(copy),
             AgentInput::Fingerprinted { request, result } => self.fingerprinted(*request, result),
             AgentInput::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
             AgentInput::Tick => {}
@@ -236,8 +237,8 @@ impl Agent {
             ToAgent::Cancel(repair) => self.cancel(repair),
             ToAgent::Release { repair, lane, child } => self.released(now, (repair, lane, child)),
             ToAgent::Hold { repair, held } => self.hold(now, repair, held),
-            ToAgent::Forget(repair) => drop(self.outcomes.remove(&repair)),
-            ToAgent::Check(check) => self.outputs.push_back(AgentOutput::Check(Box::new(check))),
+            ToAgent::Forget(repair) => self.forget(repair),
+            ToAgent::Check(check) => self.check(check),
             ToAgent::Fingerprint(request) => self.fingerprint(Box::new(request)),
             ToAgent::Publish(repair) => {
                 let phase = self.tasks.get(&repair).map(|task| task.phase);
@@ -245,11 +246,8 @@ impl Agent {
                     self.publish(now, repair, copy);
                 }
             }
-            ToAgent::Delete { epoch, copy } if epoch >= self.epoch => {
-                self.outputs.push_back(AgentOutput::Delete(copy));
-            }
-            ToAgent::Delete { .. } => {}
-            ToAgent::List => self.outputs.push_back(AgentOutput::List),
+            ToAgent::Delete { epoch, copy } => self.delete(epoch, copy),
+            ToAgent::List => self.list(),
         }
     }
 
@@ -457,7 +455,7 @@ impl Agent {
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
             // who knows whether the chunk still lacks a location, adopts or deletes it.
-            (None, Ok(())) => self.outputs.push_back(AgentOutput::List),
+            (None, Ok(())) => self.list(),
             (None, Err(_)) => {}
         }
     }
@@ -474,7 +472,7 @@ impl Agent {
     }
 
     fn cancel(&mut self, repair: RepairId) {
-        self.outcomes.remove(&repair);
+        self.forget(repair);
         self.early.forget(repair);
         self.drop_task(repair);
         // The dispatch may still be on its way.
@@ -485,14 +483,6 @@ impl Agent {
         if self.tasks.contains_key(&repair) {
             self.conclude(repair, FromAgent::Failed { repair, why });
         }
-    }
-
-    /// The task is over: says so, and goes on saying so until it is heard.
-    fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
-        self.drop_task(repair);
-        self.end(repair);
-        self.outcomes.insert(repair, outcome.clone());
-        self.send(outcome);
     }
 
     fn drop_task(&mut self, repair: RepairId) {
@@ -549,7 +539,7 @@ impl Agent {
         self.excuse_sleep(now);
         self.next_beat = now + self.config.heartbeat_every;
         // What ends in this beat is sent by that; only what ended before is repeated.
-        let repeated: Vec<FromAgent> = self.outcomes.values().cloned().collect();
+        self.outcomes.begin_beat();
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
         let limit = self.config.stall_after;
@@ -564,10 +554,10 @@ impl Agent {
         let AgentStatus { running, arrived, written, .. } = self.status();
         let beat = Heartbeat { incarnation, free_bytes, running, arrived, written };
         self.send(FromAgent::Heartbeat(beat));
-        repeated.into_iter().for_each(|outcome| self.send(outcome));
+        self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {
             self.next_inventory = now + self.config.inventory_every;
-            self.outputs.push_back(AgentOutput::List);
+            self.list();
         }
     }
 }

@@ -4,18 +4,20 @@
 //! commit location -> stripe healthy]; the agents do what lies between.
 //! This file holds the lifecycle: which event moves a repair from which state to which. Beside it:
 //! which copies count (`copies.rs`), what is asked of the planner (`planning.rs`), what is started
-//! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), what
-//! the schedule wants of what runs (`orders.rs`), the accounts of all that waits and runs
-//! (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
-//! (`trouble.rs`), what is wrong with copies (`faults.rs`), what a sleep of its own must not change
-//! (`sleep.rs`), what older metadata must not destroy (`restored.rs`), what operators see
-//! (`status.rs`), and what must hold after each event (`invariants.rs`).
+//! and ended (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), how
+//! durable ones become locations (`commit.rs`), what the schedule wants of what runs (`orders.rs`),
+//! the accounts of all that waits and runs (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
+//! (`trouble.rs`), what is wrong with copies (`faults.rs`), what each node has to check and delete
+//! (`work_list.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata must
+//! not destroy (`restored.rs`), what operators see (`status.rs`), and what must hold after each
+//! event (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
 //! driver's, behind `Commit`), addresses, bytes, clocks.
 
 mod attempt;
+mod commit;
 mod copies;
 mod dispatch;
 mod faults;
@@ -28,13 +30,14 @@ mod restored;
 mod sleep;
 mod status;
 mod trouble;
+mod work_list;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::cluster::{Cluster, Node};
-use crate::event::{Command, Commit, Health, Input, Liveness, NodeState, Output, Report, Timers};
+use crate::event::{Command, Health, Input, Liveness, NodeState, Output, Report, Timers};
 use crate::health::HealthTable;
-use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
@@ -46,8 +49,10 @@ use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
 use trouble::Trouble;
+use work_list::WorkLists;
 
 pub use planning::Preview;
+pub use work_list::UNDER_WAY_MAX;
 
 /// What a coordinator is told at its start.
 #[derive(Clone, Debug)]
@@ -69,6 +74,8 @@ pub struct Config {
     pub claims: bool,
     /// Who decides which nodes are dead.
     pub liveness: Liveness,
+    /// So many checks, and so many deletes, may be under way at a node.
+    pub under_way_max: usize,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -91,8 +98,8 @@ pub struct Config {
 /// | `Send`: `Release` | a `Heartbeat` in which the edge has `arrived` | at each heartbeat of the receiver |
 /// | `Send`: `Fingerprint` | `Fingerprint`, `Bad`, or `Failed` | at a heartbeat of the destination, after `stall_after` |
 /// | `Send`: `Publish` | `Stored` or `Failed` | at each heartbeat in which the chunk is `written` |
-/// | `Send`: `Check` | `Verified`, `Bad` | when the copy is next listed, or not listed |
-/// | `Send`: `Delete` | an `Inventory` without the copy | when the copy is next listed |
+/// | `Send`: `Check` | `Verified`, `Bad` | in the node's next session, or after `stall_after` |
+/// | `Send`: `Delete` | `Deleted`, or an `Inventory` without the copy | likewise |
 /// | `Send`: `List` | `Inventory` | not: agents list their copies now and then |
 /// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
 /// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
@@ -127,6 +134,8 @@ pub struct Coordinator {
     faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
     deleting: BTreeSet<(NodeId, ChunkCopy)>,
+    /// What nodes have to check and delete.
+    work_lists: WorkLists,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
     /// Ranges of ids that others have given out.
@@ -159,6 +168,7 @@ impl Coordinator {
             lost: BTreeMap::new(),
             faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
+            work_lists: WorkLists::new(config.under_way_max),
             reserved_below,
             writing: BTreeSet::new(),
             unknown: BTreeSet::new(),
@@ -229,7 +239,7 @@ impl Coordinator {
         let mistake = crate::mutant::Mistake::of(mutant);
         self.ledger.mutate(mistake);
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
-        self.faults.mistake = mistake;
+        (self.faults.mistake, self.work_lists.mistake) = (mistake, mistake);
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.
@@ -241,8 +251,8 @@ impl Coordinator {
     pub fn next_deadline(&self) -> Option<Time> {
         let sweep = self.ledger.has_running().then_some(self.sweep_at);
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
-        let faults = self.faults.next_deadline();
-        [sweep, health, queue, faults, self.schedule_at].into_iter().flatten().min()
+        let (faults, work) = (self.faults.next_deadline(), self.next_work_deadline());
+        [sweep, health, queue, faults, work, self.schedule_at].into_iter().flatten().min()
     }
 
     /// All nodes ever added, with their racks and rates as last told.
@@ -311,7 +321,7 @@ impl Coordinator {
             self.send(node, ToAgent::List);
         }
         match message {
-            FromAgent::Hello(_) => {}
+            FromAgent::Hello(_) => self.send_again(node),
             FromAgent::Inventory(copies) => self.inventory(node, &copies),
             FromAgent::Heartbeat(beat) => self.beat(now, node, &beat),
             FromAgent::Stored { repair, copy } => self.stored(now, node, repair, copy),
@@ -320,8 +330,13 @@ impl Coordinator {
             FromAgent::Fingerprint { repair, copy, sums } => {
                 self.fingerprint(now, node, repair, (copy, sums));
             }
-            FromAgent::Bad { copy, fault } => self.bad_copy(node, copy, fault),
+            FromAgent::Deleted(copy) => self.work_lists.end_delete(now, node, copy),
+            FromAgent::Bad { copy, fault } => {
+                self.work_lists.end_checks_of(now, node, copy);
+                self.bad_copy(node, copy, fault);
+            }
         }
+        self.send_work(node);
     }
 
     /// The keeper says how a node is.
@@ -367,32 +382,6 @@ impl Coordinator {
         self.release_again(node);
     }
 
-    fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
-        if copy.stamp == Stamp::from(id) && self.ledger.chunk_done(id, node, copy) {
-            return self.commit_next(now, id);
-        }
-        self.send(node, ToAgent::Forget(id));
-        self.reconcile(node, copy);
-    }
-
-    /// Asks for the location of the next durable chunk, unless one is being asked for.
-    fn commit_next(&mut self, now: Time, id: RepairId) {
-        let stripe = self.ledger.get(id).and_then(|attempt| self.stripes.get(attempt.stripe()));
-        let Some(generation) = stripe.map(|stripe| stripe.generation) else { return };
-        let commit = self.ledger.commit_next(now, id, generation);
-        if self.ledger.mistake.is(Mutant::AssumeCommit) {
-            commit.iter().for_each(|commit| self.assume(commit));
-        }
-        self.outputs.extend(commit.map(Output::Commit));
-    }
-
-    /// A mistake on purpose.
-    fn assume(&mut self, commit: &Commit) {
-        let Some(mut stripe) = self.stripes.get(commit.copy.stripe).cloned() else { return };
-        stripe.chunks[usize::from(commit.copy.chunk.0)].node = Some(commit.node);
-        self.stripes.put(stripe);
-    }
-
     fn failed(&mut self, now: Time, node: NodeId, id: RepairId, why: Failure) {
         self.send(node, ToAgent::Forget(id));
         if self.ledger.get(id).is_some_and(Attempt::is_flowing) {
@@ -424,80 +413,6 @@ impl Coordinator {
         for id in hit.collect::<Vec<RepairId>>() {
             self.attempt_failed(now, id, None, Failure::PeerLost(node));
         }
-    }
-
-    fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
-        let asked = self.ledger.get(id).and_then(Attempt::commit);
-        let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
-        // Answers may come twice: one about another chunk of the stripe says nothing about this
-        // one.
-        if !asked.is_some_and(|commit| is_answer(&commit)) {
-            return;
-        }
-        let settled = self.ledger.settle(id);
-        let Some(commit) = self.forget(id, settled) else { return };
-        let Some(before) = self.stripes.get(stripe.id) else {
-            // Removed meanwhile: its copies have become orphans.
-            self.end_repair_of(stripe.id);
-            return self.reconcile(commit.node, commit.copy);
-        };
-        let before = before.copy(commit.copy.chunk);
-        self.repaired_chunks += 1;
-        let (copy, node, bytes) =
-            (commit.copy, commit.node, stripe.record(commit.copy.chunk).bytes);
-        self.repaired_bytes += bytes;
-        self.report(Report::Committed { repair: id, copy, node, bytes });
-        self.trouble.remove(&stripe.id);
-        self.learn(stripe);
-        if !self.ledger.mistake.is(Mutant::ForgetNext) {
-            self.commit_next(now, id);
-        }
-        if !self.lost.contains_key(&copy.stripe) {
-            self.report(Report::Healthy(copy.stripe));
-        }
-        if let Some((node, copy)) = before
-            && self.health.is_up(node)
-        {
-            self.reconcile(node, copy);
-        }
-    }
-
-    fn commit_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
-        let Some(commit) = self.ledger.get(id).and_then(Attempt::commit) else { return };
-        if let Some(stripe) = &current
-            && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
-        {
-            // The first answer was lost on its way.
-            return self.committed(now, id, stripe.clone());
-        }
-        if current.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
-            // An old answer to another commit: this one may still succeed.
-            return;
-        }
-        let settled = self.ledger.give_up(id);
-        self.forget(id, settled);
-        match current {
-            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
-            // Removed, here or there: what is left of its repair has nowhere to go.
-            Some(_) | None => self.remove_stripe(commit.copy.stripe),
-        }
-        // It takes its place again, even if the answer was older than what is known.
-        self.enqueue(commit.copy.stripe, None);
-        self.reconcile(commit.node, commit.copy);
-        self.commit_next(now, id);
-    }
-
-    /// The pending commit of a repair was answered, and perhaps its claim is void by that.
-    fn forget(
-        &mut self,
-        id: RepairId,
-        settled: Option<(Commit, Option<RepairId>)>,
-    ) -> Option<Commit> {
-        let (commit, claim) = settled?;
-        self.touched.push(commit.copy.stripe);
-        self.send(commit.node, ToAgent::Forget(id));
-        self.outputs.extend(claim.map(Output::Release));
-        Some(commit)
     }
 
     fn apply(&mut self, now: Time, command: Command) {
@@ -539,6 +454,7 @@ impl Coordinator {
                 self.lose(stripe, chunk.expect("it is on the node"));
             }
             self.end_repairs_with(now, node);
+            self.work_lists.forget(node);
         }
         self.report(Report::Node { node, health, chunks });
         // Plans were made for another world, and what was blocked may now be possible.
@@ -556,6 +472,7 @@ impl Coordinator {
             self.sweep(now);
         }
         self.read_again(now);
+        self.send_overdue(now);
         self.queue.wake(now);
         if self.schedule_at.is_some_and(|at| at <= now) {
             self.ledger.let_admit();

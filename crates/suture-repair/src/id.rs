@@ -28,7 +28,7 @@ pub struct StripeId(pub u64);
 
 /// One attempt to rebuild a chunk. The upper 32 bits are the coordinator's epoch, so that ids
 /// grow over restarts without a write to the journal for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepairId(pub u64);
 
 impl RepairId {

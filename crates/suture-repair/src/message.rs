@@ -93,7 +93,8 @@ pub enum ToAgent {
     /// The chunk of this repair that was `written` here is what it should be: publish it. Answered
     /// by `Stored` or `Failed`.
     Publish(RepairId),
-    /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile.
+    /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile. Answered by
+    /// `Deleted`.
     Delete {
         /// The epoch of the coordinator that decided it.
         epoch: u32,
@@ -105,7 +106,7 @@ pub enum ToAgent {
 }
 
 /// A request to verify a copy, with the reason to delete another once it is proven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Check {
     /// The copy that is read in full.
     pub copy: ChunkCopy,
@@ -165,6 +166,8 @@ pub enum FromAgent {
         /// Its bytes, as `suture_code::fingerprint` lays them out.
         sums: Arc<[u8]>,
     },
+    /// The order to remove the copy was carried out. If it could not be, the next listing shows it.
+    Deleted(ChunkCopy),
     /// The copy is missing or corrupt.
     Bad {
         /// The copy that is of no use.
@@ -273,6 +276,23 @@ pub enum Refusal {
     StaleEpoch,
     /// The attempt to go on with is not here, or has not come as far as the plan takes for granted.
     CannotContinue,
+}
+
+impl FromAgent {
+    /// What kind of message it is, for people: a listing written out may have a hundred megabytes.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            FromAgent::Hello(_) => "hello",
+            FromAgent::Inventory(_) => "a listing",
+            FromAgent::Heartbeat(_) => "a heartbeat",
+            FromAgent::Stored { .. } => "that a chunk is stored",
+            FromAgent::Failed { .. } => "that a repair failed",
+            FromAgent::Verified(_) => "that a copy is good",
+            FromAgent::Fingerprint { .. } => "a fingerprint",
+            FromAgent::Deleted(_) => "that a copy was deleted",
+            FromAgent::Bad { .. } => "that a copy is of no use",
+        }
+    }
 }
 
 impl fmt::Display for CopyFault {

@@ -63,6 +63,12 @@ pub enum Mutant {
     AdoptUnread,
     /// It takes copies for what they are called, whatever their length and checksum.
     TrustNames,
+    /// It has a node do one thing more at a time than the node may.
+    AskBeyond,
+    /// It lists again what a node is doing already.
+    ListTwice,
+    /// It does not notice that a check was answered.
+    ForgetAnswer,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver's clock goes back now and then.
@@ -99,7 +105,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 44] = [
+    pub const ALL: [Mutant; 47] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -128,6 +134,9 @@ impl Mutant {
         Mutant::DeleteUnread,
         Mutant::AdoptUnread,
         Mutant::TrustNames,
+        Mutant::AskBeyond,
+        Mutant::ListTwice,
+        Mutant::ForgetAnswer,
         Mutant::PlaceAnywhere,
         Mutant::TimeBack,
         Mutant::UncountedMemory,

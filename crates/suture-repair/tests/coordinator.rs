@@ -1,180 +1,17 @@
 //! Short stories of the coordinator alone: events in, effects out, by hand.
 
-use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::coordinator::{Config, Coordinator};
-use suture_repair::event::{
-    Command, Commit, Health, Input, Liveness, NodeState, Output, Report, Timers,
-};
+#[path = "common/story.rs"]
+mod story;
+
+use story::{Story, bad, copy, sent, stripe};
+use suture_repair::event::{Command, Health, Input, Liveness, NodeState, Output, Report};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
-use suture_repair::message::{
-    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
-};
+use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
-use suture_repair::stripe::{ChunkRecord, Stripe, StripeMap};
-use suture_repair::time::{Span, Time};
-
-const TIMERS: Timers = Timers {
-    suspect_after: Span::from_secs(1),
-    dead_after: Span::from_secs(3),
-    start_grace: Span::from_secs(10),
-    stall_after: Span::from_secs(20),
-    commit_retry: Span::from_secs(5),
-    retry_first: Span::from_millis(100),
-    retry_max: Span::from_secs(10),
-};
-
-/// A coordinator of `rs(2,2)` stripes, and all that it said.
-struct Story {
-    core: Coordinator,
-    now: Time,
-    said: Vec<Output>,
-}
-
-fn stripe(id: u64, nodes: [u32; 4]) -> Stripe {
-    let record =
-        |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), bytes: 4096, crc: Some(7) };
-    Stripe {
-        id: StripeId(id),
-        code: "rs(2,2)".parse().expect("a code"),
-        chunk_bytes: 4096,
-        unit_bytes: 4096,
-        generation: Generation(1),
-        chunks: nodes.into_iter().map(record).collect(),
-    }
-}
-
-fn copy(stripe: u64, chunk: u8, stamp: u64) -> ChunkCopy {
-    ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(chunk), stamp: Stamp(stamp) }
-}
-
-impl Story {
-    fn new(nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
-        Story::by("suture", nodes, stripes)
-    }
-
-    /// Planned by this policy.
-    fn by(policy: &str, nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
-        Story::with(policy, Liveness::Own, nodes, stripes)
-    }
-
-    fn with(
-        policy: &str,
-        liveness: Liveness,
-        nodes: u32,
-        stripes: impl IntoIterator<Item = Stripe>,
-    ) -> Story {
-        let config = Config {
-            epoch: 1,
-            timers: TIMERS,
-            policy: policy.parse().expect("a policy"),
-            seed: 1,
-            paused: false,
-            failed: Vec::new(),
-            claims: false,
-            liveness,
-        };
-        let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
-        let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
-        let mut story = Story { core, now: Time::ZERO, said: Vec::new() };
-        (0..nodes).for_each(|node| story.greet(node));
-        story
-    }
-
-    fn give(&mut self, input: Input) {
-        self.core.handle(self.now, input);
-        self.core.assert_all_invariants();
-        self.said.extend(std::iter::from_fn(|| self.core.poll()));
-    }
-
-    fn hear(&mut self, node: u32, message: FromAgent) {
-        self.give(Input::Agent { node: NodeId(node), message });
-    }
-
-    fn digest(&self, copy: ChunkCopy) -> Digest {
-        self.core.stripes().get(copy.stripe).expect("it is known").record(copy.chunk).digest()
-    }
-
-    fn greet(&mut self, node: u32) {
-        self.greet_with(node, Abilities::PARTIAL);
-    }
-
-    fn greet_with(&mut self, node: u32, abilities: Abilities) {
-        let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
-        self.hear(node, FromAgent::Hello(hello));
-        let held = self.core.stripes().on_node(NodeId(node));
-        let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1.into())).collect();
-        self.hear(node, FromAgent::Inventory(held));
-    }
-
-    /// A node's agent has started again and says this rack.
-    fn move_to(&mut self, node: u32, rack: &str) {
-        let added = Node::new(format!("n{node}"), Rate(1e6));
-        let rack = Some(rack.to_string());
-        self.give(Input::NodeAdded { id: NodeId(node), node: added, rack });
-    }
-
-    /// Lets time pass; the given nodes go on speaking.
-    fn wait(&mut self, seconds: u64, speaking: impl IntoIterator<Item = u32> + Clone) {
-        for _ in 0..seconds * 2 {
-            self.now = self.now + Span::from_millis(500);
-            for node in speaking.clone() {
-                let beat =
-                    Heartbeat { incarnation: 1, free_bytes: 1 << 30, ..Heartbeat::default() };
-                self.hear(node, FromAgent::Heartbeat(beat));
-            }
-            self.give(Input::Tick);
-        }
-    }
-
-    fn take(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.said)
-    }
-
-    /// The repairs dispatched since the last look.
-    fn dispatched(&mut self) -> Vec<Task> {
-        let mut tasks: Vec<Task> = Vec::new();
-        for output in self.take() {
-            if let Output::Send { message: ToAgent::Dispatch(task), .. } = output
-                && tasks.iter().all(|known| known.repair != task.repair)
-            {
-                tasks.push(std::sync::Arc::unwrap_or_clone(task));
-            }
-        }
-        tasks
-    }
-
-    /// The destination reports success; returns the commit that follows.
-    fn store(&mut self, task: &Task) -> Commit {
-        let (chunk, node) = task.plan.destinations.first_key_value().expect("a destination");
-        let copy =
-            ChunkCopy { stripe: task.stripe.id, chunk: *chunk, stamp: Stamp::from(task.repair) };
-        self.hear(node.0, FromAgent::Stored { repair: task.repair, copy });
-        let commit = self.take().into_iter().find_map(|output| match output {
-            Output::Commit(commit) => Some(commit),
-            _ => None,
-        });
-        commit.expect("a stored chunk is committed")
-    }
-
-    /// The keeper accepts a commit.
-    fn accept(&mut self, commit: Commit) {
-        let mut stripe = self.core.stripes().get(commit.copy.stripe).expect("known").clone();
-        let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
-        (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
-        stripe.generation.0 += 1;
-        self.give(Input::Committed { repair: commit.repair, stripe });
-    }
-}
-
-fn sent(outputs: &[Output], wanted: impl Fn(NodeId, &ToAgent) -> bool) -> bool {
-    outputs
-        .iter()
-        .any(|output| matches!(output, Output::Send { to, message } if wanted(*to, message)))
-}
+use suture_repair::stripe::{ChunkRecord, Stripe};
 
 #[test]
 fn a_dead_node_is_noticed_and_its_chunk_gets_a_new_home() {
@@ -318,11 +155,6 @@ fn a_copy_with_other_bytes_is_neither_adopted_nor_deleted() {
         story.hear(4, held(digest));
         assert!(sent(&story.take(), is_about_it), "the right bytes are what is looked for");
     }
-}
-
-/// What is said of a copy that cannot be used.
-fn bad(copy: ChunkCopy, fault: CopyFault) -> FromAgent {
-    FromAgent::Bad { copy, fault }
 }
 
 #[test]

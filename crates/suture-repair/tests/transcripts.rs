@@ -166,7 +166,7 @@ fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
 
 #[test]
 fn every_input_of_an_agent_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(2), [0; 18]);
+    let (mut random, mut seen) = (Random::new(2), [0; 20]);
     for _ in 0..INPUTS {
         let input = agent_input(&mut random);
         seen[agent_variant(&input)] += 1;
@@ -218,6 +218,8 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
         agent::AgentInput::Tick => 15,
         agent::AgentInput::Fingerprinted { .. } => 16,
         agent::AgentInput::FreeBytes(_) => 17,
+        agent::AgentInput::NotListed => 18,
+        agent::AgentInput::Deleted(_) => 19,
     }
 }
 
@@ -262,7 +264,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
 fn agent_input(random: &mut Random) -> agent::AgentInput {
     use agent::AgentInput;
     let (from, repair) = (node(random), repair(random));
-    match random.below(18) {
+    match random.below(20) {
         0 => AgentInput::Connected { epoch: random.next_u64() as u32 },
         1 => AgentInput::Disconnected,
         2 => AgentInput::Message(Box::new(to_agent(random))),
@@ -294,6 +296,8 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
         },
         14 => AgentInput::Found { copy: copy(random), fault: copy_fault(random) },
         17 => AgentInput::FreeBytes(number(random)),
+        18 => AgentInput::NotListed,
+        19 => AgentInput::Deleted(copy(random)),
         _ => AgentInput::Tick,
     }
 }
@@ -316,7 +320,7 @@ fn to_agent(random: &mut Random) -> ToAgent {
 
 fn from_agent(random: &mut Random) -> FromAgent {
     let repair = repair(random);
-    match random.below(8) {
+    match random.below(9) {
         0 => FromAgent::Hello(Hello {
             incarnation: random.next_u64(),
             abilities: abilities(random),
@@ -335,6 +339,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
         4 => FromAgent::Failed { repair, why: failure(random) },
         5 => FromAgent::Verified(check(random)),
         6 => FromAgent::Fingerprint { repair, copy: copy(random), sums: sums(random) },
+        7 => FromAgent::Deleted(copy(random)),
         _ => FromAgent::Bad { copy: copy(random), fault: copy_fault(random) },
     }
 }

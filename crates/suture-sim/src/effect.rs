@@ -123,6 +123,7 @@ impl World {
             agent::AgentOutput::Delete(copy) => {
                 self.check_delete(node, copy);
                 self.host(node).disk.remove(copy);
+                self.answer(node, agent::AgentInput::Deleted(copy), None);
             }
         }
     }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use suture_repair::cluster::Cluster;
-use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::coordinator::{Config, Coordinator, UNDER_WAY_MAX};
 use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
@@ -124,6 +124,7 @@ impl FluidAgents {
             failed: scenario.failed.clone(),
             claims: false,
             liveness: Liveness::Own,
+            under_way_max: UNDER_WAY_MAX,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {

@@ -234,6 +234,9 @@ pub struct World {
     sequence: u64,
 }
 
+/// So few that the limit is met in clusters of a dozen chunks.
+pub(crate) const UNDER_WAY_MAX: usize = 2;
+
 /// Timers short enough that a run of seconds sees all of them fire.
 pub(crate) const TIMERS: Timers = Timers {
     suspect_after: Span::from_millis(350),

@@ -46,6 +46,10 @@ pub enum DiskEvent {
     Free(u64),
     /// What is held, and the room left.
     Listed(Vec<ListedCopy>, u64),
+    /// What is held cannot be listed in full.
+    NotListed,
+    /// A copy was removed, or could not be.
+    Deleted(ChunkCopy),
     /// A copy was read in full.
     Checked(Check, Result<(), CopyFault>),
     /// A chunk was read in full for its fingerprint, or cannot be.
@@ -222,8 +226,8 @@ impl Disk {
         });
     }
 
-    /// Lists all copies. A list that cannot be had is not answered: an empty one would say that
-    /// everything is lost. The core asks again.
+    /// Lists all copies. One that cannot be had in full is no list: it would say that what it lacks
+    /// is lost.
     pub fn list(&mut self) {
         let store = self.store.clone();
         self.long_job(None, move || {
@@ -231,7 +235,7 @@ impl Disk {
                 Ok((copies, free_bytes)) => Some(DiskEvent::Listed(copies, free_bytes)),
                 Err(error) => {
                     error!("the store cannot be listed: {error}");
-                    None
+                    Some(DiskEvent::NotListed)
                 }
             }
         });
@@ -257,14 +261,14 @@ impl Disk {
         self.long_job(Some(self.checks.clone()), job);
     }
 
-    /// Removes a copy; nothing answers, the next listing shows it.
+    /// Removes a copy. If it could not be removed the next listing shows it.
     pub fn delete(&mut self, copy: ChunkCopy) {
         let store = self.store.clone();
         self.long_job(None, move || {
             if let Err(error) = store.delete(copy) {
                 warn!("{copy} cannot be removed: {error}");
             }
-            None
+            Some(DiskEvent::Deleted(copy))
         });
     }
 

@@ -71,6 +71,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
             let (copy, sums) = (Some(encode_copy(copy)), sums.to_vec());
             AgentWord::Fingerprint(proto::Fingerprint { repair: repair.0, copy, sums })
         }
+        FromAgent::Deleted(copy) => AgentWord::Deleted(encode_copy(copy)),
         FromAgent::Bad { copy, fault } => AgentWord::Bad(proto::Bad {
             copy: Some(encode_copy(copy)),
             fault: encode_fault(fault).into(),
@@ -104,6 +105,7 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
             let (repair, copy, sums) = (RepairId(repair), decode_copy(copy)?, sums[..].into());
             FromAgent::Fingerprint { repair, copy, sums }
         }
+        AgentWord::Deleted(copy) => FromAgent::Deleted(decode_copy(Some(copy))?),
         AgentWord::Bad(bad) => {
             FromAgent::Bad { copy: decode_copy(bad.copy)?, fault: decode_fault(bad.fault)? }
         }

@@ -108,6 +108,8 @@ pub enum AgentInput {
         /// Free bytes of the disk.
         free_bytes: u64,
     },
+    /// The copies on disk cannot be listed in full, so they were not.
+    NotListed,
     /// So many bytes of the disk are free by now.
     FreeBytes(u64),
     /// A copy was read in full.
@@ -117,6 +119,8 @@ pub enum AgentInput {
         /// What is wrong with it, if anything.
         result: Result<(), CopyFault>,
     },
+    /// A copy was removed, or could not be.
+    Deleted(ChunkCopy),
     /// A chunk was read in full for its fingerprint, or cannot be: by [`Failure::Source`] where it
     /// is a published copy.
     Fingerprinted {

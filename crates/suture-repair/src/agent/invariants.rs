@@ -21,7 +21,7 @@ impl Agent {
         let Some(task) = self.tasks.get(&repair) else { return };
         task.assert_invariants(repair);
         assert!(!self.ended.contains(&repair), "ended: {repair} runs");
-        assert!(!self.outcomes.contains_key(&repair), "outcomes: {repair} runs");
+        assert!(!self.outcomes.contains(repair), "outcomes: {repair} runs");
     }
 
     /// Looks at everything; for simulations and tests.
@@ -38,7 +38,8 @@ impl Agent {
         let reserved: u64 = self.tasks.values().map(|task| task.reserved).sum();
         assert_eq!(self.reserved, reserved, "memory: reserved, and the sum of all tasks");
         let is_ended = |repair: &RepairId| self.is_ended(*repair);
-        let open = self.outcomes.keys().find(|repair| !is_ended(repair));
+        self.outcomes.assert_invariants();
+        let open = self.outcomes.repairs().find(|repair| !is_ended(repair));
         assert_eq!(open, None, "outcomes: of a repair that has not ended");
         assert!(self.ended.len() <= ENDED_MAX, "ended: {} are remembered", self.ended.len());
         assert!(self.next_beat > self.now, "time: the deadline {} has passed", self.next_beat);

@@ -12,6 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::attempt::Rebuild;
+use super::faults::Location;
+use super::work_list::{Deletion, Reading};
 use super::{Coordinator, margin};
 use crate::event::{Blocked, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, StripeId};
@@ -61,7 +63,7 @@ impl Coordinator {
         for chunk in stripe.indices() {
             if let Some((node, copy)) = stripe.copy(chunk) {
                 self.faults.forget((node, copy));
-                self.delete(node, copy);
+                self.delete(node, copy, None);
             }
         }
     }
@@ -143,6 +145,7 @@ impl Coordinator {
         self.protect(listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
+        self.work_lists.keep_deletes(self.now, node, |copy| listed.contains_key(copy));
         let expected: BTreeSet<ChunkCopy> =
             self.stripes.on_node(node).filter_map(|s| Some(s.copy(s.chunk_on(node)?)?.1)).collect();
         let is_kept = |copy: &ChunkCopy| listed.contains_key(copy) || expected.contains(copy);
@@ -218,7 +221,7 @@ impl Coordinator {
         let Some(stripe) = self.stripes.get(copy.stripe) else {
             // Ids that this metadata never gave out belong to someone else: hands off.
             if self.is_gone(copy.stripe) {
-                self.delete(node, copy);
+                self.delete(node, copy, None);
             }
             return;
         };
@@ -240,7 +243,7 @@ impl Coordinator {
             && self.health.is_up(holder)
         {
             if self.ledger.mistake.is(Mutant::DeleteUnread) {
-                return self.delete(node, copy);
+                return self.delete(node, copy, Some((holder, current)));
             }
             self.check(holder, current, Some((node, copy)));
         }
@@ -248,6 +251,8 @@ impl Coordinator {
 
     /// A copy was read in full and is good: what it was read for may now be done.
     pub(super) fn verified(&mut self, now: Time, node: NodeId, check: Check) {
+        let reading = Reading { excess: check.excess, copy: check.copy };
+        self.work_lists.end_check(now, node, reading);
         let Some(stripe) = self.stripes.get(check.copy.stripe) else { return };
         if self.is_moving(stripe.id) {
             return;
@@ -262,7 +267,7 @@ impl Coordinator {
                 let is_there = excess_node.index() < self.ledger.cluster().nodes.len();
                 if same_chunk && distinct && is_there && !self.is_lost(excess.stripe, excess.chunk)
                 {
-                    self.delete(excess_node, excess);
+                    self.delete(excess_node, excess, Some((node, check.copy)));
                     self.report(Report::Excess { node: excess_node, copy: excess });
                 }
             }
@@ -302,9 +307,91 @@ impl Coordinator {
     }
 
     /// Has a copy of a known stripe read in full.
-    fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<(NodeId, ChunkCopy)>) {
+    fn check(&mut self, node: NodeId, copy: ChunkCopy, excess: Option<Location>) {
+        self.work_lists.check(node, Reading { excess, copy });
+        self.send_work(node);
+    }
+
+    /// Has a copy deleted: an orphan, or one that is replaced by a location that was read in full.
+    fn delete(&mut self, node: NodeId, copy: ChunkCopy, replaced_by: Option<Location>) {
+        if self.health.is_up(node) {
+            self.work_lists.delete(node, (copy, replaced_by));
+            self.send_work(node);
+        }
+    }
+
+    /// Sends a node what may be under way of its work list.
+    pub(super) fn send_work(&mut self, node: NodeId) {
+        if !self.health.is_up(node) {
+            return;
+        }
+        while let Some(reading) = self.work_lists.next_check(self.now, node) {
+            self.send_check(node, reading);
+        }
+        while let Some(deletion) = self.work_lists.next_delete(self.now, node) {
+            self.send_delete(node, deletion);
+        }
+    }
+
+    /// Sends a node again what it has not answered, which it may never have received.
+    pub(super) fn send_again(&mut self, node: NodeId) {
+        if !self.health.is_up(node) {
+            return;
+        }
+        let (checks, deletes) = self.work_lists.again(self.now, node);
+        checks.into_iter().for_each(|reading| self.send_check(node, reading));
+        deletes.into_iter().for_each(|deletion| self.send_delete(node, deletion));
+    }
+
+    /// Sends what was not answered for so long that the message or the answer may be lost.
+    pub(super) fn send_overdue(&mut self, now: Time) {
+        let deadlines = self.work_lists.deadlines(self.config.timers.stall_after);
+        let overdue = deadlines.filter(|(node, at)| *at <= now && self.health.is_up(*node));
+        let overdue: Vec<NodeId> = overdue.map(|(node, _)| node).collect();
+        for node in overdue {
+            self.send_again(node);
+            self.send_work(node);
+        }
+    }
+
+    /// When something of a work list is to be sent again.
+    pub(super) fn next_work_deadline(&self) -> Option<Time> {
+        let deadlines = self.work_lists.deadlines(self.config.timers.stall_after);
+        deadlines.filter(|(node, _)| self.health.is_up(*node)).map(|(_, at)| at).min()
+    }
+
+    fn send_check(&mut self, node: NodeId, reading: Reading) {
+        let Reading { excess, copy } = reading;
+        let location = self.stripes.get(copy.stripe).and_then(|stripe| stripe.copy(copy.chunk));
+        let is_location = location == Some((node, copy));
+        let is_wanted = match excess {
+            Some(_) => is_location && !self.is_lost(copy.stripe, copy.chunk),
+            None => is_location || self.can_adopt(node, copy),
+        };
+        if !is_wanted {
+            self.work_lists.end_check(self.now, node, reading);
+            // What it was read for may be of use by now, or have another replacement.
+            return excess.into_iter().for_each(|(node, excess)| self.reconcile(node, excess));
+        }
         let digest = self.recorded_digest(copy).unwrap_or_default();
         self.send(node, ToAgent::Check(Check { copy, digest, excess }));
+    }
+
+    fn send_delete(&mut self, node: NodeId, (copy, replaced_by): Deletion) {
+        let is_wanted = match self.stripes.get(copy.stripe) {
+            None => self.is_gone(copy.stripe),
+            Some(stripe) => {
+                let location = stripe.copy(copy.chunk);
+                let is_replaced = replaced_by.is_some() && location == replaced_by;
+                is_replaced && !self.is_lost(copy.stripe, copy.chunk)
+            }
+        };
+        if !is_wanted {
+            self.work_lists.end_delete(self.now, node, copy);
+            return self.reconcile(node, copy);
+        }
+        self.deleting.insert((node, copy));
+        self.send(node, ToAgent::Delete { epoch: self.config.epoch, copy });
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the keeper
@@ -316,13 +403,6 @@ impl Coordinator {
     /// Whether the chunk's recorded copy is of no use.
     pub fn is_lost(&self, stripe: StripeId, chunk: ChunkIndex) -> bool {
         self.lost.get(&stripe).is_some_and(|lost| lost.contains(&chunk))
-    }
-
-    fn delete(&mut self, node: NodeId, copy: ChunkCopy) {
-        if self.health.is_up(node) {
-            self.deleting.insert((node, copy));
-            self.send(node, ToAgent::Delete { epoch: self.config.epoch, copy });
-        }
     }
 
     /// Whether a found copy may become the location of its chunk: the chunk needs one, the copy is

@@ -37,18 +37,26 @@ impl Coordinator {
     /// What went out in answer to an event in which a copy was read in full, or none: a copy is
     /// ordered away only after the copy that replaces it was read, and adopted only after it was
     /// read itself. `first` is the first output of the event.
-    pub(super) fn assert_outputs(&self, first: usize, read: Option<(NodeId, Check)>) {
+    pub(super) fn assert_outputs(&mut self, first: usize, read: Option<(NodeId, Check)>) {
         let excess = read.and_then(|(_, check)| check.excess);
         let whole = read.map(|(node, check)| (node, check.copy));
+        for (node, (copy, replaced_by)) in self.work_lists.take_fresh() {
+            let is_known = self.stripes.get(copy.stripe).is_some();
+            let is_read = excess == Some((node, copy)) && replaced_by == whole;
+            assert!(!is_known || is_read, "deletes: {copy} at {node}, for which nothing was read");
+        }
         for output in self.outputs.range(first..) {
             match output {
                 Output::Send { to, message: ToAgent::Delete { copy, .. } } => {
-                    let is_known = self.stripes.get(copy.stripe).is_some();
+                    let stripe = self.stripes.get(copy.stripe);
                     let is_ours =
                         !self.unknown.iter().any(|(a, b)| (*a..*b).contains(&copy.stripe));
+                    let (is_known, read) =
+                        (stripe.is_some(), self.work_lists.replaced_by(*to, *copy));
                     assert!(is_known || is_ours, "deletes: {copy}, whose stripe others gave out");
-                    let is_replaced = !is_known || excess == Some((*to, *copy));
-                    assert!(is_replaced, "deletes: {copy} at {to}, for which nothing was read");
+                    let location = stripe.and_then(|stripe| stripe.copy(copy.chunk));
+                    let is_replaced = !is_known || (read.is_some() && location == read);
+                    assert!(is_replaced, "deletes: {copy} at {to}, whose replacement was not read");
                 }
                 Output::Send { to, message: ToAgent::Publish(repair) } => {
                     self.assert_proven(*repair, *to);
@@ -74,6 +82,7 @@ impl Coordinator {
     pub fn assert_all_invariants(&self) {
         self.health.assert_invariants();
         self.faults.assert_invariants();
+        self.work_lists.assert_invariants(|node| self.health.is_up(node));
         self.queue.assert_invariants();
         self.ledger.assert_invariants();
         let mut stripes: BTreeSet<StripeId> = self.stripes.iter().map(|stripe| stripe.id).collect();

@@ -108,6 +108,8 @@ impl Textual for AgentInput {
             AgentInput::Listed { copies, free_bytes } => {
                 line.word("listed").field("free", free_bytes).word("holds").list(copies)
             }
+            AgentInput::NotListed => line.word("not-listed"),
+            AgentInput::Deleted(copy) => line.word("deleted").field("chunk", copy),
             AgentInput::Checked { check, result } => {
                 write_result(line.word("checked").value(check), result)
             }
@@ -156,6 +158,8 @@ impl Textual for AgentInput {
                 line.expect("holds")?;
                 AgentInput::Listed { copies: line.list()?, free_bytes }
             }
+            "not-listed" => AgentInput::NotListed,
+            "deleted" => AgentInput::Deleted(line.field("chunk")?),
             "checked" => AgentInput::Checked { check: line.value()?, result: read_result(line)? },
             "fingerprinted" => {
                 let request = line.value()?;

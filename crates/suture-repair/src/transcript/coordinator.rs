@@ -5,7 +5,7 @@
 //! anew and compares lines. What several agents are told in one go is one line with all of them.
 
 use crate::cluster::{Cluster, Core, Node};
-use crate::coordinator::{Config, Coordinator};
+use crate::coordinator::{Config, Coordinator, UNDER_WAY_MAX};
 use crate::event::{
     Blocked, Claim, Command, Commit, Input, Liveness, NodeState, Output, Report, Timers,
 };
@@ -42,6 +42,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if config.liveness == Liveness::Keeper {
         add(line.word("keeper-decides-who-lives"));
     }
+    if config.under_way_max != UNDER_WAY_MAX {
+        add(line.field("under-way", &(config.under_way_max as u64)));
+    }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
     }
@@ -70,6 +73,10 @@ impl CoordinatorHeader {
             "claims" => self.config.as_mut().ok_or(error)?.claims = true,
             "keeper-decides-who-lives" => {
                 self.config.as_mut().ok_or(error)?.liveness = Liveness::Keeper;
+            }
+            "under-way" => {
+                self.config.as_mut().ok_or(error)?.under_way_max =
+                    line.value::<u64>()?.max(1) as usize;
             }
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
@@ -100,7 +107,8 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
     line.expect("failed")?;
     let failed = line.list()?;
     let (claims, liveness, timers) = (false, Liveness::Own, line.value()?);
-    Ok(Config { epoch, policy, seed, paused, failed, claims, liveness, timers })
+    let under_way_max = UNDER_WAY_MAX;
+    Ok(Config { epoch, policy, seed, paused, failed, claims, liveness, under_way_max, timers })
 }
 
 impl Textual for Timers {

@@ -84,6 +84,7 @@ impl Textual for FromAgent {
                 line.word("fingerprint").field("repair", repair).field("chunk", copy);
                 line.value(&Sums(sums.clone()))
             }
+            FromAgent::Deleted(copy) => line.word("deleted").field("chunk", copy),
             FromAgent::Bad { copy, fault } => line.word("bad").field("chunk", copy).value(fault),
         };
     }
@@ -104,6 +105,7 @@ impl Textual for FromAgent {
                 let Sums(sums) = line.value()?;
                 FromAgent::Fingerprint { repair, copy, sums }
             }
+            "deleted" => FromAgent::Deleted(line.field("chunk")?),
             "bad" => FromAgent::Bad { copy: line.field("chunk")?, fault: line.value()? },
             _ => return Err(error),
         })

@@ -19,7 +19,7 @@ use suture_repair::stripe::StripeMap;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
-use super::{Event, Question, TIMERS, World};
+use super::{Event, Question, TIMERS, UNDER_WAY_MAX, World};
 use crate::check::Violation;
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
@@ -116,6 +116,7 @@ impl World {
             failed: self.declared.iter().copied().collect(),
             claims: self.options.claims,
             liveness: self.options.liveness,
+            under_way_max: UNDER_WAY_MAX,
         };
         self.racks.begin();
         let cluster = self.racks.cluster(self.hosts.len());

@@ -107,6 +107,7 @@ fn load(
         // Nobody else repairs what the native metadata keeps, and it knows nothing of nodes.
         claims: false,
         liveness: Liveness::Own,
+        under_way_max: core::UNDER_WAY_MAX,
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;

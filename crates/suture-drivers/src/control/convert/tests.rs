@@ -107,6 +107,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
             digest: Digest { bytes: Some(0), crc: Some(0) },
             excess: Some((NodeId(0), copy())),
         }),
+        FromAgent::Deleted(copy()),
         FromAgent::Bad { copy: copy(), fault: CopyFault::Missing },
     ];
     words.extend(failures().into_iter().map(|why| FromAgent::Failed { repair, why }));

@@ -1,0 +1,93 @@
+//! What an agent does about copies: it lists, checks and deletes them, each once at a time.
+//!
+//! Place: beside the tasks: [failure noticed] -> ... -> stripe healthy, old copies deleted.
+//! A coordinator asks again for what it has not heard of, and every session begins with a listing.
+//! So what is being done already is not begun again: a second request for a listing is answered by
+//! one more, however many there are, and a check or delete that is under way answers all requests
+//! for it.
+//!
+//! Invariant: one listing runs at most, and each check and delete once.
+
+use std::collections::BTreeSet;
+
+use super::{Agent, AgentOutput};
+use crate::id::{ChunkCopy, ListedCopy};
+use crate::message::{Check, CopyFault, FromAgent};
+use crate::time::Time;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct CopyWork {
+    listing: Listing,
+    checks: BTreeSet<Check>,
+    deletes: BTreeSet<ChunkCopy>,
+}
+
+/// Whether copies are being listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Listing {
+    #[default]
+    Idle,
+    Running,
+    /// It runs, and another was asked for since it began.
+    RunningAndWanted,
+}
+
+impl Agent {
+    /// Has all copies listed, now or when the listing that runs is done.
+    pub(super) fn list(&mut self) {
+        self.copy_work.listing = match self.copy_work.listing {
+            Listing::Idle => {
+                self.outputs.push_back(AgentOutput::List);
+                Listing::Running
+            }
+            Listing::Running | Listing::RunningAndWanted => Listing::RunningAndWanted,
+        };
+    }
+
+    pub(super) fn listed(&mut self, now: Time, copies: Vec<ListedCopy>, free_bytes: u64) {
+        self.free_bytes = free_bytes;
+        self.send(FromAgent::Inventory(copies));
+        // The coordinator gives no chunk to a node whose room it does not know.
+        self.next_beat = now;
+        self.listing_ended();
+    }
+
+    /// The listing that ran is over, whatever came of it.
+    pub(super) fn listing_ended(&mut self) {
+        if std::mem::take(&mut self.copy_work.listing) == Listing::RunningAndWanted {
+            self.list();
+        }
+    }
+
+    /// Has a copy read in full. One that is being deleted is as good as gone: whoever counted on
+    /// it would lose it.
+    pub(super) fn check(&mut self, check: Check) {
+        if self.copy_work.deletes.contains(&check.copy) {
+            return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });
+        }
+        if self.copy_work.checks.insert(check) {
+            self.outputs.push_back(AgentOutput::Check(Box::new(check)));
+        }
+    }
+
+    pub(super) fn checked(&mut self, check: Check, result: Result<(), CopyFault>) {
+        self.copy_work.checks.remove(&check);
+        self.send(match result {
+            Ok(()) => FromAgent::Verified(check),
+            Err(fault) => FromAgent::Bad { copy: check.copy, fault },
+        });
+    }
+
+    /// Has a copy deleted, unless a newer coordinator than that of `epoch` has spoken meanwhile.
+    pub(super) fn delete(&mut self, epoch: u32, copy: ChunkCopy) {
+        if epoch >= self.epoch && self.copy_work.deletes.insert(copy) {
+            self.outputs.push_back(AgentOutput::Delete(copy));
+        }
+    }
+
+    pub(super) fn deleted(&mut self, copy: ChunkCopy) {
+        self.copy_work.deletes.remove(&copy);
+        self.send(FromAgent::Deleted(copy));
+    }
+}

@@ -1,0 +1,148 @@
+//! Outcomes of tasks: said at once, and again at each beat until the coordinator says `Forget`.
+//!
+//! Place: ... slices flow -> chunk durable -> [commit] ...
+//! An agent may have more outcomes than the queue to the coordinator holds, where commits are slow
+//! or the coordinator was away. So only a few are said between two beats and not forgotten yet; the
+//! next ones follow as they are, and each beat begins again where the last one ended.
+//!
+//! Invariants: at most [`SAID_MAX`] are said and not forgotten between two beats; every outcome is
+//! said again and again while it is not forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Agent;
+use crate::id::RepairId;
+use crate::message::FromAgent;
+
+/// So many outcomes may be under way to the coordinator: a quarter of the queue there.
+const SAID_MAX: usize = 256;
+
+/// The outcomes that the coordinator has not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Outcomes {
+    of: BTreeMap<RepairId, FromAgent>,
+    /// Said since the last beat.
+    said: BTreeSet<RepairId>,
+    /// Where to go on when not all can be said at once.
+    next: RepairId,
+}
+
+impl Outcomes {
+    /// A new one; given back if it may be said now.
+    pub fn add(&mut self, repair: RepairId, outcome: FromAgent) -> Option<FromAgent> {
+        let may_be_said = self.said.len() < SAID_MAX;
+        self.of.insert(repair, outcome.clone());
+        may_be_said.then(|| self.said.insert(repair)).map(|_| outcome)
+    }
+
+    /// The coordinator knows it, or will not hear of it. What may be said in its place.
+    pub fn forget(&mut self, repair: RepairId) -> Vec<FromAgent> {
+        self.of.remove(&repair);
+        if self.said.remove(&repair) { self.more() } else { Vec::new() }
+    }
+
+    /// A beat: what was said before it, and not acknowledged, counts as lost.
+    pub fn begin_beat(&mut self) {
+        self.said.clear();
+    }
+
+    /// What may be said now, in the order of repairs from where it was left off.
+    pub fn more(&mut self) -> Vec<FromAgent> {
+        let free = SAID_MAX - self.said.len();
+        let unsaid = self.of.len() - self.said.len();
+        let later = self.of.range(self.next..).chain(self.of.range(..self.next));
+        let wanted = later.filter(|(repair, _)| !self.said.contains(repair)).take(free.min(unsaid));
+        let more: Vec<(RepairId, FromAgent)> = wanted.map(|(id, of)| (*id, of.clone())).collect();
+        self.next = match more.last() {
+            Some((last, _)) if unsaid > free => RepairId(last.0 + 1),
+            _ => RepairId(0),
+        };
+        self.said.extend(more.iter().map(|(repair, _)| *repair));
+        more.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    pub fn contains(&self, repair: RepairId) -> bool {
+        self.of.contains_key(&repair)
+    }
+
+    pub fn repairs(&self) -> impl Iterator<Item = &RepairId> {
+        self.of.keys()
+    }
+
+    /// # Panics
+    /// More is under way than the queue holds, or what is not known.
+    pub fn assert_invariants(&self) {
+        assert!(self.said.len() <= SAID_MAX, "outcomes: {} are under way", self.said.len());
+        let is_known = self.said.iter().all(|repair| self.of.contains_key(repair));
+        assert!(is_known, "outcomes: one is under way that was forgotten");
+    }
+}
+
+impl Agent {
+    /// The task is over: says so, and goes on saying so until it is heard.
+    pub(super) fn conclude(&mut self, repair: RepairId, outcome: FromAgent) {
+        self.drop_task(repair);
+        self.end(repair);
+        let said = self.outcomes.add(repair, outcome);
+        said.into_iter().for_each(|outcome| self.send(outcome));
+    }
+
+    /// The outcome of a repair need not be repeated.
+    pub(super) fn forget(&mut self, repair: RepairId) {
+        let more = self.outcomes.forget(repair);
+        more.into_iter().for_each(|outcome| self.send(outcome));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Failure;
+
+    fn outcome(id: u64) -> FromAgent {
+        FromAgent::Failed { repair: RepairId(id), why: Failure::Stalled }
+    }
+
+    fn id(outcome: &FromAgent) -> u64 {
+        match outcome {
+            FromAgent::Failed { repair, .. } => repair.0,
+            _ => unreachable!("all of them failed"),
+        }
+    }
+
+    #[test]
+    fn all_are_said_in_turn_and_few_at_a_time() {
+        let mut outcomes = Outcomes::default();
+        let count = 3 * SAID_MAX as u64 + 10;
+        let at_once = (0..count).filter_map(|n| outcomes.add(RepairId(n), outcome(n))).count();
+        assert_eq!(at_once, SAID_MAX);
+        assert!(outcomes.more().is_empty());
+        // Nobody hears them: each beat says others, and in the end all were said.
+        let mut said = BTreeSet::new();
+        for _ in 0..4 {
+            outcomes.begin_beat();
+            let more = outcomes.more();
+            assert_eq!(more.len(), SAID_MAX);
+            said.extend(more.iter().map(id));
+            outcomes.assert_invariants();
+        }
+        assert_eq!(said.len() as u64, count);
+        // They are heard: each that is forgotten makes room for one.
+        for n in 0..count {
+            assert!(outcomes.forget(RepairId(n)).len() <= 1);
+            outcomes.assert_invariants();
+        }
+        assert_eq!(outcomes.repairs().count(), 0);
+    }
+
+    #[test]
+    fn few_are_said_at_each_beat() {
+        let mut outcomes = Outcomes::default();
+        (0..3).for_each(|n| drop(outcomes.add(RepairId(n), outcome(n))));
+        for _ in 0..2 {
+            outcomes.begin_beat();
+            assert_eq!(outcomes.more().iter().map(id).collect::<Vec<_>>(), [0, 1, 2]);
+            assert!(outcomes.more().is_empty());
+        }
+    }
+}

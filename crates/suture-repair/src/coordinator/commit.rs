@@ -1,0 +1,117 @@
+//! From a durable chunk to the stripe's new location: one compare-and-set after the other.
+//!
+//! Place: ... chunk proven and durable -> [commit location -> stripe healthy].
+//! A destination says that a chunk is stored; its location is asked for, one of a stripe at a time,
+//! since each gives the stripe a new generation. What the metadata answer decides: their stripe is
+//! taken for what it is, also where it is not what was asked for.
+
+use super::Coordinator;
+use super::attempt::Attempt;
+use crate::event::{Commit, Output, Report};
+use crate::id::{ChunkCopy, NodeId, RepairId, Stamp};
+use crate::message::ToAgent;
+use crate::mutant::Mutant;
+use crate::stripe::Stripe;
+use crate::time::Time;
+
+impl Coordinator {
+    pub(super) fn stored(&mut self, now: Time, node: NodeId, id: RepairId, copy: ChunkCopy) {
+        if copy.stamp == Stamp::from(id) && self.ledger.chunk_done(id, node, copy) {
+            return self.commit_next(now, id);
+        }
+        self.send(node, ToAgent::Forget(id));
+        self.reconcile(node, copy);
+    }
+
+    /// Asks for the location of the next durable chunk, unless one is being asked for.
+    pub(super) fn commit_next(&mut self, now: Time, id: RepairId) {
+        let stripe = self.ledger.get(id).and_then(|attempt| self.stripes.get(attempt.stripe()));
+        let Some(generation) = stripe.map(|stripe| stripe.generation) else { return };
+        let commit = self.ledger.commit_next(now, id, generation);
+        if self.ledger.mistake.is(Mutant::AssumeCommit) {
+            commit.iter().for_each(|commit| self.assume(commit));
+        }
+        self.outputs.extend(commit.map(Output::Commit));
+    }
+
+    /// A mistake on purpose.
+    fn assume(&mut self, commit: &Commit) {
+        let Some(mut stripe) = self.stripes.get(commit.copy.stripe).cloned() else { return };
+        stripe.chunks[usize::from(commit.copy.chunk.0)].node = Some(commit.node);
+        self.stripes.put(stripe);
+    }
+
+    pub(super) fn committed(&mut self, now: Time, id: RepairId, stripe: Stripe) {
+        let asked = self.ledger.get(id).and_then(Attempt::commit);
+        let is_answer = |c: &Commit| stripe.copy(c.copy.chunk) == Some((c.node, c.copy));
+        // Answers may come twice: one about another chunk of the stripe says nothing about this
+        // one.
+        if !asked.is_some_and(|commit| is_answer(&commit)) {
+            return;
+        }
+        let settled = self.ledger.settle(id);
+        let Some(commit) = self.forget(id, settled) else { return };
+        let Some(before) = self.stripes.get(stripe.id) else {
+            // Removed meanwhile: its copies have become orphans.
+            self.end_repair_of(stripe.id);
+            return self.reconcile(commit.node, commit.copy);
+        };
+        let before = before.copy(commit.copy.chunk);
+        self.repaired_chunks += 1;
+        let (copy, node, bytes) =
+            (commit.copy, commit.node, stripe.record(commit.copy.chunk).bytes);
+        self.repaired_bytes += bytes;
+        self.report(Report::Committed { repair: id, copy, node, bytes });
+        self.trouble.remove(&stripe.id);
+        self.learn(stripe);
+        if !self.ledger.mistake.is(Mutant::ForgetNext) {
+            self.commit_next(now, id);
+        }
+        if !self.lost.contains_key(&copy.stripe) {
+            self.report(Report::Healthy(copy.stripe));
+        }
+        if let Some((node, copy)) = before
+            && self.health.is_up(node)
+        {
+            self.reconcile(node, copy);
+        }
+    }
+
+    pub(super) fn commit_refused(&mut self, now: Time, id: RepairId, current: Option<Stripe>) {
+        let Some(commit) = self.ledger.get(id).and_then(Attempt::commit) else { return };
+        if let Some(stripe) = &current
+            && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
+        {
+            // The first answer was lost on its way.
+            return self.committed(now, id, stripe.clone());
+        }
+        if current.as_ref().is_some_and(|stripe| stripe.generation <= commit.generation) {
+            // An old answer to another commit: this one may still succeed.
+            return;
+        }
+        let settled = self.ledger.give_up(id);
+        self.forget(id, settled);
+        match current {
+            Some(stripe) if self.stripes.get(stripe.id).is_some() => self.learn(stripe),
+            // Removed, here or there: what is left of its repair has nowhere to go.
+            Some(_) | None => self.remove_stripe(commit.copy.stripe),
+        }
+        // It takes its place again, even if the answer was older than what is known.
+        self.enqueue(commit.copy.stripe, None);
+        self.reconcile(commit.node, commit.copy);
+        self.commit_next(now, id);
+    }
+
+    /// The pending commit of a repair was answered, and perhaps its claim is void by that.
+    fn forget(
+        &mut self,
+        id: RepairId,
+        settled: Option<(Commit, Option<RepairId>)>,
+    ) -> Option<Commit> {
+        let (commit, claim) = settled?;
+        self.touched.push(commit.copy.stripe);
+        self.send(commit.node, ToAgent::Forget(id));
+        self.outputs.extend(claim.map(Output::Release));
+        Some(commit)
+    }
+}

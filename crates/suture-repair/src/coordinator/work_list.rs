@@ -1,0 +1,231 @@
+//! Work lists: the checks and deletes of each node, few of them under way at a time.
+//!
+//! Place: [failure noticed -> stripes affected] -> queue -> ... -> stripe healthy.
+//! One listing can ask for as many checks and deletes as a node has copies, and the next listing
+//! asks for them again. Here each stands once, and a node is sent the next one of a kind when it has
+//! answered one. A copy that a stripe may lack is read before one that only proves others to be in
+//! excess. Whether an entry is still wanted is asked when it is sent (`copies.rs`), since it may have
+//! waited for long.
+//!
+//! Invariants: at most `under_way_max` of a kind are under way at a node; nothing both waits and is
+//! under way. What is under way and not answered is sent again, in each new session and after
+//! `stall_after`; agents ignore what they are doing already.
+
+use std::collections::BTreeMap;
+
+use super::faults::Location;
+use crate::id::{ChunkCopy, NodeId};
+use crate::mutant::{Mistake, Mutant};
+use crate::time::{Span, Time};
+
+/// So many checks, and so many deletes, are under way at a node unless configured otherwise: enough
+/// that an agent need not wait for the next one, and far less than queues hold.
+pub const UNDER_WAY_MAX: usize = 16;
+
+/// Which copy is read in full, and what for. In the order of the list: what proves only that
+/// others are in excess comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Reading {
+    /// A copy elsewhere that is in excess if this one is good.
+    pub excess: Option<Location>,
+    pub copy: ChunkCopy,
+}
+
+/// A copy that is to go, and the location that was read in full and replaces it; none for an orphan.
+pub(super) type Deletion = (ChunkCopy, Option<Location>);
+
+/// The checks and deletes of all nodes.
+#[derive(Debug)]
+pub(super) struct WorkLists {
+    under_way_max: usize,
+    nodes: BTreeMap<NodeId, WorkList>,
+    /// Deletes that were listed since they were last asserted.
+    fresh: Vec<(NodeId, Deletion)>,
+    pub mistake: Mistake,
+}
+
+/// Those of one node.
+#[derive(Debug, Default)]
+struct WorkList {
+    checks: List<Reading, ()>,
+    deletes: List<ChunkCopy, Option<Location>>,
+    /// When something of it was last sent or answered.
+    moved_at: Time,
+}
+
+/// What waits, and what is under way.
+#[derive(Debug)]
+struct List<K, V> {
+    waiting: BTreeMap<K, V>,
+    under_way: BTreeMap<K, V>,
+}
+
+impl WorkLists {
+    pub fn new(under_way_max: usize) -> WorkLists {
+        let (nodes, fresh, mistake) = (BTreeMap::new(), Vec::new(), Mistake::default());
+        WorkLists { under_way_max, nodes, fresh, mistake }
+    }
+
+    /// Lists a check, unless it is.
+    pub fn check(&mut self, node: NodeId, reading: Reading) {
+        let is_again = self.mistake.is(Mutant::ListTwice);
+        self.nodes.entry(node).or_default().checks.add(reading, (), is_again);
+    }
+
+    /// Lists a delete, unless it is.
+    pub fn delete(&mut self, node: NodeId, deletion: Deletion) {
+        let (copy, replaced_by) = deletion;
+        let is_again = self.mistake.is(Mutant::ListTwice);
+        if self.nodes.entry(node).or_default().deletes.add(copy, replaced_by, is_again) {
+            self.fresh.push((node, deletion));
+        }
+    }
+
+    /// The next check that may be sent; it is under way from now on.
+    pub fn next_check(&mut self, now: Time, node: NodeId) -> Option<Reading> {
+        let max = self.under_way_max();
+        let list = self.nodes.get_mut(&node)?;
+        let (reading, ()) = list.checks.next(max)?;
+        list.moved_at = now;
+        Some(reading)
+    }
+
+    /// The next delete that may be sent; it is under way from now on.
+    pub fn next_delete(&mut self, now: Time, node: NodeId) -> Option<Deletion> {
+        let max = self.under_way_max();
+        let list = self.nodes.get_mut(&node)?;
+        let deletion = list.deletes.next(max)?;
+        list.moved_at = now;
+        Some(deletion)
+    }
+
+    /// The check was answered, or is not wanted any more.
+    pub fn end_check(&mut self, now: Time, node: NodeId, reading: Reading) {
+        if self.mistake.is(Mutant::ForgetAnswer) {
+            return;
+        }
+        self.end(now, node, |list| list.checks.end(&reading));
+    }
+
+    /// All checks of the copy were answered.
+    pub fn end_checks_of(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
+        self.end(now, node, |list| {
+            list.checks.under_way.retain(|reading, ()| reading.copy != copy);
+        });
+    }
+
+    /// The delete was answered, or is not wanted any more.
+    pub fn end_delete(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
+        self.end(now, node, |list| list.deletes.end(&copy));
+    }
+
+    /// What is not there need not be deleted.
+    pub fn keep_deletes(&mut self, now: Time, node: NodeId, is_there: impl Fn(&ChunkCopy) -> bool) {
+        self.end(now, node, |list| {
+            list.deletes.waiting.retain(|copy, _| is_there(copy));
+            list.deletes.under_way.retain(|copy, _| is_there(copy));
+        });
+    }
+
+    /// Drops all of a node.
+    pub fn forget(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// All that is under way at a node: it is to be sent again.
+    pub fn again(&mut self, now: Time, node: NodeId) -> (Vec<Reading>, Vec<Deletion>) {
+        let Some(list) = self.nodes.get_mut(&node) else { return Default::default() };
+        list.moved_at = now;
+        let checks = list.checks.under_way.keys().copied();
+        let deletes = list.deletes.under_way.iter().map(|(copy, by)| (*copy, *by));
+        (checks.collect(), deletes.collect())
+    }
+
+    /// Where something is under way, and when nothing of it will have been answered for so long.
+    pub fn deadlines(&self, after: Span) -> impl Iterator<Item = (NodeId, Time)> {
+        let busy = self.nodes.iter().filter(|(_, list)| list.is_under_way());
+        busy.map(move |(node, list)| (*node, list.moved_at + after))
+    }
+
+    /// The location that was read before this delete, which is under way, was listed; none for an
+    /// orphan.
+    pub fn replaced_by(&self, node: NodeId, copy: ChunkCopy) -> Option<Location> {
+        *self.nodes.get(&node)?.deletes.under_way.get(&copy)?
+    }
+
+    /// Deletes that were listed since this was last asked.
+    pub fn take_fresh(&mut self) -> Vec<(NodeId, Deletion)> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// # Panics
+    /// More is under way at a node than may be, or something waits besides; or something waits at a
+    /// node that can be used, and need not.
+    pub fn assert_invariants(&self, is_up: impl Fn(NodeId) -> bool) {
+        for (&node, list) in &self.nodes {
+            list.checks.assert_invariants("checks", node, self.under_way_max, is_up(node));
+            list.deletes.assert_invariants("deletes", node, self.under_way_max, is_up(node));
+        }
+    }
+
+    fn end(&mut self, now: Time, node: NodeId, end: impl FnOnce(&mut WorkList)) {
+        let Some(list) = self.nodes.get_mut(&node) else { return };
+        end(list);
+        list.moved_at = now;
+        if list.checks.is_empty() && list.deletes.is_empty() {
+            self.nodes.remove(&node);
+        }
+    }
+
+    fn under_way_max(&self) -> usize {
+        self.under_way_max + usize::from(self.mistake.is(Mutant::AskBeyond))
+    }
+}
+
+impl WorkList {
+    fn is_under_way(&self) -> bool {
+        !self.checks.under_way.is_empty() || !self.deletes.under_way.is_empty()
+    }
+}
+
+impl<K, V> Default for List<K, V> {
+    fn default() -> List<K, V> {
+        List { waiting: BTreeMap::new(), under_way: BTreeMap::new() }
+    }
+}
+
+impl<K: Copy + Ord, V: Copy> List<K, V> {
+    /// Whether it is news.
+    fn add(&mut self, key: K, value: V, is_again: bool) -> bool {
+        if self.under_way.contains_key(&key) && !is_again {
+            return false;
+        }
+        self.waiting.insert(key, value).is_none()
+    }
+
+    fn next(&mut self, max: usize) -> Option<(K, V)> {
+        if self.under_way.len() >= max {
+            return None;
+        }
+        let (key, value) = self.waiting.pop_first()?;
+        self.under_way.insert(key, value);
+        Some((key, value))
+    }
+
+    fn end(&mut self, key: &K) {
+        self.under_way.remove(key);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_empty()
+    }
+
+    fn assert_invariants(&self, what: &str, node: NodeId, max: usize, is_up: bool) {
+        let (waiting, under_way) = (self.waiting.len(), self.under_way.len());
+        assert!(under_way <= max, "work lists: {under_way} {what} are under way at {node}");
+        let is_listed_once = self.under_way.keys().all(|key| !self.waiting.contains_key(key));
+        assert!(is_listed_once, "work lists: one of the {what} of {node} waits and is under way");
+        let is_held_up = is_up && under_way < max && waiting > 0;
+        assert!(!is_held_up, "work lists: {waiting} {what} wait for nothing at {node}");
+    }
+}
