@@ -27,12 +27,14 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 4: agents answer when a copy is deleted.
+/// Raised when an old peer would misread a new one. 5: agents say which store they have, listings
+/// come in parts.
+/// 4: agents answer when a copy is deleted.
 /// 3: plans name nodes by number.
 /// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Anybody may make it keep so much.

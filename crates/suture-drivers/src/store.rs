@@ -6,6 +6,7 @@
 //! | path | what |
 //! |---|---|
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
+//! | `store` | which store this is: random, made once, and told to every coordinator |
 //! | `lock` | held while an agent runs here, so that two cannot |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
 //! | `tmp/N` | chunks in the making; emptied at every start |
@@ -61,11 +62,16 @@ pub struct Identity {
     pub node: String,
 }
 
+/// Which store it is, among all that there are: names of nodes can be copied with a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreId(pub u64);
+
 /// A directory that can hold the chunks of an agent, and that nobody else uses meanwhile.
 #[derive(Debug)]
 pub struct DataDir {
     dir: PathBuf,
     identity: Option<Identity>,
+    id: Option<StoreId>,
     lock: File,
 }
 
@@ -174,8 +180,13 @@ impl DataDir {
         }
         if is_read_only {
             warn!("'{}' is read-only: its chunks are served, and none are taken", dir.display());
-            return Ok(DataDir { dir: dir.to_path_buf(), identity, lock });
+            return Ok(DataDir { dir: dir.to_path_buf(), identity, id: StoreId::read(dir)?, lock });
         }
+        // Before anybody hears of the store: an id that is forgotten again would be another's.
+        let id = match StoreId::read(dir)? {
+            None => Some(StoreId::create(dir).map_err(at(&dir.join("store")))?),
+            id => id,
+        };
         for fan in 0..FAN_OUT {
             let path = chunks.join(format!("{fan:02x}"));
             data_dir::create_folder(&path).map_err(at(&path))?;
@@ -185,7 +196,12 @@ impl DataDir {
             fs::remove_dir_all(&tmp).map_err(at(&tmp))?;
         }
         data_dir::create_folder(&tmp).map_err(at(&tmp))?;
-        Ok(DataDir { dir: dir.to_path_buf(), identity, lock })
+        Ok(DataDir { dir: dir.to_path_buf(), identity, id, lock })
+    }
+
+    /// Which store it is; nobody knows of one that has no id and cannot be written.
+    pub fn id(&self) -> Option<StoreId> {
+        self.id
     }
 
     /// Whose chunks it holds; nobody's where there are none yet.
@@ -198,7 +214,7 @@ impl DataDir {
     /// # Errors
     /// When it belongs to another node, or cannot be written.
     pub fn claim(self, expected: &Identity) -> Result<Store, OpenError> {
-        let DataDir { dir, identity, lock } = self;
+        let DataDir { dir, identity, lock, .. } = self;
         match identity {
             Some(found) if found == *expected => {}
             Some(found) => {
@@ -217,6 +233,37 @@ impl DataDir {
             skipped: Mutex::default(),
             lock,
         })
+    }
+}
+
+impl StoreId {
+    fn read(dir: &Path) -> Result<Option<StoreId>, OpenError> {
+        let path = dir.join("store");
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text,
+        };
+        let id = text.and_then(|text| {
+            let id = text.strip_prefix("suture-store-id ").map(str::trim_end);
+            let id = id.and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            id.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not readable"))
+        });
+        id.map(|id| Some(StoreId(id))).map_err(|source| OpenError::Io { path, source })
+    }
+
+    /// A new one, durable.
+    fn create(dir: &Path) -> io::Result<StoreId> {
+        let mut bits = [0; 8];
+        // So few bytes come all at once.
+        rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
+        let id = u64::from_le_bytes(bits);
+        let part = dir.join("store.part");
+        let mut file = data_dir::create_file(&part)?;
+        writeln!(file, "suture-store-id {id:016x}")?;
+        file.sync_all()?;
+        fs::rename(&part, dir.join("store"))?;
+        sync_dir(dir)?;
+        Ok(StoreId(id))
     }
 }
 

@@ -105,7 +105,7 @@ impl Kept {
             uplink: 1e9,
             downlink: 1e9,
             cluster: None,
-            replaces_lost: false,
+            store: None,
             membership: Membership::read(data_dir).unwrap(),
             data_dir: data_dir.to_path_buf(),
         };
@@ -188,7 +188,7 @@ fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
         uplink: 1e9,
         downlink: 1e9,
         cluster: Some(suture_repair::wire::ClusterId(1)),
-        replaces_lost: false,
+        store: None,
         membership: None,
         data_dir: folders.path("n0"),
     };
@@ -210,6 +210,7 @@ fn an_agent_that_is_another_node_now_ends_what_it_did_and_joins_as_that() {
         address: "127.0.0.1:9".into(),
         uplink: 1.0,
         downlink: 1.0,
+        store: None,
     };
     assert_eq!(open(&folders.path("backup")).join(&other).unwrap(), NodeId(0));
     let restored = Running::start(&folders.path("backup"), &now.stop());

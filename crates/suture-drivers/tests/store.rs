@@ -8,7 +8,7 @@ use std::sync::Arc;
 use suture_drivers::agent::spool::Spool;
 use suture_drivers::store::chunk::Damage;
 use suture_drivers::store::layout::FOOTER_BYTES;
-use suture_drivers::store::{Identity, OpenError, Store};
+use suture_drivers::store::{DataDir, Identity, OpenError, Store};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkStore, Published};
@@ -305,6 +305,25 @@ fn an_existing_copy_is_never_overwritten() {
     fixture.store.delete(copy(1)).unwrap();
     fixture.store.delete(copy(1)).unwrap();
     assert_eq!(put(&fixture.store, copy(1), &data(500, 6)), Ok(Published::Named));
+}
+
+#[test]
+fn a_store_has_one_id_from_before_it_is_claimed_and_an_older_one_gets_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = |dir: &Path| DataDir::open(dir).unwrap().id().expect("it can be written");
+    let first = id(dir.path());
+    assert_eq!(id(dir.path()), first, "it was not claimed yet");
+    drop(Store::open(dir.path(), &identity()).unwrap());
+    assert_eq!(id(dir.path()), first);
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(id(other.path()), first);
+    fs::remove_file(dir.path().join("store")).unwrap();
+    let second = id(dir.path());
+    assert_ne!(second, first);
+    assert_eq!(id(dir.path()), second);
+    fs::write(dir.path().join("store"), "nonsense").unwrap();
+    let error = DataDir::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("store"), "{error}");
 }
 
 #[test]

@@ -161,9 +161,9 @@ fn metadata_db_is_whole_after_a_stop_and_never_served_as_less_than_it_was() {
 }
 
 /// Starts an agent that is to refuse its work; gives what it says.
-fn refused_agent(cluster: &Cluster, agent: usize, options: &[&str]) -> String {
+fn refused_agent(cluster: &Cluster, agent: usize) -> String {
     let config = cluster.path(&format!("n{agent}.toml"));
-    let ended = finish(suture().args(["agent", "--config"]).arg(config).args(options));
+    let ended = finish(suture().args(["agent", "--config"]).arg(config));
     assert_eq!(ended.status, 2, "{}", ended.stderr);
     ended.stderr
 }
@@ -194,14 +194,11 @@ fn chunks_that_are_nobodys_are_kept_and_can_be_claimed() {
     let held = cluster.chunks(0);
     let identity = fs::read(cluster.path("n0/identity")).unwrap();
     fs::remove_file(cluster.path("n0/identity")).unwrap();
-    for options in [&[][..], &["--new"]] {
-        let said = refused_agent(&cluster, 0, options);
-        assert!(said.contains("'identity' is missing"), "{said}");
-    }
+    let said = refused_agent(&cluster, 0);
+    assert!(said.contains("'identity' is missing"), "{said}");
     assert_eq!(cluster.chunks(0), held);
 
     // What it says to type is right, but for the two words in it.
-    let said = refused_agent(&cluster, 0, &[]);
     let (_, command) = said.split_once("printf").unwrap();
     let (command, _) = command.split_once(';').unwrap();
     let status = cluster.json(&["status"]);
@@ -224,8 +221,10 @@ fn an_empty_directory_does_not_pass_for_one_that_is_not_mounted() {
     cluster.ok(&["repair", "pause"]);
     cluster.agents[holder].stop();
     fs::rename(&data_dir, &elsewhere).unwrap();
-    let said = refused_agent(&cluster, holder, &[]);
-    assert!(said.contains("--new") && said.contains("mount its disk"), "{said}");
+    let name = format!("n{holder}");
+    let said = refused_agent(&cluster, holder);
+    let command = format!("suture node replace {name}");
+    assert!(said.contains(&command) && said.contains("mount its disk"), "{said}");
 
     fs::remove_dir_all(&data_dir).unwrap();
     fs::rename(&elsewhere, &data_dir).unwrap();
@@ -233,22 +232,71 @@ fn an_empty_directory_does_not_pass_for_one_that_is_not_mounted() {
         |cluster: &Cluster| start_agent(cluster.folder.path(), &cluster.address, holder, "");
     cluster.agents[holder] = start(&cluster);
     cluster.wait_healthy();
-    cluster.agents[holder].stop();
-    let said = refused_agent(&cluster, holder, &["--new"]);
-    assert!(said.contains("start without --new"), "{said}");
+    let running = cluster.run(&["node", "replace", &name]);
+    assert_eq!(running.status, 2, "{}", running.stderr);
+    assert!(running.stderr.contains("is running: stop it first"), "{}", running.stderr);
 
+    cluster.agents[holder].stop();
+    cluster.wait("it is gone", |status| count(status, "up") == 3);
     fs::remove_dir_all(&data_dir).unwrap();
-    let config = cluster.path(&format!("n{holder}.toml"));
-    let mut command = suture();
-    command.args(["agent", "--new", "--config"]).arg(&config).stderr(Stdio::null());
-    cluster.agents[holder] = Process::start_by(&mut command).0;
+    cluster.ok(&["node", "replace", &name]);
+    let warnings = cluster.json(&["status"])["warnings"].to_string();
+    assert!(warnings.contains(&format!("'{name}' is to be replaced")), "{warnings}");
+    cluster.agents[holder] = start(&cluster);
     cluster.wait("its chunks are missed", |status| status["lost_chunks"].as_u64() > Some(0));
+    assert_eq!(cluster.json(&["status"])["warnings"].as_array().unwrap().len(), 0);
     cluster.ok(&["repair", "resume"]);
     cluster.wait_healthy();
     cluster.assert_reads("it", &content);
     cluster.agents[holder].stop();
     cluster.agents[holder] = start(&cluster);
     cluster.wait_healthy();
+}
+
+#[test]
+fn a_copied_name_does_not_take_the_place_of_a_store_that_is_away() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let holder = (0..4).find(|agent| !cluster.chunks(*agent).is_empty()).unwrap();
+    let name = format!("n{holder}");
+    let held = cluster.chunks(holder);
+    cluster.ok(&["repair", "pause"]);
+    cluster.agents[holder].stop();
+    cluster.wait("the owner is away", |status| count(status, "up") == 3);
+
+    // A host that got a copy of the owner's configuration, and has a directory of its own.
+    let (config, data_dir) = (cluster.path("copied.toml"), cluster.path("copied"));
+    let text = fs::read_to_string(cluster.path(&format!("{name}.toml"))).unwrap();
+    let own = cluster.path(&name).display().to_string();
+    fs::write(&config, text.replace(&own, &data_dir.display().to_string())).unwrap();
+    let refused = finish(suture().args(["agent", "--config"]).arg(&config));
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    let command = format!("suture node replace {name}");
+    assert!(refused.stderr.contains(&command), "{}", refused.stderr);
+    assert_eq!(cluster.json(&["status"])["lost_chunks"], 0);
+
+    // The name goes with the store even where nothing is stored on it.
+    cluster.ok(&["node", "replace", &name]);
+    let (mut copied, _) = Process::start("agent", &config);
+    cluster.wait("the new store is missing what the old one has", |status| {
+        count(status, "up") == 4 && status["lost_chunks"].as_u64() > Some(0)
+    });
+    let owner = refused_agent(&cluster, holder);
+    assert!(owner.contains("is the name of another store"), "{owner}");
+    assert!(owner.contains(&command), "{owner}");
+    assert_eq!(cluster.chunks(holder), held, "nothing is deleted");
+    cluster.restart_coordinator();
+    cluster.wait("the new store is back", |status| count(status, "up") == 4);
+    refused_agent(&cluster, holder);
+
+    // And back again: what it still has counts at once.
+    copied.stop();
+    cluster.wait("the new store is away", |status| count(status, "up") == 3);
+    cluster.ok(&["node", "replace", &name]);
+    cluster.agents[holder] = start_agent(cluster.folder.path(), &cluster.address, holder, "");
+    cluster.wait_healthy();
+    assert_eq!(cluster.chunks(holder), held);
+    cluster.assert_reads("it", &content);
 }
 
 #[test]

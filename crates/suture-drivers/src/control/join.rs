@@ -27,6 +27,7 @@ use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
+use crate::store::StoreId;
 
 /// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
 /// notices, the longest shorter than a coordinator's grace for nodes that it has not received of.
@@ -53,8 +54,8 @@ pub struct Introduction {
     pub downlink: f64,
     /// Whose chunks it has, if it has any.
     pub cluster: Option<ClusterId>,
-    /// Whatever chunks the cluster has on a node of this name are lost: this is a new directory.
-    pub replaces_lost: bool,
+    /// Which store it has, unless that cannot be kept.
+    pub store: Option<StoreId>,
     /// What its sessions before left, if there were any.
     pub membership: Option<Membership>,
     /// Where that is kept.
@@ -166,7 +167,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         uplink: me.uplink,
         downlink: me.downlink,
         cluster: me.cluster.map(|cluster| cluster.0),
-        replaces_lost: me.replaces_lost,
+        store: me.store.map(|store| store.0),
         epoch: me.membership.map_or(0, |membership| membership.epoch),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };

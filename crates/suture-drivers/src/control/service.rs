@@ -145,6 +145,7 @@ impl ControlService {
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
         reply.warnings = unknown.into_iter().map(unknown_warning).collect();
+        reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
         }
@@ -178,6 +179,7 @@ impl ControlService {
             proto::NodeAction::Fail => (true, Command::FailNode(node)),
             proto::NodeAction::Return => (false, Command::ReturnNode(node)),
             proto::NodeAction::Remove => return self.remove_node(node, &command.name).await,
+            proto::NodeAction::Replace => return self.replace_node(node, &command.name).await,
             proto::NodeAction::Unspecified => {
                 return Err(Status::invalid_argument("unknown command for a node"));
             }
@@ -187,12 +189,23 @@ impl ControlService {
         Ok(())
     }
 
-    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+    async fn check_stopped(&self, node: NodeId, name: &str) -> Result<(), Status> {
         let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
-        if self.query(is_connected).await? {
-            let what = format!("the agent of '{name}' is running: stop it first");
-            return Err(Status::failed_precondition(what));
+        match self.query(is_connected).await? {
+            true => Err(Status::failed_precondition(format!(
+                "the agent of '{name}' is running: stop it first"
+            ))),
+            false => Ok(()),
         }
+    }
+
+    async fn replace_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        self.check_stopped(node, name).await?;
+        Ok(self.metadata.ask(move |store| store.replace_node(node)).await?)
+    }
+
+    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        self.check_stopped(node, name).await?;
         let removed = self.metadata.ask(move |store| store.remove_node(node)).await;
         removed.map_err(|error| match error {
             MetadataError::NodeHolds(_) => {
@@ -237,6 +250,12 @@ fn unknown_warning((from, below): (StripeId, StripeId)) -> String {
          stripes {} to {}, of which nothing is known; they are kept for metadata that know them",
         from.0,
         below.0 - 1
+    )
+}
+
+fn replaced_warning(name: &str) -> String {
+    format!(
+        "'{name}' is to be replaced: the next store that joins under this name has it, and what the old one held is rebuilt"
     )
 }
 
@@ -352,7 +371,9 @@ impl From<MetadataError> for Status {
             }
             MetadataError::NoSuchObject(_) => Status::not_found(text),
             MetadataError::InvalidPut(_) => Status::invalid_argument(text),
-            MetadataError::NodeHolds(_) => Status::failed_precondition(text),
+            MetadataError::NodeHolds(_)
+            | MetadataError::OtherStore(_)
+            | MetadataError::NewStore(_) => Status::failed_precondition(text),
             MetadataError::PutEnded => Status::aborted(text),
             MetadataError::Damaged(_) => Status::data_loss(text),
             MetadataError::Database(_) => Status::internal(text),

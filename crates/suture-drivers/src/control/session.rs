@@ -27,6 +27,7 @@ use super::{PROTOCOL_VERSION, convert, proto};
 use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::outbox::OUTBOX_MAX;
 use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
+use crate::store::StoreId;
 
 /// Names are for tables and plans: long enough for a host name.
 const NAME_BYTES_MAX: usize = 128;
@@ -101,9 +102,16 @@ async fn join(
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
         return Err(Status::invalid_argument("a session begins with Join"));
     };
-    let is_empty = join.cluster.is_none() && !join.replaces_lost;
+    let is_new = join.cluster.is_none();
     let followed = join.epoch;
     let node = check(service.cluster, join)?;
+    let joined = node.clone();
+    // First: who has lost the name to another store is to hear of that.
+    let check = move |store: &mut MetadataStore| match is_new {
+        true => store.check_new(&joined.name).and_then(|()| store.check_store(&joined)),
+        false => store.check_store(&joined),
+    };
+    service.metadata.ask(check).await?;
     let (name, address) = (node.name.clone(), node.address.clone());
     let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);
     let conflicting = service.coordinator.query(query).await;
@@ -113,32 +121,14 @@ async fn join(
             "an agent named '{name}' is in the cluster already, at {other}: names are unique"
         )));
     }
-    if is_empty {
-        check_holds_nothing(service, &node.name).await?;
-    }
     let joined = node.clone();
     let join = move |store: &mut MetadataStore| {
+        let id = store.join(&joined)?;
         store.outrank(&joined.name, followed)?;
-        Ok::<_, MetadataError>((store.join(&joined)?, store.epoch()))
+        Ok::<_, MetadataError>((id, store.epoch()))
     };
     let (id, epoch) = service.metadata.ask(join).await?;
     Ok((NodeRecord { id, node }, epoch))
-}
-
-/// Refuses an agent that begins anew under the name of a node that holds chunks: the disk with them
-/// may only be missing, and to take the agent in would have all of them rebuilt.
-async fn check_holds_nothing(service: &ControlService, name: &str) -> Result<(), Status> {
-    let of = name.to_string();
-    let query = move |driver: &CoordinatorDriver| {
-        let core = driver.core();
-        core.cluster().find(&of).map(|node| core.stripes().count_on(node))
-    };
-    match service.coordinator.query(query).await.flatten() {
-        None | Some(0) => Ok(()),
-        Some(chunks) => Err(Status::failed_precondition(format!(
-            "'{name}' holds {chunks} chunks, and this agent's data_dir is new: mount its disk or correct data_dir; if the chunks are gone for good, start it once with --new, and they are rebuilt"
-        ))),
-    }
 }
 
 fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
@@ -174,6 +164,7 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         address: join.data_address,
         uplink: join.uplink,
         downlink: join.downlink,
+        store: join.store.map(StoreId),
     })
 }
 

@@ -26,7 +26,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 6] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN];
+const STEPS: [&str; 7] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -89,6 +89,13 @@ const IN_USE: &str = "ALTER TABLE cluster ADD COLUMN in_use INTEGER NOT NULL DEF
 
 /// Whether an operator has removed a node. Its row stays, since nodes are numbered in order.
 const REMOVED: &str = "ALTER TABLE node ADD COLUMN removed INTEGER NOT NULL DEFAULT 0";
+
+/// Which store has a node's name, null where none was told; and whether an operator gave the name
+/// to the next one.
+const STORES: &str = "
+ALTER TABLE node ADD COLUMN store INTEGER;
+ALTER TABLE node ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
+";
 
 /// The version from which on the file says whether it is in use.
 const IN_USE_SINCE: u32 = 4;

@@ -20,7 +20,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use suture_code::Code;
 use suture_edge::error::quoted;
 use suture_repair::cluster::{Node, Rate};
-use suture_repair::event::{Command, Commit, Input};
+use suture_repair::event::{Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -28,6 +28,8 @@ use suture_repair::wire::ClusterId;
 
 use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
+use crate::store::StoreId;
+use nodes::KnownNode;
 use put::OpenPut;
 
 /// One put that has begun and not ended.
@@ -73,6 +75,8 @@ pub struct NewNode {
     pub uplink: f64,
     /// Bytes per second that it can receive.
     pub downlink: f64,
+    /// Which store it has, if it says so.
+    pub store: Option<StoreId>,
 }
 
 impl NewNode {
@@ -101,6 +105,8 @@ pub struct Intent {
     pub failed: Vec<NodeId>,
     /// Those of them that are no longer shown, ascending.
     pub removed: Vec<NodeId>,
+    /// Names that the next new store may have.
+    pub replaced: Vec<String>,
 }
 
 /// What went with an object.
@@ -123,6 +129,10 @@ pub enum MetadataError {
     NoSuchObject(String),
     /// The node cannot be removed: so many chunks are recorded on it.
     NodeHolds(u64),
+    /// The name is that of a node with another store.
+    OtherStore(KnownNode),
+    /// The name is that of a node with chunks, and the agent's directory is new.
+    NewStore(KnownNode),
     /// The put has ended, or its coordinator has.
     PutEnded,
     /// A put says something that cannot be.
@@ -207,73 +217,6 @@ impl MetadataStore {
         std::mem::take(&mut self.changes)
     }
 
-    /// All nodes, in the order of their ids.
-    ///
-    /// # Errors
-    /// When the database fails or what it holds is damaged.
-    pub fn nodes(&self) -> Result<Vec<NodeRecord>, MetadataError> {
-        let mut query = self.database.prepare_cached(
-            "SELECT id, name, rack, address, uplink, downlink FROM node ORDER BY id",
-        )?;
-        let nodes = query.query_map([], |row| {
-            let id = NodeId(row.get(0)?);
-            let (name, rack, address) = (row.get(1)?, row.get(2)?, row.get(3)?);
-            let (uplink, downlink) = (row.get(4)?, row.get(5)?);
-            let node = NewNode { name, rack, address, uplink, downlink };
-            Ok(NodeRecord { id, node })
-        })?;
-        Ok(nodes.collect::<Result<_, _>>()?)
-    }
-
-    /// Registers a node, or notes what changed of the one with this name. One that was removed is a
-    /// node again.
-    ///
-    /// # Errors
-    /// When the database fails or what it holds is damaged.
-    pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
-        let transaction = self.database.transaction()?;
-        let returns = transaction.execute(
-            "UPDATE node SET removed = 0, failed = 0 WHERE name = ?1 AND removed",
-            [&node.name],
-        )?;
-        let id = transaction.query_row(
-            "INSERT INTO node (id, name, rack, address, uplink, downlink, failed)
-             VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, 0)
-             ON CONFLICT (name) DO UPDATE
-             SET rack = excluded.rack, address = excluded.address,
-                 uplink = excluded.uplink, downlink = excluded.downlink
-             RETURNING id",
-            params![node.name, node.rack, node.address, node.uplink, node.downlink],
-            |row| Ok(NodeId(row.get(0)?)),
-        )?;
-        transaction.commit()?;
-        // Told as a change, so that whoever keeps nodes by number hears of them in order.
-        let rack = node.rack.clone();
-        self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
-        if returns > 0 {
-            self.changes.push(Input::Operator(Command::ReturnNode(id)));
-        }
-        Ok(id)
-    }
-
-    /// Removes a node that holds nothing: it counts as failed and is no longer shown, until an
-    /// agent joins under its name.
-    ///
-    /// # Errors
-    /// When chunks are recorded on it, and when the database fails.
-    pub fn remove_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
-        let transaction = self.database.transaction()?;
-        let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
-        let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
-        if chunks > 0 {
-            return Err(MetadataError::NodeHolds(chunks));
-        }
-        transaction.execute("UPDATE node SET removed = 1, failed = 1 WHERE id = ?1", [node.0])?;
-        transaction.commit()?;
-        self.changes.push(Input::Operator(Command::FailNode(node)));
-        Ok(())
-    }
-
     /// What the operator wants.
     ///
     /// # Errors
@@ -284,10 +227,13 @@ impl MetadataStore {
         let failed = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
         let mut removed = self.database.prepare("SELECT id FROM node WHERE removed ORDER BY id")?;
         let removed = removed.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+        let mut replaced = self.database.prepare("SELECT name FROM node WHERE replaced")?;
+        let replaced = replaced.query_map([], |row| row.get(0))?;
         Ok(Intent {
             paused,
             failed: failed.collect::<Result<_, _>>()?,
             removed: removed.collect::<Result<_, _>>()?,
+            replaced: replaced.collect::<Result<_, _>>()?,
         })
     }
 
@@ -297,15 +243,6 @@ impl MetadataStore {
     /// When the database fails or what it holds is damaged.
     pub fn set_paused(&mut self, paused: bool) -> Result<(), MetadataError> {
         self.database.execute("UPDATE cluster SET paused = ?1", [paused])?;
-        Ok(())
-    }
-
-    /// Whether the operator declares the node failed.
-    ///
-    /// # Errors
-    /// When the database fails or what it holds is damaged.
-    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), MetadataError> {
-        self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
         Ok(())
     }
 
@@ -573,6 +510,18 @@ impl fmt::Display for MetadataError {
                 f,
                 "it holds {chunks} chunks: suture node fail has them rebuilt on others, and suture repair status says when that is done"
             ),
+            MetadataError::OtherStore(node) => write!(
+                f,
+                "{} is the name of another store, {node}: correct name or data_dir; if that store is gone, or this one is to have the name, stop the agent there and run `suture node replace {}`, then start this agent again",
+                quoted(&node.name),
+                node.name
+            ),
+            MetadataError::NewStore(node) => write!(
+                f,
+                "{} is {node}, and this agent's data_dir is new: mount its disk, or correct name or data_dir; if its chunks are gone for good, run `suture node replace {}` and start this agent again, and they are rebuilt",
+                quoted(&node.name),
+                node.name
+            ),
             MetadataError::PutEnded => write!(f, "the put has ended; put the object again"),
             MetadataError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
             MetadataError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
@@ -584,6 +533,7 @@ impl fmt::Display for MetadataError {
 impl std::error::Error for MetadataError {}
 
 mod keeper;
+mod nodes;
 mod put;
 mod restored;
 

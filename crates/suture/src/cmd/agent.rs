@@ -33,10 +33,6 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
-    /// Begin with a new data_dir although the cluster knows this node as one that holds chunks:
-    /// they are lost, and are rebuilt from others
-    #[arg(long)]
-    new: bool,
     #[command(flatten)]
     record: daemon::RecordArgs,
 }
@@ -59,12 +55,12 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let stop = Stop::new(args.until_stdin_closes)?;
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
-    let data_dir = open_data_dir(&config, args.new)?;
+    let data_dir = open_data_dir(&config)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let listener = listener.into_std().context("cannot keep the listener")?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
-    let mut me = introduction(&config, address, data_dir.identity(), args.new);
+    let mut me = introduction(&config, address, &data_dir);
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
@@ -111,7 +107,7 @@ impl AgentProcess {
         let Ok(joined) = joined else { return membership.await?.map(Some) };
         let store = self.claim(joined)?;
         // From here on it is known there, and no longer new.
-        (me.cluster, me.replaces_lost) = (Some(joined.cluster), false);
+        me.cluster = Some(joined.cluster);
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         let listener = listener.context("cannot keep the listener")?;
         let config =
@@ -145,23 +141,17 @@ impl AgentProcess {
     }
 }
 
-/// The directory for the chunks; refused when it is not this node's, and when `new` is said of one
-/// that is not new.
-fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
+/// The directory for the chunks; refused when it is not this node's.
+fn open_data_dir(config: &AgentConfig) -> Result<DataDir> {
     let shown = config.data_dir.display();
     // Nothing is made or removed in somebody else's.
-    if let Some(Identity { node, .. }) = store::identity(&config.data_dir)? {
-        if node != config.name() {
-            return Err(bad_input(format!(
-                "'{shown}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
-                config.name()
-            )));
-        }
-        if new {
-            return Err(bad_input(format!(
-                "'{shown}' holds the chunks of node '{node}' already: start without --new"
-            )));
-        }
+    if let Some(Identity { node, .. }) = store::identity(&config.data_dir)?
+        && node != config.name()
+    {
+        return Err(bad_input(format!(
+            "'{shown}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
+            config.name()
+        )));
     }
     DataDir::open(&config.data_dir).map_err(|error| match error {
         OpenError::Unidentified(_) => bad_input(error),
@@ -169,12 +159,7 @@ fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
     })
 }
 
-fn introduction(
-    config: &AgentConfig,
-    listening: SocketAddr,
-    known: Option<&Identity>,
-    new: bool,
-) -> Introduction {
+fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir) -> Introduction {
     let (uplink, downlink) = config.links();
     Introduction {
         coordinator: config.coordinator.clone(),
@@ -183,8 +168,8 @@ fn introduction(
         data_address: config.advertise.unwrap_or(listening),
         uplink,
         downlink,
-        cluster: known.map(|identity| identity.cluster),
-        replaces_lost: new,
+        cluster: data_dir.identity().map(|identity| identity.cluster),
+        store: data_dir.id(),
         membership: None,
         data_dir: config.data_dir.clone(),
     }

@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
 use crate::status;
 
-/// List nodes, declare one failed, take it back, or remove it.
+/// List nodes, declare one failed, take it back, replace its store, or remove it.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -44,6 +44,16 @@ enum NodeSubcommand {
         #[command(flatten)]
         coordinator: CoordinatorAddress,
     },
+    /// Give the name of a node whose agent is stopped to the next new store that joins under it:
+    /// after a disk was exchanged, or to take a name back from another store. What the store before
+    /// held is rebuilt, and its agent is refused
+    Replace {
+        /// The node
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        coordinator: CoordinatorAddress,
+    },
     /// Take a node back: what it still holds counts again
     Return {
         /// The node
@@ -70,6 +80,11 @@ pub fn run(args: Args) -> Result<Outcome> {
             NodeSubcommand::Remove { name, coordinator } => {
                 command(&coordinator, &name, proto::NodeAction::Remove).await?;
                 outln!("{name} is removed");
+                Ok(Outcome::Done)
+            }
+            NodeSubcommand::Replace { name, coordinator } => {
+                command(&coordinator, &name, proto::NodeAction::Replace).await?;
+                outln!("the next store that joins as {name} takes its place: start its agent");
                 Ok(Outcome::Done)
             }
             NodeSubcommand::Return { name, coordinator } => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use suture_repair::event::{Commit, Input, NodeState};
+use suture_repair::event::{Command, Commit, Input, NodeState};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::keeper::conformance::{self, Kept};
@@ -30,7 +30,7 @@ fn store() -> (TempDir, MetadataStore) {
 
 fn node(name: &str) -> NewNode {
     let address = format!("127.0.0.1:{}", 7000 + name.len());
-    NewNode { name: name.into(), rack: None, address, uplink: 1e6, downlink: 2e6 }
+    NewNode { name: name.into(), rack: None, address, uplink: 1e6, downlink: 2e6, store: None }
 }
 
 /// Ends the store as a crash does: nothing is said, nothing is closed in order.
@@ -241,6 +241,33 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
     let moved = NewNode { rack: Some("r1".into()), ..node("a") };
     store.join(&moved).unwrap();
     assert_eq!(store.nodes().unwrap()[0].node, moved);
+}
+
+#[test]
+fn a_name_belongs_to_its_store_until_an_operator_gives_it_to_the_next() {
+    let (dir, mut metadata) = store();
+    let of = |store| NewNode { store: Some(StoreId(store)), ..node("b") };
+    // Nothing is known of its store yet: the first that is told has the name.
+    assert_eq!(metadata.join(&of(1)).unwrap(), NodeId(1));
+    let mut metadata = crash(metadata, dir.path());
+    for other in [of(2), node("b")] {
+        let refused = metadata.join(&other).unwrap_err();
+        assert!(matches!(refused, MetadataError::OtherStore(_)), "{refused}");
+        assert!(refused.to_string().contains("suture node replace b"), "{refused}");
+    }
+    // The store that has it takes the permission back by joining.
+    metadata.replace_node(NodeId(1)).unwrap();
+    assert_eq!(metadata.intent().unwrap().replaced, ["b"]);
+    metadata.join(&of(1)).unwrap();
+    assert_eq!(metadata.intent().unwrap(), Intent::default());
+    metadata.join(&of(2)).unwrap_err();
+
+    metadata.replace_node(NodeId(1)).unwrap();
+    let mut metadata = crash(metadata, dir.path());
+    assert_eq!(metadata.join(&of(2)).unwrap(), NodeId(1));
+    metadata.join(&of(1)).unwrap_err();
+    metadata.remove_node(NodeId(1)).unwrap();
+    assert_eq!(metadata.join(&of(3)).unwrap(), NodeId(1), "a removed node has no store");
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! Nodes: their names, which store has each, and what an operator declares of them.
+//!
+//! Place: [an agent joins] -> failure noticed -> ... : who it is, before anything of it is believed.
+//! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
+//! name belongs to the store that first had it, until an operator gives it to the next new one.
+//! Invariant: no two stores have one name, and no store loses it without an operator's word.
+
+use std::fmt;
+
+use rusqlite::{OptionalExtension, params};
+use suture_repair::event::{Command, Input};
+use suture_repair::id::NodeId;
+
+use super::{MetadataError, MetadataStore, NewNode, NodeRecord};
+use crate::store::StoreId;
+
+/// What is known of a node whose name an agent wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownNode {
+    /// The name that both have.
+    pub name: String,
+    address: String,
+    chunks: u64,
+    store: Option<StoreId>,
+    is_removed: bool,
+    is_replaced: bool,
+}
+
+impl KnownNode {
+    /// Whether an agent with this store may have the name.
+    fn yields_to(&self, store: Option<StoreId>) -> bool {
+        self.is_removed || self.is_replaced || self.store.is_none() || self.store == store
+    }
+}
+
+impl MetadataStore {
+    /// All nodes, in the order of their ids.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
+    pub fn nodes(&self) -> Result<Vec<NodeRecord>, MetadataError> {
+        let mut query = self.database.prepare_cached(
+            "SELECT id, name, rack, address, uplink, downlink, store FROM node ORDER BY id",
+        )?;
+        let nodes = query.query_map([], |row| {
+            let id = NodeId(row.get(0)?);
+            let (name, rack, address) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            let (uplink, downlink) = (row.get(4)?, row.get(5)?);
+            let store = row.get::<_, Option<i64>>(6)?.map(|id| StoreId(id.cast_unsigned()));
+            Ok(NodeRecord { id, node: NewNode { name, rack, address, uplink, downlink, store } })
+        })?;
+        Ok(nodes.collect::<Result<_, _>>()?)
+    }
+
+    /// Registers a node, or notes what changed of the one with this name. One that was removed is a
+    /// node again.
+    ///
+    /// # Errors
+    /// When the name is that of a node with another store, and no operator gave it away; when the
+    /// database fails or what it holds is damaged.
+    pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
+        self.check_store(node)?;
+        let transaction = self.database.transaction()?;
+        let returns = transaction.execute(
+            "UPDATE node SET removed = 0, failed = 0 WHERE name = ?1 AND removed",
+            [&node.name],
+        )?;
+        let store = node.store.map(|store| store.0.cast_signed());
+        let id = transaction.query_row(
+            "INSERT INTO node (id, name, rack, address, uplink, downlink, store, failed)
+             VALUES ((SELECT count(*) FROM node), ?1, ?2, ?3, ?4, ?5, ?6, 0)
+             ON CONFLICT (name) DO UPDATE
+             SET rack = excluded.rack, address = excluded.address, uplink = excluded.uplink,
+                 downlink = excluded.downlink, store = excluded.store, replaced = 0
+             RETURNING id",
+            params![node.name, node.rack, node.address, node.uplink, node.downlink, store],
+            |row| Ok(NodeId(row.get(0)?)),
+        )?;
+        transaction.commit()?;
+        // Told as a change, so that whoever keeps nodes by number hears of them in order.
+        let rack = node.rack.clone();
+        self.changes.push(Input::NodeAdded { id, node: node.as_planned(), rack });
+        if returns > 0 {
+            self.changes.push(Input::Operator(Command::ReturnNode(id)));
+        }
+        Ok(id)
+    }
+
+    /// Refuses an agent under the name of a node with another store.
+    ///
+    /// # Errors
+    /// When there is such a node, and no operator gave its name away; when the database fails.
+    pub fn check_store(&self, node: &NewNode) -> Result<(), MetadataError> {
+        match self.known(&node.name)? {
+            Some(known) if !known.yields_to(node.store) => Err(MetadataError::OtherStore(known)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an agent that begins anew under the name of a node that holds chunks: the disk with
+    /// them may only be missing, and to take the agent in would have all of them rebuilt.
+    ///
+    /// # Errors
+    /// When the node holds chunks, and no operator gave its name away; when the database fails.
+    pub fn check_new(&self, name: &str) -> Result<(), MetadataError> {
+        match self.known(name)? {
+            Some(known) if known.chunks > 0 && !known.is_replaced => {
+                Err(MetadataError::NewStore(known))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the name of a node to the next store that joins under it, whichever that is.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn replace_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
+        self.database.execute("UPDATE node SET replaced = 1 WHERE id = ?1", [node.0])?;
+        Ok(())
+    }
+
+    /// Removes a node that holds nothing: it counts as failed and is no longer shown, until an
+    /// agent joins under its name.
+    ///
+    /// # Errors
+    /// When chunks are recorded on it, and when the database fails.
+    pub fn remove_node(&mut self, node: NodeId) -> Result<(), MetadataError> {
+        let transaction = self.database.transaction()?;
+        let chunks = "SELECT count(*) FROM chunk WHERE node = ?1";
+        let chunks = transaction.query_row(chunks, [node.0], |row| row.get(0))?;
+        if chunks > 0 {
+            return Err(MetadataError::NodeHolds(chunks));
+        }
+        transaction.execute("UPDATE node SET removed = 1, failed = 1 WHERE id = ?1", [node.0])?;
+        transaction.commit()?;
+        self.changes.push(Input::Operator(Command::FailNode(node)));
+        Ok(())
+    }
+
+    /// Whether the operator declares the node failed.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
+    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), MetadataError> {
+        self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
+        Ok(())
+    }
+
+    fn known(&self, name: &str) -> Result<Option<KnownNode>, MetadataError> {
+        let query =
+            "SELECT address, (SELECT count(*) FROM chunk WHERE chunk.node = node.id), store,
+                            removed, replaced
+                     FROM node WHERE name = ?1";
+        let known = self.database.query_row(query, [name], |row| {
+            Ok(KnownNode {
+                name: name.to_string(),
+                address: row.get(0)?,
+                chunks: row.get(1)?,
+                store: row.get::<_, Option<i64>>(2)?.map(|id| StoreId(id.cast_unsigned())),
+                is_removed: row.get(3)?,
+                is_replaced: row.get(4)?,
+            })
+        });
+        Ok(known.optional()?)
+    }
+}
+
+impl fmt::Display for KnownNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KnownNode { address, chunks, .. } = self;
+        write!(f, "last at {address} and with {chunks} chunks on record")
+    }
+}
