@@ -35,6 +35,7 @@ pub fn valid() -> Vec<Vec<u8>> {
                 repair,
                 copy,
                 bytes: 6000,
+                crc: Some(7),
                 seed: 5,
                 layout: Layout::cut(8192, 8).in_units(4096),
             }),

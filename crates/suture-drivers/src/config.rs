@@ -15,11 +15,13 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use suture_edge::error::bad_input;
 use suture_edge::units::{parse_nonzero_size, parse_rate};
+use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
 use suture_repair::time::Span;
 
 use crate::limit::Rates;
+use crate::metadata::PassRecord;
 
 /// Where a coordinator listens unless told otherwise.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
@@ -45,6 +47,8 @@ pub struct CoordinatorConfig {
     pub timers: CoordinatorTimers,
     /// How it plans and schedules repairs.
     pub repair: RepairConfig,
+    /// How copies that nobody reads are searched for damage.
+    pub scrub: ScrubSettings,
 }
 
 /// The coordinator's table `[timers]`.
@@ -78,6 +82,18 @@ pub struct RepairConfig {
     /// How repairs are planned and run.
     #[serde(deserialize_with = "policy")]
     pub policy: Policy,
+}
+
+/// The coordinator's table `[scrub]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ScrubSettings {
+    /// Every copy is read once in this time; none: only when an operator wants it.
+    #[serde(deserialize_with = "duration_or_off")]
+    pub period: Option<Duration>,
+    /// Bytes per second that this reads of each node's disk at most.
+    #[serde(deserialize_with = "rate_or_off")]
+    pub rate: Option<f64>,
 }
 
 /// The file of `suture agent --config`.
@@ -161,6 +177,19 @@ impl CoordinatorConfig {
     }
 }
 
+impl ScrubSettings {
+    /// As the core wants them, for a coordinator that starts `now`, in seconds since 1970.
+    pub fn core(&self, now: u64, pass: PassRecord) -> ScrubConfig {
+        let age = |begun: u64| Span::from_secs(now.saturating_sub(begun));
+        ScrubConfig {
+            period: self.period.map(span),
+            rate: self.rate.map(|rate| rate.max(1.0) as u64),
+            begun_before: pass.begun.map(age),
+            next: pass.next,
+        }
+    }
+}
+
 impl AgentConfig {
     /// Reads and checks a file.
     ///
@@ -213,6 +242,7 @@ impl Default for CoordinatorConfig {
             insecure: false,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
+            scrub: ScrubSettings::default(),
         }
     }
 }
@@ -233,6 +263,12 @@ impl Default for CoordinatorTimers {
 impl Default for RepairConfig {
     fn default() -> RepairConfig {
         RepairConfig { policy: "suture".parse().expect("it is a preset") }
+    }
+}
+
+impl Default for ScrubSettings {
+    fn default() -> ScrubSettings {
+        ScrubSettings { period: Some(Duration::from_secs(28 * 24 * 3600)), rate: Some(32e6) }
     }
 }
 
@@ -270,12 +306,13 @@ pub fn span(duration: Duration) -> Span {
     Span { ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
 }
 
-/// Reads a duration such as `500ms`, `30s`, `10min`, `2h`.
+/// Reads a duration such as `500ms`, `30s`, `10min`, `2h`, `7d`, `4w`.
 ///
 /// # Errors
 /// When the text is no duration above zero, or has no unit.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let help = || format!("'{text}' is not a duration: write it like 500ms, 30s, 10min or 2h");
+    let help =
+        || format!("'{text}' is not a duration: write it like 500ms, 30s, 10min, 2h, 7d or 4w");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
     let (number, unit) = text.split_at(digits);
     let unit_ms = match unit {
@@ -283,6 +320,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "s" => 1000,
         "min" => 60_000,
         "h" => 3_600_000,
+        "d" => 24 * 3_600_000,
+        "w" => 7 * 24 * 3_600_000,
         _ => return Err(help()),
     };
     let ms = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ms)).ok_or_else(help)?;
@@ -308,6 +347,22 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+fn duration_or_off<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(None),
+        text => parse_duration(text).map(Some).map_err(D::Error::custom),
+    }
+}
+
+fn rate_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(None),
+        text => parse_rate(text).map(Some).map_err(D::Error::custom),
+    }
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -383,9 +438,19 @@ mod tests {
     }
 
     #[test]
+    fn scrubbing_can_be_left_to_operators_and_to_the_disks() {
+        let text = "[scrub]\nperiod = \"off\"\nrate = \"off\"";
+        let config: CoordinatorConfig = toml::from_str(text).unwrap();
+        assert_eq!(config.scrub.core(7, PassRecord::default()), ScrubConfig::OFF);
+        let error = error_of::<CoordinatorConfig>("[scrub]\nperiod = \"never\"");
+        assert!(error.contains("never") && error.contains("4w"), "{error}");
+    }
+
+    #[test]
     fn durations_read_as_people_write_them() {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("10min"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_duration("4w"), Ok(Duration::from_secs(4 * 7 * 24 * 3600)));
         for text in ["", "5", "s", "5 s", "5m", "-5s", "1.5h", "99999999999999999999h"] {
             assert!(parse_duration(text).unwrap_err().contains("500ms"), "{text}");
         }

@@ -18,6 +18,7 @@ pub mod listing;
 pub mod membership;
 pub mod put;
 pub mod rpc;
+mod scrub;
 pub mod service;
 pub mod session;
 

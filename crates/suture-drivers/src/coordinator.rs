@@ -291,6 +291,10 @@ impl CoordinatorDriver {
                 let result = store.protect(below);
                 result.unwrap_or_else(|why| error!(%why, %below, "stripe ids are not protected"));
             }),
+            Output::Scrub(step) => self.metadata.submit(move |store| {
+                let result = store.note_pass(step);
+                result.unwrap_or_else(|why| error!(%why, "the scrub's progress is not kept"));
+            }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), &report);

@@ -27,7 +27,8 @@ use tracing::warn;
 
 pub use schema::Incomplete;
 pub use store::{
-    Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PutId, Removed,
+    Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PassRecord,
+    PutId, Removed, seconds_since_1970,
 };
 
 type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;

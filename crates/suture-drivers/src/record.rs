@@ -253,7 +253,8 @@ mod tests {
         for second in 1..=beats {
             agent.handle(Time::ZERO + Span::from_secs(second), agent::AgentInput::Tick);
         }
-        assert_eq!(std::iter::from_fn(|| agent.poll()).count() as u64, 3 + beats + beats / 60);
+        // The first listing is never answered, so there is no other.
+        assert_eq!(std::iter::from_fn(|| agent.poll()).count() as u64, 3 + beats);
         drop(agent);
         fs::read_to_string(&to.path).unwrap()
     }

@@ -348,9 +348,9 @@ impl ChunkStore for Store {
         Ok(Arc::new(chunk))
     }
 
-    fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
-        let checked = self.chunk(copy).and_then(|chunk| chunk.check());
-        checked.map_err(|damage| damage.logged(copy))
+    fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
+        let scanned = self.chunk(copy).and_then(|chunk| chunk.scan(each));
+        scanned.map_err(|damage| damage.logged(copy))
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {

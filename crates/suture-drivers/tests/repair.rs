@@ -190,7 +190,7 @@ async fn a_chunk_without_a_recorded_checksum_waits_for_word_that_it_is_proven() 
     let mut sums = Vec::new();
     for (node, copy) in [helpers[0], helpers[1], (NodeId(3), made)] {
         let (bytes, seed, layout) = (stripe.chunk_bytes, 9, stripe.layout());
-        let request = FingerprintRequest { repair, copy, bytes, seed, layout };
+        let request = FingerprintRequest { repair, copy, bytes, crc: None, seed, layout };
         cluster.node(node).tell(SessionEvent::Message(ToAgent::Fingerprint(request))).await;
         let found = loop {
             match cluster.next().await {

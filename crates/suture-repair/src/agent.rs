@@ -433,7 +433,9 @@ impl Agent {
             Some(_) => return,
             None => false,
         };
-        self.outputs.push_back(AgentOutput::Fingerprint { request, is_written });
+        if self.copy_work.fingerprints.insert((request.repair, request.copy)) {
+            self.outputs.push_back(AgentOutput::Fingerprint { request, is_written });
+        }
     }
 
     fn fingerprinted(
@@ -441,6 +443,7 @@ impl Agent {
         FingerprintRequest { repair, copy, .. }: FingerprintRequest,
         result: Result<Arc<[u8]>, Failure>,
     ) {
+        self.copy_work.fingerprints.remove(&(repair, copy));
         match result {
             Ok(sums) => self.send(FromAgent::Fingerprint { repair, copy, sums }),
             Err(Failure::Source { copy, fault }) => self.send(FromAgent::Bad { copy, fault }),

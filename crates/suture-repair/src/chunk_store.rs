@@ -64,11 +64,22 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// # Errors
     /// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when any byte is not as it was published.
     fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
+        self.scan(copy, &mut |_| ())
+    }
+
+    /// As [`ChunkStore::check`], and shows `each` part of the copy from the first byte to the last.
+    /// What was shown is the chunk only if there is no error in the end.
+    ///
+    /// # Errors
+    /// As [`ChunkStore::check`].
+    fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
         let reader = self.open(copy)?;
-        let mut window = vec![0; CHECK_BYTES];
+        let mut window = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
         (0..reader.bytes()).step_by(CHECK_BYTES).try_for_each(|offset| {
             let bytes = (reader.bytes() - offset).min(CHECK_BYTES as u64) as usize;
-            reader.read(offset, &mut window[..bytes])
+            reader.read(offset, &mut window[..bytes])?;
+            each(&window[..bytes]);
+            Ok(())
         })
     }
 

@@ -9,8 +9,8 @@
 //! the accounts of all that waits and runs (`ledger.rs`), how far each attempt has come (`attempt.rs`), what went wrong before
 //! (`trouble.rs`), what is wrong with copies (`faults.rs`), what each node has to check and delete
 //! (`work_list.rs`), what a sleep of its own must not change (`sleep.rs`), what older metadata must
-//! not destroy (`restored.rs`), what operators see (`status.rs`), and what must hold after each
-//! event (`invariants.rs`).
+//! not destroy (`restored.rs`), how idle copies are searched for damage (`scrub.rs`), what operators
+//! see (`status.rs`), and what must hold after each event (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -27,6 +27,7 @@ mod orders;
 mod planning;
 mod proof;
 mod restored;
+mod scrub;
 mod sleep;
 mod status;
 mod trouble;
@@ -48,11 +49,13 @@ use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
+use scrub::Scrub;
 use trouble::Trouble;
 use work_list::WorkLists;
 
 pub use planning::Preview;
-pub use work_list::UNDER_WAY_MAX;
+pub use scrub::ScrubConfig;
+pub use work_list::IN_FLIGHT_MAX;
 
 /// What a coordinator is told at its start.
 #[derive(Clone, Debug)]
@@ -75,7 +78,9 @@ pub struct Config {
     /// Who decides which nodes are dead.
     pub liveness: Liveness,
     /// So many checks, and so many deletes, may be under way at a node.
-    pub under_way_max: usize,
+    pub in_flight_max: usize,
+    /// How copies that nobody reads are searched for damage.
+    pub scrub: ScrubConfig,
 }
 
 /// Decides what is repaired, how and when; a state machine without clock, IO and threads.
@@ -100,11 +105,12 @@ pub struct Config {
 /// | `Send`: `Publish` | `Stored` or `Failed` | at each heartbeat in which the chunk is `written` |
 /// | `Send`: `Check` | `Verified`, `Bad` | in the node's next session, or after `stall_after` |
 /// | `Send`: `Delete` | `Deleted`, or an `Inventory` without the copy | likewise |
+/// | `Send`: `Fingerprint`, of a pass | `Fingerprint` or `Bad` | likewise |
 /// | `Send`: `List` | `Inventory` | not: agents list their copies now and then |
 /// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
 /// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
 /// | `Protect` | `StripesReserved`, `StripesUnknown` | when such a copy is next listed |
-/// | `Report` | nothing | not |
+/// | `Scrub`, `Report` | nothing | not |
 ///
 /// The states of a chunk under repair:
 ///
@@ -136,6 +142,7 @@ pub struct Coordinator {
     deleting: BTreeSet<(NodeId, ChunkCopy)>,
     /// What nodes have to check and delete.
     work_lists: WorkLists,
+    scrub: Scrub,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
     /// Ranges of ids that others have given out.
@@ -168,7 +175,8 @@ impl Coordinator {
             lost: BTreeMap::new(),
             faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
-            work_lists: WorkLists::new(config.under_way_max),
+            work_lists: WorkLists::new(config.in_flight_max),
+            scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
             reserved_below,
             writing: BTreeSet::new(),
             unknown: BTreeSet::new(),
@@ -240,6 +248,7 @@ impl Coordinator {
         self.ledger.mutate(mistake);
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
         (self.faults.mistake, self.work_lists.mistake) = (mistake, mistake);
+        self.scrub.mistake = mistake;
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.
@@ -252,7 +261,8 @@ impl Coordinator {
         let sweep = self.ledger.has_running().then_some(self.sweep_at);
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
         let (faults, work) = (self.faults.next_deadline(), self.next_work_deadline());
-        [sweep, health, queue, faults, work, self.schedule_at].into_iter().flatten().min()
+        let (scrub, schedule) = (self.next_scrub_deadline(), self.schedule_at);
+        [sweep, health, queue, faults, work, scrub, schedule].into_iter().flatten().min()
     }
 
     /// All nodes ever added, with their racks and rates as last told.
@@ -321,19 +331,25 @@ impl Coordinator {
             self.send(node, ToAgent::List);
         }
         match message {
-            FromAgent::Hello(_) => self.send_again(node),
+            FromAgent::Hello(_) => {
+                self.send_again(node);
+                self.ask_fingerprints_again(node);
+            }
             FromAgent::Inventory(copies) => self.inventory(node, &copies),
             FromAgent::Heartbeat(beat) => self.beat(now, node, &beat),
             FromAgent::Stored { repair, copy } => self.stored(now, node, repair, copy),
             FromAgent::Failed { repair, why } => self.failed(now, node, repair, why),
             FromAgent::Verified(check) => self.verified(now, node, check),
             FromAgent::Fingerprint { repair, copy, sums } => {
-                self.fingerprint(now, node, repair, (copy, sums));
+                if !self.scrubbed(node, repair, copy, &sums) {
+                    self.fingerprint(now, node, repair, (copy, sums));
+                }
             }
             FromAgent::Deleted(copy) => self.work_lists.end_delete(now, node, copy),
             FromAgent::Bad { copy, fault } => {
                 self.work_lists.end_checks_of(now, node, copy);
                 self.bad_copy(node, copy, fault);
+                self.scrub_found(node, copy, fault);
             }
         }
         self.send_work(node);
@@ -427,6 +443,7 @@ impl Coordinator {
                     self.send(node, ToAgent::List);
                 }
             }
+            Command::Scrub => self.begin_pass(now),
             Command::Pause => self.config.paused = true,
             Command::Resume => {
                 self.config.paused = false;
@@ -456,6 +473,10 @@ impl Coordinator {
             self.end_repairs_with(now, node);
             self.work_lists.forget(node);
         }
+        match health {
+            Health::Up => self.scrub.node_changed(),
+            _ => self.scrub_without(node),
+        }
         self.report(Report::Node { node, health, chunks });
         // Plans were made for another world, and what was blocked may now be possible.
         self.unplan_all();
@@ -481,6 +502,7 @@ impl Coordinator {
             self.plan_ready(now);
             self.admit_planned(now);
         }
+        self.scrub(now);
         self.follow_schedule(now);
         self.schedule_at = self.ask_schedule_at(now);
     }

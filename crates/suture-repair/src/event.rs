@@ -133,6 +133,8 @@ pub enum Command {
     FailNode(NodeId),
     /// Take the node back.
     ReturnNode(NodeId),
+    /// Read every copy now.
+    Scrub,
     /// Begin no more repairs; running ones finish.
     Pause,
     /// Begin repairs again, and look again at blocked ones.
@@ -163,8 +165,22 @@ pub enum Output {
     /// Agents hold copies of stripes whose ids were never given out: give out none below this one.
     /// Answered by `StripesReserved` and `StripesUnknown`, asked again with each listing.
     Protect(StripeId),
+    /// How far scrubbing has come: for the keeper to remember, so that the next coordinator goes on.
+    /// Not answered.
+    Scrub(ScrubStep),
     /// Something worth a log line or a metric.
     Report(Report),
+}
+
+/// What a pass over all stripes has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubStep {
+    /// It begins with the first stripe.
+    Begun,
+    /// The stripes below this one are done.
+    Reached(StripeId),
+    /// All are.
+    Ended,
 }
 
 /// A compare-and-set of one location.
@@ -264,6 +280,23 @@ pub enum Report {
     },
     /// All of a stripe is well again.
     Healthy(StripeId),
+    /// A pass begins in which every copy is read.
+    PassBegun,
+    /// It has ended.
+    PassEnded {
+        /// How many stripes it had.
+        stripes: u64,
+        /// What was read since the coordinator's start.
+        bytes: u64,
+    },
+    /// The chunks of a stripe do not fit each other, though all that can be read have their own
+    /// checksums, and no repair can mend that.
+    Inconsistent {
+        /// The stripe that does not fit.
+        stripe: StripeId,
+        /// The chunk without which the others fit, if there is one: it was written wrong.
+        odd: Option<ChunkIndex>,
+    },
     /// A copy has another length or checksum than its stripe's record says, and is no location: it
     /// is left alone, since it may be the only copy of something else.
     OtherBytes {
@@ -411,6 +444,36 @@ pub struct Status {
     pub running: Vec<RunningRepair>,
     /// What waits for something to change.
     pub blocked: Vec<(StripeId, Blocked)>,
+    /// How far copies are searched for damage.
+    pub scrub: ScrubStatus,
+}
+
+/// All that `suture status` says of scrubbing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// How many passes this coordinator has begun or gone on with.
+    pub passes: u64,
+    /// The one that runs.
+    pub pass: Option<PassStatus>,
+    /// When the next one begins; none: when an operator wants it.
+    pub next_in: Option<Span>,
+    /// Copies of no use that passes have found since the coordinator's start.
+    pub found: u64,
+    /// Stripes whose chunks do not fit each other, though no copy can be called corrupt.
+    pub inconsistent: Vec<StripeId>,
+}
+
+/// How far a pass has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassStatus {
+    /// Stripes that are done.
+    pub stripes_done: u64,
+    /// Stripes that there are.
+    pub stripes: u64,
+    /// What was read since the coordinator's start.
+    pub bytes_done: u64,
+    /// Stripes that wait for a silent node.
+    pub put_off: u64,
 }
 
 /// What can be read of a stripe now.

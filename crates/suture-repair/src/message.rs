@@ -120,12 +120,14 @@ pub struct Check {
 /// not publish before it is proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FingerprintRequest {
-    /// The repair whose proof it is for.
+    /// The repair whose proof it is for, or an id of its own where a pass compares a stripe.
     pub repair: RepairId,
     /// The copy, or the one that the repair is making.
     pub copy: ChunkCopy,
     /// The length that it must have.
     pub bytes: u64,
+    /// What a copy must sum to, or it is corrupt; none where nobody recorded it.
+    pub crc: Option<u32>,
     /// As all fingerprints of a proof.
     pub seed: u64,
     /// Of the longest chunk of the stripe.

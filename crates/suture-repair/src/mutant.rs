@@ -69,6 +69,8 @@ pub enum Mutant {
     ListTwice,
     /// It does not notice that a check was answered.
     ForgetAnswer,
+    /// It has a node read one copy more for a pass at a time than the node may.
+    ScrubBeyond,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver's clock goes back now and then.
@@ -105,7 +107,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 47] = [
+    pub const ALL: [Mutant; 48] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -137,6 +139,7 @@ impl Mutant {
         Mutant::AskBeyond,
         Mutant::ListTwice,
         Mutant::ForgetAnswer,
+        Mutant::ScrubBeyond,
         Mutant::PlaceAnywhere,
         Mutant::TimeBack,
         Mutant::UncountedMemory,

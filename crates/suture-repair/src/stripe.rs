@@ -219,6 +219,11 @@ impl StripeMap {
         self.stripes.values()
     }
 
+    /// The stripes from this id on, in order.
+    pub fn from(&self, id: StripeId) -> impl Iterator<Item = &Stripe> {
+        self.stripes.range(id..).map(|(_, stripe)| stripe)
+    }
+
     /// How many stripes there are.
     pub fn len(&self) -> usize {
         self.stripes.len()

@@ -242,11 +242,12 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         6 => Input::ChunkSuspected { node: node(random), copy: copy(random) },
         7 => Input::Committed { repair: repair(random), stripe: stripe(random) },
         8 => Input::CommitRefused { repair: repair(random), stripe: maybe(random, stripe) },
-        9 => Input::Operator(match random.below(5) {
+        9 => Input::Operator(match random.below(6) {
             0 => Command::FailNode(node(random)),
             1 => Command::ReturnNode(node(random)),
             2 => Command::Pause,
             3 => Command::Resume,
+            4 => Command::Scrub,
             _ => Command::Cancel,
         }),
         10 => Input::Claimed { repair: repair(random) },
@@ -474,7 +475,8 @@ fn request(random: &mut Random) -> FingerprintRequest {
     let unit_bytes = random.between(1, 5) * u64::from(alpha);
     let layout = Layout::checked(chunk_bytes, unit_bytes, alpha).expect("a layout");
     let (repair, copy) = (repair(random), copy(random));
-    FingerprintRequest { repair, copy, bytes: number(random), seed: random.next_u64(), layout }
+    let (bytes, crc) = (number(random), maybe(random, |random| random.next_u64() as u32));
+    FingerprintRequest { repair, copy, bytes, crc, seed: random.next_u64(), layout }
 }
 
 fn sums(random: &mut Random) -> Arc<[u8]> {

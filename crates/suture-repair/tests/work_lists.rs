@@ -68,7 +68,7 @@ fn excess(stripes: u64) -> (Story, Vec<ListedCopy>) {
 }
 
 #[test]
-fn a_listing_of_thirty_thousand_excess_copies_has_few_of_them_under_way() {
+fn a_listing_of_thirty_thousand_excess_copies_has_few_of_them_in_flight() {
     const COPIES: u64 = 30_000;
     let (mut story, held) = excess(COPIES);
     story.take();

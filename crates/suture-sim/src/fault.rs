@@ -53,6 +53,8 @@ pub enum Kind {
     OperatorFail,
     /// The operator pauses, cancels and resumes.
     OperatorPause,
+    /// The operator has every copy read.
+    OperatorScrub,
     /// A slice that a node computed is wrong.
     BadMemory,
     /// A node is moved to another rack.
@@ -73,7 +75,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 29] = [
+    pub const ALL: [Kind; 30] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -95,6 +97,7 @@ impl Kind {
         Kind::UnreadableDisk,
         Kind::OperatorFail,
         Kind::OperatorPause,
+        Kind::OperatorScrub,
         Kind::BadMemory,
         Kind::RackMove,
         Kind::Put,
@@ -130,6 +133,7 @@ impl fmt::Display for Kind {
             Kind::UnreadableDisk => "disk unreadable",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
+            Kind::OperatorScrub => "operator scrub",
             Kind::BadMemory => "slice computed wrong",
             Kind::RackMove => "node moved to another rack",
             Kind::Put => "stripe put",
@@ -229,6 +233,8 @@ pub enum Fault {
     OperatorFail(Span),
     /// The operator stops repairs for the span.
     OperatorPause(Span),
+    /// The operator has every copy read.
+    Scrub,
     /// Reads of a node's disk fail for the span.
     Unreadable(Span),
     /// What a node computes is wrong now and then, for the span.
@@ -272,6 +278,12 @@ pub fn unreadable_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> 
     let span = |random: &mut Random| Span::from_millis(random.between(20, 3000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::Unreadable(span(random)));
     (0..count).map(one).collect()
+}
+
+/// When the operator of one seed has every copy read.
+pub fn scrubs(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = random.below(3);
+    (0..count).map(|_| (Time { ns: random.below(until.ns) }, Fault::Scrub)).collect()
 }
 
 /// The replaced chunks of one seed, in whatever order.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use suture_repair::cluster::Cluster;
-use suture_repair::coordinator::{Config, Coordinator, UNDER_WAY_MAX};
+use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
@@ -124,7 +124,8 @@ impl FluidAgents {
             failed: scenario.failed.clone(),
             claims: false,
             liveness: Liveness::Own,
-            under_way_max: UNDER_WAY_MAX,
+            in_flight_max: IN_FLIGHT_MAX,
+            scrub: ScrubConfig::OFF,
         };
         let stripes = StripeMap::new(scenario.stripes.iter().cloned());
         let mut agents = FluidAgents {
@@ -295,7 +296,8 @@ impl FluidAgents {
                     Output::Report(_)
                     | Output::Claim(_)
                     | Output::Release(_)
-                    | Output::Protect(_) => {}
+                    | Output::Protect(_)
+                    | Output::Scrub(_) => {}
                 }
             }
         }

@@ -150,6 +150,10 @@ impl World {
                 self.coordinator_input(Input::Operator(command));
                 self.later(span, Event::Recovery(Recovery::Resume));
             }
+            Fault::Scrub => {
+                self.coverage.count(Kind::OperatorScrub);
+                self.coordinator_input(Input::Operator(Command::Scrub));
+            }
             Fault::Move(span) => self.move_node(span),
             Fault::BadMemory(span) => {
                 let node = self.any_node();

@@ -106,6 +106,7 @@ impl Trial {
             faults.extend(fault::bad_memory(&mut Random::new(seed ^ 0xbadbadd), SAFETY));
         }
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
+        faults.extend(fault::scrubs(&mut Random::new(seed ^ 0x05c2_ab00), SAFETY));
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         // Without a recorded checksum nothing tells one whole chunk from another.
         if !options.unrecorded {
@@ -166,6 +167,7 @@ impl Trial {
         line.field("stripes", &self.stripes).flag("odd", options.odd);
         line.flag("without-recorded-checksums", options.unrecorded);
         line.flag("keeper-decides-who-lives", options.liveness == Liveness::Keeper);
+        line.flag("scrubs", options.scrubs);
         add(line.value(&options.safeguards));
         add(line.value(&self.network_faults));
         add(line.field("start", &Time::ZERO));
@@ -274,6 +276,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
         true => Liveness::Keeper,
         false => Liveness::Own,
     };
+    let scrubs = line.take("scrubs");
     let safeguards = line.value()?;
     line.end()?;
     let options = Options {
@@ -289,6 +292,7 @@ fn cluster(line: &mut LineReader<'_>) -> Result<Recorded, TextError> {
         odd,
         unrecorded,
         liveness,
+        scrubs,
         safeguards,
     };
     let (network_faults, faults, lasts) = (NetworkFaults::NONE, Vec::new(), Span::ZERO);
@@ -326,6 +330,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         0 => Liveness::Keeper,
         _ => Liveness::Own,
     };
+    let scrubs = Random::new(seed ^ 0x5c_2ab5).below(2) == 0;
     Options {
         seed,
         nodes,
@@ -339,6 +344,7 @@ pub(crate) fn options(seed: u64, safeguards: Safeguards) -> Options {
         odd,
         unrecorded,
         liveness,
+        scrubs,
         safeguards,
     }
 }
@@ -405,6 +411,7 @@ impl Textual for Fault {
             Fault::BadMemory(span) => line.word("bad-memory").field("for", span),
             Fault::Move(span) => line.word("node-moves").field("for", span),
             Fault::Unreadable(span) => line.word("disk-unreadable").field("for", span),
+            Fault::Scrub => line.word("operator-scrubs"),
             Fault::Put => line.word("put"),
             Fault::Remove => line.word("remove"),
         };
@@ -430,6 +437,7 @@ impl Textual for Fault {
             "bad-memory" => Fault::BadMemory(line.field("for")?),
             "node-moves" => Fault::Move(line.field("for")?),
             "disk-unreadable" => Fault::Unreadable(line.field("for")?),
+            "operator-scrubs" => Fault::Scrub,
             "put" => Fault::Put,
             "remove" => Fault::Remove,
             _ => return Err(error),

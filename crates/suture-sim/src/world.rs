@@ -67,6 +67,8 @@ pub struct Options {
     pub odd: bool,
     /// Who decides which nodes are dead.
     pub liveness: Liveness,
+    /// Whether copies that nobody reads are searched for damage now and then.
+    pub scrubs: bool,
     /// Which safeguards are in place.
     pub safeguards: Safeguards,
 }
@@ -225,6 +227,8 @@ pub struct World {
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
     pub(crate) racks: Racks,
+    /// When the last pass over all stripes began, and where it has come if it has not ended.
+    pub(crate) pass: (Option<Time>, Option<StripeId>),
     /// The mistake that everyone makes.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -235,7 +239,11 @@ pub struct World {
 }
 
 /// So few that the limit is met in clusters of a dozen chunks.
-pub(crate) const UNDER_WAY_MAX: usize = 2;
+pub(crate) const IN_FLIGHT_MAX: usize = 2;
+
+/// A pass every now and then, and so slow that some take longer.
+pub(crate) const SCRUB_PERIOD: Span = Span::from_millis(1500);
+pub(crate) const SCRUB_RATE: u64 = 400_000;
 
 /// Timers short enough that a run of seconds sees all of them fire.
 pub(crate) const TIMERS: Timers = Timers {
@@ -286,6 +294,7 @@ impl World {
             paused: false,
             declared: BTreeSet::new(),
             racks: Racks::new(options.seed, options.nodes, options.racks),
+            pass: (None, None),
             #[cfg(feature = "mutants")]
             mutant: None,
             dispatched: BTreeSet::new(),

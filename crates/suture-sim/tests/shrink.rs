@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 17, "{kinds:?}");
+    assert_eq!(kinds.len(), 18, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -86,6 +86,7 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::CoordinatorSleep(_) => 14,
         Fault::Replace => 15,
         Fault::Unreadable(_) => 16,
+        Fault::Scrub => 17,
     }
 }
 

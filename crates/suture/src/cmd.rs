@@ -18,6 +18,7 @@ pub mod rebuild;
 pub mod repair;
 pub mod replay;
 pub mod rm;
+pub mod scrub;
 pub mod simulate;
 pub mod stat;
 pub mod status;

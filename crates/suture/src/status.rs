@@ -13,6 +13,7 @@ use suture_edge::units::{format_rate, format_seconds, format_size};
 
 use crate::outcome::Outcome;
 use crate::output::{counted, print_table, table};
+use crate::timestamp::format_timestamp;
 
 /// Rows of a list that a person reads; the rest is counted.
 pub const ROWS_SHOWN: usize = 10;
@@ -211,7 +212,59 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "eta_seconds": status.eta_seconds,
         "running": running.collect::<Vec<_>>(),
         "blocked": describe_blocked(&status.blocked),
+        "scrub": describe_scrub(&status.scrub.clone().unwrap_or_default()),
     })
+}
+
+/// How copies are searched for damage, in a line; nothing where nobody has begun with it.
+pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
+    let found = match scrub.found_copies {
+        0 => String::new(),
+        found => format!("; {} found", counted(found, "bad chunk")),
+    };
+    let ended = match scrub.ended {
+        Some(ended) => format!("last ended {} UTC", format_timestamp(ended)),
+        None => "never ended yet".into(),
+    };
+    if scrub.running {
+        let (done, all) = (scrub.stripes_done, scrub.stripes);
+        let put_off = match scrub.put_off_stripes {
+            0 => String::new(),
+            stripes => format!(", {} wait for silent nodes", counted(stripes, "stripe")),
+        };
+        return Some(format!(
+            "scrub: {done} of {}{put_off}; {ended}{found}",
+            counted(all, "stripe")
+        ));
+    }
+    scrub.begun?;
+    let next = match scrub.next_seconds {
+        Some(seconds) => format!(", the next begins in {}", format_seconds(seconds)),
+        None => String::new(),
+    };
+    Some(format!("scrub: {ended}{next}{found}"))
+}
+
+/// Scrubbing for scripts.
+pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
+    json!({
+        "running": scrub.running,
+        "stripes_done": scrub.stripes_done,
+        "stripes": scrub.stripes,
+        "bytes_done": scrub.bytes_done,
+        "put_off_stripes": scrub.put_off_stripes,
+        "found_copies": scrub.found_copies,
+        "inconsistent": describe_inconsistent(scrub),
+        "last_begun": scrub.begun,
+        "last_ended": scrub.ended,
+        "next_seconds": scrub.next_seconds,
+    })
+}
+
+/// Stripes whose chunks do not fit each other, for scripts.
+pub fn describe_inconsistent(scrub: &proto::ScrubStatus) -> Vec<Value> {
+    let entry = |entry: &proto::InconsistentStripe| json!({ "stripe": entry.stripe, "object": entry.object });
+    scrub.inconsistent.iter().map(entry).collect()
 }
 
 /// The nodes for scripts.

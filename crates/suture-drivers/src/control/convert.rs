@@ -494,7 +494,7 @@ fn decode_check(check: proto::Check) -> Result<Check, Malformed> {
 }
 
 fn encode_request(request: FingerprintRequest) -> proto::FingerprintRequest {
-    let FingerprintRequest { repair, copy, bytes, seed, layout } = request;
+    let FingerprintRequest { repair, copy, bytes, crc, seed, layout } = request;
     proto::FingerprintRequest {
         repair: repair.0,
         copy: Some(encode_copy(copy)),
@@ -503,11 +503,12 @@ fn encode_request(request: FingerprintRequest) -> proto::FingerprintRequest {
         chunk_bytes: layout.chunk_bytes(),
         unit_bytes: layout.unit_bytes(),
         sub_chunks: layout.sub_chunk_count(),
+        crc,
     }
 }
 
 fn decode_request(request: proto::FingerprintRequest) -> Result<FingerprintRequest, Malformed> {
-    let proto::FingerprintRequest { repair, copy, bytes, seed, .. } = request;
+    let proto::FingerprintRequest { repair, copy, bytes, crc, seed, .. } = request;
     let layout = Layout::checked(request.chunk_bytes, request.unit_bytes, request.sub_chunks);
     let layout = layout.map_err(|e| malformed("FingerprintRequest.chunk_bytes", e))?;
     if bytes > layout.chunk_bytes() {
@@ -518,6 +519,7 @@ fn decode_request(request: proto::FingerprintRequest) -> Result<FingerprintReque
         repair: RepairId(repair),
         copy: decode_copy(copy)?,
         bytes,
+        crc,
         seed,
         layout,
     })

@@ -97,6 +97,10 @@ impl Coordinator for RpcAdapter {
         Ok(Response::new(proto::Done {}))
     }
 
+    async fn start_scrub(&self, _: Request<proto::ScrubRequest>) -> Answer<proto::ScrubStarted> {
+        Ok(Response::new(self.0.start_scrub().await?))
+    }
+
     async fn preview_repair(
         &self,
         _: Request<proto::PreviewRequest>,

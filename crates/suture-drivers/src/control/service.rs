@@ -16,7 +16,7 @@ use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::{STRIPES_PER_MESSAGE, convert, proto};
+use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
 
@@ -137,9 +137,10 @@ impl ControlService {
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
         let ask = |store: &mut MetadataStore| {
-            Ok::<_, MetadataError>((store.intent()?, store.epoch(), store.unknown()?))
+            let known = (store.intent()?, store.epoch(), store.unknown()?, store.pass()?);
+            Ok::<_, MetadataError>(known)
         };
-        let (intent, epoch, unknown) = self.metadata.ask(ask).await?;
+        let (intent, epoch, unknown, pass) = self.metadata.ask(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster.to_string();
         reply.epoch = epoch;
@@ -150,6 +151,7 @@ impl ControlService {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
         }
         reply.blocked = self.name_blocked(blocked).await?;
+        self.complete_scrub(&mut reply, pass).await?;
         Ok(reply)
     }
 
@@ -309,6 +311,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         committed_seconds: milestones.committed_at.map(seconds),
         planned_chunks: milestones.planned_chunks,
         planned_seconds: milestones.planned_seconds,
+        scrub: Some(scrub::describe(&status.scrub)),
         ..Default::default()
     };
     let blocked = status.blocked.iter();

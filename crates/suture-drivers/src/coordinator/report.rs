@@ -42,6 +42,14 @@ pub fn log(report: &Report, cluster: &Cluster) {
         }
         Report::Blocked { stripe, why } => debug!(%stripe, %why, "stripe cannot be repaired yet"),
         Report::Healthy(stripe) => debug!(%stripe, "stripe is healthy"),
+        Report::PassBegun => info!("scrub began: every copy is read"),
+        Report::PassEnded { stripes, bytes } => {
+            info!(stripes, read = format_size(*bytes), "scrub ended");
+        }
+        Report::Inconsistent { stripe, odd } => {
+            let chunk = odd.map(|chunk| chunk.0);
+            warn!(%stripe, chunk, "chunks do not fit each other, though each has its checksum");
+        }
         Report::OtherBytes { node, copy } => {
             warn!(node = name(node), %copy, "a copy has other bytes than recorded; it is left alone");
         }

@@ -26,7 +26,7 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 7] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES];
+const STEPS: [&str; 8] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB];
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -123,6 +123,14 @@ CREATE TABLE unknown (
     first INTEGER PRIMARY KEY,
     below INTEGER NOT NULL
 ) STRICT;
+";
+
+/// The last pass in which every copy was read: when it began, below which stripe it is done while it
+/// runs, and when one last ended; in seconds since 1970.
+const SCRUB: &str = "
+ALTER TABLE cluster ADD COLUMN pass_begun INTEGER;
+ALTER TABLE cluster ADD COLUMN pass_next INTEGER;
+ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 ";
 
 /// Opens or creates the database in `dir`.

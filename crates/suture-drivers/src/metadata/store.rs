@@ -32,6 +32,8 @@ use crate::store::StoreId;
 use nodes::KnownNode;
 use put::OpenPut;
 
+pub use scrub::{PassRecord, seconds_since_1970};
+
 /// One put that has begun and not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PutId(u64);
@@ -536,6 +538,7 @@ mod keeper;
 mod nodes;
 mod put;
 mod restored;
+mod scrub;
 
 #[cfg(test)]
 mod tests;

@@ -179,6 +179,14 @@ impl ChunkFile {
     /// # Errors
     /// When any checksum differs, or the disk fails.
     pub fn check(&self) -> Result<(), Damage> {
+        self.scan(&mut |_| ())
+    }
+
+    /// As [`ChunkFile::check`], and shows `each` part of it from the first byte to the last.
+    ///
+    /// # Errors
+    /// As [`ChunkFile::check`]: then what was shown may be wrong as a whole.
+    pub fn scan(&self, each: &mut dyn FnMut(&[u8])) -> Result<(), Damage> {
         let mut buffer = vec![0; CHECK_BYTES.min(self.footer().bytes as usize)];
         let mut whole = Crc32c::new();
         let mut offset = 0;
@@ -186,6 +194,7 @@ impl ChunkFile {
             let bytes = (self.footer().bytes - offset).min(CHECK_BYTES as u64) as usize;
             self.read(offset, &mut buffer[..bytes])?;
             whole.update(&buffer[..bytes]);
+            each(&buffer[..bytes]);
             offset += bytes as u64;
         }
         match (self.footer().crc, whole.value()) {

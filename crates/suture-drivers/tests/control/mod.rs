@@ -6,7 +6,7 @@ use suture_drivers::coordinator::{CoordinatorDriver, inbox};
 use suture_drivers::metadata::{Metadata, MetadataStore};
 use suture_drivers::record::RecordedCoordinator;
 use suture_repair::cluster::Cluster;
-use suture_repair::coordinator::{Config, Coordinator, UNDER_WAY_MAX};
+use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::Liveness;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
@@ -24,7 +24,8 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
         failed: Vec::new(),
         claims: false,
         liveness: Liveness::Own,
-        under_way_max: UNDER_WAY_MAX,
+        in_flight_max: IN_FLIGHT_MAX,
+        scrub: ScrubConfig::OFF,
     };
     let nodes = store.nodes().unwrap();
     let mut known = Cluster::default();

@@ -3,15 +3,15 @@
 //! Place: beside the tasks: [failure noticed] -> ... -> stripe healthy, old copies deleted.
 //! A coordinator asks again for what it has not heard of, and every session begins with a listing.
 //! So what is being done already is not begun again: a second request for a listing is answered by
-//! one more, however many there are, and a check or delete that is under way answers all requests
-//! for it.
+//! one more, however many there are, and a check, delete or fingerprint that is in flight answers
+//! all requests for it.
 //!
-//! Invariant: one listing runs at most, and each check and delete once.
+//! Invariant: one listing runs at most, and each check, delete and fingerprint once.
 
 use std::collections::BTreeSet;
 
 use super::{Agent, AgentOutput};
-use crate::id::{ChunkCopy, ListedCopy};
+use crate::id::{ChunkCopy, ListedCopy, RepairId};
 use crate::message::{Check, CopyFault, FromAgent};
 use crate::time::Time;
 
@@ -21,6 +21,8 @@ pub(super) struct CopyWork {
     listing: Listing,
     checks: BTreeSet<Check>,
     deletes: BTreeSet<ChunkCopy>,
+    /// Fingerprints that are being taken.
+    pub fingerprints: BTreeSet<(RepairId, ChunkCopy)>,
 }
 
 /// Whether copies are being listed.

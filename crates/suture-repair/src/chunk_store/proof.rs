@@ -9,27 +9,25 @@ use std::sync::Arc;
 
 use suture_code::Fingerprint;
 
-use super::{CHECK_BYTES, ChunkStore, ChunkWriter, Published, short};
+use super::{ChunkStore, ChunkWriter, Published, short};
 use crate::id::{ChunkCopy, Digest};
 use crate::message::{CopyFault, Failure, FingerprintRequest};
 
-/// The fingerprint of a published copy.
+/// The fingerprint of a published copy, which is read in full against all of its checksums.
 ///
 /// # Errors
-/// As [`short::open_matching`] and [`super::ChunkReader::read`].
+/// As [`short::check`].
 pub fn fingerprint_copy(
     store: &dyn ChunkStore,
     request: &FingerprintRequest,
 ) -> Result<Arc<[u8]>, CopyFault> {
-    let digest = Digest { bytes: Some(request.bytes), crc: None };
-    let reader = short::open_matching(store, request.copy, digest)?;
+    let digest = Digest { bytes: Some(request.bytes), crc: request.crc };
     let mut made = Fingerprint::new(request.seed, request.layout);
-    let mut window = vec![0; CHECK_BYTES.min(reader.bytes() as usize)];
-    for offset in (0..reader.bytes()).step_by(CHECK_BYTES) {
-        let bytes = (reader.bytes() - offset).min(CHECK_BYTES as u64) as usize;
-        reader.read(offset, &mut window[..bytes])?;
-        made.add(offset, &window[..bytes]);
-    }
+    let mut offset = 0;
+    short::scan(store, request.copy, digest, &mut |part| {
+        made.add(offset, part);
+        offset += part.len() as u64;
+    })?;
     Ok(made.bytes().into())
 }
 

@@ -39,6 +39,20 @@ pub fn check(store: &dyn ChunkStore, copy: ChunkCopy, digest: Digest) -> Result<
     store.check(copy)
 }
 
+/// As [`check`], and shows `each` part of the copy from the first byte to the last.
+///
+/// # Errors
+/// As [`check`].
+pub fn scan(
+    store: &dyn ChunkStore,
+    copy: ChunkCopy,
+    digest: Digest,
+    each: &mut dyn FnMut(&[u8]),
+) -> Result<(), CopyFault> {
+    open_matching(store, copy, digest)?;
+    store.scan(copy, each)
+}
+
 /// Fills `into` from `offset` on, with zeros past the chunk's end.
 ///
 /// # Errors

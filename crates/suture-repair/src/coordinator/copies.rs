@@ -251,6 +251,7 @@ impl Coordinator {
 
     /// A copy was read in full and is good: what it was read for may now be done.
     pub(super) fn verified(&mut self, now: Time, node: NodeId, check: Check) {
+        self.scrub.wake();
         let reading = Reading { excess: check.excess, copy: check.copy };
         self.work_lists.end_check(now, node, reading);
         let Some(stripe) = self.stripes.get(check.copy.stripe) else { return };
@@ -274,11 +275,17 @@ impl Coordinator {
             None if !is_location && self.can_adopt(node, check.copy) => {
                 self.adopt(now, node, check.copy);
             }
-            None if is_location && self.faults.forget((node, check.copy)) => {
+            None if is_location && self.faults.read_well((node, check.copy)) => {
                 self.regain(check.copy.stripe, check.copy.chunk);
             }
             _ => {}
         }
+    }
+
+    /// The other chunks of its stripe say that a copy is wrong, though it has its own checksums.
+    pub(super) fn inconsistent_copy(&mut self, node: NodeId, copy: ChunkCopy) {
+        self.faults.found_inconsistent((node, copy));
+        self.bad_copy(node, copy, CopyFault::Corrupt);
     }
 
     /// A copy is missing or corrupt, or could not be read.

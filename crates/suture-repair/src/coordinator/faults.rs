@@ -6,7 +6,8 @@
 //! ever more rarely, and is of no use when that failed [`ATTEMPTS_MAX`] times in a row.
 //!
 //! Nothing is condemned for ever. Of what is of no use, a missing copy is back when it is listed;
-//! any other is read anew whenever it is listed, and is back when it is good.
+//! any other is read anew whenever it is listed, and is back when it is good. Only where the other
+//! chunks of its stripe say that a copy is wrong, its own checksums count no more.
 //!
 //! Invariants: no copy is both of no use and waiting to be read again; every one that waits has its
 //! time.
@@ -29,6 +30,8 @@ pub(super) type Location = (NodeId, ChunkCopy);
 pub(super) struct CopyFaults {
     /// Copies of no use.
     bad: BTreeMap<Location, CopyFault>,
+    /// Those of them whose own checksums agree: the stripe's other chunks say that they are wrong.
+    inconsistent: BTreeSet<Location>,
     /// Copies that could not be read and may be whole.
     unread: BTreeMap<Location, Unread>,
     /// When each of these is due.
@@ -83,10 +86,24 @@ impl CopyFaults {
         false
     }
 
-    /// The copy was read in full and is good, or is nobody's location any more. Whether it was of
+    /// The stripe's other chunks say that the copy is wrong, whatever its own checksums say.
+    pub fn found_inconsistent(&mut self, location: Location) {
+        self.take_unread(location);
+        self.bad.insert(location, CopyFault::Corrupt);
+        self.inconsistent.insert(location);
+    }
+
+    /// The copy was read in full and has its checksums. Whether it was of no use before and is good
+    /// by that.
+    pub fn read_well(&mut self, location: Location) -> bool {
+        !self.inconsistent.contains(&location) && self.forget(location)
+    }
+
+    /// The copy is good again, or is nobody's location any more. Whether it was of
     /// no use before.
     pub fn forget(&mut self, location: Location) -> bool {
         self.take_unread(location);
+        self.inconsistent.remove(&location);
         self.bad.remove(&location).is_some()
     }
 
@@ -94,6 +111,7 @@ impl CopyFaults {
     /// lacks may be there all the same, in a folder that could not be read.
     pub fn keep_only(&mut self, node: NodeId, is_kept: impl Fn(&ChunkCopy) -> bool) {
         self.bad.retain(|(holder, copy), _| *holder != node || is_kept(copy));
+        self.inconsistent.retain(|(holder, copy)| *holder != node || is_kept(copy));
         let unread = self.unread.keys().filter(|(holder, copy)| *holder == node && !is_kept(copy));
         let gone: Vec<Location> = unread.copied().collect();
         for location in gone {
@@ -132,6 +150,8 @@ impl CopyFaults {
             self.unread.keys().all(|location| !self.bad.contains_key(location)),
             "faults: a copy is of no use and waits to be read again"
         );
+        let is_bad = self.inconsistent.iter().all(|location| self.bad.contains_key(location));
+        assert!(is_bad, "faults: a copy does not fit the others and is of use");
         let due: BTreeSet<(Time, Location)> =
             self.unread.iter().map(|(location, unread)| (unread.due, *location)).collect();
         assert!(due == self.due, "faults: a copy that waits to be read again has its time");

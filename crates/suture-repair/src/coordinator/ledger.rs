@@ -518,7 +518,8 @@ impl Ledger {
         }
     }
 
-    fn take_id(&mut self) -> RepairId {
+    /// An id that nothing else has.
+    pub fn take_id(&mut self) -> RepairId {
         let id = self.next_id();
         self.next_sequence += 1;
         self.touched.push(id);

@@ -102,9 +102,10 @@ impl Coordinator {
         }
         let wanted: Vec<_> = missing.into_iter().filter(is_due).copied().collect();
         let requests = wanted.into_iter().map(|(node, copy)| {
-            let bytes = stripe.record(copy.chunk).bytes;
+            let record = stripe.record(copy.chunk);
+            let (bytes, crc, layout) = (record.bytes, record.crc, stripe.layout());
             let (repair, seed) = (due.repair, self.config.seed ^ due.repair.0);
-            (node, FingerprintRequest { repair, copy, bytes, seed, layout: stripe.layout() })
+            (node, FingerprintRequest { repair, copy, bytes, crc, seed, layout })
         });
         for (node, request) in requests.collect::<Vec<_>>() {
             let asked = &mut self.proof(due.repair).expect("looked up above").asked;
@@ -139,7 +140,10 @@ impl Coordinator {
         let stripe = stripe.and_then(|stripe| self.stripes.get(stripe));
         let odd = odd.and_then(|odd| stripe?.copy(odd));
         let (node, why) = match odd {
-            Some((node, copy)) => (node, Failure::Source { copy, fault: CopyFault::Corrupt }),
+            Some((node, copy)) => {
+                self.faults.found_inconsistent((node, copy));
+                (node, Failure::Source { copy, fault: CopyFault::Corrupt })
+            }
             None => (due.destination, Failure::Inconsistent),
         };
         self.attempt_failed(now, due.repair, Some(node), why);
@@ -220,7 +224,7 @@ fn fits(
 }
 
 /// Whether these fingerprints are of one codeword; `None` when none of them follows from others.
-fn agree(code: &Shortened, sums: &[(ChunkIndex, &[u8])]) -> Option<bool> {
+pub(super) fn agree(code: &Shortened, sums: &[(ChunkIndex, &[u8])]) -> Option<bool> {
     let mut is_compared = false;
     for (chunk, found) in sums {
         let others = sums.iter().map(|(other, _)| *other).filter(|other| other != chunk);
@@ -239,7 +243,7 @@ fn agree(code: &Shortened, sums: &[(ChunkIndex, &[u8])]) -> Option<bool> {
 }
 
 /// The only chunk without which the others agree, if they do not agree with it.
-fn odd_one(code: &Shortened, sums: &[(ChunkIndex, &[u8])]) -> Option<ChunkIndex> {
+pub(super) fn odd_one(code: &Shortened, sums: &[(ChunkIndex, &[u8])]) -> Option<ChunkIndex> {
     if agree(code, sums) != Some(false) {
         return None;
     }

@@ -23,6 +23,7 @@ impl Coordinator {
             running: self.ledger.running().flat_map(|(id, attempt)| attempt.lines(id)).collect(),
             blocked: blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect(),
             nodes: self.node_statuses(),
+            scrub: self.scrub.status(self.now, self.stripes.len() as u64),
             ..Status::default()
         };
         for stripe in self.stripes_that_lack_chunks() {

@@ -7,7 +7,7 @@
 //! excess. Whether an entry is still wanted is asked when it is sent (`copies.rs`), since it may have
 //! waited for long.
 //!
-//! Invariants: at most `under_way_max` of a kind are under way at a node; nothing both waits and is
+//! Invariants: at most `in_flight_max` of a kind are under way at a node; nothing both waits and is
 //! under way. What is under way and not answered is sent again, in each new session and after
 //! `stall_after`; agents ignore what they are doing already.
 
@@ -20,7 +20,7 @@ use crate::time::{Span, Time};
 
 /// So many checks, and so many deletes, are under way at a node unless configured otherwise: enough
 /// that an agent need not wait for the next one, and far less than queues hold.
-pub const UNDER_WAY_MAX: usize = 16;
+pub const IN_FLIGHT_MAX: usize = 16;
 
 /// Which copy is read in full, and what for. In the order of the list: what proves only that
 /// others are in excess comes last.
@@ -37,7 +37,7 @@ pub(super) type Deletion = (ChunkCopy, Option<Location>);
 /// The checks and deletes of all nodes.
 #[derive(Debug)]
 pub(super) struct WorkLists {
-    under_way_max: usize,
+    in_flight_max: usize,
     nodes: BTreeMap<NodeId, WorkList>,
     /// Deletes that were listed since they were last asserted.
     fresh: Vec<(NodeId, Deletion)>,
@@ -57,13 +57,13 @@ struct WorkList {
 #[derive(Debug)]
 struct List<K, V> {
     waiting: BTreeMap<K, V>,
-    under_way: BTreeMap<K, V>,
+    in_flight: BTreeMap<K, V>,
 }
 
 impl WorkLists {
-    pub fn new(under_way_max: usize) -> WorkLists {
+    pub fn new(in_flight_max: usize) -> WorkLists {
         let (nodes, fresh, mistake) = (BTreeMap::new(), Vec::new(), Mistake::default());
-        WorkLists { under_way_max, nodes, fresh, mistake }
+        WorkLists { in_flight_max, nodes, fresh, mistake }
     }
 
     /// Lists a check, unless it is.
@@ -83,7 +83,7 @@ impl WorkLists {
 
     /// The next check that may be sent; it is under way from now on.
     pub fn next_check(&mut self, now: Time, node: NodeId) -> Option<Reading> {
-        let max = self.under_way_max();
+        let max = self.in_flight_max();
         let list = self.nodes.get_mut(&node)?;
         let (reading, ()) = list.checks.next(max)?;
         list.moved_at = now;
@@ -92,7 +92,7 @@ impl WorkLists {
 
     /// The next delete that may be sent; it is under way from now on.
     pub fn next_delete(&mut self, now: Time, node: NodeId) -> Option<Deletion> {
-        let max = self.under_way_max();
+        let max = self.in_flight_max();
         let list = self.nodes.get_mut(&node)?;
         let deletion = list.deletes.next(max)?;
         list.moved_at = now;
@@ -110,7 +110,7 @@ impl WorkLists {
     /// All checks of the copy were answered.
     pub fn end_checks_of(&mut self, now: Time, node: NodeId, copy: ChunkCopy) {
         self.end(now, node, |list| {
-            list.checks.under_way.retain(|reading, ()| reading.copy != copy);
+            list.checks.in_flight.retain(|reading, ()| reading.copy != copy);
         });
     }
 
@@ -123,8 +123,13 @@ impl WorkLists {
     pub fn keep_deletes(&mut self, now: Time, node: NodeId, is_there: impl Fn(&ChunkCopy) -> bool) {
         self.end(now, node, |list| {
             list.deletes.waiting.retain(|copy, _| is_there(copy));
-            list.deletes.under_way.retain(|copy, _| is_there(copy));
+            list.deletes.in_flight.retain(|copy, _| is_there(copy));
         });
+    }
+
+    /// Whether a node has copies to check.
+    pub fn has_checks(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|list| !list.checks.is_empty())
     }
 
     /// Drops all of a node.
@@ -136,21 +141,21 @@ impl WorkLists {
     pub fn again(&mut self, now: Time, node: NodeId) -> (Vec<Reading>, Vec<Deletion>) {
         let Some(list) = self.nodes.get_mut(&node) else { return Default::default() };
         list.moved_at = now;
-        let checks = list.checks.under_way.keys().copied();
-        let deletes = list.deletes.under_way.iter().map(|(copy, by)| (*copy, *by));
+        let checks = list.checks.in_flight.keys().copied();
+        let deletes = list.deletes.in_flight.iter().map(|(copy, by)| (*copy, *by));
         (checks.collect(), deletes.collect())
     }
 
     /// Where something is under way, and when nothing of it will have been answered for so long.
     pub fn deadlines(&self, after: Span) -> impl Iterator<Item = (NodeId, Time)> {
-        let busy = self.nodes.iter().filter(|(_, list)| list.is_under_way());
+        let busy = self.nodes.iter().filter(|(_, list)| list.is_in_flight());
         busy.map(move |(node, list)| (*node, list.moved_at + after))
     }
 
     /// The location that was read before this delete, which is under way, was listed; none for an
     /// orphan.
     pub fn replaced_by(&self, node: NodeId, copy: ChunkCopy) -> Option<Location> {
-        *self.nodes.get(&node)?.deletes.under_way.get(&copy)?
+        *self.nodes.get(&node)?.deletes.in_flight.get(&copy)?
     }
 
     /// Deletes that were listed since this was last asked.
@@ -163,8 +168,8 @@ impl WorkLists {
     /// node that can be used, and need not.
     pub fn assert_invariants(&self, is_up: impl Fn(NodeId) -> bool) {
         for (&node, list) in &self.nodes {
-            list.checks.assert_invariants("checks", node, self.under_way_max, is_up(node));
-            list.deletes.assert_invariants("deletes", node, self.under_way_max, is_up(node));
+            list.checks.assert_invariants("checks", node, self.in_flight_max, is_up(node));
+            list.deletes.assert_invariants("deletes", node, self.in_flight_max, is_up(node));
         }
     }
 
@@ -177,55 +182,55 @@ impl WorkLists {
         }
     }
 
-    fn under_way_max(&self) -> usize {
-        self.under_way_max + usize::from(self.mistake.is(Mutant::AskBeyond))
+    fn in_flight_max(&self) -> usize {
+        self.in_flight_max + usize::from(self.mistake.is(Mutant::AskBeyond))
     }
 }
 
 impl WorkList {
-    fn is_under_way(&self) -> bool {
-        !self.checks.under_way.is_empty() || !self.deletes.under_way.is_empty()
+    fn is_in_flight(&self) -> bool {
+        !self.checks.in_flight.is_empty() || !self.deletes.in_flight.is_empty()
     }
 }
 
 impl<K, V> Default for List<K, V> {
     fn default() -> List<K, V> {
-        List { waiting: BTreeMap::new(), under_way: BTreeMap::new() }
+        List { waiting: BTreeMap::new(), in_flight: BTreeMap::new() }
     }
 }
 
 impl<K: Copy + Ord, V: Copy> List<K, V> {
     /// Whether it is news.
     fn add(&mut self, key: K, value: V, is_again: bool) -> bool {
-        if self.under_way.contains_key(&key) && !is_again {
+        if self.in_flight.contains_key(&key) && !is_again {
             return false;
         }
         self.waiting.insert(key, value).is_none()
     }
 
     fn next(&mut self, max: usize) -> Option<(K, V)> {
-        if self.under_way.len() >= max {
+        if self.in_flight.len() >= max {
             return None;
         }
         let (key, value) = self.waiting.pop_first()?;
-        self.under_way.insert(key, value);
+        self.in_flight.insert(key, value);
         Some((key, value))
     }
 
     fn end(&mut self, key: &K) {
-        self.under_way.remove(key);
+        self.in_flight.remove(key);
     }
 
     fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.under_way.is_empty()
+        self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
     fn assert_invariants(&self, what: &str, node: NodeId, max: usize, is_up: bool) {
-        let (waiting, under_way) = (self.waiting.len(), self.under_way.len());
-        assert!(under_way <= max, "work lists: {under_way} {what} are under way at {node}");
-        let is_listed_once = self.under_way.keys().all(|key| !self.waiting.contains_key(key));
+        let (waiting, in_flight) = (self.waiting.len(), self.in_flight.len());
+        assert!(in_flight <= max, "work lists: {in_flight} {what} are under way at {node}");
+        let is_listed_once = self.in_flight.keys().all(|key| !self.waiting.contains_key(key));
         assert!(is_listed_once, "work lists: one of the {what} of {node} waits and is under way");
-        let is_held_up = is_up && under_way < max && waiting > 0;
+        let is_held_up = is_up && in_flight < max && waiting > 0;
         assert!(!is_held_up, "work lists: {waiting} {what} wait for nothing at {node}");
     }
 }

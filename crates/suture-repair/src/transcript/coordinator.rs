@@ -5,9 +5,9 @@
 //! anew and compares lines. What several agents are told in one go is one line with all of them.
 
 use crate::cluster::{Cluster, Core, Node};
-use crate::coordinator::{Config, Coordinator, UNDER_WAY_MAX};
+use crate::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use crate::event::{
-    Blocked, Claim, Command, Commit, Input, Liveness, NodeState, Output, Report, Timers,
+    Blocked, Claim, Command, Commit, Input, Liveness, NodeState, Output, Report, ScrubStep, Timers,
 };
 use crate::id::{ChunkCopy, NodeId};
 use crate::message::ToAgent;
@@ -42,8 +42,11 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if config.liveness == Liveness::Keeper {
         add(line.word("keeper-decides-who-lives"));
     }
-    if config.under_way_max != UNDER_WAY_MAX {
-        add(line.field("under-way", &(config.under_way_max as u64)));
+    if config.in_flight_max != IN_FLIGHT_MAX {
+        add(line.field("in-flight", &(config.in_flight_max as u64)));
+    }
+    if config.scrub != ScrubConfig::OFF {
+        add(line.field("scrub", &config.scrub));
     }
     if !cluster.racks.is_empty() {
         add(line.word("racks").list(&cluster.racks));
@@ -74,10 +77,11 @@ impl CoordinatorHeader {
             "keeper-decides-who-lives" => {
                 self.config.as_mut().ok_or(error)?.liveness = Liveness::Keeper;
             }
-            "under-way" => {
-                self.config.as_mut().ok_or(error)?.under_way_max =
+            "in-flight" => {
+                self.config.as_mut().ok_or(error)?.in_flight_max =
                     line.value::<u64>()?.max(1) as usize;
             }
+            "scrub" => self.config.as_mut().ok_or(error)?.scrub = line.value()?,
             "racks" => self.cluster.racks = line.list()?,
             "core" => {
                 let (rack_uplink, rack_downlink) = (line.field("up")?, line.field("down")?);
@@ -107,8 +111,35 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
     line.expect("failed")?;
     let failed = line.list()?;
     let (claims, liveness, timers) = (false, Liveness::Own, line.value()?);
-    let under_way_max = UNDER_WAY_MAX;
-    Ok(Config { epoch, policy, seed, paused, failed, claims, liveness, under_way_max, timers })
+    let (in_flight_max, scrub) = (IN_FLIGHT_MAX, ScrubConfig::OFF);
+    Ok(Config {
+        epoch,
+        policy,
+        seed,
+        paused,
+        failed,
+        claims,
+        liveness,
+        in_flight_max,
+        scrub,
+        timers,
+    })
+}
+
+impl Textual for ScrubConfig {
+    fn write(&self, line: &mut LineWriter) {
+        line.option("period", self.period.as_ref()).option("rate", self.rate.as_ref());
+        line.option("begun-before", self.begun_before.as_ref()).option("next", self.next.as_ref());
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<ScrubConfig, TextError> {
+        Ok(ScrubConfig {
+            period: line.option("period")?,
+            rate: line.option("rate")?,
+            begun_before: line.option("begun-before")?,
+            next: line.option("next")?,
+        })
+    }
 }
 
 impl Textual for Timers {
@@ -236,6 +267,7 @@ impl Textual for Command {
         match self {
             Command::FailNode(node) => line.word("fails").value(node),
             Command::ReturnNode(node) => line.word("returns").value(node),
+            Command::Scrub => line.word("scrubs"),
             Command::Pause => line.word("pauses"),
             Command::Resume => line.word("resumes"),
             Command::Cancel => line.word("cancels"),
@@ -247,6 +279,7 @@ impl Textual for Command {
         Ok(match line.word()? {
             "fails" => Command::FailNode(line.value()?),
             "returns" => Command::ReturnNode(line.value()?),
+            "scrubs" => Command::Scrub,
             "pauses" => Command::Pause,
             "resumes" => Command::Resume,
             "cancels" => Command::Cancel,
@@ -284,6 +317,13 @@ fn output_line(outputs: &[Output]) -> String {
         }
         Output::Protect(below) => {
             line.field("protect below", below);
+        }
+        Output::Scrub(step) => {
+            match step {
+                ScrubStep::Begun => line.word("scrub begun"),
+                ScrubStep::Reached(below) => line.field("scrub reached", below),
+                ScrubStep::Ended => line.word("scrub ended"),
+            };
         }
         Output::Report(report) => self::report(line.word("report"), report),
     }
@@ -331,6 +371,16 @@ fn report(line: &mut LineWriter, report: &Report) {
         Report::Blocked { stripe, why } => blocked(line.field("blocked stripe", stripe), why),
         Report::Healthy(stripe) => {
             line.field("healthy stripe", stripe);
+        }
+        Report::PassBegun => {
+            line.word("pass begun");
+        }
+        Report::PassEnded { stripes, bytes } => {
+            line.field("pass ended stripes", stripes).field("bytes", bytes);
+        }
+        Report::Inconsistent { stripe, odd } => {
+            let odd = odd.map(|chunk| u64::from(chunk.0));
+            line.field("inconsistent stripe", stripe).option("odd", odd.as_ref());
         }
         Report::OtherBytes { node, copy } => {
             line.field("other bytes in chunk", copy).field("on", node);

@@ -213,6 +213,7 @@ impl Textual for Check {
 impl Textual for FingerprintRequest {
     fn write(&self, line: &mut LineWriter) {
         line.field("repair", &self.repair).field("chunk", &self.copy).field("bytes", &self.bytes);
+        line.option("checksum", self.crc.map(Checksum).as_ref());
         line.field("seed", &self.seed).field("of", &self.layout.chunk_bytes());
         let (unit, alpha) = (self.layout.unit_bytes(), self.layout.sub_chunk_count());
         if alpha > 1 {
@@ -222,7 +223,9 @@ impl Textual for FingerprintRequest {
 
     fn read(line: &mut LineReader<'_>) -> Result<FingerprintRequest, TextError> {
         let (repair, copy) = (line.field("repair")?, line.field("chunk")?);
-        let (bytes, seed) = (line.field("bytes")?, line.field("seed")?);
+        let bytes = line.field("bytes")?;
+        let crc: Option<Checksum> = line.option("checksum")?;
+        let (crc, seed) = (crc.map(|crc| crc.0), line.field("seed")?);
         let error = line.error("how a chunk is cut");
         let chunk_bytes = line.field("of")?;
         let (unit, alpha) = match line.option("unit")? {
@@ -230,7 +233,7 @@ impl Textual for FingerprintRequest {
             None => (chunk_bytes, 1),
         };
         let layout = Layout::checked(chunk_bytes, unit, alpha).map_err(|_| error)?;
-        Ok(FingerprintRequest { repair, copy, bytes, seed, layout })
+        Ok(FingerprintRequest { repair, copy, bytes, crc, seed, layout })
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::coordinator::{Config, Coordinator};
+use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
 use suture_repair::event::{Commit, Input, Liveness, Output, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
 use suture_repair::message::{CopyFault, FromAgent, Heartbeat, Hello, Task, ToAgent};
@@ -63,6 +63,15 @@ impl Story {
         nodes: u32,
         stripes: impl IntoIterator<Item = Stripe>,
     ) -> Story {
+        Story::that_scrubs(ScrubConfig::OFF, (policy, liveness), nodes, stripes)
+    }
+
+    pub fn that_scrubs(
+        scrub: ScrubConfig,
+        (policy, liveness): (&str, Liveness),
+        nodes: u32,
+        stripes: impl IntoIterator<Item = Stripe>,
+    ) -> Story {
         let config = Config {
             epoch: 1,
             timers: TIMERS,
@@ -72,7 +81,8 @@ impl Story {
             failed: Vec::new(),
             claims: false,
             liveness,
-            under_way_max: 4,
+            in_flight_max: 4,
+            scrub,
         };
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
@@ -122,13 +132,15 @@ impl Story {
     pub fn wait(&mut self, seconds: u64, speaking: impl IntoIterator<Item = u32> + Clone) {
         for _ in 0..seconds * 2 {
             self.now = self.now + Span::from_millis(500);
-            for node in speaking.clone() {
-                let beat =
-                    Heartbeat { incarnation: 1, free_bytes: 1 << 30, ..Heartbeat::default() };
-                self.hear(node, FromAgent::Heartbeat(beat));
-            }
+            speaking.clone().into_iter().for_each(|node| self.beat(node));
             self.give(Input::Tick);
         }
+    }
+
+    /// A node says that it lives.
+    pub fn beat(&mut self, node: u32) {
+        let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, ..Heartbeat::default() };
+        self.hear(node, FromAgent::Heartbeat(beat));
     }
 
     pub fn take(&mut self) -> Vec<Output> {

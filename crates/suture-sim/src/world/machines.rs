@@ -7,8 +7,8 @@
 //! checkers look at the machine, and its next deadline becomes an event.
 
 use suture_repair::agent::{self, Agent};
-use suture_repair::coordinator::{self, Coordinator};
-use suture_repair::event::{self, Claim, Commit, Liveness, NodeState};
+use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
+use suture_repair::event::{self, Claim, Commit, Liveness, NodeState, ScrubStep};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::ToAgent;
@@ -19,7 +19,7 @@ use suture_repair::stripe::StripeMap;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
-use super::{Event, Question, TIMERS, UNDER_WAY_MAX, World};
+use super::{Event, IN_FLIGHT_MAX, Question, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World};
 use crate::check::Violation;
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
@@ -116,7 +116,8 @@ impl World {
             failed: self.declared.iter().copied().collect(),
             claims: self.options.claims,
             liveness: self.options.liveness,
-            under_way_max: UNDER_WAY_MAX,
+            in_flight_max: IN_FLIGHT_MAX,
+            scrub: self.scrub_config(),
         };
         self.racks.begin();
         let cluster = self.racks.cluster(self.hosts.len());
@@ -139,6 +140,18 @@ impl World {
         }
         for node in self.nodes() {
             self.connect_soon(node);
+        }
+    }
+
+    /// What a coordinator goes on with that begins now.
+    fn scrub_config(&self) -> ScrubConfig {
+        let (begun, next) = self.pass;
+        let is_on = self.options.scrubs;
+        ScrubConfig {
+            period: is_on.then_some(SCRUB_PERIOD),
+            rate: Some(SCRUB_RATE),
+            begun_before: begun.map(|begun| self.now.since(begun)),
+            next,
         }
     }
 
@@ -209,6 +222,11 @@ impl World {
                 self.note(|| format!("release {repair}"));
                 self.transmit(|| Event::Ask(Question::Release(repair)));
             }
+            event::Output::Scrub(step) => match step {
+                ScrubStep::Begun => self.pass = (Some(self.now), Some(StripeId(0))),
+                ScrubStep::Reached(below) => self.pass.1 = Some(below),
+                ScrubStep::Ended => self.pass.1 = None,
+            },
             event::Output::Protect(below) => self.fail(Violation::Protected(below)),
             event::Output::Report(report) => {
                 if let event::Report::Started { plan, .. } = &report {

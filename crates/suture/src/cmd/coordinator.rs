@@ -7,7 +7,9 @@ use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::service::ControlService;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
-use suture_drivers::metadata::{Incomplete, Metadata, MetadataStore, NodeRecord};
+use suture_drivers::metadata::{
+    Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
+};
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
@@ -107,7 +109,8 @@ fn load(
         // Nobody else repairs what the native metadata keeps, and it knows nothing of nodes.
         claims: false,
         liveness: Liveness::Own,
-        under_way_max: core::UNDER_WAY_MAX,
+        in_flight_max: core::IN_FLIGHT_MAX,
+        scrub: config.scrub.core(seconds_since_1970(), store.pass()?),
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;

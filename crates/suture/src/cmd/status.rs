@@ -9,7 +9,8 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, state, summary,
+    ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, scrub_line, state,
+    summary,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
@@ -52,6 +53,8 @@ fn print(status: &proto::StatusReply) {
         format_size(status.repaired_bytes),
         if status.paused { "; repairs are paused" } else { "" },
     );
+    let scrub = status.scrub.as_ref().and_then(scrub_line);
+    scrub.into_iter().for_each(|line| outln!("{line}"));
     outln!();
     print_nodes(&status.nodes);
     print_at_risk(&status.at_risk);

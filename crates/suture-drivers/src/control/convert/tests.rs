@@ -136,7 +136,8 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
     ];
     words.extend(layouts.map(|layout| {
         let (repair, copy, bytes, seed) = (RepairId(7), copy(), layout.chunk_bytes(), u64::MAX);
-        ToAgent::Fingerprint(FingerprintRequest { repair, copy, bytes, seed, layout })
+        let crc = (bytes % 2 == 0).then_some(u32::MAX);
+        ToAgent::Fingerprint(FingerprintRequest { repair, copy, bytes, crc, seed, layout })
     }));
     words.push(ToAgent::Publish(RepairId(u64::MAX)));
     words.extend((0..200).map(|seed| ToAgent::Dispatch(Arc::new(task(seed)))));
@@ -189,6 +190,7 @@ fn a_fingerprint_of_a_chunk_that_there_cannot_be_is_refused() {
         chunk_bytes,
         unit_bytes,
         sub_chunks,
+        crc: None,
     };
     for (impossible, field) in [
         (request(100, 100, 0, 1), "FingerprintRequest.chunk_bytes"),

@@ -1,0 +1,81 @@
+//! What operators ask of scrubbing, and what they are told of it.
+//!
+//! Place: [failure noticed] -> ...: damage that nobody has met yet.
+
+use std::collections::BTreeMap;
+
+use suture_repair::event::{Command, ScrubStatus};
+use suture_repair::id::StripeId;
+use tonic::Status;
+
+use super::proto;
+use super::service::ControlService;
+use crate::metadata::PassRecord;
+
+impl ControlService {
+    pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {
+        self.coordinator.apply(Command::Scrub).await;
+        let passes = self.query(|driver| driver.core().status().scrub.passes).await?;
+        Ok(proto::ScrubStarted { passes })
+    }
+
+    /// Adds what the metadata know: the times of passes, and to which objects stripes belong.
+    pub(super) async fn complete_scrub(
+        &self,
+        reply: &mut proto::StatusReply,
+        pass: PassRecord,
+    ) -> Result<(), Status> {
+        let Some(scrub) = &mut reply.scrub else { return Ok(()) };
+        (scrub.begun, scrub.ended) = (pass.begun, pass.ended);
+        let ids: Vec<StripeId> =
+            scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe)).collect();
+        let mut names: BTreeMap<StripeId, String> =
+            self.metadata.ask(move |store| store.names_of(&ids)).await?;
+        for entry in &mut scrub.inconsistent {
+            entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
+        }
+        reply.warnings.extend(warnings(scrub));
+        Ok(())
+    }
+}
+
+/// What the core says of scrubbing.
+pub(super) fn describe(status: &ScrubStatus) -> proto::ScrubStatus {
+    let inconsistent = status.inconsistent.iter();
+    let inconsistent = inconsistent
+        .map(|stripe| proto::InconsistentStripe { stripe: stripe.0, object: String::new() });
+    let pass = status.pass;
+    proto::ScrubStatus {
+        passes: status.passes,
+        running: pass.is_some(),
+        stripes_done: pass.map_or(0, |pass| pass.stripes_done),
+        stripes: pass.map_or(0, |pass| pass.stripes),
+        bytes_done: pass.map_or(0, |pass| pass.bytes_done),
+        put_off_stripes: pass.map_or(0, |pass| pass.put_off),
+        next_seconds: status.next_in.map(|next_in| next_in.as_secs_f64()),
+        found_copies: status.found,
+        inconsistent: inconsistent.collect(),
+        begun: None,
+        ended: None,
+    }
+}
+
+fn warnings(scrub: &proto::ScrubStatus) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(first) = scrub.inconsistent.first() {
+        let (count, object) = (scrub.inconsistent.len(), &first.object);
+        warnings.push(format!(
+            "the chunks of {count} stripes, the first of them of '{object}', do not fit each other \
+             though each has its checksum: they were written wrong, and no repair can mend that. \
+             Read the objects (suture get) and put again those that fail"
+        ));
+    }
+    if scrub.running && scrub.next_seconds == Some(0.0) {
+        warnings.push(
+            "scrubbing takes longer than its period: raise rate in [scrub] of the coordinator's \
+             configuration, or period"
+                .into(),
+        );
+    }
+    warnings
+}

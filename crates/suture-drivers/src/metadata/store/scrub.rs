@@ -1,0 +1,64 @@
+//! What is kept of scrubbing: when passes began and ended, and where the one that runs has come.
+//!
+//! Place: [failure noticed] -> ..., so that a restarted coordinator goes on with a pass of weeks.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use suture_repair::event::ScrubStep;
+use suture_repair::id::StripeId;
+
+use super::{MetadataError, MetadataStore};
+
+/// What is known of passes; times in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassRecord {
+    /// When the last one began.
+    pub begun: Option<u64>,
+    /// Below which stripe it is done; none when it has ended.
+    pub next: Option<StripeId>,
+    /// When one last ended.
+    pub ended: Option<u64>,
+}
+
+impl MetadataStore {
+    /// What is known of passes.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn pass(&self) -> Result<PassRecord, MetadataError> {
+        let query = "SELECT pass_begun, pass_next, pass_ended FROM cluster";
+        let pass = self.database.query_row(query, [], |row| {
+            let next: Option<u64> = row.get(1)?;
+            let (begun, ended) = (row.get(0)?, row.get(2)?);
+            Ok(PassRecord { begun, next: next.map(StripeId), ended })
+        })?;
+        Ok(pass)
+    }
+
+    /// Notes how far a pass has come.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn note_pass(&mut self, step: ScrubStep) -> Result<(), MetadataError> {
+        let now = seconds_since_1970();
+        match step {
+            ScrubStep::Begun => {
+                let begun = "UPDATE cluster SET pass_begun = ?1, pass_next = 0";
+                self.database.execute(begun, [now])?;
+            }
+            ScrubStep::Reached(below) => {
+                self.database.execute("UPDATE cluster SET pass_next = ?1", [below.0])?;
+            }
+            ScrubStep::Ended => {
+                let ended = "UPDATE cluster SET pass_ended = ?1, pass_next = NULL";
+                self.database.execute(ended, [now])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time by the system's clock.
+pub fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,573 @@
+//! Scrubbing: copies that nobody reads are searched for damage before it is too late.
+//!
+//! Place: [failure noticed] -> stripes affected -> queue -> ...
+//! A pass takes every stripe once, oldest first. All chunks of a stripe are asked for their
+//! fingerprints, which takes one read of each copy and proves two things: the copy has its
+//! checksums, or its node says that it is bad; and the chunks fit each other, whatever their
+//! checksums say. Where they do not and all others agree once one is left out, that one is corrupt,
+//! unless it has the checksum that was recorded when it was written: then it was written wrong, no
+//! repair can bring back what was not there, and the stripe is reported, as it is where it cannot be
+//! told which chunk is wrong.
+//!
+//! A node reads few copies for a pass at a time, none of them while it has others to check, and the
+//! next one not before the last one has taken as long as `rate` gives it. A stripe with a chunk on a
+//! silent node is put off; a pass ends when nothing is put off any more.
+//!
+//! Invariants: at most [`READS_MAX`] reads of a pass are in flight at a node, and at most one
+//! comparison of a stripe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use suture_code::fingerprint::Fingerprint;
+
+use super::Coordinator;
+use super::proof;
+use crate::event::{Health, Output, PassStatus, Report, ScrubStatus, ScrubStep};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::message::{CopyFault, FingerprintRequest, ToAgent};
+use crate::mutant::{Mistake, Mutant};
+use crate::stripe::Stripe;
+use crate::time::{Span, Time};
+
+/// Copies that a node reads for a pass at a time: one, and the next so that its disk need not wait.
+const READS_MAX: usize = 2;
+
+/// Stripes among which the next one is looked for whose nodes are all free.
+const WINDOW: usize = 64;
+
+/// Stripes that may wait for silent nodes; while there are so many the pass waits for them.
+const PUT_OFF_MAX: usize = 1024;
+
+/// How long a stripe waits at most for a node that has other copies to check, before it is looked
+/// at again.
+const LOOK_EVERY: Span = Span::from_secs(1);
+
+/// How often it is written down how far a pass has come. A restart repeats so much.
+const SAVE_EVERY: Span = Span::from_secs(60);
+
+/// How copies that nobody reads are searched for damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScrubConfig {
+    /// A pass begins so long after the one before it began; none: only when an operator wants one.
+    pub period: Option<Span>,
+    /// Bytes per second that passes read of each node's disk at most; none: as fast as it reads.
+    pub rate: Option<u64>,
+    /// How long before this coordinator's start the last pass began; none: there was none.
+    pub begun_before: Option<Span>,
+    /// Where that pass has come, if it has not ended: the stripes below this one are done.
+    pub next: Option<StripeId>,
+}
+
+impl ScrubConfig {
+    /// No pass but those that an operator wants, and no limit of their speed.
+    pub const OFF: ScrubConfig =
+        ScrubConfig { period: None, rate: None, begun_before: None, next: None };
+}
+
+/// What passes have done and do.
+#[derive(Debug)]
+pub(super) struct Scrub {
+    config: ScrubConfig,
+    pass: Option<Pass>,
+    /// When the next pass begins.
+    due: Option<Time>,
+    /// How many passes have begun.
+    passes: u64,
+    comparisons: BTreeMap<RepairId, Comparison>,
+    reads: BTreeMap<NodeId, Reads>,
+    /// Stripes whose chunks do not fit each other, though no copy can be called corrupt.
+    inconsistent: BTreeSet<StripeId>,
+    /// Copies of no use that passes have found.
+    found: u64,
+    /// Whether something changed that a stripe may have waited for.
+    is_due: bool,
+    /// Whether a node fell silent or was heard from since stripes that wait for one were looked at.
+    has_news: bool,
+    /// When the first of the stripes in the window has been waited for long enough.
+    wake_at: Option<Time>,
+    pub mistake: Mistake,
+}
+
+/// One pass.
+#[derive(Debug)]
+struct Pass {
+    /// Stripes from here on have not been looked at.
+    next: StripeId,
+    /// Looked at and not begun.
+    window: BTreeSet<StripeId>,
+    /// With a chunk on a silent node.
+    put_off: BTreeSet<StripeId>,
+    stripes_done: u64,
+    bytes_done: u64,
+    saved: (Time, StripeId),
+}
+
+/// One stripe whose fingerprints are asked for.
+#[derive(Debug)]
+struct Comparison {
+    stripe: StripeId,
+    seed: u64,
+    asked_at: Time,
+    wanted: BTreeMap<ChunkIndex, (NodeId, ChunkCopy)>,
+    sums: BTreeMap<ChunkIndex, Arc<[u8]>>,
+    /// Whether a copy could not be read because its node fell silent.
+    is_partial: bool,
+}
+
+/// What passes read at one node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reads {
+    in_flight: usize,
+    /// What was read before has taken its time by then.
+    free_at: Time,
+}
+
+/// Whether the comparison of a stripe can begin.
+enum Readiness {
+    Now,
+    /// Not before this time, as far as the rate goes.
+    At(Time),
+    /// When something is answered.
+    Busy,
+    /// When a silent node is heard from, or given up.
+    Silent,
+    /// There is nothing to read.
+    Empty,
+}
+
+impl Scrub {
+    /// What a coordinator begins with: the pass goes on that the one before had begun.
+    pub fn new(now: Time, config: ScrubConfig, stripes: impl Iterator<Item = StripeId>) -> Scrub {
+        let age = config.begun_before.map_or(u64::MAX, |age| age.ns);
+        let due = config.period.map(|period| now + Span { ns: period.ns.saturating_sub(age) });
+        let pass = config.next.map(|next| Pass {
+            stripes_done: stripes.take_while(|id| *id < next).count() as u64,
+            ..Pass::new(now, next)
+        });
+        Scrub {
+            config,
+            passes: u64::from(pass.is_some()),
+            pass,
+            due,
+            comparisons: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            inconsistent: BTreeSet::new(),
+            found: 0,
+            is_due: true,
+            has_news: true,
+            wake_at: None,
+            mistake: Mistake::default(),
+        }
+    }
+
+    /// A node has answered, so a stripe that waits for it may go on.
+    pub fn wake(&mut self) {
+        self.is_due = true;
+    }
+
+    /// A node is up, silent or given up from now on.
+    pub fn node_changed(&mut self) {
+        (self.is_due, self.has_news) = (true, true);
+    }
+
+    pub fn status(&self, now: Time, stripes: u64) -> ScrubStatus {
+        let pass = self.pass.as_ref().map(|pass| PassStatus {
+            stripes_done: pass.stripes_done.min(stripes),
+            stripes,
+            bytes_done: pass.bytes_done,
+            put_off: pass.put_off.len() as u64,
+        });
+        ScrubStatus {
+            passes: self.passes,
+            pass,
+            next_in: self.due.map(|due| due.since(now)),
+            found: self.found,
+            inconsistent: self.inconsistent.iter().copied().collect(),
+        }
+    }
+
+    /// Looks at the window again by then.
+    fn wake_by(&mut self, at: Time) {
+        self.wake_at = Some(self.wake_at.map_or(at, |before| before.min(at)));
+    }
+
+    fn max(&self) -> usize {
+        READS_MAX + usize::from(self.mistake.is(Mutant::ScrubBeyond))
+    }
+
+    /// Notes that a copy was read for a comparison, or will not be.
+    fn read_ended(&mut self, node: NodeId) {
+        self.is_due = true;
+        if let Some(reads) = self.reads.get_mut(&node) {
+            reads.in_flight = reads.in_flight.saturating_sub(1);
+        }
+    }
+
+    /// # Panics
+    /// More is in flight at a node than may be, or than is noted, or a stripe is compared twice.
+    pub fn assert_invariants(&self) {
+        let mut in_flight: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut stripes = BTreeSet::new();
+        for comparison in self.comparisons.values() {
+            let is_first = stripes.insert(comparison.stripe);
+            assert!(is_first, "scrub: {} is compared twice at a time", comparison.stripe);
+            assert!(!comparison.wanted.is_empty(), "scrub: {} awaits nothing", comparison.stripe);
+            comparison.wanted.values().for_each(|(of, _)| *in_flight.entry(*of).or_default() += 1);
+        }
+        for (node, reads) in &self.reads {
+            let count = in_flight.remove(node).unwrap_or(0);
+            assert_eq!(reads.in_flight, count, "scrub: reads in flight at {node}, and awaited");
+            assert!(count <= READS_MAX, "scrub: {count} reads are in flight at {node}");
+        }
+        assert!(in_flight.is_empty(), "scrub: reads in flight that are not counted");
+    }
+}
+
+impl Pass {
+    fn new(now: Time, next: StripeId) -> Pass {
+        Pass {
+            next,
+            window: BTreeSet::new(),
+            put_off: BTreeSet::new(),
+            stripes_done: 0,
+            bytes_done: 0,
+            saved: (now, next),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Begins a pass over everything now; what another has done by now is done again.
+    pub(super) fn begin_pass(&mut self, now: Time) {
+        let scrub = &mut self.scrub;
+        scrub.due = scrub.config.period.map(|period| now + period);
+        scrub.pass = Some(Pass::new(now, StripeId(0)));
+        scrub.passes += 1;
+        scrub.comparisons.clear();
+        scrub.reads.values_mut().for_each(|reads| reads.in_flight = 0);
+        scrub.is_due = true;
+        self.outputs.push_back(Output::Scrub(ScrubStep::Begun));
+        self.report(Report::PassBegun);
+    }
+
+    /// Goes on with the pass, as far as anything may be read now.
+    pub(super) fn scrub(&mut self, now: Time) {
+        if self.scrub.due.is_some_and(|due| due <= now) {
+            match self.scrub.pass {
+                // It takes longer than a period: the next one follows at once.
+                Some(_) => self.scrub.due = Some(now),
+                None => self.begin_pass(now),
+            }
+        }
+        self.ask_overdue(now);
+        let is_time = self.scrub.wake_at.is_some_and(|at| at <= now);
+        if self.scrub.pass.is_none() || !(self.scrub.is_due || is_time) {
+            return;
+        }
+        (self.scrub.is_due, self.scrub.wake_at) = (false, None);
+        self.fill_window();
+        let window: Vec<StripeId> =
+            self.scrub.pass.iter().flat_map(|pass| &pass.window).copied().collect();
+        for id in window {
+            self.compare_if_ready(now, id);
+        }
+        self.end_pass_if_done();
+        self.save_pass(now);
+    }
+
+    /// When `scrub` has something to do though nothing happens.
+    pub(super) fn next_scrub_deadline(&self) -> Option<Time> {
+        let scrub = &self.scrub;
+        let after = self.config.timers.stall_after;
+        let overdue = scrub.comparisons.values().map(|comparison| comparison.asked_at + after);
+        let pass = scrub.pass.as_ref().and(scrub.wake_at);
+        let due = scrub.due.filter(|_| scrub.pass.is_none());
+        pass.into_iter().chain(due).chain(overdue).min()
+    }
+
+    /// A fingerprint; whether it was asked for by a pass.
+    pub(super) fn scrubbed(
+        &mut self,
+        node: NodeId,
+        id: RepairId,
+        copy: ChunkCopy,
+        sums: &Arc<[u8]>,
+    ) -> bool {
+        let Some(comparison) = self.scrub.comparisons.get_mut(&id) else { return false };
+        let is_whole = self.stripes.get(comparison.stripe).is_none_or(|stripe| {
+            let layout = Fingerprint::layout(stripe.code.sub_chunk_count());
+            sums.len() as u64 == layout.chunk_bytes()
+        });
+        if is_whole && comparison.wanted.get(&copy.chunk) == Some(&(node, copy)) {
+            comparison.wanted.remove(&copy.chunk);
+            comparison.sums.insert(copy.chunk, sums.clone());
+            self.scrub.read_ended(node);
+            self.judge_if_complete(id);
+        }
+        true
+    }
+
+    /// A copy is of no use, which answers the pass that has it read.
+    pub(super) fn scrub_found(&mut self, node: NodeId, copy: ChunkCopy, fault: CopyFault) {
+        self.scrub.is_due = true;
+        let mut comparisons = self.scrub.comparisons.iter_mut();
+        let Some((id, comparison)) = comparisons.find(|(_, of)| of.stripe == copy.stripe) else {
+            return;
+        };
+        let id = *id;
+        if comparison.wanted.get(&copy.chunk) == Some(&(node, copy)) {
+            comparison.wanted.remove(&copy.chunk);
+            self.scrub.found += u64::from(fault != CopyFault::Unreadable);
+            self.scrub.read_ended(node);
+            self.judge_if_complete(id);
+        }
+    }
+
+    /// Nobody reads at this node now: what it was to read for a pass is put off.
+    pub(super) fn scrub_without(&mut self, node: NodeId) {
+        let is_failed = self.health.is_failed(node);
+        let mut hit = Vec::new();
+        for (id, comparison) in &mut self.scrub.comparisons {
+            let before = comparison.wanted.len();
+            comparison.wanted.retain(|_, (holder, _)| *holder != node);
+            if comparison.wanted.len() < before {
+                comparison.is_partial |= !is_failed;
+                hit.push(*id);
+            }
+        }
+        hit.iter().for_each(|_| self.scrub.read_ended(node));
+        hit.into_iter().for_each(|id| self.judge_if_complete(id));
+        self.scrub.node_changed();
+    }
+
+    /// Asks a node again for what it has not answered; it may never have been asked.
+    pub(super) fn ask_fingerprints_again(&mut self, node: NodeId) {
+        let comparisons: Vec<RepairId> = self.scrub.comparisons.keys().copied().collect();
+        comparisons.into_iter().for_each(|id| self.ask_fingerprints(id, Some(node)));
+    }
+
+    /// Looks at the next stripes, and at those that were put off whose nodes are there again.
+    fn fill_window(&mut self) {
+        let (health, stripes) = (&self.health, &self.stripes);
+        let Some(pass) = &mut self.scrub.pass else { return };
+        let is_silent = |id: &StripeId| {
+            let stripe = stripes.get(*id);
+            let nodes = stripe.into_iter().flat_map(|s| s.chunks.iter().filter_map(|c| c.node));
+            nodes.into_iter().any(|node| !health.is_up(node) && !health.is_failed(node))
+        };
+        if self.scrub.has_news {
+            let free = WINDOW.saturating_sub(pass.window.len());
+            let back = pass.put_off.iter().filter(|id| !is_silent(id)).take(free);
+            let back: Vec<StripeId> = back.copied().collect();
+            // There may be more of them.
+            self.scrub.has_news = back.len() == free;
+            for id in back {
+                pass.put_off.remove(&id);
+                pass.window.insert(id);
+            }
+        }
+        while pass.window.len() < WINDOW
+            && pass.put_off.len() < PUT_OFF_MAX
+            && let Some(stripe) = stripes.from(pass.next).next()
+        {
+            pass.next = StripeId(stripe.id.0 + 1);
+            match is_silent(&stripe.id) {
+                true => pass.put_off.insert(stripe.id),
+                false => pass.window.insert(stripe.id),
+            };
+        }
+    }
+
+    fn compare_if_ready(&mut self, now: Time, id: StripeId) {
+        let readiness = match self.stripes.get(id) {
+            Some(stripe) => self.readiness(now, stripe),
+            None => Readiness::Empty,
+        };
+        let again_at = match readiness {
+            Readiness::At(at) => Some(at),
+            Readiness::Busy => Some(now + LOOK_EVERY),
+            _ => None,
+        };
+        again_at.into_iter().for_each(|at| self.scrub.wake_by(at));
+        let Some(pass) = &mut self.scrub.pass else { return };
+        match readiness {
+            Readiness::At(_) | Readiness::Busy => {}
+            Readiness::Silent => {
+                pass.window.remove(&id);
+                pass.put_off.insert(id);
+            }
+            Readiness::Empty => {
+                pass.window.remove(&id);
+                pass.stripes_done += 1;
+            }
+            Readiness::Now => {
+                pass.window.remove(&id);
+                self.compare(now, id);
+            }
+        }
+    }
+
+    fn readiness(&self, now: Time, stripe: &Stripe) -> Readiness {
+        let (mut free_at, mut count) = (now, 0);
+        for chunk in stripe.indices() {
+            let Some((node, _)) = stripe.copy(chunk) else { continue };
+            if self.is_lost(stripe.id, chunk) || self.health.is_failed(node) {
+                continue;
+            }
+            if self.health(node) != Health::Up {
+                return Readiness::Silent;
+            }
+            let reads = self.scrub.reads.get(&node).copied().unwrap_or_default();
+            if reads.in_flight >= self.scrub.max() || self.work_lists.has_checks(node) {
+                return Readiness::Busy;
+            }
+            free_at = free_at.max(reads.free_at);
+            count += 1;
+        }
+        match count {
+            0 => Readiness::Empty,
+            _ if free_at > now => Readiness::At(free_at),
+            _ => Readiness::Now,
+        }
+    }
+
+    /// Asks for the fingerprints of all chunks of a stripe that are not lost.
+    fn compare(&mut self, now: Time, id: StripeId) {
+        let stripe = self.stripes.get(id).expect("it is ready, so known");
+        let copies = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?)));
+        let wanted: BTreeMap<_, _> =
+            copies.filter(|(chunk, _)| !self.is_lost(id, *chunk)).collect();
+        let bytes = wanted.iter().map(|(chunk, (node, _))| (*node, stripe.record(*chunk).bytes));
+        let bytes: Vec<(NodeId, u64)> = bytes.collect();
+        for &(node, bytes) in &bytes {
+            let reads = self.scrub.reads.entry(node).or_default();
+            reads.in_flight += 1;
+            reads.free_at = reads.free_at.max(now) + span_of(bytes, self.scrub.config.rate);
+        }
+        if let Some(pass) = &mut self.scrub.pass {
+            pass.bytes_done += bytes.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        }
+        let comparison = self.ledger.take_id();
+        let seed = self.config.seed ^ comparison.0;
+        let (sums, is_partial) = (BTreeMap::new(), false);
+        let of = Comparison { stripe: id, seed, asked_at: now, wanted, sums, is_partial };
+        self.scrub.comparisons.insert(comparison, of);
+        self.ask_fingerprints(comparison, None);
+    }
+
+    /// Asks for what a comparison still lacks: everybody, or one node.
+    fn ask_fingerprints(&mut self, id: RepairId, of: Option<NodeId>) {
+        let Some(comparison) = self.scrub.comparisons.get_mut(&id) else { return };
+        comparison.asked_at = self.now;
+        let Some(stripe) = self.stripes.get(comparison.stripe) else { return };
+        let wanted = comparison.wanted.values();
+        let wanted = wanted.filter(|(node, _)| of.is_none_or(|of| of == *node));
+        let request = |&(node, copy): &(NodeId, ChunkCopy)| {
+            let record = stripe.record(copy.chunk);
+            let (bytes, crc, seed) = (record.bytes, record.crc, comparison.seed);
+            let layout = stripe.layout();
+            (node, FingerprintRequest { repair: id, copy, bytes, crc, seed, layout })
+        };
+        let requests: Vec<_> = wanted.map(request).collect();
+        for (node, request) in requests {
+            self.send(node, ToAgent::Fingerprint(request));
+        }
+    }
+
+    /// What was not answered for long may have been lost; agents ignore what they are reading.
+    fn ask_overdue(&mut self, now: Time) {
+        let after = self.config.timers.stall_after;
+        let overdue = self.scrub.comparisons.iter().filter(|(_, of)| of.asked_at + after <= now);
+        let overdue: Vec<RepairId> = overdue.map(|(id, _)| *id).collect();
+        for id in overdue {
+            let is_known = self.scrub.comparisons.get(&id).map(|of| of.stripe);
+            match is_known.and_then(|stripe| self.stripes.get(stripe)) {
+                Some(_) => self.ask_fingerprints(id, None),
+                None => self.drop_comparison(id),
+            }
+        }
+    }
+
+    /// Its stripe was removed.
+    fn drop_comparison(&mut self, id: RepairId) {
+        let Some(comparison) = self.scrub.comparisons.remove(&id) else { return };
+        comparison.wanted.values().for_each(|(node, _)| self.scrub.read_ended(*node));
+    }
+
+    fn judge_if_complete(&mut self, id: RepairId) {
+        if self.scrub.comparisons.get(&id).is_some_and(|of| of.wanted.is_empty()) {
+            let comparison = self.scrub.comparisons.remove(&id).expect("looked up above");
+            self.judge_stripe(comparison);
+        }
+    }
+
+    /// All that can be read of a stripe was read, and has its own checksums: whether it fits.
+    fn judge_stripe(&mut self, Comparison { stripe: id, sums, is_partial, .. }: Comparison) {
+        if let Some(pass) = &mut self.scrub.pass {
+            match is_partial {
+                true => {
+                    pass.put_off.insert(id);
+                    self.scrub.has_news = true;
+                }
+                false => pass.stripes_done += 1,
+            }
+        }
+        let Some(stripe) = self.stripes.get(id) else { return };
+        let code = stripe.shortened();
+        let sums: Vec<(ChunkIndex, &[u8])> = sums.iter().map(|(c, sums)| (*c, &**sums)).collect();
+        if proof::agree(&code, &sums) != Some(false) {
+            if sums.len() == stripe.indices().filter(|c| stripe.copy(*c).is_some()).count() {
+                self.scrub.inconsistent.remove(&id);
+            }
+            return;
+        }
+        let odd = proof::odd_one(&code, &sums);
+        let is_told = |chunk: &ChunkIndex| stripe.record(*chunk).crc.is_none();
+        match odd.filter(is_told).and_then(|chunk| stripe.copy(chunk)) {
+            Some((node, copy)) => {
+                self.scrub.found += 1;
+                self.inconsistent_copy(node, copy);
+            }
+            None => {
+                if self.scrub.inconsistent.insert(id) {
+                    self.report(Report::Inconsistent { stripe: id, odd });
+                }
+            }
+        }
+    }
+
+    fn end_pass_if_done(&mut self) {
+        let Some(pass) = &self.scrub.pass else { return };
+        let is_idle = pass.window.is_empty() && self.scrub.comparisons.is_empty();
+        if !is_idle || !pass.put_off.is_empty() || self.stripes.from(pass.next).next().is_some() {
+            return;
+        }
+        let (stripes, bytes) = (pass.stripes_done, pass.bytes_done);
+        (self.scrub.pass, self.scrub.wake_at) = (None, None);
+        self.outputs.push_back(Output::Scrub(ScrubStep::Ended));
+        self.report(Report::PassEnded { stripes, bytes });
+        let ids = &self.stripes;
+        self.scrub.inconsistent.retain(|id| ids.get(*id).is_some());
+    }
+
+    /// Has it written down now and then how far the pass has come.
+    fn save_pass(&mut self, now: Time) {
+        let comparisons = self.scrub.comparisons.values().map(|of| of.stripe);
+        let Some(pass) = &mut self.scrub.pass else { return };
+        let open = pass.window.iter().chain(&pass.put_off).copied().chain(comparisons);
+        let below = open.min().unwrap_or(pass.next).min(pass.next);
+        let (at, saved) = pass.saved;
+        if below > saved && now.since(at) >= SAVE_EVERY {
+            pass.saved = (now, below);
+            self.outputs.push_back(Output::Scrub(ScrubStep::Reached(below)));
+        }
+    }
+}
+
+/// How long `bytes` take at `rate`.
+fn span_of(bytes: u64, rate: Option<u64>) -> Span {
+    let Some(rate) = rate else { return Span::ZERO };
+    let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+    Span { ns: u64::try_from(ns).unwrap_or(u64::MAX) }
+}

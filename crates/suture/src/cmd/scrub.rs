@@ -1,0 +1,127 @@
+//! `suture scrub`: every copy is read now, and the chunks of each stripe are compared.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto;
+use suture_edge::units::{format_seconds, format_size};
+
+use crate::address::CoordinatorAddress;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+use crate::progress::Progress;
+use crate::status;
+
+/// How often a pass is looked at that is waited for.
+const POLL_EVERY: Duration = Duration::from_millis(200);
+
+/// Read every copy now, compare the chunks of each stripe, and repair what is damaged.
+///
+/// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as [scrub]
+/// in the coordinator's configuration lets it. suture status shows how far it has come.
+///
+/// Exit status 3, with --wait: something cannot be repaired, or chunks do not fit each other though
+/// each has its checksum.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Wait until every copy was read, with a progress bar
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: a line for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Begins a pass over all stripes, and waits for it if asked to.
+///
+/// # Errors
+/// When no coordinator answers, or it goes away, or another pass is begun while this one is waited
+/// for.
+pub fn run(args: Args) -> Result<Outcome> {
+    daemon::block_on(async {
+        let mut client = args.coordinator.connect().await?;
+        let before = ask(&mut client).await?;
+        let since = Instant::now();
+        let started = client.start_scrub(proto::ScrubRequest {}).await.map_err(refusal)?;
+        let pass = started.into_inner().passes;
+        if !args.wait {
+            let now = ask(&mut client).await?;
+            return begun(&now, args.format);
+        }
+        let progress = Progress::reported(args.format, "scrubbing");
+        let mut status = status::ask(&mut client).await?;
+        let mut last = status.scrub.clone().unwrap_or_default();
+        while last.running && last.passes == pass {
+            let words = format!(
+                "{} of {}",
+                counted(last.stripes_done, "stripe"),
+                counted(last.stripes, "stripe")
+            );
+            progress.set(last.stripes_done, last.stripes, words);
+            tokio::time::sleep(POLL_EVERY).await;
+            status = status::ask(&mut client).await?;
+            last = status.scrub.clone().unwrap_or_default();
+        }
+        drop(progress);
+        if last.passes != pass {
+            bail!("another scrub was started while this one was waited for");
+        }
+        let found = last.found_copies.saturating_sub(before.found_copies);
+        ended(&status, found, since.elapsed(), args.format)
+    })
+}
+
+async fn ask(client: &mut Client) -> Result<proto::ScrubStatus> {
+    Ok(status::ask(client).await?.scrub.unwrap_or_default())
+}
+
+fn begun(scrub: &proto::ScrubStatus, format: Format) -> Result<Outcome> {
+    match format {
+        Format::Json => print_json(&status::describe_scrub(scrub))?,
+        Format::Text => outln!(
+            "scrub began: {}; suture status shows how far it has come",
+            counted(scrub.stripes, "stripe")
+        ),
+    }
+    Ok(Outcome::Done)
+}
+
+fn ended(
+    status: &proto::StatusReply,
+    found: u64,
+    took: Duration,
+    format: Format,
+) -> Result<Outcome> {
+    let scrub = status.scrub.clone().unwrap_or_default();
+    match format {
+        Format::Json => print_json(&json!({
+            "found_copies": found,
+            "inconsistent": status::describe_inconsistent(&scrub),
+            "seconds": took.as_secs_f64(),
+            "lost_chunks": status.lost_chunks,
+            "lost_bytes": status.lost_bytes,
+        }))?,
+        Format::Text => {
+            let took = format_seconds(took.as_secs_f64());
+            match found {
+                0 => outln!("every copy was read in {took}: all are good"),
+                found => outln!(
+                    "every copy was read in {took}: {} found; {} ({}) lost at the moment",
+                    counted(found, "bad chunk"),
+                    counted(status.lost_chunks, "chunk"),
+                    format_size(status.lost_bytes)
+                ),
+            }
+            status.warnings.iter().for_each(|warning| outln!("warning: {warning}"));
+        }
+    }
+    match scrub.inconsistent.is_empty() {
+        true => Ok(status::outcome(status)),
+        false => Ok(Outcome::Unrepairable),
+    }
+}

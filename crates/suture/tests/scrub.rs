@@ -1,0 +1,98 @@
+//! `suture scrub` over real processes: damage that nobody has read is found and mended.
+
+mod daemons;
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde_json::Value;
+
+use daemons::{Cluster, Process, count};
+
+/// Changes a byte of a file.
+fn flip(path: &Path) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 1000).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 1000).unwrap();
+}
+
+/// The files of this chunk of a stripe, on any agent.
+fn files_of(cluster: &Cluster, chunk: u8) -> Vec<std::path::PathBuf> {
+    let is_of = |path: &std::path::PathBuf| {
+        path.file_name().unwrap().to_str().unwrap().contains(&format!(".{chunk:02x}."))
+    };
+    (0..cluster.agents.len()).flat_map(|agent| cluster.chunks(agent)).filter(is_of).collect()
+}
+
+#[test]
+fn damaged_parity_that_nobody_reads_is_found_and_rebuilt_before_a_node_dies() {
+    let mut cluster = Cluster::of(7);
+    let how = ["--code", "rs(3,2)", "--chunk-size", "64KiB"];
+    let content = cluster.put("x", 400_000, &how);
+    let clean = cluster.json(&["scrub", "--wait"]);
+    assert_eq!(
+        (&clean["found_copies"], &clean["inconsistent"]),
+        (&0.into(), &Value::Array(vec![]))
+    );
+    assert!(cluster.ok(&["scrub", "--wait"]).contains("all are good"));
+
+    let parity = [files_of(&cluster, 3), files_of(&cluster, 4)].concat();
+    assert_eq!(parity.len(), 2 * 3, "three stripes");
+    parity.iter().for_each(|path| flip(path));
+    let found = cluster.json(&["scrub", "--wait"]);
+    assert_eq!(found["found_copies"], 6);
+    let status = cluster.wait("all is rebuilt", |status| status["repaired_chunks"] == 6);
+    assert_eq!(status["scrub"]["running"], false);
+    assert_eq!(status["scrub"]["found_copies"], 6);
+    assert!(status["scrub"]["last_ended"].as_u64() >= status["scrub"]["last_begun"].as_u64());
+    let text = cluster.ok(&["status"]);
+    assert!(text.contains("scrub: last ended 2") && text.contains("6 bad chunks found"), "{text}");
+
+    // Each stripe of three data chunks could not have lost one of them before.
+    cluster.agents[0].kill();
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn a_restarted_coordinator_knows_of_the_last_scrub() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("x", 100_000, &["--code", "rs(3,2)"]);
+    cluster.ok(&["scrub", "--wait"]);
+    let before = cluster.json(&["status"])["scrub"].clone();
+    cluster.restart_coordinator();
+    let after = cluster.json(&["status"])["scrub"].clone();
+    for key in ["last_begun", "last_ended", "running"] {
+        assert_eq!(before[key], after[key], "{key}");
+    }
+    let weeks = |scrub: &Value| scrub["next_seconds"].as_f64().unwrap() / (7.0 * 24.0 * 3600.0);
+    assert!(weeks(&after) > 3.9 && weeks(&after) <= 4.0, "{after}");
+}
+
+/// Starts the coordinator again where agents know it, with these keys in `[scrub]`.
+fn restart_with(cluster: &mut Cluster, keys: &str) {
+    cluster.coordinator.stop();
+    let (config, data) = (cluster.path("coordinator.toml"), cluster.path("coordinator"));
+    let (address, data) = (&cluster.address, data.display());
+    let text = format!("listen = '{address}'\ndata_dir = '{data}'\n[scrub]\n{keys}\n");
+    fs::write(&config, text).unwrap();
+    (cluster.coordinator, _) = Process::start("coordinator", &config);
+}
+
+#[test]
+fn a_scrub_keeps_to_its_rate_and_goes_on_after_a_restart() {
+    let mut cluster = Cluster::of(4);
+    cluster.put("x", 1_500_000, &["--code", "rs(2,2)", "--chunk-size", "64KiB"]);
+    // Every node has 12 chunks of 64 KiB, which take it nearly four seconds.
+    restart_with(&mut cluster, "rate = '200kB'");
+    cluster.wait("all agents are up", |status| count(status, "up") == 4);
+    let begun = cluster.json(&["scrub"]);
+    assert_eq!((&begun["running"], &begun["stripes"]), (&true.into(), &12.into()));
+    let status = cluster.wait("some of it is done", |status| status["scrub"]["stripes_done"] == 3);
+    assert!(cluster.ok(&["status"]).contains("of 12 stripes"));
+    restart_with(&mut cluster, "rate = 'off'");
+    let ended = cluster.wait("the rest is done", |status| status["scrub"]["running"] == false);
+    assert_eq!(ended["scrub"]["last_begun"], status["scrub"]["last_begun"], "the same pass");
+    assert!(ended["scrub"]["last_ended"].as_u64() > status["scrub"]["last_ended"].as_u64());
+}
