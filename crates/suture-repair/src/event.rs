@@ -179,7 +179,7 @@ pub enum ScrubStep {
     Begun,
     /// The stripes below this one are done.
     Reached(StripeId),
-    /// All are.
+    /// All of them are done.
     Ended,
 }
 
@@ -282,7 +282,7 @@ pub enum Report {
     Healthy(StripeId),
     /// A pass begins in which every copy is read.
     PassBegun,
-    /// It has ended.
+    /// A pass has ended: every copy was read.
     PassEnded {
         /// How many stripes it had.
         stripes: u64,

@@ -1,42 +1,30 @@
-//! What operators ask of scrubbing, and what they are told of it.
+//! What operators are told of scrubbing.
 //!
 //! Place: [failure noticed] -> ...: damage that nobody has met yet.
 
-use std::collections::BTreeMap;
-
-use suture_repair::event::{Command, ScrubStatus};
+use suture_repair::event::ScrubStatus;
 use suture_repair::id::StripeId;
-use tonic::Status;
 
 use super::proto;
-use super::service::ControlService;
-use crate::metadata::PassRecord;
+use crate::metadata::{Metadata, MetadataError, PassRecord};
 
-impl ControlService {
-    pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {
-        self.coordinator.apply(Command::Scrub).await;
-        let passes = self.query(|driver| driver.core().status().scrub.passes).await?;
-        Ok(proto::ScrubStarted { passes })
+/// Adds what the metadata know: the times of passes, and to which objects stripes belong; and what
+/// an operator should do about it.
+pub(super) async fn complete(
+    metadata: &Metadata,
+    pass: PassRecord,
+    reply: &mut proto::StatusReply,
+) -> Result<(), MetadataError> {
+    let Some(scrub) = &mut reply.scrub else { return Ok(()) };
+    (scrub.begun, scrub.ended) = (pass.begun, pass.ended);
+    let ids: Vec<StripeId> =
+        scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe)).collect();
+    let mut names = metadata.ask(move |store| store.names_of(&ids)).await?;
+    for entry in &mut scrub.inconsistent {
+        entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
     }
-
-    /// Adds what the metadata know: the times of passes, and to which objects stripes belong.
-    pub(super) async fn complete_scrub(
-        &self,
-        reply: &mut proto::StatusReply,
-        pass: PassRecord,
-    ) -> Result<(), Status> {
-        let Some(scrub) = &mut reply.scrub else { return Ok(()) };
-        (scrub.begun, scrub.ended) = (pass.begun, pass.ended);
-        let ids: Vec<StripeId> =
-            scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe)).collect();
-        let mut names: BTreeMap<StripeId, String> =
-            self.metadata.ask(move |store| store.names_of(&ids)).await?;
-        for entry in &mut scrub.inconsistent {
-            entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
-        }
-        reply.warnings.extend(warnings(scrub));
-        Ok(())
-    }
+    reply.warnings.extend(warnings(scrub));
+    Ok(())
 }
 
 /// What the core says of scrubbing.

@@ -151,7 +151,7 @@ impl ControlService {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
         }
         reply.blocked = self.name_blocked(blocked).await?;
-        self.complete_scrub(&mut reply, pass).await?;
+        scrub::complete(&self.metadata, pass, &mut reply).await?;
         Ok(reply)
     }
 
@@ -228,6 +228,12 @@ impl ControlService {
         self.metadata.ask(move |store| store.set_paused(paused)).await?;
         self.coordinator.apply(apply).await;
         Ok(())
+    }
+
+    pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {
+        self.coordinator.apply(Command::Scrub).await;
+        let passes = self.query(|driver| driver.core().status().scrub.passes).await?;
+        Ok(proto::ScrubStarted { passes })
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {

@@ -89,7 +89,7 @@ pub(super) struct Scrub {
     pub mistake: Mistake,
 }
 
-/// One pass.
+/// A pass that has not ended.
 #[derive(Debug)]
 struct Pass {
     /// Stripes from here on have not been looked at.
