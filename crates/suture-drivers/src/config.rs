@@ -13,13 +13,14 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
-use suture_edge::error::bad_input;
-use suture_edge::units::{parse_nonzero_size, parse_rate};
+use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::{format_rate, format_size, parse_nonzero_size, parse_rate};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
 use suture_repair::time::Span;
 
+use crate::control::client::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
 
@@ -28,6 +29,29 @@ pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
 
 /// What a link is taken for when nobody says, in bytes per second: 1 Gbit/s.
 const LINK_ASSUMED: f64 = 125e6;
+
+/// Names are for tables and plans: long enough for a host name.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Shorter times are those of the network.
+const TIMER_MIN: Duration = Duration::from_millis(100);
+
+/// Longer ones are meant for ever, and nobody would see that they are not.
+const TIMER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A disk may take that long for one write.
+const STALL_MIN: Duration = Duration::from_secs(1);
+
+/// More of them are load, fewer are silence.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
+const HEARTBEAT_MAX: Duration = Duration::from_secs(60);
+
+/// Rates of links, in bytes per second: from what a slice still passes to 100 Tbit/s.
+const RATE_MIN: f64 = 1e3;
+const RATE_MAX: f64 = 12.5e12;
+
+/// What an agent works with at all: a few slices of each of a stripe's lanes.
+const MEMORY_MIN: u64 = 1 << 20;
 
 /// A commit that is not answered within this is asked for again. The metadata thread answers
 /// within milliseconds; longer means that the disk failed it.
@@ -38,6 +62,7 @@ const COMMIT_RETRY: Span = Span::from_secs(5);
 #[serde(default, deny_unknown_fields)]
 pub struct CoordinatorConfig {
     /// Address for agents and clients.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Where its metadata lives.
     pub data_dir: PathBuf,
@@ -107,8 +132,10 @@ pub struct AgentConfig {
     /// Where the coordinator listens.
     pub coordinator: String,
     /// Where it listens itself.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// What others connect to, if that is another address.
+    #[serde(deserialize_with = "some_address")]
     pub advertise: Option<SocketAddr>,
     /// Where its chunks live.
     pub data_dir: PathBuf,
@@ -152,15 +179,26 @@ impl CoordinatorConfig {
     /// Bad input: the file cannot be read, has an unknown key or a value that makes no sense.
     pub fn read(path: &Path) -> Result<CoordinatorConfig> {
         let config: CoordinatorConfig = read(path)?;
-        let CoordinatorTimers { suspect, dead, retry_first, retry_max, .. } = config.timers;
-        let wrong = |what: &str| Err(bad_input(format!("{}: {what}", path.display())));
-        if suspect >= dead {
-            return wrong("timers: suspect must be shorter than dead");
-        }
-        if retry_first > retry_max {
-            return wrong("timers: retry_first must not be longer than retry_max");
-        }
+        config.check().map_err(|what| bad_input(format!("{}: {what}", path.display())))?;
         Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let timers = &self.timers;
+        check_data_dir(&self.data_dir)?;
+        check_timer("suspect", timers.suspect, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("dead", timers.dead, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("start_grace", timers.start_grace, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("stall", timers.stall, (STALL_MIN, TIMER_MAX))?;
+        check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
+        if timers.suspect >= timers.dead {
+            return Err("timers: suspect must be shorter than dead".into());
+        }
+        if timers.retry_first > timers.retry_max {
+            return Err("timers: retry_first must not be longer than retry_max".into());
+        }
+        Ok(())
     }
 
     /// The timers as the core wants them.
@@ -197,14 +235,44 @@ impl AgentConfig {
     /// Bad input: the file cannot be read, has an unknown key or a value that makes no sense.
     pub fn read(path: &Path) -> Result<AgentConfig> {
         let config: AgentConfig = read(path)?;
-        let advertised = config.advertise.unwrap_or(config.listen).ip();
-        if advertised.is_unspecified() {
-            return Err(bad_input(format!(
-                "{}: no other machine can connect to {advertised}: set advertise to an address that they reach",
-                path.display()
-            )));
-        }
+        config.check().map_err(|what| bad_input(format!("{}: {what}", path.display())))?;
         Ok(config)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_name("node", &self.name())?;
+        self.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;
+        check_data_dir(&self.data_dir)?;
+        parse_address(&self.coordinator).map_err(|why| format!("coordinator: {why}"))?;
+        let advertised = self.advertise.unwrap_or(self.listen).ip();
+        if advertised.is_unspecified() {
+            return Err(format!(
+                "no other machine can connect to {advertised}: set advertise to an address that they reach"
+            ));
+        }
+        if let Some(address) = self.advertise.filter(|address| address.port() == 0) {
+            return Err(format!("advertise: nobody can connect to port 0 of {}", address.ip()));
+        }
+        check_timer("heartbeat", self.timers.heartbeat, (HEARTBEAT_MIN, HEARTBEAT_MAX))?;
+        check_timer("stall", self.timers.stall, (STALL_MIN, TIMER_MAX))?;
+        check_timer("inventory", self.timers.inventory, (TIMER_MIN, TIMER_MAX))?;
+        self.check_rates()?;
+        check_memory(self.memory)
+    }
+
+    fn check_rates(&self) -> Result<(), String> {
+        let rates =
+            [("uplink", self.uplink), ("downlink", self.downlink), ("repair_cap", self.repair_cap)];
+        for (key, rate) in rates {
+            if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
+                let (rate, max) = (format_rate(rate), format_rate(RATE_MAX));
+                return Err(format!("{key}: {rate} is no link's rate: 1 KB/s to {max}"));
+            }
+            if self.repair_cap > rate && rate.is_some() {
+                return Err(format!("repair_cap must not be above {key}"));
+            }
+        }
+        Ok(())
     }
 
     /// The name that is given, or the host's.
@@ -301,6 +369,56 @@ impl Default for AgentTimers {
     }
 }
 
+/// Whether a name can be that of a node or a rack.
+///
+/// # Errors
+/// What names are like.
+pub fn check_name(of: &str, name: &str) -> Result<(), String> {
+    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if is_plain && (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is not a name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
+        quoted(name)
+    ))
+}
+
+/// No shell reads a configuration: what it would replace would become a folder of that name.
+fn check_data_dir(path: &Path) -> Result<(), String> {
+    let text = path.to_string_lossy();
+    match text.is_empty() || text.starts_with('~') || text.contains('$') {
+        true => Err(format!(
+            "data_dir: {} is taken as it stands: write the whole path, like /var/lib/suture",
+            quoted(&text)
+        )),
+        false => Ok(()),
+    }
+}
+
+fn check_timer(key: &str, value: Duration, (min, max): (Duration, Duration)) -> Result<(), String> {
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("timers: {key} must be {min:?} to {max:?}, not {value:?}")),
+    }
+}
+
+fn check_memory(memory: u64) -> Result<(), String> {
+    let machine = rustix::system::sysinfo();
+    let total = machine.totalram as u64 * u64::from(machine.mem_unit);
+    match memory {
+        memory if memory < MEMORY_MIN => {
+            Err(format!("memory: an agent needs at least {}", format_size(MEMORY_MIN)))
+        }
+        memory if memory > total => Err(format!(
+            "memory: this machine has {}, not {}",
+            format_size(total),
+            format_size(memory)
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// A duration as the core counts it.
 pub fn span(duration: Duration) -> Span {
     Span { ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
@@ -326,7 +444,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let ms = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ms)).ok_or_else(help)?;
     if ms == 0 {
-        return Err(format!("'{text}' is no duration to work with: it must be above zero"));
+        return Err(format!("'{text}' is too small: it must be above zero"));
     }
     Ok(Duration::from_millis(ms))
 }
@@ -372,6 +490,22 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
 fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let rate = parse_rate(&String::deserialize(deserializer)?);
     rate.map(Some).map_err(D::Error::custom)
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        D::Error::custom(format!(
+            "{} is not an IP address (not a name) and a port, like 127.0.0.1:7401",
+            quoted(&text)
+        ))
+    })
+}
+
+fn some_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    address(deserializer).map(Some)
 }
 
 fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
@@ -428,6 +562,7 @@ mod tests {
             ("memory = \"lots\"", "lots"),
             ("uplink = \"200\"", "200Mbit"),
             ("[timers]\nheartbeat = \"0s\"", "above zero"),
+            ("advertise = \"host:1\"", "127.0.0.1:7401"),
             ("listen = \"localhost\"", "listen"),
         ] {
             let error = error_of::<AgentConfig>(text);

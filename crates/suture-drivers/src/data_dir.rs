@@ -25,6 +25,9 @@ const OTHERS: u32 = 0o077;
 /// # Errors
 /// When it cannot be made, or is none.
 pub fn open(dir: &Path) -> io::Result<()> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+    }
     create_folder(dir)?;
     let mode = fs::metadata(dir)?.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {

@@ -10,7 +10,7 @@
 //! Sizes are exact: a fraction is fine when it comes to whole bytes (`1.5KiB`), refused otherwise.
 
 /// Units of sizes and of byte rates. Case matters, but for the `k` that people write either way.
-const BYTE_UNITS: [(&str, u64); 11] = [
+const BYTE_UNITS: [(&str, u64); 15] = [
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -22,6 +22,10 @@ const BYTE_UNITS: [(&str, u64); 11] = [
     ("GB", 1_000_000_000),
     ("TB", 1_000_000_000_000),
     ("", 1),
+    ("PiB", 1 << 50),
+    ("EiB", 1 << 60),
+    ("PB", 1_000_000_000_000_000),
+    ("EB", 1_000_000_000_000_000_000),
 ];
 
 /// Units of bit rates.
@@ -53,7 +57,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err(format!("'{text}' is not a whole number of bytes"));
     }
     u64::try_from(scaled / divisor)
-        .map_err(|_| format!("'{text}' is beyond the largest size, 16EiB"))
+        .map_err(|_| format!("'{text}' is too large: sizes go up to 16EiB"))
 }
 
 /// Reads a size that must not be zero: a chunk, a unit, a buffer.
@@ -62,7 +66,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// As [`parse_size`], and when it is zero.
 pub fn parse_nonzero_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        0 => Err(format!("'{text}' is no size to work with: it must be at least 1B")),
+        0 => Err(format!("'{text}' is too small: it must be at least 1B")),
         size => Ok(size),
     }
 }
@@ -87,11 +91,7 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     };
     let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
     let rate = digits as f64 / 10f64.powi(fraction_digits as i32) * bytes_per_unit;
-    if rate > 0.0 {
-        Ok(rate)
-    } else {
-        Err(format!("'{text}' is no rate to work with: it must be above zero"))
-    }
+    if rate > 0.0 { Ok(rate) } else { Err(format!("'{text}' is too small: it must be above zero")) }
 }
 
 /// Reads a time above zero, from milliseconds to years, such as `30s`, `90min`, `12h`, `3d`, `10y`,

@@ -53,9 +53,28 @@ pub fn decode(
 ) -> Result<Decoded> {
     let context = || format!("cannot write {}", output.display());
     let new = NewFile::beside(output).with_context(context)?;
-    new.file().set_len(manifest.geometry.file_bytes).with_context(context)?;
+    let decoded = decode_into(directory, manifest, new.file(), progress).with_context(context)?;
+    if decoded.unrepairable.is_empty() {
+        new.publish(output)?;
+        sync_directory(folder_of(output))?;
+    }
+    Ok(decoded)
+}
+
+/// Decodes the file of `directory` into an open, empty one, in no order. What is in it is the file
+/// if nothing is unrepairable.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_into(
+    directory: &Path,
+    manifest: &Manifest,
+    output: &File,
+    progress: &Progress<'_>,
+) -> Result<Decoded> {
+    output.set_len(manifest.geometry.file_bytes)?;
     let spread = Spread::over(&manifest.geometry);
-    let decoder = Decoder { directory, manifest, output: new.file(), spread, progress };
+    let decoder = Decoder { directory, manifest, output, spread, progress };
     let stripes = pool::map(spread.stripe_threads, manifest.geometry.stripe_count(), |stripe| {
         decoder.decode_stripe(stripe)
     })?;
@@ -63,10 +82,6 @@ pub fn decode(
     for stripe in stripes {
         decoded.faults.extend(stripe.faults);
         decoded.unrepairable.extend(stripe.unrepairable);
-    }
-    if decoded.unrepairable.is_empty() {
-        new.publish(output)?;
-        sync_directory(folder_of(output))?;
     }
     Ok(decoded)
 }

@@ -4,16 +4,17 @@
 
 use anyhow::{Context, Result};
 use suture_drivers::config::COORDINATOR_ADDRESS;
-use suture_drivers::control::client::{Client, connect};
+use suture_drivers::control::client::{Client, connect, parse_address};
 
 /// Which coordinator a command talks to.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CoordinatorAddress {
-    /// Where the coordinator listens
+    /// Where the coordinator listens: HOST or HOST:PORT
     #[arg(
         long = "coordinator",
         value_name = "ADDR",
         env = "SUTURE_COORDINATOR",
+        value_parser = parse_address,
         default_value = COORDINATOR_ADDRESS
     )]
     pub address: String,

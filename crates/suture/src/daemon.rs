@@ -128,6 +128,10 @@ impl Stop {
     /// When the system does not let signals be waited for.
     pub fn new(until_stdin_closes: bool) -> Result<Stop> {
         let signals = stop_signals()?;
+        // What rotates logs sends them to daemons that open theirs anew; this one logs to stderr.
+        for kind in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
+            drop(signal(kind).context("cannot wait for signals")?);
+        }
         if !until_stdin_closes {
             return Ok(Stop { signals, stdin_closed: None });
         }

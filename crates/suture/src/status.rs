@@ -56,6 +56,14 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
 
 /// What is lost and how its repair goes, in a line.
 pub fn summary(status: &proto::StatusReply) -> String {
+    let state = describe_state(status);
+    match status.paused && !state.starts_with("paused") {
+        true => format!("{state}; repairs are paused (suture repair resume)"),
+        false => state,
+    }
+}
+
+fn describe_state(status: &proto::StatusReply) -> String {
     let lost = format!(
         "{} lost ({})",
         counted(status.lost_chunks, "chunk"),
@@ -74,7 +82,7 @@ pub fn summary(status: &proto::StatusReply) -> String {
             counted(status.running.len() as u64, "repair"),
             rate_and_eta(status)
         ),
-        "paused" => format!("paused: {lost}; suture repair resume goes on"),
+        "paused" => format!("paused: {lost}; run suture repair resume to go on"),
         "unrepairable" => {
             let hopeless = status.blocked.iter().filter(|entry| entry.unrepairable).count();
             let stripes = counted(hopeless as u64, "stripe");

@@ -2,10 +2,12 @@
 //!
 //! Place: [a connection made] -> put, get or an operator's command.
 
+use std::error::Error;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use suture_edge::error::bad_input;
+use suture_edge::error::{bad_input, quoted};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -15,16 +17,50 @@ use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, REPLY_BYTES_MAX, REQUEST_BYTES_M
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Where coordinators listen unless an address says otherwise.
+const PORT: u16 = 7400;
+
 /// A connection to a coordinator.
 pub type Client = CoordinatorClient<Channel>;
+
+/// The address of a coordinator as people write it, with its port.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_address(text: &str) -> Result<String, String> {
+    let wrong =
+        |why: &str| Err(format!("{} is not an address like 127.0.0.1:{PORT}: {why}", quoted(text)));
+    if text.is_empty() {
+        return wrong("it is empty");
+    }
+    if text.contains("://") {
+        return wrong("leave out what stands before the host");
+    }
+    if let Ok(address) = text.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
+        return Ok(format!("[{address}]:{PORT}"));
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)),
+        None => (text, Some(PORT)),
+    };
+    let Some(port) = port else { return wrong("ports are numbers from 1 to 65535") };
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let is_v6 = inner.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
+    let is_name = |c: char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&c);
+    if !is_v6 && (host.is_empty() || !host.chars().all(is_name)) {
+        return wrong("the host is a name or an IP address");
+    }
+    Ok(format!("{host}:{port}"))
+}
 
 /// Connects to the coordinator at `address`, such as `127.0.0.1:7400`.
 ///
 /// # Errors
 /// Bad input when `address` is none; a failure when nobody answers there.
 pub async fn connect(address: &str) -> Result<Client> {
+    let address = parse_address(address).map_err(bad_input)?;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?
+        .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:{PORT}")))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
@@ -43,6 +79,9 @@ pub fn refusal(status: Status) -> anyhow::Error {
         Code::InvalidArgument | Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => {
             bad_input(status.message())
         }
+        _ if status.source().is_some() => anyhow!(broken(&root_cause(&status))),
+        // It understands, and cannot do it now.
+        Code::ResourceExhausted => anyhow!("{}", status.message()),
         Code::Unavailable | Code::Cancelled | Code::Unknown => {
             anyhow!("the coordinator went away: {}", status.message())
         }
@@ -50,10 +89,46 @@ pub fn refusal(status: Status) -> anyhow::Error {
     }
 }
 
-fn root_cause(error: &dyn std::error::Error) -> String {
+/// What a connection ended with, in words: it may never have been one to a coordinator.
+fn broken(cause: &str) -> String {
+    if cause.contains("timed out") {
+        return "what listens there does not answer: the coordinator hangs, or it is none".into();
+    }
+    if cause.contains("frame with invalid size") || cause.contains("PROTOCOL_ERROR") {
+        return "what listens there is no coordinator: is it the address of an agent?".into();
+    }
+    format!("the coordinator went away: {cause}")
+}
+
+fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_address;
+
+    #[test]
+    fn an_address_needs_no_port_and_a_wrong_one_is_refused() {
+        for (text, address) in [
+            ("127.0.0.1", "127.0.0.1:7400"),
+            ("storage-1.example:80", "storage-1.example:80"),
+            ("::1", "[::1]:7400"),
+            ("[::1]", "[::1]:7400"),
+            ("[2001:db8::1]:7", "[2001:db8::1]:7"),
+        ] {
+            assert_eq!(parse_address(text).as_deref(), Ok(address));
+        }
+        for text in [
+            "", ":", ":7400", "h:", "h:0", "h:65536", "h:99999", "h:x", "a b", "a/b", "u@h:1",
+            "::1:x", "http://h", "[::1", "[h]:1", "h\n",
+        ] {
+            let error = parse_address(text).unwrap_err();
+            assert!(error.contains("is not an address like 127.0.0.1:7400"), "{error}");
+        }
+    }
 }

@@ -100,7 +100,7 @@ async fn steps(
 
 async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
-    check_name(&begin.name)?;
+    check_name(&begin.name).map_err(Status::invalid_argument)?;
     check_chunk_bytes(&code, begin.chunk_bytes)?;
     check_nodes(service, code).await?;
     let name = begin.name.clone();
@@ -137,7 +137,7 @@ impl PutSession {
         self.placed.extend(stripes.iter().copied().zip(placed.iter().cloned()));
         let least = code.durable_chunks_min();
         if let Some(few) = placed.iter().map(Vec::len).find(|found| *found < least) {
-            return Err(Status::failed_precondition(format!(
+            return Err(Status::resource_exhausted(format!(
                 "{few} nodes are up and have enough free bytes for a chunk, {code} needs at least {least}"
             )));
         }
@@ -205,12 +205,16 @@ fn random_stamp() -> rustix::io::Result<Stamp> {
     Ok(Stamp::of_put(u64::from_le_bytes(bits)))
 }
 
-fn check_name(name: &str) -> Result<(), Status> {
+/// Whether an object can have this name.
+///
+/// # Errors
+/// What names are like.
+pub fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        return Err(Status::invalid_argument(format!(
+        return Err(format!(
             "{} is not a name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
             quoted(name)
-        )));
+        ));
     }
     Ok(())
 }
@@ -238,7 +242,7 @@ async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status>
         return Ok(());
     }
     let (needed, known) = (code.chunk_count(), healths.len());
-    Err(Status::failed_precondition(format!(
+    Err(Status::resource_exhausted(format!(
         "{code} needs {needed} nodes, {up} are up (of {known} known; see suture node list): start more agents or choose a smaller --code"
     )))
 }

@@ -17,20 +17,18 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::listing::Listing;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
+use crate::config::check_name;
 use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::outbox::OUTBOX_MAX;
 use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
 use crate::store::StoreId;
-
-/// Names are for tables and plans: long enough for a host name.
-const NAME_BYTES_MAX: usize = 128;
 
 /// More than a coordinator that starts every second comes to in a life: an agent that says so is
 /// not to be believed, and must not use up all epochs.
@@ -54,7 +52,9 @@ pub async fn begin(
     service: Arc<ControlService>,
     mut said: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
-    let (record, epoch) = join(&service, &mut said).await?;
+    let joined = join(&service, &mut said).await;
+    let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
+    let (record, epoch) = joined?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
         protocol: PROTOCOL_VERSION,
@@ -149,8 +149,9 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         let what = format!("no coordinator has come to epoch {}", join.epoch);
         return Err(Status::invalid_argument(what));
     }
-    check_name("node", &join.name)?;
-    join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;
+    check_name("node", &join.name).map_err(Status::invalid_argument)?;
+    let rack = join.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack));
+    rack.map_err(Status::invalid_argument)?;
     if join.data_address.parse::<std::net::SocketAddr>().is_err() {
         let what = format!("{} is not an address and port", quoted(&join.data_address));
         return Err(Status::invalid_argument(what));
@@ -166,15 +167,4 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         downlink: join.downlink,
         store: join.store.map(StoreId),
     })
-}
-
-fn check_name(of: &str, name: &str) -> Result<(), Status> {
-    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control());
-    if is_plain && (1..=NAME_BYTES_MAX).contains(&name.len()) {
-        return Ok(());
-    }
-    Err(Status::invalid_argument(format!(
-        "{} is not a name for a {of}: 1 to {NAME_BYTES_MAX} bytes without spaces",
-        quoted(name)
-    )))
 }

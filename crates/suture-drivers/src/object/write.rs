@@ -286,7 +286,10 @@ impl Cut {
         let length = chunk_data.saturating_sub(offset).min(window.len() as u64);
         let piece = &mut window[..length as usize];
         let from = self.offset + chunk * self.chunk_bytes + offset;
-        self.file.read_exact_at(piece, from).context("cannot read the input")?;
+        self.file.read_exact_at(piece, from).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => anyhow!("the input became shorter while it was stored"),
+            _ => anyhow::Error::new(error).context("cannot read the input"),
+        })?;
         Ok(piece)
     }
 }

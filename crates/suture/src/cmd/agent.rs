@@ -144,8 +144,19 @@ impl AgentProcess {
 /// The directory for the chunks; refused when it is not this node's.
 fn open_data_dir(config: &AgentConfig) -> Result<DataDir> {
     let shown = config.data_dir.display();
+    let cannot = |error| match error {
+        OpenError::Unidentified(_) => bad_input(error),
+        // It is named already.
+        OpenError::Io { path, source } if path.starts_with(&config.data_dir) => {
+            anyhow::Error::from(source).context(format!("cannot use '{}'", path.display()))
+        }
+        error => anyhow::Error::from(error).context(format!("cannot use '{shown}'")),
+    };
+    if config.data_dir.exists() && !config.data_dir.is_dir() {
+        return Err(anyhow!("cannot use '{shown}': it is not a folder"));
+    }
     // Nothing is made or removed in somebody else's.
-    if let Some(Identity { node, .. }) = store::identity(&config.data_dir)?
+    if let Some(Identity { node, .. }) = store::identity(&config.data_dir).map_err(cannot)?
         && node != config.name()
     {
         return Err(bad_input(format!(
@@ -153,10 +164,7 @@ fn open_data_dir(config: &AgentConfig) -> Result<DataDir> {
             config.name()
         )));
     }
-    DataDir::open(&config.data_dir).map_err(|error| match error {
-        OpenError::Unidentified(_) => bad_input(error),
-        error => anyhow::Error::from(error).context(format!("cannot use '{shown}'")),
-    })
+    DataDir::open(&config.data_dir).map_err(cannot)
 }
 
 fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir) -> Introduction {

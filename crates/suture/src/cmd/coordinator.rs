@@ -1,6 +1,7 @@
 //! `suture coordinator`: keeps the metadata, watches the nodes, repairs what is lost.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
@@ -11,6 +12,7 @@ use suture_drivers::metadata::{
     Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
 };
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
+use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
 use suture_repair::event::Liveness;
@@ -55,6 +57,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         Some(path) => CoordinatorConfig::read(path)?,
         None => CoordinatorConfig::default(),
     };
+    if SystemTime::now() < UNIX_EPOCH {
+        return Err(bad_input("this machine's clock is before 1970: set it"));
+    }
     daemon::log_to_stderr();
     daemon::raise_descriptor_limit();
     daemon::block_on(serve(config, args))

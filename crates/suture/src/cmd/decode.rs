@@ -1,14 +1,16 @@
 //! `suture decode`: a directory of chunks becomes the file again.
 
 use std::fs;
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use suture_edge::error::bad_input;
+use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_rate, format_seconds, format_size};
-use suture_files::decode::decode;
-use suture_files::manifest::MANIFEST_NAME;
+use suture_files::decode::{Decoded, decode, decode_into};
+use suture_files::manifest::{MANIFEST_NAME, Manifest};
 use suture_files::output::{Place, place};
 
 use crate::outcome::Outcome;
@@ -27,7 +29,8 @@ pub struct Args {
     /// The encoded directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The file to write; a regular file is replaced if it exists
+    /// The file to write; a regular file is replaced if it exists. `-` is standard output, which
+    /// gets the file when all of it was decoded, in the folder for temporary files (TMPDIR)
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }
@@ -40,12 +43,15 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
-    let output = resolve_output(&args.directory, &args.output)?;
+    let output = Output::of(&args)?;
     let file_bytes = manifest.geometry.file_bytes;
     let progress = Progress::bytes(Format::Text, "decoding", file_bytes);
-    let decoded = decode(&args.directory, &manifest, &output, &progress.listener())?;
+    let decoded = output.decode(&args.directory, &manifest, &progress.listener())?;
     drop(progress);
-    let shown = args.output.display();
+    let shown = match output {
+        Output::Stdout => "standard output".into(),
+        Output::File(_) => args.output.display().to_string(),
+    };
     if !decoded.unrepairable.is_empty() {
         for stripe in &decoded.unrepairable {
             errln!("suture: {stripe}");
@@ -68,11 +74,53 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let (size, rate) = (format_size(file_bytes), format_rate(file_bytes as f64 / seconds));
-    line(format_args!(
+    let done = format!(
         "{shown} ({size}) is complete and every byte is checked; {}, {rate}",
         format_seconds(seconds)
-    ));
+    );
+    match output {
+        Output::Stdout => errln!("{done}"),
+        Output::File(_) => line(done),
+    }
     Ok(Outcome::Done)
+}
+
+/// Where the file goes.
+enum Output {
+    Stdout,
+    File(PathBuf),
+}
+
+impl Output {
+    fn of(args: &Args) -> Result<Output> {
+        match args.output == Path::new("-") {
+            true => Ok(Output::Stdout),
+            false => resolve_output(&args.directory, &args.output).map(Output::File),
+        }
+    }
+
+    /// Bytes are decoded in no order, so what goes to standard output is decoded elsewhere first.
+    fn decode(
+        &self,
+        directory: &Path,
+        manifest: &Manifest,
+        progress: &Listener<'_>,
+    ) -> Result<Decoded> {
+        let Output::File(path) = self else {
+            let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
+            let decoded = decode_into(directory, manifest, &file, progress)
+                .context("cannot write a temporary file")?;
+            if decoded.unrepairable.is_empty() {
+                file.rewind().context("cannot read a temporary file")?;
+                let copied = io::copy(&mut file, &mut io::stdout());
+                copied
+                    .and_then(|_| io::stdout().flush())
+                    .context("cannot write standard output")?;
+            }
+            return Ok(decoded);
+        };
+        decode(directory, manifest, path, progress)
+    }
 }
 
 /// Where the output really goes; refused when that would harm.

@@ -1,6 +1,6 @@
 //! `suture encode`: a file becomes a directory of chunks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "CODE")]
     code: Code,
     /// Bytes of a chunk, for instance 64MiB. The last stripe is padded with zeros to full chunks
-    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size, allow_negative_numbers = true)]
     chunk_size: u64,
     /// Bytes of one codeword's piece of a chunk [default: the whole chunk]
     #[arg(long, value_name = "SIZE", value_parser = parse_nonzero_size)]
@@ -48,6 +48,9 @@ pub struct Args {
 /// be written.
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
+    if args.file == Path::new("-") {
+        return Err(bad_input("standard input cannot be encoded: write it to a file first"));
+    }
     let source = Source::open(&args.file)?;
     let geometry = Geometry {
         code: args.code,

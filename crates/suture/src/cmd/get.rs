@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::json;
 use suture_drivers::object::read::{Fetched, Lookup, Sink, get};
-use suture_edge::error::bad_input;
+use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_rate, format_seconds, format_size};
 use suture_files::directory::sync_directory;
 use suture_files::output::{NewFile, Place, folder_of, place};
@@ -63,7 +63,7 @@ async fn fetch(args: Args) -> Result<Outcome> {
     let result = get(&client, lookup, &mut output, &progress.listener()).await;
     let result = result.and_then(|fetched| output.finish().map(|()| fetched));
     drop(progress);
-    let fetched = result.with_context(|| format!("cannot read '{}'", args.name))?;
+    let fetched = result.with_context(|| format!("cannot get {}", quoted(&args.name)))?;
     let seconds = started.elapsed().as_secs_f64();
     match args.format {
         Format::Json => print_json(&json!({

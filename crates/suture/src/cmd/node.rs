@@ -29,39 +29,27 @@ enum NodeSubcommand {
         format: Format,
     },
     /// Treat a node as dead until it is returned: its chunks are rebuilt on the others
-    Fail {
-        /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
-        #[command(flatten)]
-        coordinator: CoordinatorAddress,
-    },
+    Fail(NodeName),
     /// Forget a node that holds no chunks and whose agent is stopped; it may join again
-    Remove {
-        /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
-        #[command(flatten)]
-        coordinator: CoordinatorAddress,
-    },
+    Remove(NodeName),
     /// Give the name of a node whose agent is stopped to the next new store that joins under it:
     /// after a disk was exchanged, or to take a name back from another store. What the store before
     /// held is rebuilt, and its agent is refused
-    Replace {
-        /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
-        #[command(flatten)]
-        coordinator: CoordinatorAddress,
-    },
+    Replace(NodeName),
     /// Take a node back: what it still holds counts again
-    Return {
-        /// The node
-        #[arg(value_name = "NAME")]
-        name: String,
-        #[command(flatten)]
-        coordinator: CoordinatorAddress,
-    },
+    Return(NodeName),
+}
+
+#[derive(clap::Args)]
+struct NodeName {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: a line for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
 }
 
 /// Lists nodes, or changes what the operator declares of one.
@@ -72,26 +60,10 @@ pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
             NodeSubcommand::List { coordinator, format } => list(&coordinator, format).await,
-            NodeSubcommand::Fail { name, coordinator } => {
-                command(&coordinator, &name, proto::NodeAction::Fail).await?;
-                outln!("{name} counts as failed until `suture node return {name}`");
-                Ok(Outcome::Done)
-            }
-            NodeSubcommand::Remove { name, coordinator } => {
-                command(&coordinator, &name, proto::NodeAction::Remove).await?;
-                outln!("{name} is removed");
-                Ok(Outcome::Done)
-            }
-            NodeSubcommand::Replace { name, coordinator } => {
-                command(&coordinator, &name, proto::NodeAction::Replace).await?;
-                outln!("the next store that joins as {name} takes its place: start its agent");
-                Ok(Outcome::Done)
-            }
-            NodeSubcommand::Return { name, coordinator } => {
-                command(&coordinator, &name, proto::NodeAction::Return).await?;
-                outln!("{name} counts as up once it reports");
-                Ok(Outcome::Done)
-            }
+            NodeSubcommand::Fail(node) => command(&node, proto::NodeAction::Fail).await,
+            NodeSubcommand::Remove(node) => command(&node, proto::NodeAction::Remove).await,
+            NodeSubcommand::Replace(node) => command(&node, proto::NodeAction::Replace).await,
+            NodeSubcommand::Return(node) => command(&node, proto::NodeAction::Return).await,
         }
     })
 }
@@ -105,13 +77,34 @@ async fn list(coordinator: &CoordinatorAddress, format: Format) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-async fn command(
-    coordinator: &CoordinatorAddress,
-    name: &str,
-    action: proto::NodeAction,
-) -> Result<()> {
+async fn command(node: &NodeName, action: proto::NodeAction) -> Result<Outcome> {
+    let NodeName { name, coordinator, format } = node;
     let mut client = coordinator.connect().await?;
-    let command = proto::NodeCommand { name: name.to_string(), action: action.into() };
+    let before = status::ask(&mut client).await?.nodes;
+    let was_failed = before.iter().any(|node| node.name == *name && node.failed_by_operator);
+    let command = proto::NodeCommand { name: name.clone(), action: action.into() };
     client.command_node(command).await.map_err(refusal)?;
-    Ok(())
+    let (word, done) = match action {
+        proto::NodeAction::Fail if was_failed => {
+            ("fail", format!("{name} counts as failed already"))
+        }
+        proto::NodeAction::Fail => {
+            ("fail", format!("{name} counts as failed until `suture node return {name}`"))
+        }
+        proto::NodeAction::Return if was_failed => {
+            ("return", format!("{name} counts as up once it reports"))
+        }
+        proto::NodeAction::Return => ("return", format!("{name} was not declared failed")),
+        proto::NodeAction::Replace => {
+            ("replace", format!("the next store that joins as {name} takes its place"))
+        }
+        proto::NodeAction::Remove | proto::NodeAction::Unspecified => {
+            ("remove", format!("{name} is removed"))
+        }
+    };
+    match format {
+        Format::Json => print_json(&json!({ "node": name, "command": word }))?,
+        Format::Text => outln!("{done}"),
+    }
+    Ok(Outcome::Done)
 }

@@ -84,8 +84,12 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 async fn command(common: &Common, action: RepairAction) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
+    let was_paused = status::ask(&mut client).await?.paused;
     let command = proto::RepairCommand { action: action.into() };
     client.command_repair(command).await.map_err(refusal)?;
+    if was_paused && action == RepairAction::Start {
+        errln!("suture: repairs were paused; now they go on");
+    }
     show(&mut client, common).await
 }
 

@@ -24,18 +24,23 @@ pub struct Args {
     format: Format,
 }
 
-/// Removes objects, one after the other.
+/// Removes objects, one after the other; a name that cannot be removed does not keep the others.
 ///
 /// # Errors
-/// Bad input for a name without object; a failure when no coordinator answers. Those before it are
-/// removed.
+/// Bad input for a name without object; a failure when no coordinator answers.
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         let mut client = args.coordinator.connect().await?;
-        let mut removed = Vec::new();
+        let (mut removed, mut refused) = (Vec::new(), Vec::new());
         for name in &args.names {
             let request = proto::ObjectName { name: name.clone() };
-            let reply = client.remove(request).await.map_err(refusal)?.into_inner();
+            let reply = match client.remove(request).await {
+                Ok(reply) => reply.into_inner(),
+                Err(status) => {
+                    refused.push(refusal(status));
+                    continue;
+                }
+            };
             let (bytes, stripes) = (reply.bytes, reply.stripes);
             if args.format == Format::Text {
                 outln!("{name}: removed, {}, {}", format_size(bytes), counted(stripes, "stripe"));
@@ -45,6 +50,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         if args.format == Format::Json {
             print_json(&json!({ "removed": removed }))?;
         }
-        Ok(Outcome::Done)
+        let Some(last) = refused.pop() else { return Ok(Outcome::Done) };
+        refused.iter().for_each(|why| errln!("suture: {why:#}"));
+        Err(last)
     })
 }

@@ -17,6 +17,10 @@ use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::random::Random;
 
+/// More than anybody has, and what still fits memory.
+const NODES_MAX: usize = 100_000;
+const STRIPES_MAX: usize = 10_000_000;
+
 /// What to make up.
 pub struct Shape {
     pub nodes: usize,
@@ -64,6 +68,13 @@ impl FromStr for Bandwidth {
 /// # Errors
 /// Bad input when racks or stripes do not fit the nodes.
 pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<NodeId>)> {
+    for (option, found, max) in
+        [("--nodes", shape.nodes, NODES_MAX), ("--stripes", shape.stripes, STRIPES_MAX)]
+    {
+        if found > max {
+            return Err(bad_input(format!("{option} {found} is too many: at most {max}")));
+        }
+    }
     if shape.racks.is_some_and(|racks| racks == 0 || racks > shape.nodes) {
         return Err(bad_input(format!(
             "--racks {} does not fit {} nodes: each rack needs at least one",
