@@ -97,7 +97,7 @@ fn broken(cause: &str) -> String {
     if cause.contains("frame with invalid size") || cause.contains("PROTOCOL_ERROR") {
         return "what listens there is no coordinator: is it the address of an agent?".into();
     }
-    format!("the coordinator went away: {cause}")
+    format!("the coordinator went away, or what listens there is no coordinator: {cause}")
 }
 
 fn root_cause(error: &dyn Error) -> String {

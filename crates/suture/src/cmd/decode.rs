@@ -43,14 +43,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let manifest = suture_files::open(&args.directory)?;
-    let output = Output::of(&args)?;
+    let output = Target::of(&args)?;
     let file_bytes = manifest.geometry.file_bytes;
     let progress = Progress::bytes(Format::Text, "decoding", file_bytes);
     let decoded = output.decode(&args.directory, &manifest, &progress.listener())?;
     drop(progress);
     let shown = match output {
-        Output::Stdout => "standard output".into(),
-        Output::File(_) => args.output.display().to_string(),
+        Target::Stdout => "standard output".into(),
+        Target::File(_) => args.output.display().to_string(),
     };
     if !decoded.unrepairable.is_empty() {
         for stripe in &decoded.unrepairable {
@@ -79,23 +79,23 @@ pub fn run(args: Args) -> Result<Outcome> {
         format_seconds(seconds)
     );
     match output {
-        Output::Stdout => errln!("{done}"),
-        Output::File(_) => line(done),
+        Target::Stdout => errln!("{done}"),
+        Target::File(_) => line(done),
     }
     Ok(Outcome::Done)
 }
 
 /// Where the file goes.
-enum Output {
+enum Target {
     Stdout,
     File(PathBuf),
 }
 
-impl Output {
-    fn of(args: &Args) -> Result<Output> {
+impl Target {
+    fn of(args: &Args) -> Result<Target> {
         match args.output == Path::new("-") {
-            true => Ok(Output::Stdout),
-            false => resolve_output(&args.directory, &args.output).map(Output::File),
+            true => Ok(Target::Stdout),
+            false => resolve_output(&args.directory, &args.output).map(Target::File),
         }
     }
 
@@ -106,7 +106,7 @@ impl Output {
         manifest: &Manifest,
         progress: &Listener<'_>,
     ) -> Result<Decoded> {
-        let Output::File(path) = self else {
+        let Target::File(path) = self else {
             let mut file = tempfile::tempfile().context("cannot make a temporary file")?;
             let decoded = decode_into(directory, manifest, &file, progress)
                 .context("cannot write a temporary file")?;
