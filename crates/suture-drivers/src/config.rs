@@ -20,7 +20,7 @@ use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
 use suture_repair::time::Span;
 
-use crate::control::client::parse_address;
+use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
 

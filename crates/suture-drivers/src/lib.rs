@@ -10,12 +10,13 @@
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
-//! and gets. [`config`] reads the configuration of daemons, a [`data_dir`] keeps what they are given,
+//! and gets. [`config`] reads the configuration of daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given,
 //! [`record`] writes down what they did.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod agent;
 pub mod buffer;
 pub mod chunk_client;

@@ -3,8 +3,9 @@
 //! Place: arguments and environment -> [which coordinator] -> a connection made.
 
 use anyhow::{Context, Result};
+use suture_drivers::address::parse_address;
 use suture_drivers::config::COORDINATOR_ADDRESS;
-use suture_drivers::control::client::{Client, connect, parse_address};
+use suture_drivers::control::client::{Client, connect};
 
 /// Which coordinator a command talks to.
 #[derive(clap::Args, Clone, Debug)]

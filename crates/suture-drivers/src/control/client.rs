@@ -3,55 +3,22 @@
 //! Place: [a connection made] -> put, get or an operator's command.
 
 use std::error::Error;
-use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use suture_edge::error::{bad_input, quoted};
+use suture_edge::error::bad_input;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::proto::coordinator_client::CoordinatorClient;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::address::parse_address;
 
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where coordinators listen unless an address says otherwise.
-const PORT: u16 = 7400;
-
 /// A connection to a coordinator.
 pub type Client = CoordinatorClient<Channel>;
-
-/// The address of a coordinator as people write it, with its port.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn parse_address(text: &str) -> Result<String, String> {
-    let wrong =
-        |why: &str| Err(format!("{} is not an address like 127.0.0.1:{PORT}: {why}", quoted(text)));
-    if text.is_empty() {
-        return wrong("it is empty");
-    }
-    if text.contains("://") {
-        return wrong("leave out what stands before the host");
-    }
-    if let Ok(address) = text.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
-        return Ok(format!("[{address}]:{PORT}"));
-    }
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)),
-        None => (text, Some(PORT)),
-    };
-    let Some(port) = port else { return wrong("ports are numbers from 1 to 65535") };
-    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-    let is_v6 = inner.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok());
-    let is_name = |c: char| c.is_ascii_alphanumeric() || ['.', '-', '_'].contains(&c);
-    if !is_v6 && (host.is_empty() || !host.chars().all(is_name)) {
-        return wrong("the host is a name or an IP address");
-    }
-    Ok(format!("{host}:{port}"))
-}
 
 /// Connects to the coordinator at `address`, such as `127.0.0.1:7400`.
 ///
@@ -60,7 +27,7 @@ pub fn parse_address(text: &str) -> Result<String, String> {
 pub async fn connect(address: &str) -> Result<Client> {
     let address = parse_address(address).map_err(bad_input)?;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
-        .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:{PORT}")))?
+        .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE_EVERY)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
@@ -106,29 +73,4 @@ fn root_cause(error: &dyn Error) -> String {
         cause = source;
     }
     cause.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_address;
-
-    #[test]
-    fn an_address_needs_no_port_and_a_wrong_one_is_refused() {
-        for (text, address) in [
-            ("127.0.0.1", "127.0.0.1:7400"),
-            ("storage-1.example:80", "storage-1.example:80"),
-            ("::1", "[::1]:7400"),
-            ("[::1]", "[::1]:7400"),
-            ("[2001:db8::1]:7", "[2001:db8::1]:7"),
-        ] {
-            assert_eq!(parse_address(text).as_deref(), Ok(address));
-        }
-        for text in [
-            "", ":", ":7400", "h:", "h:0", "h:65536", "h:99999", "h:x", "a b", "a/b", "u@h:1",
-            "::1:x", "http://h", "[::1", "[h]:1", "h\n",
-        ] {
-            let error = parse_address(text).unwrap_err();
-            assert!(error.contains("is not an address like 127.0.0.1:7400"), "{error}");
-        }
-    }
 }
