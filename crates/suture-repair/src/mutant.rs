@@ -71,6 +71,8 @@ pub enum Mutant {
     ForgetAnswer,
     /// It has a node read one copy more for a pass at a time than the node may.
     ScrubBeyond,
+    /// It counts a stripe as read by a pass that nobody has read.
+    SkipStripe,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
     /// The driver's clock goes back now and then.
@@ -107,7 +109,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 48] = [
+    pub const ALL: [Mutant; 49] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -140,6 +142,7 @@ impl Mutant {
         Mutant::ListTwice,
         Mutant::ForgetAnswer,
         Mutant::ScrubBeyond,
+        Mutant::SkipStripe,
         Mutant::PlaceAnywhere,
         Mutant::TimeBack,
         Mutant::UncountedMemory,

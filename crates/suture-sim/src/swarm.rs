@@ -139,7 +139,8 @@ fn recover(world: &mut World) -> Span {
     while world.violation.is_none() {
         world.run(world.now + Span::from_millis(500));
         step += 1;
-        if step % 4 == 1 {
+        // Where there are scrubs, they alone must find what lies damaged.
+        if step % 4 == 1 && !world.options.scrubs {
             world.read_everything();
         }
         let unwell = world.unwell();

@@ -235,6 +235,12 @@ impl Pass {
             saved: (now, next),
         }
     }
+
+    /// There is nothing to read of it.
+    fn skip(&mut self, id: StripeId) {
+        self.window.remove(&id);
+        self.stripes_done += 1;
+    }
 }
 
 impl Coordinator {
@@ -397,10 +403,8 @@ impl Coordinator {
                 pass.window.remove(&id);
                 pass.put_off.insert(id);
             }
-            Readiness::Empty => {
-                pass.window.remove(&id);
-                pass.stripes_done += 1;
-            }
+            Readiness::Now if self.scrub.mistake.is(Mutant::SkipStripe) => pass.skip(id),
+            Readiness::Empty => pass.skip(id),
             Readiness::Now => {
                 pass.window.remove(&id);
                 self.compare(now, id);
