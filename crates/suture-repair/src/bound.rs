@@ -34,7 +34,7 @@ pub use own::own_bound_seconds;
 
 use crate::id::{NodeId, RackId};
 use crate::max_flow::{Rounding, Supply, Transport, seconds_to_ship};
-use crate::need::{Need, Needs, Part};
+use crate::need::{Need, Needs, Part, next_combination};
 use crate::planner::ports::Ports;
 use crate::planner::{Job, View, full_racks};
 
@@ -269,9 +269,40 @@ fn bytes_left_to(is_in: &[bool], demand: &Demand<'_>, side: Side) -> f64 {
         let forced = part.forced.iter().filter(|sender| holds(sender.chunk));
         let forced: u64 = forced.map(|sender| side.forced(sender)).sum();
         let outside = part.free.iter().filter(|chunk| !holds(**chunk)).count();
-        forced + part.count.saturating_sub(outside) as u64 * side.free(part)
+        let least = part.count.saturating_sub(outside);
+        let least = if part.any { least } else { asked_of(is_in, demand, part, least) };
+        forced + least as u64 * side.free(part)
     };
     demand.bytes(demand.need.parts.iter().map(of_part).sum())
+}
+
+/// Sets of helpers that a code is asked about for one stripe.
+const ASKED_MAX: usize = 64;
+
+/// How many helpers there must be in a set of nodes where not any of the free ones will do; at
+/// least so many.
+fn asked_of(is_in: &[bool], demand: &Demand<'_>, part: &Part, least: usize) -> usize {
+    let is_inside = |chunk: &ChunkIndex| is_in[demand.holder(*chunk).index()];
+    let (inside, outside): (Vec<ChunkIndex>, Vec<ChunkIndex>) =
+        part.free.iter().copied().partition(is_inside);
+    let forced = part.forced.iter().map(|sender| sender.chunk);
+    let outside: Vec<ChunkIndex> = forced.chain(outside).collect();
+    let mut asked = 0;
+    for count in least..inside.len() {
+        let mut chosen: Vec<usize> = (0..count).collect();
+        loop {
+            let helpers = outside.iter().copied().chain(chosen.iter().map(|at| inside[*at]));
+            let helpers: Vec<ChunkIndex> = helpers.collect();
+            asked += 1;
+            if asked > ASKED_MAX || demand.job.code.helpers_for(&part.lost, &helpers).is_ok() {
+                return count;
+            }
+            if !next_combination(&mut chosen, inside.len()) {
+                break;
+            }
+        }
+    }
+    inside.len().max(least)
 }
 
 /// For each node, whether it holds a survivor of some job or accepts chunks.

@@ -257,7 +257,7 @@ fn search_sets(code: Shortened, part: &mut Part, known: Vec<ChunkIndex>) {
 }
 
 /// The next set of as many numbers below `end`, in lexical order; false after the last.
-fn next_combination(chosen: &mut [usize], end: usize) -> bool {
+pub(crate) fn next_combination(chosen: &mut [usize], end: usize) -> bool {
     let count = chosen.len();
     let Some(at) = (0..count).rev().find(|&at| chosen[at] < end - count + at) else {
         return false;

@@ -28,11 +28,11 @@ fn peak_seconds(world: &World, policy: &str) -> f64 {
     Load::of(&world.cluster, planned).max_seconds(&world.cluster)
 }
 
-/// Whether no plans are faster than a policy's by more than 5 %.
+/// Whether no plans are faster than a policy's by more than 3 %.
 fn check_optimum(world: &World, what: &str) {
     for (policy, kinds) in [("flow", Kinds::Chunks), ("suture", Kinds::Traces)] {
         let peak = peak_seconds(world, policy);
-        let answer = is_faster_possible(world, kinds, peak / 1.05);
+        let answer = is_faster_possible(world, kinds, peak / 1.03);
         let job = &world.jobs[0];
         assert_eq!(answer, Answer::No, "{what}, {policy} {}: {peak}", job.code);
     }
@@ -64,7 +64,8 @@ fn world_with_disks(seed: u64) -> World {
 
 #[test]
 fn links_and_disks_together_are_near_the_optimum() {
-    for seed in 0..60 {
+    // Beside the first, those that were furthest from their optimum of some thousands.
+    for seed in (0..60).chain([1391, 1434, 1545]) {
         check_optimum(&world_with_disks(seed), &format!("seed {seed}"));
     }
 }
@@ -128,9 +129,9 @@ fn world_with_core(seed: u64) -> World {
     world
 }
 
-/// Batches in racks: of the first 64 those that are furthest from their optimum, and some that are
-/// at it.
-const SEEDS: [u64; 8] = [2, 4, 5, 6, 9, 11, 41, 57];
+/// Batches in racks: of the first 260 those that were furthest from their optimum, and some that
+/// were at it.
+const SEEDS: [u64; 11] = [2, 4, 5, 6, 9, 11, 39, 41, 57, 110, 219];
 
 /// Programs that are solved for one of them.
 const PROGRAMS: usize = 16;

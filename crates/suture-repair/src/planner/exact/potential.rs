@@ -7,7 +7,7 @@
 //! chunk out in random order and puts it back by the cheapest way (`potential/option.rs`), and the
 //! exponent grows from sweep to sweep, from shaping the whole to shaving the peak. Where a single
 //! chunk is a large part of a port's load, chunks are then cut into ranges that choose for
-//! themselves.
+//! themselves. What few chunks found is mixed anew by linear programs (`potential/mixture.rs`).
 //!
 //! Multiplicative weights of this kind approximate packing linear programs (Plotkin, Shmoys,
 //! Tardos, 1995); what the paper proves for fractions, whole chunks reach within a few per cent.
@@ -15,6 +15,8 @@
 mod gather;
 mod keeper;
 mod lanes;
+mod master;
+mod mixture;
 mod option;
 mod ports;
 mod rack;
@@ -45,6 +47,9 @@ const RANGE_SHARPNESS: (f64, f64) = (4.0, 600.0);
 /// The fewest sweeps over ranges that are worth it, and the most.
 const RANGE_SWEEPS: (usize, usize) = (3, 32);
 
+/// The most where a mixture follows (`potential/mixture.rs`).
+const MIXED_SWEEPS_MAX: usize = 11;
+
 /// How often a range is looked at in all. Large batches have small parts, and need no ranges.
 const VISITS_MAX: usize = 15_000;
 
@@ -65,7 +70,7 @@ const RELOCATED_MIN: f64 = 0.01;
 /// A few chunks are planned anew in another order, so often that so many are planned in all, and no
 /// more often than that: where each weighs much, the order decides.
 const TRIES_ITEMS: usize = 128;
-const TRIES_MAX: usize = 8;
+const TRIES_MAX: usize = 4;
 
 /// How many nodes are tried for that: of all, and of each rack, where racks have links.
 const TRIED: (usize, usize) = (8, 2);
@@ -90,13 +95,10 @@ pub(in crate::planner) fn plans(
     kinds: Kinds,
     random: &mut Random,
 ) -> Vec<Plan> {
-    let first = Descent::planned(instance, kinds, random);
-    let others = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
-    let others = (1..others).map(|_| Descent::planned(instance, kinds, random));
-    let fastest = others.fold(first, |best, next| {
-        if next.ports.peak_seconds() < best.ports.peak_seconds() { next } else { best }
-    });
-    fastest.plans()
+    let planned = |random: &mut Random| Descent::new(instance, kinds).planned(random);
+    let first = planned(random);
+    let tries = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
+    (1..tries).map(|_| planned(random)).fold(first, Descent::faster).plans()
 }
 
 /// So many steps from one sharpness to another.
@@ -108,6 +110,8 @@ fn sharpness((first, last): (f64, f64), steps: usize) -> impl Iterator<Item = f6
 struct Piece {
     item: u32,
     option: Option<RepairOption>,
+    /// How many equal parts of the item it is.
+    parts: u32,
 }
 
 struct Descent<'a> {
@@ -117,8 +121,8 @@ struct Descent<'a> {
     /// Who keeps the chunks of each item.
     kept: Vec<Vec<u32>>,
     pieces: Vec<Piece>,
-    /// Whether destinations may change still.
-    is_cut: bool,
+    /// Whether destinations may not change but by [`Descent::relocate`].
+    are_kept: bool,
     candidate_sets: Vec<CandidateSchemes>,
     ports: PricedPorts<'a>,
     keepers: Keepers,
@@ -137,8 +141,10 @@ impl<'a> Descent<'a> {
         Descent {
             fair_seconds: fair_seconds(instance, &items),
             kept: vec![Vec::new(); items.len()],
-            pieces: (0..items.len() as u32).map(|item| Piece { item, option: None }).collect(),
-            is_cut: false,
+            pieces: (0..items.len() as u32)
+                .map(|item| Piece { item, option: None, parts: 1 })
+                .collect(),
+            are_kept: false,
             order: (0..items.len()).collect(),
             sweeps: 0,
             keepers: Keepers::new(instance, &ports),
@@ -151,19 +157,27 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// All chunks put where they are cheapest, again and again.
-    fn planned(instance: &'a Instance<'a>, kinds: Kinds, random: &mut Random) -> Descent<'a> {
-        let mut state = Descent::new(instance, kinds);
-        sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| state.sweep(sharpness, random));
-        let visits = VISITS_MAX.saturating_sub(SWEEPS * state.items.len());
-        let Some(sweeps) = state.cut(visits) else { return state };
+    /// The one whose busiest port is done first.
+    fn faster(self, other: Descent<'a>) -> Descent<'a> {
+        match other.ports.peak_seconds() < self.ports.peak_seconds() {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// Puts all chunks where they are cheapest, again and again.
+    fn planned(mut self, random: &mut Random) -> Descent<'a> {
+        sharpness(SHARPNESS, SWEEPS).for_each(|sharpness| self.sweep(sharpness, random));
+        let visits = VISITS_MAX.saturating_sub(SWEEPS * self.items.len());
+        let Some(sweeps) = self.cut(visits) else { return self };
         for (sweep, sharpness) in sharpness(RANGE_SHARPNESS, sweeps).enumerate() {
-            state.sweep(sharpness, random);
-            if RELOCATIONS.contains(&sweep) && state.pieces.len() <= RELOCATED_MAX {
-                (0..state.items.len()).for_each(|item| state.relocate(item));
+            self.sweep(sharpness, random);
+            if RELOCATIONS.contains(&sweep) && self.pieces.len() <= RELOCATED_MAX {
+                (0..self.items.len()).for_each(|item| self.relocate(item));
             }
         }
-        state
+        self.mix();
+        self
     }
 
     /// Takes every piece out and puts it back where it is cheapest.
@@ -182,7 +196,8 @@ impl<'a> Descent<'a> {
     }
 
     fn charge(&mut self, piece: usize, sign: f64) {
-        let Piece { item, option: Some(option) } = &self.pieces[piece] else { return };
+        let Piece { item, option: Some(option), parts } = &self.pieces[piece] else { return };
+        let times = sign * f64::from(*parts);
         let (item, kept) = (&self.items[*item as usize], &self.kept[*item as usize]);
         let mut charges = std::mem::take(&mut self.prices.charges);
         charges.clear();
@@ -190,7 +205,7 @@ impl<'a> Descent<'a> {
             charges.push((port, amount));
         });
         for &(port, amount) in &charges {
-            self.ports.charge(port, sign * amount);
+            self.ports.charge(port, times * amount);
         }
         self.prices.charges = charges;
         kept.iter().for_each(|node| self.keepers.refresh(&self.ports, *node));
@@ -200,7 +215,7 @@ impl<'a> Descent<'a> {
     fn choose(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
-        if !self.is_cut {
+        if !self.are_kept {
             let taken = self.kept_by_siblings(index);
             self.kept[index] = self.keepers.cheapest(self.instance, item, &taken, &self.ports);
         }
@@ -236,7 +251,7 @@ impl<'a> Descent<'a> {
         let item = &self.items[index];
         let first = self.kept[index][0];
         let mut roots = vec![first];
-        if !self.is_cut {
+        if !self.are_kept {
             let destination_racks =
                 rack::destination_racks(item, first, DESTINATION_RACKS_MAX, &self.ports);
             let taken = self.kept_by_siblings(index);
@@ -331,15 +346,25 @@ impl<'a> Descent<'a> {
         if cuts < 2 {
             return None;
         }
-        self.is_cut = true;
+        self.are_kept = true;
         self.items.iter_mut().for_each(|item| item.length /= cuts as f64);
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let copies = |piece: Piece| {
-            (0..cuts).map(move |_| Piece { item: piece.item, option: piece.option.clone() })
+            (0..cuts).map(move |_| Piece {
+                item: piece.item,
+                option: piece.option.clone(),
+                parts: 1,
+            })
         };
         self.pieces = pieces.flat_map(copies).collect();
         self.order = (0..self.pieces.len()).collect();
-        Some((each / cuts).min(RANGE_SWEEPS.1))
+        // What is mixed at last needs good destinations more than even ranges.
+        let is_mixed = self.items.len() <= mixture::ITEMS_MAX && !self.ports.have_racks();
+        let most = match is_mixed {
+            true => MIXED_SWEEPS_MAX,
+            false => RANGE_SWEEPS.1,
+        };
+        Some((each / cuts).min(most))
     }
 
     fn plans(&self) -> Vec<Plan> {
@@ -351,9 +376,11 @@ impl<'a> Descent<'a> {
             {
                 let index = piece.item as usize;
                 let same = self.pieces[at..].iter().take_while(|next| next.item == piece.item);
-                let options =
-                    same.map(|piece| piece.option.as_ref().expect("each was put somewhere"));
-                let options: Vec<&RepairOption> = options.collect();
+                let options = same.map(|piece| {
+                    let option = piece.option.as_ref().expect("each was put somewhere");
+                    (option, piece.parts)
+                });
+                let options: Vec<(&RepairOption, u32)> = options.collect();
                 at += options.len();
                 let (item, kept) = (&self.items[index], &self.kept[index]);
                 let nodes = kept.iter().map(|node| NodeId(*node));

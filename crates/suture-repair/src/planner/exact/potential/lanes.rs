@@ -12,23 +12,27 @@ use crate::planner::exact::potential::option::{
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::rack;
 
-/// The lanes of an item whose equal ranges are rebuilt by `ways`.
+/// The lanes of an item, so many parts of which are rebuilt by each of these options.
 pub(super) fn lanes(
     item: &PricedPart<'_>,
-    options: &[&RepairOption],
+    options: &[(&RepairOption, u32)],
     kept: &[u32],
     candidate_sets: &[CandidateSchemes],
     ports: &PricedPorts<'_>,
 ) -> Vec<Lane> {
     // Alike means next to each other: the order of ranges does not matter.
     let mut groups: Vec<(Joined<'_>, u32)> = Vec::new();
-    for (joined, shares) in options.iter().flat_map(|option| joined(option)) {
-        match groups.iter_mut().find(|(known, _)| *known == joined) {
-            Some((_, count)) => *count += u32::from(shares),
-            None => groups.push((joined, u32::from(shares))),
+    for (option, parts) in options {
+        for (joined, shares) in joined(option) {
+            let shares = parts * u32::from(shares);
+            match groups.iter_mut().find(|(known, _)| *known == joined) {
+                Some((_, count)) => *count += shares,
+                None => groups.push((joined, shares)),
+            }
         }
     }
-    let whole = options.len() as u32 * u32::from(SHARES);
+    let parts: u32 = options.iter().map(|(_, parts)| parts).sum();
+    let whole = parts * u32::from(SHARES);
     let mut lanes = Vec::with_capacity(groups.len());
     let mut at = 0;
     for (joined, count) in groups {

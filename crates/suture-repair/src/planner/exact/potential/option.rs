@@ -286,6 +286,22 @@ impl Prices {
         (cost < limit).then_some((cost, RepairOption::Tree { helpers, sums }))
     }
 
+    /// The cheapest tree whose sums all meet at one helper.
+    pub fn tree_through(&mut self, item: &PricedPart<'_>, place: usize) -> RepairOption {
+        let mut free: Vec<usize> = (item.forced()..item.holders.len()).collect();
+        free.sort_by(|a, b| self.whole(*a).total_cmp(&self.whole(*b)));
+        // Those that come first are taken.
+        free.sort_by_key(|free| *free != place);
+        let places = (0..item.forced()).chain(free_helpers(item, free));
+        let helpers: Vec<u8> = places.map(|place| place as u8).collect();
+        let others = (helpers.len() - 1) as u8;
+        let sums = helpers.iter().map(|helper| match usize::from(*helper) == place {
+            true => others,
+            false => 0,
+        });
+        RepairOption::Tree { sums: sums.collect(), helpers }
+    }
+
     /// The joint at which one more costs least; of equals, the last.
     pub fn cheapest_next(&self) -> usize {
         let mut best = (f64::INFINITY, 0);

@@ -22,7 +22,14 @@ pub(super) const PRICE_MAX: f64 = 1e300;
 /// that something needs, and all others are balanced without it.
 const SCALE_MAX: f64 = 16.0;
 
+/// The exponent of the longest chunk at the slowest port where prices are meant to be constant.
+const LINEAR: f64 = 1e-5;
+
+/// A port, and seconds of it or the price of one.
+pub(super) type Seconds = (PortIndex, f64);
+
 /// All ports with their loads and prices. Amounts are in lengths of the longest chunk.
+#[derive(Clone)]
 pub(super) struct PricedPorts<'a> {
     ports: &'a Ports,
     states: Vec<PortState>,
@@ -107,6 +114,24 @@ impl<'a> PricedPorts<'a> {
         let ports = self.states.iter().zip(&self.bases);
         let busy = ports.filter(|(state, base)| state.seconds > **base * (1.0 + 1e-9));
         busy.map(|(state, _)| state.seconds).fold(0.0, f64::max)
+    }
+
+    /// Sets the price of a second of each port. Every amount costs in proportion, as near as makes
+    /// no difference to what is cheapest.
+    pub fn set_prices(&mut self, prices: &[f64]) {
+        let longest = self.states.iter().map(|state| state.chunk_seconds).fold(0.0, f64::max);
+        self.sharpness = LINEAR / longest.max(f64::MIN_POSITIVE);
+        self.states.iter_mut().zip(prices).for_each(|(state, price)| state.weight = *price);
+    }
+
+    /// The seconds that an amount takes.
+    pub fn seconds(&self, port: PortIndex, amount: f64) -> f64 {
+        self.states[port].chunk_seconds * amount
+    }
+
+    /// Seconds for what already runs, by port.
+    pub fn bases(&self) -> &[f64] {
+        &self.bases
     }
 
     /// Makes prices `sharpness` e-folds steep over the time of the busiest port.

@@ -94,6 +94,45 @@ pub(super) fn cheapest(
     trees.min_by(|a, b| a.0.total_cmp(&b.0)).expect("some helpers will do")
 }
 
+/// Other trees that may be the cheapest at prices that do not grow: of every set of helpers that
+/// the code takes, or with one helper in place of the dearest of its rack, for what it receives.
+pub(super) fn each(
+    item: &PricedPart<'_>,
+    root: u32,
+    ports: &PricedPorts<'_>,
+    prices: &Prices,
+    mut take: impl FnMut(RepairOption),
+) {
+    let mut add = |chosen: &[usize]| take(joined(item, root, chosen, ports, prices).1);
+    if !item.part.any {
+        let sets = item.part.sets.iter().take(CODE_SETS_MAX);
+        return sets.for_each(|set| add(&with_forced(item, set)));
+    }
+    let racks = by_rack(item, ports, prices);
+    let chosen = choose_helpers(item, ports.rack(root), &racks, ports, prices);
+    let rack_of = |place: usize| ports.rack(item.holders[place]);
+    for other in (0..item.holders.len()).filter(|place| !chosen.contains(place)) {
+        let free = (0..chosen.len()).filter(|at| chosen[*at] >= item.forced());
+        let near = free.filter(|at| rack_of(chosen[*at]) == rack_of(other));
+        let dearest =
+            near.max_by(|a, b| prices.whole(chosen[*a]).total_cmp(&prices.whole(chosen[*b])));
+        if let Some(at) = dearest {
+            let mut chosen = chosen.clone();
+            chosen[at] = other;
+            add(&chosen);
+        }
+    }
+}
+
+/// Places of a set of free helpers, after those that help in any case.
+fn with_forced(item: &PricedPart<'_>, set: &[ChunkIndex]) -> Vec<usize> {
+    let place = |chunk: &ChunkIndex| {
+        let found = item.part.free.iter().position(|free| free == chunk);
+        item.forced() + found.expect("sets are of free helpers")
+    };
+    (0..item.forced()).chain(set.iter().map(place)).collect()
+}
+
 /// The tree of these helpers, and its cost.
 fn joined(
     item: &PricedPart<'_>,
@@ -131,10 +170,6 @@ fn code_helpers(
     if item.part.sets.len() > CODE_SETS_MAX {
         return vec![one_by_one];
     }
-    let place = |chunk: &ChunkIndex| {
-        let found = item.part.free.iter().position(|free| free == chunk);
-        forced + found.expect("sets are of free helpers")
-    };
     let cost = |places: &[usize]| {
         let mut racks: Vec<u32> =
             places.iter().map(|place| ports.rack(item.holders[*place])).collect();
@@ -145,8 +180,7 @@ fn code_helpers(
         links.map(|port| ports.cost(port, item.length)).sum::<f64>()
             + places.iter().map(|place| prices.whole(*place)).sum::<f64>()
     };
-    let sets = item.part.sets.iter();
-    let sets = sets.map(|set| (0..forced).chain(set.iter().map(place)).collect::<Vec<usize>>());
+    let sets = item.part.sets.iter().map(|set| with_forced(item, set));
     let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
     let best = priced.into_iter().take(CODE_SETS_JOINED).map(|(_, places)| places);

@@ -123,6 +123,21 @@ pub(super) fn cheapest(
     (cost < limit).then_some((cost, RepairOption::Traces { scheme: scheme as u8, decoders }))
 }
 
+/// Every scheme with those that decode at the least cost.
+pub(super) fn each(
+    item: &PricedPart<'_>,
+    candidates: &CandidateSchemes,
+    root: u32,
+    ports: &PricedPorts<'_>,
+    prices: &mut Prices,
+    mut take: impl FnMut(RepairOption),
+) {
+    for (index, candidate) in candidates.schemes.iter().enumerate() {
+        let (_, decoders) = share_out(item, candidate, root, ports, prices);
+        take(RepairOption::Traces { scheme: index as u8, decoders });
+    }
+}
+
 /// Who decodes how much, and what that costs.
 fn share_out(
     item: &PricedPart<'_>,

@@ -1,0 +1,320 @@
+//! Small batches: which part of each chunk goes which way, and to whom, by linear programs.
+//!
+//! Place: `[plan]`, the last step of the potential planner, after its sweeps. These leave equal
+//! ranges that were put one by one where they were cheapest; where a few chunks share a few ports,
+//! that is some per cent above the best mixture. So the ways that they found are the first columns
+//! of a program (`master.rs`), and others are added as long as one is cheaper at its prices than
+//! what its item has. Destinations are whole: the sweeps' own first, then others by branch and
+//! bound, as far as some programs lead.
+//!
+//! Which way is cheapest is exact at such prices for trees and traces without racks. With racks and
+//! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
+
+use crate::planner::exact::potential::master::Master;
+use crate::planner::exact::potential::option::{PricedPart, RepairOption, each_charge};
+use crate::planner::exact::potential::ports::{PricedPorts, Seconds};
+use crate::planner::exact::potential::{Descent, Kinds, Piece, TRIED, rack, traces};
+
+/// Larger batches are even without: their ranges are a small part of what ports do.
+pub(super) const ITEMS_MAX: usize = 24;
+
+/// How often cheaper ways are searched for.
+const ROUNDS_MAX: usize = 60;
+
+/// Nearer to what no mixture is below, in parts of it, there is nothing more to gain.
+const GAP_MAX: f64 = 5e-4;
+
+/// Programs that are solved for one batch in search of better destinations.
+const PROGRAMS_MAX: usize = 24;
+
+/// A chunk is kept whole that is kept so much by one.
+const WHOLE_MIN: f64 = 1.0 - 1e-6;
+
+/// The most parts of a chunk that ranges are rounded to, and the fewest bytes of one.
+const PARTS_MAX: u64 = 512;
+const PART_BYTES_MIN: u64 = 8 << 10;
+
+/// A way to rebuild an item, and who keeps its chunks then.
+#[derive(Clone, PartialEq)]
+struct PlacedOption {
+    item: usize,
+    kept: Vec<u32>,
+    option: RepairOption,
+}
+
+/// Which destinations are looked at.
+#[derive(Clone)]
+struct Allowed {
+    /// By item: the only ones that may keep its chunks, if that is decided.
+    fixed: Vec<Option<Vec<u32>>>,
+    /// Nodes that do not keep the chunk of an item.
+    barred: Vec<(usize, u32)>,
+}
+
+impl Allowed {
+    fn contains(&self, item: usize, kept: &[u32]) -> bool {
+        match &self.fixed[item] {
+            Some(fixed) => fixed == kept,
+            None => kept.iter().all(|node| !self.barred.contains(&(item, *node))),
+        }
+    }
+}
+
+/// Ways, and the part of its item that goes each of them: a solution of the program.
+struct Mixture {
+    options: Vec<(PlacedOption, f64)>,
+    seconds: f64,
+}
+
+impl Mixture {
+    /// The item that is kept in parts and nevertheless most by one node, and that node; `None`
+    /// where each is kept by its own alone.
+    fn most_decided(&self, items: usize) -> Option<(usize, u32)> {
+        let spread = (0..items).map(|item| (item, self.most_kept(item)));
+        let spread = spread.filter(|(_, (_, part))| *part < WHOLE_MIN);
+        let most = spread.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        most.map(|(item, (node, _))| (item, node))
+    }
+
+    /// The destination that keeps most of an item, and how much.
+    fn most_kept(&self, item: usize) -> (u32, f64) {
+        let mut kept: Vec<(u32, f64)> = Vec::new();
+        for (placed, part) in self.options.iter().filter(|(placed, _)| placed.item == item) {
+            match kept.iter_mut().find(|(node, _)| *node == placed.kept[0]) {
+                Some((_, sum)) => *sum += part,
+                None => kept.push((placed.kept[0], *part)),
+            }
+        }
+        let most = kept.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.expect("every item has an option")
+    }
+}
+
+impl Descent<'_> {
+    /// Mixes the ways of a small batch anew, if the busiest port is done sooner for it.
+    pub(super) fn mix(&mut self) {
+        let shortest = self.items.iter().map(|item| item.request.job.chunk_bytes).min();
+        let parts = (shortest.unwrap_or(0) / PART_BYTES_MIN).min(PARTS_MAX) as u32;
+        if self.items.len() > ITEMS_MAX || parts < 2 {
+            return;
+        }
+        let mut options: Vec<PlacedOption> = Vec::new();
+        for piece in &self.pieces {
+            let item = piece.item as usize;
+            let option = piece.option.clone().expect("each was put somewhere");
+            let placed = PlacedOption { item, kept: self.kept[item].clone(), option };
+            if !options.contains(&placed) {
+                options.push(placed);
+            }
+        }
+        let ports = self.ports.clone();
+        let as_they_are =
+            Allowed { fixed: self.kept.iter().cloned().map(Some).collect(), barred: Vec::new() };
+        let mixture = self.mixed(&mut options, &as_they_are);
+        let mixture = mixture.map(|mixture| self.moved(&mut options, mixture));
+        self.ports = ports;
+        if let Some(mixture) = mixture {
+            self.carry_out(&mixture, parts);
+        }
+    }
+
+    /// A faster mixture with other destinations, if one is found: branch and bound. Where the best
+    /// mixture keeps a chunk in parts, it is kept by the node that has most of it, or by another;
+    /// what is no faster than the best so far is given up.
+    fn moved(&mut self, options: &mut Vec<PlacedOption>, known: Mixture) -> Mixture {
+        let parts = |item: &PricedPart<'_>| self.instance.parts(item.request).len();
+        let is_fixed = |item: &PricedPart<'_>| parts(item) > 1 || item.part.lost.len() > 1;
+        let items = self.items.iter().zip(&self.kept);
+        let fixed = items.map(|(item, kept)| is_fixed(item).then(|| kept.clone())).collect();
+        let mut open = vec![Allowed { fixed, barred: Vec::new() }];
+        let mut best = known;
+        for _ in 0..PROGRAMS_MAX {
+            let Some(allowed) = open.pop() else { break };
+            let Some(mixture) = self.mixed(options, &allowed) else { continue };
+            if mixture.seconds >= best.seconds * (1.0 - GAP_MAX) {
+                continue;
+            }
+            let Some((item, node)) = mixture.most_decided(self.items.len()) else {
+                best = mixture;
+                continue;
+            };
+            let (mut with, mut without) = (allowed.clone(), allowed);
+            with.fixed[item] = Some(vec![node]);
+            without.barred.push((item, node));
+            open.extend([without, with]);
+        }
+        best
+    }
+
+    /// Takes a mixture over, in so many parts of each item, unless it is slower than what is there.
+    fn carry_out(&mut self, mixture: &Mixture, parts: u32) {
+        let ranges = (self.pieces.len() / self.items.len()) as f64;
+        let (ports, kept) = (self.ports.clone(), self.kept.clone());
+        let pieces = std::mem::take(&mut self.pieces);
+        for item in 0..self.items.len() {
+            let options = mixture.options.iter().filter(|(placed, _)| placed.item == item);
+            let shares: Vec<f64> = options.clone().map(|(_, share)| *share).collect();
+            for ((placed, _), parts) in options.zip(rounded(&shares, parts)) {
+                self.kept[item].clone_from(&placed.kept);
+                let (item, option) = (item as u32, Some(placed.option.clone()));
+                self.pieces.extend((parts > 0).then_some(Piece { item, option, parts }));
+            }
+        }
+        let scale = ranges / f64::from(parts);
+        self.items.iter_mut().for_each(|item| item.length *= scale);
+        self.ports = PricedPorts::new(self.instance);
+        (0..self.pieces.len()).for_each(|piece| self.charge(piece, 1.0));
+        if self.ports.peak_seconds() >= ports.peak_seconds() {
+            (self.pieces, self.ports, self.kept) = (pieces, ports, kept);
+            self.items.iter_mut().for_each(|item| item.length /= scale);
+        }
+    }
+
+    /// The best mixture that is found with destinations that are allowed, where chunks may be kept
+    /// in parts: of these ways, and of others, which are added to them. Leaves other prices.
+    fn mixed(&mut self, options: &mut Vec<PlacedOption>, allowed: &Allowed) -> Option<Mixture> {
+        let mut columns: Vec<PlacedOption> = Vec::new();
+        for item in 0..self.items.len() {
+            let mut known = options.iter().filter(|placed| allowed.contains(item, &placed.kept));
+            let known = known.find(|placed| placed.item == item).cloned();
+            columns.push(match known {
+                Some(placed) => placed,
+                None => self.cheapest(item, allowed, &vec![1.0; self.ports.bases().len()])?.1,
+            });
+        }
+        let first: Vec<Vec<Seconds>> = columns.iter().map(|placed| self.seconds(placed)).collect();
+        let mut master = Master::new(&first, self.ports.bases())?;
+        for placed in options.iter().filter(|placed| allowed.contains(placed.item, &placed.kept)) {
+            self.add(&mut master, &mut columns, placed.clone());
+        }
+        for _ in 0..ROUNDS_MAX {
+            master.solve();
+            let cheaper = self.cheaper(&master, allowed);
+            let count = columns.len();
+            cheaper.into_iter().for_each(|placed| self.add(&mut master, &mut columns, placed));
+            if columns.len() == count {
+                break;
+            }
+        }
+        let parts = master.parts().map(|(placed, part)| (columns[placed].clone(), part)).collect();
+        columns.retain(|placed| !options.contains(placed));
+        options.append(&mut columns);
+        Some(Mixture { options: parts, seconds: master.finish() })
+    }
+
+    /// Adds a way that is not there yet.
+    fn add(&self, master: &mut Master, columns: &mut Vec<PlacedOption>, placed: PlacedOption) {
+        let seconds = self.seconds(&placed);
+        if !columns.contains(&placed) && master.add(placed.item, &seconds, self.ports.bases()) {
+            columns.push(placed);
+        }
+    }
+
+    /// The cheapest way of each item at the prices of the program, where it is cheaper than what
+    /// the item has; none where next to nothing is to be gained.
+    fn cheaper(&mut self, master: &Master, allowed: &Allowed) -> Vec<PlacedOption> {
+        let mut prices = vec![0.0; self.ports.bases().len()];
+        master.prices().for_each(|(port, price)| prices[port] = price);
+        self.ports.set_prices(&prices);
+        let (mut gain, mut cheaper) = (0.0, Vec::new());
+        for item in 0..self.items.len() {
+            let Some((cost, placed)) = self.cheapest(item, allowed, &prices) else { continue };
+            let saved = master.cheapest(item) - cost;
+            if saved > 0.0 {
+                gain += saved;
+                cheaper.push(placed);
+            }
+        }
+        // The prices say that no mixture saves more than that.
+        cheaper.retain(|_| gain > GAP_MAX * master.finish());
+        cheaper
+    }
+
+    /// The cheapest way of an item at the prices that are set, and its cost; `None` where none of
+    /// the destinations that are looked at is allowed.
+    fn cheapest(
+        &mut self,
+        item: usize,
+        allowed: &Allowed,
+        prices: &[f64],
+    ) -> Option<(f64, PlacedOption)> {
+        let known = self.kept[item].clone();
+        let kept = match &allowed.fixed[item] {
+            Some(kept) => vec![kept.clone()],
+            None => {
+                let part = &self.items[item];
+                let few = self.keepers.cheapest_few(self.instance, part, &[], &self.ports, TRIED);
+                let few = few.into_iter().map(|node| vec![node]).chain([known.clone()]);
+                few.filter(|kept| allowed.contains(item, kept)).collect()
+            }
+        };
+        let mut options = Vec::new();
+        for kept in kept {
+            self.kept[item] = kept;
+            self.each_option(item, &mut options);
+        }
+        self.kept[item] = known;
+        let cost = |placed: &PlacedOption| {
+            let seconds = self.seconds(placed);
+            seconds.into_iter().map(|(port, seconds)| prices[port] * seconds).sum::<f64>()
+        };
+        let priced = options.into_iter().map(|placed| (cost(&placed), placed));
+        priced.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
+    /// take; trees through a helper for what it receives, not for what it sends; and every scheme
+    /// of traces.
+    fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
+        let kept = &self.kept[item].clone();
+        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        let first = self.pieces.iter().position(|piece| piece.item as usize == item);
+        let first = first.expect("every item has a piece");
+        let known = self.pieces[first].option.clone();
+        self.choose(first);
+        let chosen = std::mem::replace(&mut self.pieces[first].option, known);
+        chosen.into_iter().for_each(&mut add);
+        let part = &self.items[item];
+        if !part.part.is_sum {
+            return;
+        }
+        self.prices.compute(part, &self.ports);
+        if self.ports.have_racks() {
+            return rack::each(part, kept[0], &self.ports, &self.prices, add);
+        }
+        if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
+            (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
+        }
+        if let Some(candidates) = part.candidates {
+            let candidates = &self.candidate_sets[candidates];
+            traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
+        }
+    }
+
+    /// The seconds that a way puts on ports for the whole item.
+    fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
+        let part = &self.items[placed.item];
+        let ranges = (self.pieces.len() / self.items.len()) as f64;
+        let mut seconds = Vec::new();
+        let sets = &self.candidate_sets;
+        each_charge(part, &placed.option, &placed.kept, sets, &self.ports, |port, amount| {
+            let more = ranges * self.ports.seconds(port, amount);
+            if more > 0.0 {
+                seconds.push((port, more));
+            }
+        });
+        seconds
+    }
+}
+
+/// Shares that are 1 together as whole parts of `parts`: each rounded down, and the rest where most
+/// was lost.
+fn rounded(shares: &[f64], parts: u32) -> Vec<u32> {
+    let exact = |at: usize| shares[at] * f64::from(parts);
+    let mut whole: Vec<u32> = (0..shares.len()).map(|at| exact(at) as u32).collect();
+    let mut lost: Vec<usize> = (0..shares.len()).collect();
+    lost.sort_by(|a, b| exact(*b).fract().total_cmp(&exact(*a).fract()));
+    let rest = parts.saturating_sub(whole.iter().sum());
+    lost.into_iter().cycle().take(rest as usize).for_each(|at| whole[at] += 1);
+    whole
+}
