@@ -36,6 +36,10 @@ async fn client(address: SocketAddr) -> Client {
     client::connect(&address.to_string()).await.unwrap()
 }
 
+fn status() -> proto::StatusRequest {
+    proto::StatusRequest {}
+}
+
 async fn answers(client: &mut Client) {
     timeout(TIMEOUT, client.status(proto::StatusRequest {})).await.unwrap().unwrap();
 }
@@ -53,7 +57,10 @@ async fn connect_from(local: &str, address: SocketAddr) -> TcpStream {
 
 #[tokio::test]
 async fn connections_that_say_nothing_give_way_and_end() {
-    let (_dir, address) = start(ControlLimits { newcomers: 4, ..ControlLimits::default() }).await;
+    // Not because they are late.
+    let handshake = Duration::from_secs(3600);
+    let limits = ControlLimits { newcomers: 4, handshake, ..ControlLimits::default() };
+    let (_dir, address) = start(limits).await;
     let mut silent = Vec::new();
     for _ in 0..12 {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -80,9 +87,14 @@ async fn an_address_has_its_share_of_connections() {
     let (mut first, mut second) = (client(address).await, client(address).await);
     answers(&mut first).await;
     answers(&mut second).await;
-    let mut third = TcpStream::connect(address).await.unwrap();
-    third.write_all(PREFACE).await.unwrap();
-    hung_up(&mut third).await;
+    let refused = async {
+        let third = client::connect(&address.to_string()).await;
+        match third {
+            Ok(mut third) => third.status(status()).await.is_err(),
+            Err(_) => true,
+        }
+    };
+    assert!(timeout(TIMEOUT, refused).await.unwrap(), "there was a third");
 
     // Elsewhere there are more, until there are none at all.
     let mut elsewhere = connect_from("127.0.0.2:0", address).await;
@@ -91,7 +103,13 @@ async fn an_address_has_its_share_of_connections() {
 
     drop(first);
     let again = async {
-        while client::connect(&address.to_string()).await.is_err() {
+        loop {
+            let third = client::connect(&address.to_string()).await;
+            if let Ok(mut third) = third
+                && third.status(status()).await.is_ok()
+            {
+                return;
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -125,6 +125,29 @@ async fn what_the_agent_itself_takes_is_not_held_against_clients() {
 }
 
 #[tokio::test]
+async fn who_is_slow_and_steady_comes_to_the_end() {
+    let grace = Duration::from_secs(2);
+    let least = LeastRate { rate: 8 << 10, grace };
+    let limits = ClientLimits { least, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    let part = [5; 16 << 10];
+    let parts = 20;
+    let mut writer = stranger(&cluster).await;
+    let bytes = (part.len() * parts) as u64;
+    writer.write_all(&Frame::WriteChunk { copy: copy(1), bytes }.encode()).await.unwrap();
+    for _ in 0..parts {
+        // All pauses together are longer than the grace.
+        sleep(grace / 10).await;
+        let payload = Payload { bytes: part.len() as u32, crc: crc32c(&part) };
+        let frame = [&Frame::WriteData(payload).encode()[..], &part].concat();
+        writer.write_all(&frame).await.unwrap();
+    }
+    let whole = part.repeat(parts);
+    writer.write_all(&Frame::WriteEnd { crc: crc32c(&whole) }.encode()).await.unwrap();
+    assert_eq!(read_frame(&mut writer).await, Some(Frame::WriteDone));
+}
+
+#[tokio::test]
 async fn idle_clients_are_hung_up_on_and_peers_have_places_of_their_own() {
     let limits = ClientLimits { connections: 2, idle: SHORT, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
@@ -156,7 +179,9 @@ async fn one_address_does_not_get_all_places() {
 
 #[tokio::test]
 async fn connections_that_say_nothing_give_way_to_newer_ones() {
-    let limits = ClientLimits { newcomers: 4, ..ClientLimits::default() };
+    // Not because they are late.
+    let handshake = Duration::from_secs(3600);
+    let limits = ClientLimits { newcomers: 4, handshake, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
     let mut silent = Vec::new();
     for _ in 0..12 {
