@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use agents::{CLUSTER, Cluster, client};
-use suture_drivers::agent::serve::ClientLimits;
+use suture_drivers::agent::serve::{ClientLimits, OperationLimits};
 use suture_drivers::limit::Rates;
 use suture_drivers::net::connection::LeastRate;
 use suture_drivers::object::pool::ConnectionPool;
@@ -30,10 +30,11 @@ fn copy(stripe: u64) -> ChunkCopy {
     ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(0), stamp: Stamp(0) }
 }
 
-/// One operation at a time, of which a megabyte a second is asked.
+/// One operation of a kind at a time, of which a megabyte a second is asked.
 fn one_operation() -> ClientLimits {
     let least = LeastRate { rate: 1 << 20, grace: SHORT };
-    ClientLimits { operations: 1, operations_each: 1, least, ..ClientLimits::default() }
+    let one = OperationLimits { places: 1, places_each: 1, least };
+    ClientLimits { reads: one, writes: one, ..ClientLimits::default() }
 }
 
 async fn read_frame(stream: &mut TcpStream) -> Option<Frame> {
@@ -125,10 +126,25 @@ async fn what_the_agent_itself_takes_is_not_held_against_clients() {
 }
 
 #[tokio::test]
+async fn who_dawdles_over_writes_keeps_no_reader_waiting() {
+    let least = LeastRate { rate: 1, grace: Duration::from_secs(3600) };
+    let writes = OperationLimits { places: 1, places_each: 1, least };
+    let limits = ClientLimits { writes, ..ClientLimits::default() };
+    let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
+    serves(&cluster, 1).await;
+    let mut writer = stranger(&cluster).await;
+    writer.write_all(&Frame::WriteChunk { copy: copy(2), bytes: 9 }.encode()).await.unwrap();
+    let (client, addr) = (client(), cluster.nodes[0].addr);
+    let read = client.read_chunk(addr, copy(1), Range { from: 0, to: 4 });
+    assert_eq!(timeout(TIMEOUT, read).await.expect("a place is free").unwrap(), b"well");
+}
+
+#[tokio::test]
 async fn who_is_slow_and_steady_comes_to_the_end() {
     let grace = Duration::from_secs(2);
     let least = LeastRate { rate: 8 << 10, grace };
-    let limits = ClientLimits { least, ..ClientLimits::default() };
+    let writes = OperationLimits { least, ..ClientLimits::default().writes };
+    let limits = ClientLimits { writes, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
     let part = [5; 16 << 10];
     let parts = 20;

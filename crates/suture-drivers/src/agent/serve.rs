@@ -42,27 +42,41 @@ pub struct ClientLimits {
     pub handshake: Duration,
     /// How long a connection may be idle.
     pub idle: Duration,
+    /// Chunks that are read.
+    pub reads: OperationLimits,
+    /// Chunks that are written.
+    pub writes: OperationLimits,
+}
+
+/// How many operations of one kind clients may have under way, and what is asked of each.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationLimits {
     /// Operations at a time; each holds a buffer. More wait.
-    pub operations: usize,
+    pub places: usize,
     /// How many of them one address may have.
-    pub operations_each: usize,
-    /// What is asked of an operation.
+    pub places_each: usize,
+    /// How fast the client has to be.
     pub least: LeastRate,
 }
 
 impl Default for ClientLimits {
-    /// An honest put of a chunk may wait for a slower agent, and nine chunks over an uplink of
-    /// 1 Mbit/s move 14 kB/s each. Clients open a connection anew where theirs was closed.
+    /// Nine chunks over an uplink of 1 Mbit/s move 14 kB/s each. A reader takes what comes; a
+    /// writer may have to wait for a slower agent, so it may pause for longer, and has places of
+    /// its own. Clients open a connection anew where theirs was closed.
     fn default() -> ClientLimits {
+        let operations = |grace| OperationLimits {
+            places: 16,
+            places_each: 12,
+            least: LeastRate { rate: 4096, grace: Duration::from_secs(grace) },
+        };
         ClientLimits {
             connections: 1024,
             connections_each: 256,
             newcomers: 256,
             handshake: Duration::from_secs(15),
             idle: Duration::from_secs(60),
-            operations: 32,
-            operations_each: 24,
-            least: LeastRate { rate: 4096, grace: Duration::from_secs(60) },
+            reads: operations(15),
+            writes: operations(60),
         }
     }
 }
@@ -88,7 +102,8 @@ pub struct ChunkService {
     uplink: Arc<Port>,
     downlink: Arc<Port>,
     limits: ClientLimits,
-    operations: Places,
+    readers: Places,
+    writers: Places,
     proofs: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
 }
@@ -112,8 +127,9 @@ impl ChunkService {
         proofs: Arc<Semaphore>,
         events: mpsc::UnboundedSender<DiskEvent>,
     ) -> Arc<ChunkService> {
-        let operations = Places::new(limits.operations, limits.operations_each);
-        Arc::new(ChunkService { store, uplink, downlink, limits, operations, proofs, events })
+        let places = |of: OperationLimits| Places::new(of.places, of.places_each);
+        let (readers, writers) = (places(limits.reads), places(limits.writes));
+        Arc::new(ChunkService { store, uplink, downlink, limits, readers, writers, proofs, events })
     }
 
     /// Answers one client until it hangs up, or is idle for too long.
@@ -133,8 +149,12 @@ impl ChunkService {
     }
 
     async fn answer(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
-        let _place = self.operations.take(connection.address()).await;
-        connection.expect(Some(self.limits.least));
+        let (places, OperationLimits { least, .. }) = match frame {
+            Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
+            _ => (&self.readers, self.limits.reads),
+        };
+        let _place = places.take(connection.address()).await;
+        connection.expect(Some(least));
         self.perform(connection, frame).await?;
         connection.expect(None);
         Ok(())
