@@ -23,7 +23,8 @@ pub fn parse_address(text: &str) -> Result<String, String> {
     if text.contains("://") {
         return wrong("leave out what stands before the host");
     }
-    if let Ok(address) = text.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse::<Ipv6Addr>() {
         return Ok(format!("[{address}]:{PORT}"));
     }
     let (host, port) = match text.rsplit_once(':') {
