@@ -215,6 +215,19 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
 }
 
 #[test]
+fn what_cannot_be_read_at_all_holds_no_pass_up() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(3000));
+    (0..6).for_each(|node| pass.story.give(Input::Operator(Command::FailNode(NodeId(node)))));
+    pass.scrub();
+    for _ in 0..5 {
+        pass.story.now = pass.story.now + Span::from_millis(1);
+        pass.story.give(Input::Tick);
+    }
+    pass.take();
+    assert!(pass.has_ended() && pass.reads.is_empty());
+}
+
+#[test]
 fn what_was_not_answered_is_asked_again() {
     let mut pass = Pass::new(ScrubConfig::OFF, 4, [stripe(0, [0, 1, 2, 3])]);
     pass.story.give(Input::Operator(Command::Scrub));

@@ -41,6 +41,18 @@ impl Progress {
         progress
     }
 
+    /// A bar of stripes, whose state is measured elsewhere and set by [`Progress::set`].
+    pub fn stripes(format: Format, what: &'static str) -> Progress {
+        let progress = Progress::bytes(format, what, 0);
+        let template = "{prefix} [{bar:32}] {pos} of {len} stripes, {msg}, {eta} left";
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is valid")
+            .progress_chars("=> ");
+        progress.bar.set_style(style);
+        progress.bar.set_prefix(what);
+        progress
+    }
+
     /// A bar of simulated clusters; without a number it only counts.
     pub fn seeds(format: Format, seeds: Option<u64>) -> Progress {
         let progress = Progress::bytes(format, "running", seeds.unwrap_or(0));

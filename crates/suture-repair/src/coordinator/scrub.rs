@@ -39,6 +39,10 @@ const WINDOW: usize = 64;
 /// Stripes that may wait for silent nodes; while there are so many the pass waits for them.
 const PUT_OFF_MAX: usize = 1024;
 
+/// So often all of the window may be begun or left out in one go; then others have their turn.
+const LOOKS_MAX: usize = 16;
+const LOOK_AGAIN: Span = Span::from_millis(1);
+
 /// How long a stripe waits at most for a node that has other copies to check, before it is looked
 /// at again.
 const LOOK_EVERY: Span = Span::from_secs(1);
@@ -272,14 +276,24 @@ impl Coordinator {
             return;
         }
         (self.scrub.is_due, self.scrub.wake_at) = (false, None);
-        self.fill_window();
-        let window: Vec<StripeId> =
-            self.scrub.pass.iter().flat_map(|pass| &pass.window).copied().collect();
-        for id in window {
-            self.compare_if_ready(now, id);
-        }
+        self.look_at_window(now);
         self.end_pass_if_done();
         self.save_pass(now);
+    }
+
+    /// Begins all comparisons that can begin.
+    fn look_at_window(&mut self, now: Time) {
+        for _ in 0..LOOKS_MAX {
+            self.fill_window();
+            let window: Vec<StripeId> =
+                self.scrub.pass.iter().flat_map(|pass| &pass.window).copied().collect();
+            window.iter().for_each(|id| self.compare_if_ready(now, *id));
+            let left = self.scrub.pass.as_ref().map_or(0, |pass| pass.window.len());
+            if left == window.len() {
+                return;
+            }
+        }
+        self.scrub.wake_by(now + LOOK_AGAIN);
     }
 
     /// When `scrub` has something to do though nothing happens.
@@ -462,8 +476,7 @@ impl Coordinator {
 
     /// Asks for what a comparison still lacks: everybody, or one node.
     fn ask_fingerprints(&mut self, id: RepairId, of: Option<NodeId>) {
-        let Some(comparison) = self.scrub.comparisons.get_mut(&id) else { return };
-        comparison.asked_at = self.now;
+        let Some(comparison) = self.scrub.comparisons.get(&id) else { return };
         let Some(stripe) = self.stripes.get(comparison.stripe) else { return };
         let wanted = comparison.wanted.values();
         let wanted = wanted.filter(|(node, _)| of.is_none_or(|of| of == *node));
@@ -476,6 +489,9 @@ impl Coordinator {
         let requests: Vec<_> = wanted.map(request).collect();
         for (node, request) in requests {
             self.send(node, ToAgent::Fingerprint(request));
+        }
+        if let Some(comparison) = self.scrub.comparisons.get_mut(&id).filter(|_| of.is_none()) {
+            comparison.asked_at = self.now;
         }
     }
 

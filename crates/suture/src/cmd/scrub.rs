@@ -53,15 +53,11 @@ pub fn run(args: Args) -> Result<Outcome> {
             let now = ask(&mut client).await?;
             return begun(&now, args.format);
         }
-        let progress = Progress::reported(args.format, "scrubbing");
+        let progress = Progress::stripes(args.format, "scrubbing");
         let mut status = status::ask(&mut client).await?;
         let mut last = status.scrub.clone().unwrap_or_default();
         while last.running && last.passes == pass {
-            let words = format!(
-                "{} of {}",
-                counted(last.stripes_done, "stripe"),
-                counted(last.stripes, "stripe")
-            );
+            let words = format!("{} read", format_size(last.bytes_done));
             progress.set(last.stripes_done, last.stripes, words);
             tokio::time::sleep(POLL_EVERY).await;
             status = status::ask(&mut client).await?;
