@@ -15,6 +15,7 @@ use suture_repair::cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Command, Commit, Input, Liveness, Output, Status};
 use suture_repair::id::{ChunkIndex, NodeId};
+use suture_repair::message::FromAgent;
 use suture_repair::stripe::{Stripe, StripeMap};
 use suture_repair::time::Time;
 
@@ -81,6 +82,10 @@ impl Repairing {
                 return status;
             }
             let (node, message) = self.agents.next().await;
+            // Made before the chunks were stored, so that all of them would be checked.
+            if matches!(message, FromAgent::Inventory(_)) {
+                continue;
+            }
             self.give(Input::Agent { node, message }).await;
         }
     }

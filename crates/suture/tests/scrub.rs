@@ -84,12 +84,13 @@ fn restart_with(cluster: &mut Cluster, keys: &str) {
 fn a_scrub_keeps_to_its_rate_and_goes_on_after_a_restart() {
     let mut cluster = Cluster::of(4);
     cluster.put("x", 1_500_000, &["--code", "rs(2,2)", "--chunk-size", "64KiB"]);
-    // Every node has 12 chunks of 64 KiB, which take it nearly four seconds.
-    restart_with(&mut cluster, "rate = '200kB'");
+    // Every node has 12 chunks of 64 KiB, which take it nearly eight seconds.
+    restart_with(&mut cluster, "rate = '100kB'");
     cluster.wait("all agents are up", |status| count(status, "up") == 4);
     let begun = cluster.json(&["scrub"]);
     assert_eq!((&begun["running"], &begun["stripes"]), (&true.into(), &12.into()));
-    let status = cluster.wait("some of it is done", |status| status["scrub"]["stripes_done"] == 3);
+    let status = cluster
+        .wait("some of it is done", |status| status["scrub"]["stripes_done"].as_u64() >= Some(2));
     assert!(cluster.ok(&["status"]).contains("of 12 stripes"));
     restart_with(&mut cluster, "rate = 'off'");
     let ended = cluster.wait("the rest is done", |status| status["scrub"]["running"] == false);

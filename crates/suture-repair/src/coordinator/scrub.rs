@@ -40,12 +40,12 @@ const WINDOW: usize = 64;
 const PUT_OFF_MAX: usize = 1024;
 
 /// So often all of the window may be begun or left out in one go; then others have their turn.
-const LOOKS_MAX: usize = 16;
-const LOOK_AGAIN: Span = Span::from_millis(1);
+const REFILLS_MAX: usize = 16;
+const GO_ON_AFTER: Span = Span::from_millis(1);
 
 /// How long a stripe waits at most for a node that has other copies to check, before it is looked
 /// at again.
-const LOOK_EVERY: Span = Span::from_secs(1);
+const BUSY_RETRY: Span = Span::from_secs(1);
 
 /// How often it is written down how far a pass has come. A restart repeats so much.
 const SAVE_EVERY: Span = Span::from_secs(60);
@@ -276,14 +276,14 @@ impl Coordinator {
             return;
         }
         (self.scrub.is_due, self.scrub.wake_at) = (false, None);
-        self.look_at_window(now);
+        self.begin_comparisons(now);
         self.end_pass_if_done();
         self.save_pass(now);
     }
 
     /// Begins all comparisons that can begin.
-    fn look_at_window(&mut self, now: Time) {
-        for _ in 0..LOOKS_MAX {
+    fn begin_comparisons(&mut self, now: Time) {
+        for _ in 0..REFILLS_MAX {
             self.fill_window();
             let window: Vec<StripeId> =
                 self.scrub.pass.iter().flat_map(|pass| &pass.window).copied().collect();
@@ -293,7 +293,7 @@ impl Coordinator {
                 return;
             }
         }
-        self.scrub.wake_by(now + LOOK_AGAIN);
+        self.scrub.wake_by(now + GO_ON_AFTER);
     }
 
     /// When `scrub` has something to do though nothing happens.
@@ -406,7 +406,7 @@ impl Coordinator {
         };
         let again_at = match readiness {
             Readiness::At(at) => Some(at),
-            Readiness::Busy => Some(now + LOOK_EVERY),
+            Readiness::Busy => Some(now + BUSY_RETRY),
             _ => None,
         };
         again_at.into_iter().for_each(|at| self.scrub.wake_by(at));
