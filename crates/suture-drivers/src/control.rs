@@ -11,6 +11,7 @@
 //! on, with the reason; it never reaches the core.
 
 pub mod acceptor;
+pub mod backup;
 pub mod client;
 pub mod convert;
 pub mod join;

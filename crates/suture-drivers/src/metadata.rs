@@ -7,13 +7,15 @@
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
-//! * `wal` keeps the one file whole that people copy.
+//! * `wal` keeps the one file whole that people copy;
+//! * [`backup`] copies it while it is in use, and puts a copy in its place.
 //!
 //! Invariants: an object appears and disappears by one transaction; a location changes only by a
 //! compare-and-set on its stripe's generation; stripe ids and epochs are never used twice, also
 //! not after a crash. Commits are bound by fsync (about 160 us on a good disk), so one writer is
 //! enough and needs no locks.
 
+pub mod backup;
 pub mod schema;
 pub mod store;
 mod wal;
@@ -21,10 +23,12 @@ mod wal;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 
+use anyhow::Context;
 use suture_repair::event::Input;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
+pub use backup::Backup;
 pub use schema::Incomplete;
 pub use store::{
     Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PassRecord,
@@ -70,6 +74,16 @@ impl Metadata {
         let sent = self.work.send(Box::new(close));
         sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
         answer.await.expect("the metadata thread answers")
+    }
+
+    /// A copy of the metadata as they are at some moment from now on; they may change meanwhile.
+    ///
+    /// # Errors
+    /// As [`backup::take`].
+    pub async fn backup(&self) -> anyhow::Result<Backup> {
+        let path = self.ask(|store| store.path()).await;
+        let taken = tokio::task::spawn_blocking(move || backup::take(&path));
+        taken.await.context("the copy was not finished")?
     }
 
     /// Runs `work` on the store's thread and gives its result.

@@ -11,6 +11,7 @@ pub mod encode;
 mod evaluate;
 pub mod get;
 pub mod ls;
+pub mod metadata;
 pub mod node;
 pub mod plan;
 pub mod put;

@@ -6,7 +6,9 @@
 mod daemons;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use daemons::{Cluster, count, start_coordinator};
 
@@ -65,5 +67,98 @@ fn a_put_on_restored_metadata_leaves_the_newer_objects_their_chunks() {
     while_stopped(&mut cluster, |dir| copy(&dir.join("newest"), &dir.join("coordinator")));
     cluster.wait_healthy();
     cluster.assert_reads("newer", &newer);
+    cluster.assert_reads("old", &old);
+}
+
+/// What a command says to people, and its status, with the data_dir of the cluster's coordinator.
+fn metadata(folder: &Path, args: &[&str]) -> (String, Option<i32>) {
+    let config = folder.join("coordinator.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_suture"))
+        .arg("metadata")
+        .args(args)
+        .args(["--config", config.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (String::from_utf8(said).unwrap(), output.status.code())
+}
+
+#[test]
+fn a_backup_of_a_running_coordinator_takes_the_place_of_its_metadata_and_back() {
+    let mut cluster = Cluster::of(6);
+    let old = cluster.put("old", 100_000, &CODE);
+    let backup = cluster.folder.path().join("copy.db").display().to_string();
+    let said = cluster.ok(&["metadata", "backup", "-o", &backup, "--format", "json"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["objects"], &said["stripes"]), (&1.into(), &3.into()), "{said:#}");
+    assert_eq!(said["bytes"].as_u64().unwrap(), fs::metadata(&backup).unwrap().len());
+    assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
+    let newer = cluster.put("newer", 300_000, &CODE);
+    let before = files(&cluster);
+
+    let (said, status) = metadata(cluster.folder.path(), &["restore", &backup, "--replace"]);
+    assert!(said.contains("in use by another coordinator") && status == Some(1), "{said}");
+    while_stopped(&mut cluster, |dir| {
+        let (said, status) = metadata(dir, &["restore", &backup]);
+        assert!(said.contains("give --replace") && status == Some(2), "{said}");
+        let (said, status) = metadata(dir, &["restore", &backup, "--replace"]);
+        assert!(said.contains("1 object in 3 stripes") && status == Some(0), "{said}");
+        assert!(said.contains("metadata.db.replaced-1"), "{said}");
+    });
+    cluster.wait("chunks of others are noticed", |status| warnings(status) == 1);
+    cluster.assert_reads("old", &old);
+    assert_eq!(files(&cluster), before);
+
+    while_stopped(&mut cluster, |dir| {
+        let replaced = dir.join("coordinator/metadata.db.replaced-1").display().to_string();
+        let (said, status) = metadata(dir, &["restore", &replaced, "--replace"]);
+        assert!(status == Some(0), "{said}");
+    });
+    cluster.wait_healthy();
+    cluster.assert_reads("newer", &newer);
+    cluster.assert_reads("old", &old);
+}
+
+#[test]
+fn what_is_no_whole_backup_leaves_the_metadata_as_they_are() {
+    let mut cluster = Cluster::of(5);
+    let old = cluster.put("old", 100_000, &CODE);
+    let folder = cluster.folder.path().to_path_buf();
+    let backup = folder.join("copy.db").display().to_string();
+    cluster.ok(&["metadata", "backup", "-o", &backup]);
+    let live = folder.join("live.db");
+    fs::copy(folder.join("coordinator/metadata.db"), &live).unwrap();
+    let bytes = fs::read(&backup).unwrap();
+    let mut damaged = bytes.clone();
+    damaged[4096..8192].fill(0x5a);
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("cut", &bytes[..bytes.len() / 2], ""),
+        ("damaged", &damaged, ""),
+        ("empty", b"", "is empty"),
+        (
+            "noise",
+            b"this is no database at all, but long enough to be read as one",
+            "not a database",
+        ),
+    ];
+    while_stopped(&mut cluster, |dir| {
+        let all = fs::read(dir.join("coordinator/metadata.db")).unwrap();
+        for (name, content, expected) in cases {
+            let path = dir.join(name);
+            fs::write(&path, content).unwrap();
+            let (said, status) = metadata(dir, &["restore", path.to_str().unwrap(), "--replace"]);
+            assert!(said.contains(expected) && matches!(status, Some(1 | 2)), "{name}: {said}");
+        }
+        let (said, status) = metadata(dir, &["restore", live.to_str().unwrap(), "--replace"]);
+        assert!(said.contains("while a coordinator had it open") && status == Some(2), "{said}");
+        let (said, status) = metadata(dir, &["restore", "/nowhere", "--replace"]);
+        assert!(said.contains("there is no '/nowhere'") && status == Some(2), "{said}");
+        assert_eq!(fs::read(dir.join("coordinator/metadata.db")).unwrap(), all);
+        let others = fs::read_dir(dir.join("coordinator")).unwrap();
+        let others = others.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let others: Vec<String> =
+            others.filter(|name| name.contains("part") || name.contains("replaced")).collect();
+        assert_eq!(others, Vec::<String>::new());
+    });
     cluster.assert_reads("old", &old);
 }

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
 use super::service::ControlService;
-use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, convert, proto, put, session};
+use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, backup, convert, proto, put, session};
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
@@ -34,6 +34,7 @@ impl Coordinator for RpcAdapter {
     type PutStream = ReceiverStream<Result<proto::PutReply, Status>>;
     type LookupStream = ReceiverStream<Result<proto::LookupReply, Status>>;
     type ListStream = ReceiverStream<Result<proto::ListReply, Status>>;
+    type BackupMetadataStream = ReceiverStream<Result<proto::BackupReply, Status>>;
 
     async fn session(
         &self,
@@ -99,6 +100,16 @@ impl Coordinator for RpcAdapter {
 
     async fn start_scrub(&self, _: Request<proto::ScrubRequest>) -> Answer<proto::ScrubStarted> {
         Ok(Response::new(self.0.start_scrub().await?))
+    }
+
+    async fn backup_metadata(
+        &self,
+        _: Request<proto::BackupRequest>,
+    ) -> Answer<Self::BackupMetadataStream> {
+        let backup = backup::take(&self.0.metadata).await?;
+        let (replies, stream) = mpsc::channel(REPLIES_MAX);
+        tokio::spawn(backup::send(backup, replies));
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn preview_repair(

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OptionalExtension};
 use suture_edge::error::bad_input;
 
-use super::wal;
+use super::{backup, wal};
 use crate::data_dir;
 
 /// "Sutr", as SQLite's header has it.
@@ -142,6 +142,7 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
     data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
+    backup::remove_parts(dir).with_context(cannot)?;
     let path = dir.join("metadata.db");
     let has_log = wal::log_of(&path).exists();
     match path.exists() {
@@ -186,7 +187,7 @@ fn create(dir: &Path, path: &Path) -> Result<()> {
 }
 
 /// Whether a coordinator had the file open when it was last written.
-fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
+pub(super) fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
     if version >= IN_USE_SINCE {
         return Ok(wal::is_in_use(connection)?);
     }
@@ -196,13 +197,13 @@ fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
 }
 
 /// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly.
-fn check(connection: &Connection) -> Result<()> {
+pub(super) fn check(connection: &Connection) -> Result<()> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     ensure!(found == "ok", "the database is damaged, use a backup: {found}");
     Ok(())
 }
 
-fn lock(dir: &Path) -> Result<File> {
+pub(super) fn lock(dir: &Path) -> Result<File> {
     let path = dir.join("coordinator.lock");
     let file = data_dir::create_file(&path)
         .with_context(|| format!("cannot create '{}'", path.display()))?;
@@ -219,7 +220,7 @@ fn lock(dir: &Path) -> Result<File> {
 }
 
 /// Makes sure that the file is ours and no newer than this program; gives its version.
-fn identify(connection: &Connection, path: &Path) -> Result<u32> {
+pub(super) fn identify(connection: &Connection, path: &Path) -> Result<u32> {
     let path = path.display();
     let pragma = |connection: &Connection, name| {
         let value = connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -202,6 +202,11 @@ impl MetadataStore {
     /// When the database fails; it is tried again later.
     pub fn fold_log(&mut self, is_idle: bool) -> Result<(), MetadataError> {
         Ok(self.folding.fold_if_due(&self.database, is_idle)?)
+    }
+
+    /// Where the database is.
+    pub fn path(&self) -> PathBuf {
+        self.database.path().map(PathBuf::from).unwrap_or_default()
     }
 
     /// Which cluster these metadata are of.

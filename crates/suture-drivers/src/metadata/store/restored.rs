@@ -49,8 +49,12 @@ impl MetadataStore {
         if from >= below.0 {
             return Ok(());
         }
-        transaction
-            .execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", (from, below.0))?;
+        // Agents list one after the other: what follows on the last range belongs to it.
+        let longer = "UPDATE unknown SET below = ?2 WHERE below = ?1";
+        if transaction.execute(longer, (from, below.0))? == 0 {
+            let new = "INSERT INTO unknown (first, below) VALUES (?1, ?2)";
+            transaction.execute(new, (from, below.0))?;
+        }
         transaction.execute("UPDATE cluster SET next_stripe = ?1", [below.0])?;
         transaction.commit()?;
         warn!(

@@ -552,6 +552,8 @@ fn ids_that_others_gave_out_are_never_given_out_here() {
     assert_eq!(given(&mut store, "a"), [StripeId(0), StripeId(1)]);
     store.protect(StripeId(2)).unwrap();
     assert_eq!(store.unknown().unwrap(), [], "this one was given out here");
+    // One agent lists after the other.
+    store.protect(StripeId(6)).unwrap();
     store.protect(StripeId(7)).unwrap();
     store.protect(StripeId(5)).unwrap();
     let unknown = [(StripeId(2), StripeId(7))];

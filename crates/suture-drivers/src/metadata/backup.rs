@@ -1,0 +1,202 @@
+//! A copy of the metadata that is whole by itself, and how one takes their place.
+//!
+//! Place: beside the life of a repair: without the map of stripes, nothing can be repaired or read.
+//! SQLite writes the copy from one moment's state while the coordinator goes on (`VACUUM INTO`); its
+//! log is not needed, and it says so in itself. What was stored after that moment is not in it: the
+//! agents keep such chunks, and a coordinator that starts on it says how many there are.
+//!
+//! Invariant: metadata that are replaced are renamed, never deleted.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rusqlite::{Connection, OpenFlags};
+use suture_edge::checksum::Crc32c;
+use suture_edge::error::bad_input;
+
+use super::schema::{self, Incomplete};
+use crate::data_dir;
+
+/// What the names of copies in the making begin with.
+const PART: &str = "metadata.backup-";
+
+/// Bytes that are read at a time.
+const STEP: usize = 1 << 20;
+
+/// What a copy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// How often a coordinator had started on the metadata.
+    pub epoch: u32,
+    /// How many objects there are in it.
+    pub objects: u64,
+    /// How many stripes they have together.
+    pub stripes: u64,
+}
+
+/// A copy that has no name any more: it goes with its handle.
+#[derive(Debug)]
+pub struct Backup {
+    /// Open at its first byte.
+    pub file: File,
+    /// Its length, in bytes.
+    pub bytes: u64,
+    /// CRC32C of all its bytes.
+    pub crc: u32,
+    /// What it holds: objects, stripes, and of which epoch.
+    pub contents: Contents,
+}
+
+/// Copies the metadata as they are now. They may change meanwhile.
+///
+/// # Errors
+/// When the database cannot be read, or no copy be written beside it.
+pub fn take(database: &Path) -> Result<Backup> {
+    let folder = database.parent().context("a database lies in a folder")?;
+    let part = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?.into_temp_path();
+    let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let into = part.to_str().context("the data_dir's name is not text")?;
+    source.execute("VACUUM INTO ?1", [into])?;
+    drop(source);
+    let copy = Connection::open(&part)?;
+    copy.execute("UPDATE cluster SET in_use = 0", [])?;
+    let contents = contents(&copy)?;
+    copy.close().map_err(|(_, error)| error)?;
+    let mut file = File::open(&part)?;
+    part.close()?;
+    let (bytes, crc) = sum(&mut file)?;
+    io::Seek::rewind(&mut file)?;
+    Ok(Backup { file, bytes, crc, contents })
+}
+
+/// Removes what a coordinator left that ended while it made a copy.
+///
+/// # Errors
+/// When the folder cannot be read, or a file not be removed.
+pub(super) fn remove_parts(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(PART) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The length and CRC32C of what is still to be read.
+fn sum(file: &mut File) -> io::Result<(u64, u32)> {
+    let (mut bytes, mut crc) = (0, Crc32c::new());
+    let mut step = vec![0; STEP];
+    loop {
+        match file.read(&mut step)? {
+            0 => return Ok((bytes, crc.value())),
+            read => {
+                crc.update(&step[..read]);
+                bytes += read as u64;
+            }
+        }
+    }
+}
+
+fn contents(connection: &Connection) -> rusqlite::Result<Contents> {
+    let query = "SELECT epoch, (SELECT count(*) FROM object), (SELECT count(*) FROM stripe)
+                 FROM cluster";
+    connection.query_row(query, [], |row| {
+        Ok(Contents { epoch: row.get(0)?, objects: row.get(1)?, stripes: row.get(2)? })
+    })
+}
+
+/// What a data_dir holds after [`restore`].
+#[derive(Debug)]
+pub struct Restored {
+    /// What the copy holds: objects, stripes, and of which epoch.
+    pub contents: Contents,
+    /// Where the metadata are that were there before.
+    pub replaced: Option<PathBuf>,
+}
+
+/// Puts a copy in the place of the metadata in `dir`, on which no coordinator may run. Those that
+/// are there are renamed where that is wanted.
+///
+/// # Errors
+/// Bad input for a file that is no copy of the metadata or not all of one, and for a `dir` that
+/// holds metadata which are not to be replaced; a failure when something cannot be read or written,
+/// or a coordinator runs there.
+pub fn restore(
+    copy: &Path,
+    dir: &Path,
+    incomplete: Incomplete,
+    is_replaced: bool,
+) -> Result<Restored> {
+    data_dir::open(dir).with_context(|| format!("cannot open '{}'", dir.display()))?;
+    let _lock = schema::lock(dir)?;
+    let path = dir.join("metadata.db");
+    let part = dir.join("metadata.part");
+    let is_there = path.exists() || super::wal::log_of(&path).exists();
+    if is_there && !is_replaced {
+        return Err(bad_input(format!(
+            "'{}' is there already: give --replace to put the copy in its place; it is renamed then, not deleted",
+            path.display()
+        )));
+    }
+    write_part(copy, &part)?;
+    let checked = check(copy, &part, incomplete);
+    if checked.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    let contents = checked?;
+    let replaced = if is_there { Some(set_aside(dir, &path)?) } else { None };
+    fs::rename(&part, &path)?;
+    File::open(dir)?.sync_all()?;
+    Ok(Restored { contents, replaced })
+}
+
+/// A copy of the copy, durable, on the disk of the metadata.
+fn write_part(copy: &Path, part: &Path) -> Result<()> {
+    let cannot = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => bad_input(format!("there is no '{}'", copy.display())),
+        _ => bad_input(format!("cannot read '{}': {error}", copy.display())),
+    };
+    if copy.is_dir() {
+        return Err(bad_input(format!("'{}' is a folder: name the file", copy.display())));
+    }
+    let mut from = File::open(copy).map_err(cannot)?;
+    let mut into = data_dir::create_file(part)?;
+    let written = io::copy(&mut from, &mut into).and_then(|_| into.sync_all());
+    written.with_context(|| format!("cannot copy '{}' to '{}'", copy.display(), part.display()))
+}
+
+/// Whether the file can be read from its first to its last page, and is all of the metadata.
+fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
+    let connection = Connection::open(part)?;
+    let version = schema::identify(&connection, copy)?;
+    schema::check(&connection).with_context(|| format!("cannot use '{}'", copy.display()))?;
+    if incomplete == Incomplete::Refuse && schema::is_in_use(&connection, version)? {
+        return Err(bad_input(format!(
+            "'{0}' was copied while a coordinator had it open: what was stored last may be missing. Use a copy that `suture metadata backup` made; if there is none, give --accept-copy",
+            copy.display()
+        )));
+    }
+    let contents = contents(&connection)?;
+    connection.close().map_err(|(_, error)| error)?;
+    Ok(contents)
+}
+
+/// Renames the metadata and their log. Returns the new name of the first.
+fn set_aside(dir: &Path, path: &Path) -> Result<PathBuf> {
+    let log = super::wal::log_of(path);
+    let aside = (1..)
+        .map(|number| dir.join(format!("metadata.db.replaced-{number}")))
+        .find(|aside| !aside.exists() && !super::wal::log_of(aside).exists());
+    let aside = aside.expect("there are names without end");
+    // The log first: one that stays beside another database would be taken for its own.
+    for (from, to) in [(&log, super::wal::log_of(&aside)), (&path.to_path_buf(), aside.clone())] {
+        if from.exists() {
+            fs::rename(from, to)?;
+        }
+    }
+    let _ = fs::remove_file(dir.join("metadata.db-shm"));
+    Ok(aside)
+}

@@ -1,0 +1,156 @@
+//! `suture metadata`: copies of the one map of what is stored where.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::control::client::refusal;
+use suture_drivers::control::{backup, proto};
+use suture_drivers::metadata::Incomplete;
+use suture_drivers::metadata::backup::{Contents, Restored, restore};
+use suture_edge::error::bad_input;
+use suture_edge::units::format_size;
+use suture_files::directory::sync_directory;
+use suture_files::output::{NewFile, Place, folder_of, place};
+
+use crate::address::CoordinatorAddress;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+
+/// Copy the metadata of a running coordinator, or put a copy in their place.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: MetadataSubcommand,
+}
+
+#[derive(clap::Subcommand)]
+enum MetadataSubcommand {
+    /// Copy the metadata as they are now into a file, while the coordinator goes on
+    Backup(BackupArgs),
+    /// Put a copy in the place of the metadata of a coordinator that is stopped
+    Restore(RestoreArgs),
+}
+
+#[derive(clap::Args)]
+struct BackupArgs {
+    /// The file; what is there already is replaced once the copy is whole
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: a line for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+struct RestoreArgs {
+    /// The copy
+    #[arg(value_name = "FILE")]
+    copy: PathBuf,
+    /// The coordinator's configuration, which says where its data_dir is [default: every key at its
+    /// default]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Rename the metadata that are there, and put the copy in their place
+    #[arg(long)]
+    replace: bool,
+    /// Take a metadata.db that was copied while a coordinator had it open: what was stored last may
+    /// be missing
+    #[arg(long)]
+    accept_copy: bool,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Copies the metadata, or puts a copy in their place.
+///
+/// # Errors
+/// Bad input for a file that cannot be written or is no copy, and for metadata that would have to be
+/// replaced; a failure when no coordinator answers, or one runs where a copy is to be put.
+pub fn run(args: Args) -> Result<Outcome> {
+    match args.command {
+        MetadataSubcommand::Backup(args) => daemon::block_on(copied(args)),
+        MetadataSubcommand::Restore(args) => restored(args),
+    }
+}
+
+async fn copied(args: BackupArgs) -> Result<Outcome> {
+    let shown = args.output.display().to_string();
+    let path = match place(&args.output)? {
+        Place::File(path) => path,
+        Place::Stream(_) => {
+            return Err(bad_input(format!("{shown} is not a regular file; name a file")));
+        }
+    };
+    let mut client = args.coordinator.connect().await?;
+    let new = new_file(&path)?;
+    let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
+    let (bytes, contents) = backup::receive(replies.into_inner(), new.file()).await?;
+    new.publish(&path)?;
+    sync_directory(folder_of(&path))?;
+    match args.format {
+        Format::Json => {
+            let Contents { epoch, objects, stripes } = contents;
+            print_json(&json!({
+                "file": shown,
+                "bytes": bytes,
+                "epoch": epoch,
+                "objects": objects,
+                "stripes": stripes,
+            }))?;
+        }
+        Format::Text => outln!("{shown}: {}, {}", describe(contents), format_size(bytes)),
+    }
+    Ok(Outcome::Done)
+}
+
+/// Everybody's map: it is its owner's alone, as the metadata are.
+fn new_file(path: &Path) -> Result<NewFile> {
+    use std::os::unix::fs::PermissionsExt;
+    let cannot = || format!("cannot write {}", path.display());
+    let new = NewFile::beside(path).map_err(|why| bad_input(format!("{}: {why}", cannot())))?;
+    let private = std::fs::Permissions::from_mode(0o600);
+    new.file().set_permissions(private).with_context(cannot)?;
+    Ok(new)
+}
+
+fn restored(args: RestoreArgs) -> Result<Outcome> {
+    let config = match &args.config {
+        Some(path) => CoordinatorConfig::read(path)?,
+        None => CoordinatorConfig::default(),
+    };
+    let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
+    let dir = &config.data_dir;
+    let Restored { contents, replaced } = restore(&args.copy, dir, incomplete, args.replace)?;
+    let replaced = replaced.map(|path| path.display().to_string());
+    match args.format {
+        Format::Json => {
+            let Contents { epoch, objects, stripes } = contents;
+            print_json(&json!({
+                "data_dir": dir.display().to_string(),
+                "replaced": replaced,
+                "epoch": epoch,
+                "objects": objects,
+                "stripes": stripes,
+            }))?;
+        }
+        Format::Text => {
+            outln!("{}: {}", dir.display(), describe(contents));
+            if let Some(replaced) = replaced {
+                outln!("what was there is {replaced} now");
+            }
+            outln!("start the coordinator; `suture status` says what its agents hold besides");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn describe(Contents { epoch, objects, stripes }: Contents) -> String {
+    let (objects, stripes) = (counted(objects, "object"), counted(stripes, "stripe"));
+    format!("{objects} in {stripes}, epoch {epoch}")
+}
