@@ -17,7 +17,7 @@ use crate::metadata::{Backup, Metadata};
 /// Bytes of a message.
 const STEP: usize = 256 << 10;
 
-/// Takes the copy.
+/// Takes a copy of the metadata, for one who asked.
 pub(super) async fn take(metadata: &Metadata) -> Result<Backup, Status> {
     let cannot = |error: anyhow::Error| {
         Status::internal(format!("the coordinator cannot copy its metadata: {error:#}"))
