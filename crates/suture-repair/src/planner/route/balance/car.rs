@@ -123,8 +123,15 @@ impl RackDestinations<'_> {
                         && request.job.avoid.contains(&node) == avoided
                 });
                 random.shuffle(&mut nodes);
-                nodes.sort_by_key(|node| self.chosen_counts[node.index()]);
-                chosen.extend(nodes.into_iter().take(request.lost.len() - chosen.len()));
+                let count = |node: &NodeId| self.chosen_counts[node.index()];
+                match request.lost.len() - chosen.len() {
+                    // Of equals the first, as by sorting.
+                    1 => chosen.extend(nodes.into_iter().min_by_key(count)),
+                    missing => {
+                        nodes.sort_by_key(count);
+                        chosen.extend(nodes.into_iter().take(missing));
+                    }
+                }
             }
         }
         chosen.iter().for_each(|node| self.chosen_counts[node.index()] += 1);
