@@ -106,6 +106,7 @@ impl Kept {
             downlink: 1e9,
             cluster: None,
             store: None,
+            takes_name: false,
             membership: Membership::read(data_dir).unwrap(),
             data_dir: data_dir.to_path_buf(),
         };
@@ -189,6 +190,7 @@ fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
         downlink: 1e9,
         cluster: Some(suture_repair::wire::ClusterId(1)),
         store: None,
+        takes_name: false,
         membership: None,
         data_dir: folders.path("n0"),
     };

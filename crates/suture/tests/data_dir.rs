@@ -162,8 +162,12 @@ fn metadata_db_is_whole_after_a_stop_and_never_served_as_less_than_it_was() {
 
 /// Starts an agent that is to refuse its work; gives what it says.
 fn refused_agent(cluster: &Cluster, agent: usize) -> String {
+    refused_agent_with(cluster, agent, &[])
+}
+
+fn refused_agent_with(cluster: &Cluster, agent: usize, options: &[&str]) -> String {
     let config = cluster.path(&format!("n{agent}.toml"));
-    let ended = finish(suture().args(["agent", "--config"]).arg(config));
+    let ended = finish(suture().args(["agent", "--config"]).arg(config).args(options));
     assert_eq!(ended.status, 2, "{}", ended.stderr);
     ended.stderr
 }
@@ -250,6 +254,43 @@ fn an_empty_directory_does_not_pass_for_one_that_is_not_mounted() {
     cluster.assert_reads("it", &content);
     cluster.agents[holder].stop();
     cluster.agents[holder] = start(&cluster);
+    cluster.wait_healthy();
+}
+
+#[test]
+fn a_new_directory_takes_a_name_when_it_is_said_to_be_new() {
+    let mut cluster = Cluster::of(4);
+    let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
+    let holder = (0..4).find(|agent| !cluster.chunks(*agent).is_empty()).unwrap();
+    let data_dir = cluster.path(&format!("n{holder}"));
+    let held = cluster.chunks(holder);
+    let said = {
+        // Its agent runs: whoever else has a copy of the configuration is refused all the same.
+        let (config, other) = (cluster.path("copied.toml"), cluster.path("copied"));
+        let text = fs::read_to_string(cluster.path(&format!("n{holder}.toml"))).unwrap();
+        let own = data_dir.display().to_string();
+        fs::write(&config, text.replace(&own, &other.display().to_string())).unwrap();
+        finish(suture().args(["agent", "--new", "--config"]).arg(&config))
+    };
+    assert!(said.stderr.contains("is in the cluster already"), "{}", said.stderr);
+    assert_eq!(said.status, 2);
+    cluster.agents[holder].stop();
+    cluster.wait("it is gone", |status| count(status, "up") == 3);
+    let said = refused_agent_with(&cluster, holder, &["--new"]);
+    assert!(said.contains("start without --new"), "{said}");
+    assert_eq!(cluster.chunks(holder), held, "nothing is deleted");
+
+    fs::remove_dir_all(&data_dir).unwrap();
+    let said = refused_agent(&cluster, holder);
+    assert!(said.contains("--new") && said.contains("suture node replace"), "{said}");
+    let config = cluster.path(&format!("n{holder}.toml"));
+    let mut command = suture();
+    command.args(["agent", "--new", "--config"]).arg(&config).stderr(Stdio::null());
+    cluster.agents[holder] = Process::start_by(&mut command).0;
+    cluster.wait_healthy();
+    cluster.assert_reads("it", &content);
+    cluster.agents[holder].stop();
+    cluster.agents[holder] = start_agent(cluster.folder.path(), &cluster.address, holder, "");
     cluster.wait_healthy();
 }
 

@@ -56,6 +56,8 @@ pub struct Introduction {
     pub cluster: Option<ClusterId>,
     /// Which store it has, unless that cannot be kept.
     pub store: Option<StoreId>,
+    /// Whether it is to have the name, whoever had it: a new data_dir, meant to be one.
+    pub takes_name: bool,
     /// What its sessions before left, if there were any.
     pub membership: Option<Membership>,
     /// Where that is kept.
@@ -168,6 +170,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         downlink: me.downlink,
         cluster: me.cluster.map(|cluster| cluster.0),
         store: me.store.map(|store| store.0),
+        takes_name: me.takes_name,
         epoch: me.membership.map_or(0, |membership| membership.epoch),
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };

@@ -103,11 +103,13 @@ async fn join(
         return Err(Status::invalid_argument("a session begins with Join"));
     };
     let is_new = join.cluster.is_none();
+    let takes_name = is_new && join.takes_name;
     let followed = join.epoch;
     let node = check(service.cluster, join)?;
     let joined = node.clone();
     // First: who has lost the name to another store is to hear of that.
     let check = move |store: &mut MetadataStore| match is_new {
+        _ if takes_name => Ok(()),
         true => store.check_new(&joined.name).and_then(|()| store.check_store(&joined)),
         false => store.check_store(&joined),
     };
@@ -123,6 +125,9 @@ async fn join(
     }
     let joined = node.clone();
     let join = move |store: &mut MetadataStore| {
+        if takes_name {
+            store.give_name_away(&joined.name)?;
+        }
         let id = store.join(&joined)?;
         store.outrank(&joined.name, followed)?;
         Ok::<_, MetadataError>((id, store.epoch()))

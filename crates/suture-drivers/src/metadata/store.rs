@@ -525,7 +525,7 @@ impl fmt::Display for MetadataError {
             ),
             MetadataError::NewStore(node) => write!(
                 f,
-                "{} is {node}, and this agent's data_dir is new: mount its disk, or correct name or data_dir; if its chunks are gone for good, run `suture node replace {}` and start this agent again, and they are rebuilt",
+                "{} is {node}, and this agent's data_dir is new: mount its disk, or correct name or data_dir; if its chunks are gone for good, start this agent once with --new, or run `suture node replace {}` and start it again, and they are rebuilt",
                 quoted(&node.name),
                 node.name
             ),

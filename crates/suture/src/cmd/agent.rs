@@ -33,6 +33,10 @@ pub struct Args {
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
+    /// Begin with a new data_dir although the cluster knows another one under this name: what that
+    /// holds counts as lost and is rebuilt from others
+    #[arg(long)]
+    new: bool,
     #[command(flatten)]
     record: daemon::RecordArgs,
 }
@@ -55,12 +59,13 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let stop = Stop::new(args.until_stdin_closes)?;
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
-    let data_dir = open_data_dir(&config)?;
+    let data_dir = open_data_dir(&config, args.new)?;
     let listener = daemon::listen(config.listen, config.insecure).await?;
     let listener = listener.into_std().context("cannot keep the listener")?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
     let mut me = introduction(&config, address, &data_dir);
+    me.takes_name = args.new;
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
@@ -107,7 +112,7 @@ impl AgentProcess {
         let Ok(joined) = joined else { return membership.await?.map(Some) };
         let store = self.claim(joined)?;
         // From here on it is known there, and no longer new.
-        me.cluster = Some(joined.cluster);
+        (me.cluster, me.takes_name) = (Some(joined.cluster), false);
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         let listener = listener.context("cannot keep the listener")?;
         let config =
@@ -141,8 +146,9 @@ impl AgentProcess {
     }
 }
 
-/// The directory for the chunks; refused when it is not this node's.
-fn open_data_dir(config: &AgentConfig) -> Result<DataDir> {
+/// The directory for the chunks; refused when it is not this node's, and when `new` is said of one
+/// that is not new.
+fn open_data_dir(config: &AgentConfig, new: bool) -> Result<DataDir> {
     let shown = config.data_dir.display();
     let cannot = |error| match error {
         OpenError::Unidentified(_) => bad_input(error),
@@ -156,13 +162,18 @@ fn open_data_dir(config: &AgentConfig) -> Result<DataDir> {
         return Err(anyhow!("cannot use '{shown}': it is not a folder"));
     }
     // Nothing is made or removed in somebody else's.
-    if let Some(Identity { node, .. }) = store::identity(&config.data_dir).map_err(cannot)?
-        && node != config.name()
-    {
-        return Err(bad_input(format!(
-            "'{shown}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
-            config.name()
-        )));
+    if let Some(Identity { node, .. }) = store::identity(&config.data_dir).map_err(cannot)? {
+        if node != config.name() {
+            return Err(bad_input(format!(
+                "'{shown}' holds the chunks of node '{node}', not of '{}': correct name or data_dir",
+                config.name()
+            )));
+        }
+        if new {
+            return Err(bad_input(format!(
+                "'{shown}' holds the chunks of node '{node}' already: start without --new"
+            )));
+        }
     }
     DataDir::open(&config.data_dir).map_err(cannot)
 }
@@ -178,6 +189,7 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
         downlink,
         cluster: data_dir.identity().map(|identity| identity.cluster),
         store: data_dir.id(),
+        takes_name: false,
         membership: None,
         data_dir: config.data_dir.clone(),
     }

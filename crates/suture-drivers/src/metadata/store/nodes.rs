@@ -120,6 +120,15 @@ impl MetadataStore {
         Ok(())
     }
 
+    /// The same by its name, if there is such a node.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn give_name_away(&mut self, name: &str) -> Result<(), MetadataError> {
+        self.database.execute("UPDATE node SET replaced = 1 WHERE name = ?1", [name])?;
+        Ok(())
+    }
+
     /// Removes a node that holds nothing: it counts as failed and is no longer shown, until an
     /// agent joins under its name.
     ///
