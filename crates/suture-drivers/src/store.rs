@@ -7,10 +7,10 @@
 //! |---|---|
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
 //! | `store` | which store this is: random, made once, and told to every coordinator |
-//! | `lock` | held while an agent runs here, so that two cannot |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
 //! | `tmp/N` | chunks in the making; emptied at every start |
 //!
+//! The directory itself is locked while an agent runs here, so that two cannot.
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong
 //! one. A copy gets its name by a link that fails where the name exists, after its data are on
 //! disk, and the name is on disk before anyone hears of it.
@@ -161,15 +161,11 @@ impl DataDir {
         };
         data_dir::open(dir).map_err(at(dir))?;
         let is_read_only = is_read_only(dir).map_err(at(dir))?;
-        let lock_path = dir.join("lock");
-        let lock = match is_read_only {
-            true => File::open(&lock_path),
-            false => data_dir::create_file(&lock_path),
-        };
-        let lock = lock.map_err(at(&lock_path))?;
+        // The folder itself: a lock file could be removed, and with it what it keeps apart.
+        let lock = File::open(dir).map_err(at(dir))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::Locked(dir.to_path_buf())),
-            result => result.map_err(io::Error::from).map_err(at(&lock_path))?,
+            result => result.map_err(io::Error::from).map_err(at(dir))?,
         }
         let identity = identity(dir)?;
         if identity.is_none() && holds_chunks(&chunks).map_err(at(&chunks))? {

@@ -137,15 +137,16 @@ impl ControlService {
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
         let ask = |store: &mut MetadataStore| {
-            let known = (store.intent()?, store.epoch(), store.unknown()?, store.pass()?);
-            Ok::<_, MetadataError>(known)
+            let known = (store.intent()?, store.unknown()?, store.pass()?);
+            Ok::<_, MetadataError>((known, store.epoch(), store.fault()))
         };
-        let (intent, epoch, unknown, pass) = self.metadata.ask(ask).await?;
+        let ((intent, unknown, pass), epoch, fault) = self.metadata.ask(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster.to_string();
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
-        reply.warnings = unknown.into_iter().map(unknown_warning).collect();
+        reply.warnings = fault.map(|fault| fault_warning(&fault)).into_iter().collect();
+        reply.warnings.extend(unknown.into_iter().map(unknown_warning));
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
@@ -250,6 +251,10 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     reply.missing_chunks += state.missing as u64;
     reply.degraded_stripes += u64::from(state.missing > 0);
     reply.unreadable_stripes += u64::from(!state.is_readable);
+}
+
+fn fault_warning(fault: &str) -> String {
+    format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
 }
 
 fn unknown_warning((from, below): (StripeId, StripeId)) -> String {

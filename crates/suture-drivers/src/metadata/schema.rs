@@ -4,7 +4,7 @@
 //! The file's `application_id` says that it is Suture's, its `user_version` which schema it has.
 //! An unknown one of either is refused: guessing at the last good map of chunks would lose them.
 //! An older version becomes the present one, by one transaction that keeps everything.
-//! The lock is a file of its own, held by the kernel for as long as the process lives, so a crash
+//! The folder itself is locked, by the kernel and for as long as the process lives, so a crash
 //! leaves nothing to clean up.
 
 use std::fs::{self, File, TryLockError};
@@ -203,19 +203,17 @@ pub(super) fn check(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
+/// Locks the folder itself: a lock file could be removed, and with it what it keeps apart.
 pub(super) fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("coordinator.lock");
-    let file = data_dir::create_file(&path)
-        .with_context(|| format!("cannot create '{}'", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
+    let cannot = || format!("cannot lock '{}'", dir.display());
+    let folder = File::open(dir).with_context(cannot)?;
+    match folder.try_lock() {
+        Ok(()) => Ok(folder),
         Err(TryLockError::WouldBlock) => bail!(
             "'{}' is in use by another coordinator: stop that one first, or give this one a data_dir of its own",
             dir.display()
         ),
-        Err(TryLockError::Error(error)) => {
-            Err(error).with_context(|| format!("cannot lock '{}'", path.display()))
-        }
+        Err(TryLockError::Error(error)) => Err(error).with_context(cannot),
     }
 }
 

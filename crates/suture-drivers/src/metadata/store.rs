@@ -157,6 +157,8 @@ pub struct MetadataStore {
     puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
+    /// Why the last commit of a location failed, if it did.
+    fault: Option<String>,
     claims: Claims,
     _lock: File,
 }
@@ -180,6 +182,7 @@ impl MetadataStore {
             puts: BTreeMap::new(),
             next_put: 0,
             changes: Vec::new(),
+            fault: None,
             claims: Claims::new(keeper::CLAIM_LIFETIME),
             _lock: lock,
         })
@@ -207,6 +210,11 @@ impl MetadataStore {
     /// Where the database is.
     pub fn path(&self) -> PathBuf {
         self.database.path().map(PathBuf::from).unwrap_or_default()
+    }
+
+    /// Why rebuilt chunks wait for their place in the metadata, if they do.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.clone()
     }
 
     /// Which cluster these metadata are of.
@@ -357,6 +365,12 @@ impl MetadataStore {
     /// # Errors
     /// When the database fails; a generation that has passed is no error but an answer.
     pub fn commit_location(&mut self, commit: &Commit) -> Result<(), MetadataError> {
+        let result = self.set_if_unchanged(commit);
+        self.fault = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    fn set_if_unchanged(&mut self, commit: &Commit) -> Result<(), MetadataError> {
         let id = commit.copy.stripe;
         let done = set_location(&mut self.database, commit)?;
         let stripe = self.stripe(id)?;

@@ -402,6 +402,18 @@ fn a_commit_that_is_asked_again_gets_its_first_answer() {
 }
 
 #[test]
+fn a_database_that_cannot_be_written_says_so_until_it_can() {
+    let (_dir, mut store) = store();
+    let id = put(&mut store, "x", 1)[0];
+    store.database.pragma_update(None, "query_only", true).unwrap();
+    store.commit_location(&commit(id, 0, 3, 0)).unwrap_err();
+    assert!(store.fault().unwrap().contains("the metadata database failed"));
+    store.database.pragma_update(None, "query_only", false).unwrap();
+    store.commit_location(&commit(id, 0, 3, 0)).unwrap();
+    assert_eq!(store.fault(), None);
+}
+
+#[test]
 fn two_chunks_of_a_stripe_never_come_to_lie_on_one_node() {
     let (_dir, mut store) = store();
     let id = put(&mut store, "x", 1)[0];
@@ -581,4 +593,18 @@ fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
     let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
     assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
     assert_eq!(crash(store, dir.path()).epoch(), 8);
+}
+
+#[test]
+fn no_second_coordinator_gets_in_whatever_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        if !path.to_string_lossy().contains("metadata.db") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let refused = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap_err().to_string();
+    assert!(refused.contains("in use by another coordinator"), "{refused}");
 }
