@@ -19,9 +19,6 @@ use suture_edge::error::bad_input;
 use super::schema::{self, Incomplete};
 use crate::data_dir;
 
-/// What the names of copies in the making begin with.
-const PART: &str = "metadata.backup-";
-
 /// Bytes that are read at a time.
 const STEP: usize = 1 << 20;
 
@@ -55,7 +52,8 @@ pub struct Backup {
 /// When the database cannot be read, or no copy be written beside it.
 pub fn take(database: &Path) -> Result<Backup> {
     let folder = database.parent().context("a database lies in a folder")?;
-    let part = tempfile::Builder::new().prefix(PART).tempfile_in(folder)?.into_temp_path();
+    let part =
+        tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(folder)?.into_temp_path();
     let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let into = part.to_str().context("the data_dir's name is not text")?;
     source.execute("VACUUM INTO ?1", [into])?;
@@ -69,20 +67,6 @@ pub fn take(database: &Path) -> Result<Backup> {
     let (bytes, crc) = sum(&mut file)?;
     io::Seek::rewind(&mut file)?;
     Ok(Backup { file, bytes, crc, contents })
-}
-
-/// Removes what a coordinator left that ended while it made a copy.
-///
-/// # Errors
-/// When the folder cannot be read, or a file not be removed.
-pub(super) fn remove_parts(dir: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(PART) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// The length and CRC32C of what is still to be read.

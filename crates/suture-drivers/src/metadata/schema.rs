@@ -8,13 +8,14 @@
 //! leaves nothing to clean up.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use rusqlite::{Connection, OptionalExtension};
 use suture_edge::error::bad_input;
 
-use super::{backup, wal};
+use super::wal;
 use crate::data_dir;
 
 /// "Sutr", as SQLite's header has it.
@@ -27,6 +28,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
 const STEPS: [&str; 8] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB];
+
+/// What the names of backups in the making begin with.
+pub(super) const BACKUP_PART: &str = "metadata.backup-";
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -142,7 +146,7 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
     data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
-    backup::remove_parts(dir).with_context(cannot)?;
+    remove_parts(dir).with_context(cannot)?;
     let path = dir.join("metadata.db");
     let has_log = wal::log_of(&path).exists();
     match path.exists() {
@@ -200,6 +204,17 @@ pub(super) fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
 pub(super) fn check(connection: &Connection) -> Result<()> {
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     ensure!(found == "ok", "the database is damaged, use a backup: {found}");
+    Ok(())
+}
+
+/// Removes what a coordinator left that ended while it made a copy.
+fn remove_parts(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(BACKUP_PART) {
+            fs::remove_file(entry.path())?;
+        }
+    }
     Ok(())
 }
 
