@@ -31,24 +31,20 @@ impl Progress {
 
     /// A bar whose state, rate and time left are measured elsewhere, and set by [`Progress::set`].
     pub fn reported(format: Format, what: &'static str) -> Progress {
-        let progress = Progress::bytes(format, what, 0);
         let template = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
-        let style = ProgressStyle::with_template(template)
-            .expect("the template is valid")
-            .progress_chars("=> ");
-        progress.bar.set_style(style);
-        progress.bar.set_prefix(what);
-        progress
+        Progress::measured(format, what, template)
     }
 
     /// A bar of stripes, whose state is measured elsewhere and set by [`Progress::set`].
     pub fn stripes(format: Format, what: &'static str) -> Progress {
-        let progress = Progress::bytes(format, what, 0);
         let template = "{prefix} [{bar:32}] {pos} of {len} stripes, {msg}, {eta} left";
-        let style = ProgressStyle::with_template(template)
-            .expect("the template is valid")
-            .progress_chars("=> ");
-        progress.bar.set_style(style);
+        Progress::measured(format, what, template)
+    }
+
+    fn measured(format: Format, what: &'static str, template: &str) -> Progress {
+        let progress = Progress::bytes(format, what, 0);
+        let style = ProgressStyle::with_template(template).expect("the template is valid");
+        progress.bar.set_style(style.progress_chars("=> "));
         progress.bar.set_prefix(what);
         progress
     }
