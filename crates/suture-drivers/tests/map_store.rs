@@ -33,8 +33,8 @@ impl ChunkStore for MapStore {
         Ok(CAPACITY)
     }
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        let chunk = self.0.lock().unwrap().get(&copy).cloned();
-        let (bytes, proven) = chunk.ok_or(CopyFault::Missing)?;
+        let chunks = self.0.lock().unwrap();
+        let (bytes, proven) = chunks.get(&copy).cloned().ok_or(CopyFault::Missing)?;
         let is_good = proven == Some(crc32c(&bytes));
         if is_good { Ok(Arc::new(MapReader(bytes))) } else { Err(CopyFault::Corrupt) }
     }
@@ -75,15 +75,13 @@ impl ChunkWriter for MapWriter {
         let (bytes, proven) = &mut *self.0.lock().unwrap();
         each(bytes);
         let found = crc32c(bytes);
-        let expected = recorded.unwrap_or(found);
-        *proven = (expected == found).then_some(found);
-        proven.ok_or(Failure::ProofFailed { expected, found })
+        *proven = recorded.is_none_or(|recorded| recorded == found).then_some(found);
+        proven.ok_or(Failure::ProofFailed { expected: recorded.unwrap_or(found), found })
     }
     fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
         let chunk = self.0.lock().unwrap().clone();
         chunk.1.ok_or(Failure::Disk("not proven".into()))?;
-        let mut copies = self.1.0.lock().unwrap();
-        let is_named = *copies.entry(copy).or_insert_with(|| chunk.clone()) == chunk;
+        let is_named = *self.1.0.lock().unwrap().entry(copy).or_insert(chunk.clone()) == chunk;
         Ok(if is_named { Published::Named } else { Published::Taken })
     }
 }
