@@ -167,7 +167,7 @@ impl ChunkFile {
         let start = offset - head as u64;
         let wanted = head + into.len() + tail;
         let parts = &mut [&mut *before, &mut *into, &mut *after].map(IoSliceMut::new);
-        let found = rustix::io::preadv(&self.open.file, parts, start).map_err(io::Error::from)?;
+        let found = read_parts(&self.open.file, parts, start)?;
         if found < wanted {
             return Err(Damage::Short { bytes: start + found as u64 });
         }
@@ -240,6 +240,25 @@ impl ChunkFile {
         }
         Ok(at_hand.clone())
     }
+}
+
+/// Fills the parts from `start` on, up to the file's end; gives how much there was. What the system
+/// gives too little of is asked for again: where a disk fails in the middle of a range, the bytes
+/// before it come first, and only then the error.
+fn read_parts(file: &File, mut parts: &mut [IoSliceMut<'_>], start: u64) -> io::Result<usize> {
+    let mut found = 0;
+    while parts.iter().any(|part| !part.is_empty()) {
+        match rustix::io::preadv(file, parts, start + found as u64) {
+            Ok(0) => break,
+            Ok(read) => {
+                found += read;
+                IoSliceMut::advance_slices(&mut parts, read);
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
 }
 
 impl ChunkReader for ChunkFile {
