@@ -20,7 +20,8 @@ const FOLDER_MODE: u32 = 0o700;
 /// What groups and others may do.
 const OTHERS: u32 = 0o077;
 
-/// Makes the folder where there is none. One that others than its owner may enter is warned of.
+/// Makes the folder where there is none, durably: what is in it is no safer than its name. One that
+/// others than its owner may enter is warned of.
 ///
 /// # Errors
 /// When it cannot be made, or is none.
@@ -28,7 +29,14 @@ pub fn open(dir: &Path) -> io::Result<()> {
     if dir.exists() && !dir.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
     }
-    create_folder(dir)?;
+    let above = dir.parent().unwrap_or(dir);
+    if dir.exists() {
+        // Whoever made it may have ended before this; and may have been let into more folders.
+        let _ = sync(above);
+    } else {
+        create_folder(dir)?;
+        sync(above)?;
+    }
     let mode = fs::metadata(dir)?.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
         let dir = dir.display();
@@ -37,12 +45,31 @@ pub fn open(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder, and those above it, where there are none.
+/// Makes a folder, and those above it, where there are none. The names of those above it are
+/// durable then, and its own is once its folder was synced.
 ///
 /// # Errors
 /// When it cannot be made, or is none.
 pub fn create_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
+    let create = || DirBuilder::new().mode(FOLDER_MODE).create(path);
+    let created = match (create(), path.parent()) {
+        (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound && !above.is_dir() => {
+            create_folder(above)?;
+            sync(above.parent().unwrap_or(above))?;
+            create()
+        }
+        (created, _) => created,
+    };
+    created.or_else(|error| if path.is_dir() { Ok(()) } else { Err(error) })
+}
+
+/// Makes the names in a folder durable.
+///
+/// # Errors
+/// When the system cannot.
+pub fn sync(folder: &Path) -> io::Result<()> {
+    let here = Path::new(".");
+    File::open(if folder.as_os_str().is_empty() { here } else { folder })?.sync_all()
 }
 
 /// Opens a file to be written, empty; makes it where there is none.
