@@ -17,6 +17,7 @@ use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
 
 use super::schema::{self, Incomplete};
+use super::wal::log_of;
 use crate::data_dir;
 
 /// Bytes that are read at a time.
@@ -116,25 +117,26 @@ pub fn restore(
 ) -> Result<Restored> {
     data_dir::open(dir).with_context(|| format!("cannot open '{}'", dir.display()))?;
     let _lock = schema::lock(dir)?;
+    schema::tidy(dir).with_context(|| format!("cannot use '{}'", dir.display()))?;
     let path = dir.join("metadata.db");
-    let part = dir.join("metadata.part");
-    let is_there = path.exists() || super::wal::log_of(&path).exists();
+    let part = dir.join(schema::PART);
+    let is_there = path.try_exists()? || log_of(&path).try_exists()?;
     if is_there && !is_replaced {
         return Err(bad_input(format!(
             "'{}' is there already: give --replace to put the copy in its place; it is renamed then, not deleted",
             path.display()
         )));
     }
-    write_part(copy, &part)?;
-    let checked = check(copy, &part, incomplete);
-    if checked.is_err() {
+    let aside = is_there.then(|| free_name(dir));
+    let restored = write_part(copy, &part).and_then(|()| {
+        let contents = check(copy, &part, incomplete)?;
+        put_in_place(&part, &path, aside.as_deref())?;
+        Ok(Restored { contents, replaced: aside })
+    });
+    if restored.is_err() {
         let _ = fs::remove_file(&part);
     }
-    let contents = checked?;
-    let replaced = if is_there { Some(set_aside(dir, &path)?) } else { None };
-    fs::rename(&part, &path)?;
-    File::open(dir)?.sync_all()?;
-    Ok(Restored { contents, replaced })
+    restored
 }
 
 /// A copy of the copy, durable, on the disk of the metadata.
@@ -168,19 +170,42 @@ fn check(copy: &Path, part: &Path, incomplete: Incomplete) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Renames the metadata and their log. Returns the new name of the first.
-fn set_aside(dir: &Path, path: &Path) -> Result<PathBuf> {
-    let log = super::wal::log_of(path);
-    let aside = (1..)
-        .map(|number| dir.join(format!("metadata.db.replaced-{number}")))
-        .find(|aside| !aside.exists() && !super::wal::log_of(aside).exists());
-    let aside = aside.expect("there are names without end");
-    // The log first: one that stays beside another database would be taken for its own.
-    for (from, to) in [(&log, super::wal::log_of(&aside)), (&path.to_path_buf(), aside.clone())] {
-        if from.exists() {
-            fs::rename(from, to)?;
-        }
+/// A name for metadata that are replaced.
+fn free_name(dir: &Path) -> PathBuf {
+    let names = (1..).map(|number| dir.join(format!("{}{number}", schema::REPLACED)));
+    let mut free = names.filter(|aside| !aside.exists() && !log_of(aside).exists());
+    free.next().expect("there are names without end")
+}
+
+/// Has the copy take the place of the metadata, which are `aside` then, where there are some.
+fn put_in_place(part: &Path, path: &Path, aside: Option<&Path>) -> Result<()> {
+    let folder = path.parent().context("a database lies in a folder")?;
+    let placed = aside.map_or(Ok(()), |aside| set_aside(path, aside));
+    let placed = placed.and_then(|()| fs::rename(part, path)).with_context(|| {
+        format!("cannot put '{}' in the place of '{}'", part.display(), path.display())
+    });
+    if let (Err(_), Some(aside)) = (&placed, aside) {
+        schema::bring_back(path, aside);
     }
-    let _ = fs::remove_file(dir.join("metadata.db-shm"));
-    Ok(aside)
+    placed
+        .and(data_dir::sync(folder).with_context(|| format!("cannot sync '{}'", folder.display())))
+}
+
+/// Gives the metadata another name besides their own, so that there is a database under that at
+/// every moment: a coordinator that finds none begins a new cluster. Their log is renamed: beside
+/// the copy it would be taken for the copy's, and without it no coordinator takes the metadata for
+/// all that there was.
+fn set_aside(path: &Path, aside: &Path) -> io::Result<()> {
+    if path.try_exists()? {
+        // Where a file can have but one name, there is none in between.
+        fs::hard_link(path, aside).or_else(|_| fs::rename(path, aside))?;
+    }
+    let log = log_of(path);
+    if log.try_exists()? {
+        fs::rename(&log, log_of(aside))?;
+    }
+    // Before another database can be beside a log that is not its own.
+    data_dir::sync(path.parent().unwrap_or(path))?;
+    let _ = fs::remove_file(path.with_extension("db-shm"));
+    Ok(())
 }

@@ -9,10 +9,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use suture_edge::error::bad_input;
 
 use super::wal;
@@ -31,6 +32,12 @@ const STEPS: [&str; 8] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORE
 
 /// What the names of backups in the making begin with.
 pub(super) const BACKUP_PART: &str = "metadata.backup-";
+
+/// What the names of metadata in the making begin with: new ones, or such that are being restored.
+pub(super) const PART: &str = "metadata.part";
+
+/// What the names of metadata begin with that a restored copy has replaced.
+pub(super) const REPLACED: &str = "metadata.db.replaced-";
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -146,10 +153,11 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     let cannot = || format!("cannot open the metadata in '{}'", dir.display());
     data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
-    remove_parts(dir).with_context(cannot)?;
+    tidy(dir).with_context(cannot)?;
     let path = dir.join("metadata.db");
-    let has_log = wal::log_of(&path).exists();
-    match path.exists() {
+    // What the disk does not say is not taken for absent: a new database would take its place.
+    let has_log = wal::log_of(&path).try_exists().with_context(cannot)?;
+    match path.try_exists().with_context(cannot)? {
         false if has_log => {
             return Err(bad_input(format!(
                 "'{0}' is missing beside '{0}-wal': both together are the metadata, copy both",
@@ -159,28 +167,29 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
         false => create(dir, &path).with_context(cannot)?,
         true => {}
     }
-    let mut connection = Connection::open(&path).with_context(cannot)?;
-    let version = identify(&connection, &path)?;
-    check(&connection).with_context(cannot)?;
-    if !has_log && incomplete == Incomplete::Refuse && is_in_use(&connection, version)? {
+    if !has_log && lacks_log(&path)? && incomplete == Incomplete::Refuse {
         return Err(bad_input(format!(
             "'{0}' was copied while a coordinator had it open, without '{0}-wal': what was stored last may be missing. Stop that coordinator and copy '{0}' again, or copy both; if there is no better copy, start once with --accept-copy",
             path.display()
         )));
     }
+    let mut connection = Connection::open(&path).with_context(cannot)?;
+    // Before anything can fail: the log stays as long as the file says that it is in use.
+    wal::keep_log(&connection).with_context(cannot)?;
+    let version = identify(&connection, &path)?;
+    check(&connection).with_context(cannot)?;
     advance(&mut connection, version).with_context(cannot)?;
     // FULL rather than WAL's default NORMAL, which may lose the last commits when power fails.
     connection.pragma_update(None, "journal_mode", "WAL").with_context(cannot)?;
     connection.pragma_update(None, "synchronous", "FULL").with_context(cannot)?;
     connection.pragma_update(None, "foreign_keys", true).with_context(cannot)?;
-    wal::keep_log(&connection).with_context(cannot)?;
     Ok(Database { connection, lock })
 }
 
 /// A new database appears under its name with all of its tables, so that one without any is a part
 /// of one.
 fn create(dir: &Path, path: &Path) -> Result<()> {
-    let part = dir.join("metadata.part");
+    let part = dir.join(PART);
     // SQLite gives its other files the mode of this one.
     data_dir::create_file(&part)?;
     let mut connection = Connection::open(&part)?;
@@ -188,6 +197,30 @@ fn create(dir: &Path, path: &Path) -> Result<()> {
     connection.close().map_err(|(_, error)| error)?;
     fs::rename(&part, path)?;
     Ok(File::open(dir)?.sync_all()?)
+}
+
+/// Whether the file has a log that should be beside it. SQLite would make an empty one there, and
+/// the next start would take that for the log: so the file is read as one that nobody changes.
+fn lacks_log(path: &Path) -> Result<bool> {
+    let cannot = || format!("cannot open '{}'", path.display());
+    let text =
+        path.to_str().with_context(|| format!("the name '{}' is not text", path.display()))?;
+    let name = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file:{name}?immutable=1"), flags);
+    let connection = connection.with_context(cannot)?;
+    match identify(&connection, path)? {
+        IN_USE_SINCE.. => wal::is_in_use(&connection).with_context(cannot),
+        // Coordinators of that time never closed the file. SQLite says here how it reads it now.
+        _ => is_with_log(path).with_context(cannot),
+    }
+}
+
+/// Whether the file's header says that it has a log.
+fn is_with_log(path: &Path) -> io::Result<bool> {
+    let mut version = [0];
+    File::open(path)?.read_exact_at(&mut version, 18)?;
+    Ok(version == [2])
 }
 
 /// Whether a coordinator had the file open when it was last written.
@@ -207,15 +240,33 @@ pub(super) fn check(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a coordinator left that ended while it made a copy.
-fn remove_parts(dir: &Path) -> io::Result<()> {
+/// Removes what was left by whoever ended while it made a copy, and takes a restore back that ended
+/// before the copy was in place: then the metadata have a second name.
+pub(super) fn tidy(dir: &Path) -> io::Result<()> {
+    let path = dir.join("metadata.db");
+    let current = fs::metadata(&path).ok().map(|found| found.ino());
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(BACKUP_PART) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_current = || entry.metadata().is_ok_and(|found| Some(found.ino()) == current);
+        if [BACKUP_PART, PART].iter().any(|part| name.starts_with(part)) {
             fs::remove_file(entry.path())?;
+        } else if name.starts_with(REPLACED) && is_current() {
+            bring_back(&path, &entry.path());
         }
     }
     Ok(())
+}
+
+/// Gives metadata that were to be replaced their name and their log back, as far as they lack them.
+pub(super) fn bring_back(path: &Path, aside: &Path) {
+    // What the disk refuses is still there, under the other name.
+    let _ = fs::rename(wal::log_of(aside), wal::log_of(path));
+    let _ = match path.exists() {
+        true => fs::remove_file(aside),
+        false => fs::rename(aside, path),
+    };
 }
 
 /// Locks the folder itself: a lock file could be removed, and with it what it keeps apart.
