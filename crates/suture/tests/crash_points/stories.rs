@@ -1,0 +1,496 @@
+//! Stories of one process on one folder: the chunk store, the metadata, the files of commands.
+//!
+//! Place: what is attacked without a cluster. Each story is the code that daemons run, called in
+//! the order in which they call it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use suture_drivers::metadata::{
+    Incomplete, MetadataError, MetadataStore, NewNode, Object, ObjectStripe, backup,
+};
+use suture_drivers::store::{Identity, Store};
+use suture_edge::checksum::crc32c;
+use suture_files::directory::sync_directory;
+use suture_files::output::NewFile;
+use suture_repair::chunk_store::{ChunkStore, Published};
+use suture_repair::event::Commit;
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::message::Failure;
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::wire::ClusterId;
+
+use super::acts::{Acts, Look, State};
+use super::daemons::noise;
+use super::disk;
+
+/// What is attacked.
+pub struct Story {
+    /// Its name in the table.
+    pub name: &'static str,
+    /// Makes the folder in which it begins.
+    pub prepare: fn(&Path),
+    /// What the attacked process does.
+    pub act: fn(&Path, &mut Acts),
+    /// What it left.
+    pub look: Look,
+}
+
+/// All of them.
+pub const STORIES: [Story; 15] = [
+    Story { name: "store: first start", prepare: nothing, act: open_store, look: look_at_store },
+    Story { name: "store: start", prepare: crashed_store, act: open_store, look: look_at_store },
+    Story { name: "store: publish", prepare: store, act: publish, look: look_at_store },
+    Story { name: "store: delete", prepare: store, act: delete, look: look_at_store },
+    Story { name: "store: scrub read", prepare: store, act: scrub, look: look_at_store },
+    Story { name: "metadata: first start", prepare: nothing, act: open, look: look_at_metadata },
+    Story { name: "metadata: start", prepare: killed, act: open, look: look_at_metadata },
+    Story { name: "metadata: commits", prepare: metadata, act: commits, look: look_at_metadata },
+    Story { name: "metadata: copy", prepare: metadata, act: take, look: look_at_metadata },
+    Story { name: "metadata: lost log", prepare: lost_log, act: open, look: look_at_refused },
+    Story { name: "metadata: restored start", prepare: no_log, act: open, look: look_at_metadata },
+    Story {
+        name: "metadata: restore",
+        prepare: stopped_and_copy,
+        act: restore,
+        look: look_at_restored,
+    },
+    Story {
+        name: "metadata: restore, killed",
+        prepare: killed_and_copy,
+        act: restore,
+        look: look_at_restored,
+    },
+    Story { name: "output: new", prepare: nothing, act: output, look: look_at_output },
+    Story { name: "output: replaced", prepare: old_output, act: output, look: look_at_output },
+];
+
+const CHUNK_BYTES: u64 = 128;
+
+fn nothing(_: &Path) {}
+
+// The chunk store.
+
+fn identity() -> Identity {
+    Identity { cluster: ClusterId(7), node: "n1".to_owned() }
+}
+
+fn copy_of(stripe: u64) -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(3), stamp: Stamp(1 << 32) }
+}
+
+fn store_in(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+fn put(store: &Store, stripe: u64, bytes: usize, is_rebuilt: bool) -> Result<(), Failure> {
+    let data = noise(bytes);
+    let chunk = match is_rebuilt {
+        true => store.begin(bytes as u64)?,
+        false => store.begin_arriving(bytes as u64)?,
+    };
+    for (number, part) in data.chunks(bytes / 2).enumerate() {
+        chunk.write((number * (bytes / 2)) as u64, part)?;
+    }
+    chunk.prove(Some(crc32c(&data)), &mut |_| ())?;
+    match chunk.publish(copy_of(stripe))? {
+        Published::Named => Ok(()),
+        Published::Taken => Err(Failure::Disk("the name is taken".to_string())),
+    }
+}
+
+fn store(folder: &Path) {
+    let store = Store::open(&store_in(folder), &identity()).unwrap();
+    for stripe in [1, 2, 3] {
+        put(&store, stripe, 9000, false).unwrap();
+    }
+}
+
+fn crashed_store(folder: &Path) {
+    store(folder);
+    for left in ["tmp/0", "tmp/1"] {
+        fs::write(store_in(folder).join(left), "left behind").unwrap();
+    }
+}
+
+fn open_store(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    let opened = acts.step(|| Store::open(&store_in(folder), &identity()));
+    if opened.is_some() {
+        let id = fs::read_to_string(store_in(folder).join("store")).unwrap();
+        let id = u64::from_str_radix(id.trim().rsplit(' ').next().unwrap(), 16).unwrap();
+        // Both together: exactly this one.
+        acts.promise("id", id);
+        acts.promise("id inverted", !id);
+    }
+}
+
+/// What goes on though the store cannot be opened: nothing.
+fn opened(folder: &Path) -> Option<Store> {
+    match Store::open(&store_in(folder), &identity()) {
+        Ok(store) => Some(store),
+        Err(error) => {
+            println!("cannot be opened: {error}");
+            None
+        }
+    }
+}
+
+fn publish(folder: &Path, acts: &mut Acts) {
+    let Some(store) = opened(folder) else { return };
+    acts.begin();
+    acts.step(|| put(&store, 4, 20_000, false));
+    acts.step(|| put(&store, 5, 5000, true));
+    // The same once more, as after an answer that was lost.
+    acts.step(|| put(&store, 1, 9000, true));
+}
+
+fn delete(folder: &Path, acts: &mut Acts) {
+    let Some(store) = opened(folder) else { return };
+    acts.begin();
+    acts.step(|| store.delete(copy_of(1)));
+    acts.step(|| store.delete(copy_of(9)));
+}
+
+/// Every copy is good, so nothing may be said of one but that it could not be read just now.
+fn scrub(folder: &Path, acts: &mut Acts) {
+    let Some(store) = opened(folder) else { return };
+    acts.begin();
+    acts.step(|| store.list());
+    for stripe in [1, 2] {
+        acts.step(|| store.scan(copy_of(stripe), &mut |_| ()).map_err(Fault));
+    }
+    acts.step(|| {
+        let reader = store.open(copy_of(3)).map_err(Fault)?;
+        let mut slice = vec![0; 4000];
+        reader.read(3000, &mut slice).map_err(Fault)?;
+        assert_eq!(slice, noise(9000)[3000..7000], "bytes left that are wrong");
+        Ok::<(), Fault>(())
+    });
+}
+
+/// As it is called.
+struct Fault(suture_repair::message::CopyFault);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            suture_repair::message::CopyFault::Unreadable => write!(f, "could not be read"),
+            fault => panic!("a good copy is called {fault:?}"),
+        }
+    }
+}
+
+fn look_at_store(folder: &Path) -> Result<State, String> {
+    let dir = store_in(folder);
+    let store = Store::open(&dir, &identity()).map_err(|error| error.to_string())?;
+    let mut state = State::default();
+    for entry in files_in(&dir) {
+        let name = entry.strip_prefix(&dir).unwrap().display().to_string();
+        if !matches!(name.as_str(), "identity" | "store") && !name.starts_with("chunks/") {
+            return Err(format!("'{name}' was left behind"));
+        }
+    }
+    let copies = store.list().map_err(|error| error.to_string())?;
+    let held = files_in(&dir.join("chunks"));
+    if held.len() != copies.len() {
+        return Err(format!("{} files, of which {} are chunks", held.len(), copies.len()));
+    }
+    for listed in copies {
+        let mut data = Vec::new();
+        let scanned = store.scan(listed.copy, &mut |part| data.extend(part));
+        scanned.map_err(|fault| format!("{}: {fault:?}", listed.copy))?;
+        let thing = format!("{} bytes, {:08x}", data.len(), crc32c(&data));
+        state.things.insert(format!("chunk {}", listed.copy), thing);
+    }
+    let id = fs::read_to_string(dir.join("store")).map_err(|error| error.to_string())?;
+    let id = u64::from_str_radix(id.trim().rsplit(' ').next().unwrap(), 16).unwrap();
+    state.floors = BTreeMap::from([("id".to_string(), id), ("id inverted".to_string(), !id)]);
+    Ok(state)
+}
+
+/// Every file below a folder.
+pub fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files
+}
+
+// The metadata.
+
+/// Where the metadata are.
+pub fn metadata_in(folder: &Path) -> PathBuf {
+    folder.join("coordinator")
+}
+
+fn store_object(store: &mut MetadataStore, name: &str, acts: &Acts) -> Result<(), MetadataError> {
+    let put = store.begin_put(name)?;
+    let ids = store.reserve_stripes(put, 2)?;
+    acts.promise("next stripe", ids[1].0 + 1);
+    let object = Object {
+        name: name.into(),
+        bytes: 4 * CHUNK_BYTES,
+        code: "rs(2,1)".parse().unwrap(),
+        chunk_bytes: CHUNK_BYTES,
+        checksum: 0xfedc_ba98_7654_3210,
+        created: 1_700_000_000,
+    };
+    let stored = store.commit_put(put, &object, ids.into_iter().map(stripe).collect());
+    let _ = store.end_put(put);
+    stored
+}
+
+fn stripe(id: StripeId) -> ObjectStripe {
+    let record = |node| ChunkRecord {
+        node: Some(NodeId(node)),
+        stamp: Stamp(0),
+        bytes: CHUNK_BYTES,
+        crc: Some(7),
+    };
+    let stripe = Stripe {
+        id,
+        code: "rs(2,1)".parse().unwrap(),
+        chunk_bytes: CHUNK_BYTES,
+        unit_bytes: CHUNK_BYTES,
+        generation: Generation(0),
+        chunks: vec![record(0), record(1), record(2)],
+    };
+    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES }
+}
+
+/// A coordinator that ended in order, with two objects.
+pub fn metadata(folder: &Path) {
+    let mut store = filled(folder);
+    store.close().unwrap();
+}
+
+/// One that was killed: part of it is in the log.
+pub fn killed(folder: &Path) {
+    drop(filled(folder));
+}
+
+fn filled(folder: &Path) -> MetadataStore {
+    let mut store = MetadataStore::open(&metadata_in(folder), Incomplete::Refuse).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        let address = "127.0.0.1:7000".to_string();
+        let (uplink, downlink) = (1e6, 1e6);
+        let node =
+            NewNode { name: name.into(), rack: None, address, uplink, downlink, store: None };
+        store.join(&node).unwrap();
+    }
+    let acts = Acts::said(folder);
+    store_object(&mut store, "base", &acts).unwrap();
+    store_object(&mut store, "gone", &acts).unwrap();
+    store
+}
+
+fn open(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    let open = || MetadataStore::open(&metadata_in(folder), Incomplete::Refuse);
+    if let Some(mut store) = acts.step(open) {
+        acts.promise("next epoch", u64::from(store.epoch()) + 1);
+        acts.step(|| store.close());
+    }
+}
+
+fn opened_metadata(folder: &Path, acts: &Acts) -> Option<MetadataStore> {
+    match MetadataStore::open(&metadata_in(folder), Incomplete::Refuse) {
+        Ok(store) => {
+            acts.promise("next epoch", u64::from(store.epoch()) + 1);
+            Some(store)
+        }
+        Err(error) => {
+            println!("cannot be opened: {error:#}");
+            None
+        }
+    }
+}
+
+fn commits(folder: &Path, acts: &mut Acts) {
+    let Some(mut store) = opened_metadata(folder, acts) else { return };
+    let said = Acts::said(folder);
+    acts.begin();
+    acts.step(|| store_object(&mut store, "new", &said));
+    acts.step(|| {
+        let repair = RepairId::new(1, 7);
+        let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(0), stamp: repair.into() };
+        let generation = Generation(0);
+        store.commit_location(&Commit { repair, copy, node: NodeId(3), generation })
+    });
+    acts.step(|| store.fold_log(true));
+    acts.step(|| store.remove("gone").map(drop));
+    acts.step(|| store.set_paused(true));
+    acts.step(|| store_object(&mut store, "late", &said));
+    acts.step(|| store.close());
+}
+
+fn take(folder: &Path, acts: &mut Acts) {
+    let Some(mut store) = opened_metadata(folder, acts) else { return };
+    let said = Acts::said(folder);
+    acts.begin();
+    acts.step(|| store_object(&mut store, "new", &said));
+    acts.step(|| backup::take(&store.path()).map(drop));
+    acts.step(|| store_object(&mut store, "late", &said));
+}
+
+/// As after a restore: whole, and without a log.
+fn no_log(folder: &Path) {
+    metadata(folder);
+    for name in ["metadata.db-wal", "metadata.db-shm"] {
+        let _ = fs::remove_file(metadata_in(folder).join(name));
+    }
+}
+
+/// As a copy of the one file from a coordinator that runs.
+fn lost_log(folder: &Path) {
+    killed(folder);
+    for name in ["metadata.db-wal", "metadata.db-shm"] {
+        fs::remove_file(metadata_in(folder).join(name)).unwrap();
+    }
+}
+
+/// However often it is tried, and whatever happened meanwhile: something is missing.
+fn look_at_refused(folder: &Path) -> Result<State, String> {
+    match look_at_metadata(folder) {
+        Err(why) if why.contains("was copied while a coordinator had it open") => {
+            Ok(State::default())
+        }
+        found => Err(format!("it is taken for whole: {found:?}")),
+    }
+}
+
+/// A copy of metadata to which more was added since.
+fn copy_in(folder: &Path) -> PathBuf {
+    folder.join("copy.db")
+}
+
+fn stopped_and_copy(folder: &Path) {
+    killed_and_copy(folder);
+    let store = MetadataStore::open(&metadata_in(folder), Incomplete::Refuse);
+    store.unwrap().close().unwrap();
+}
+
+fn killed_and_copy(folder: &Path) {
+    let mut store = filled(folder);
+    let mut copy = backup::take(&store.path()).unwrap();
+    let mut bytes = Vec::new();
+    copy.file.read_to_end(&mut bytes).unwrap();
+    fs::write(copy_in(folder), bytes).unwrap();
+    store_object(&mut store, "since", &Acts::said(folder)).unwrap();
+}
+
+fn restore_now(folder: &Path) -> anyhow::Result<()> {
+    let copy = copy_in(folder);
+    backup::restore(&copy, &metadata_in(folder), Incomplete::Refuse, true).map(drop)
+}
+
+fn restore(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    acts.step(|| restore_now(folder).map_err(|error| format!("{error:#}")));
+}
+
+/// Which metadata are in place, and which are beside them.
+fn look_at_restored(folder: &Path) -> Result<State, String> {
+    let mut found = look_at_metadata(folder);
+    if found.as_ref().is_err_and(|why| why.contains("was copied while a coordinator had it open")) {
+        // It says that something is missing, and the operator who was interrupted goes on.
+        restore_now(folder).map_err(|error| format!("{error:#}"))?;
+        found = look_at_metadata(folder);
+    }
+    let state = found?;
+    let aside = metadata_in(folder).join("metadata.db.replaced-1");
+    let mut replaced = None;
+    if aside.exists() {
+        let again = disk::folder();
+        let at = |name: &str| metadata_in(again.path()).join(name);
+        fs::create_dir(metadata_in(again.path())).unwrap();
+        fs::copy(&aside, at("metadata.db")).unwrap();
+        let _ = fs::copy(format!("{}-wal", aside.display()), at("metadata.db-wal"));
+        let found = look_at_metadata(again.path()).map_err(|why| format!("replaced: {why}"))?;
+        replaced = Some(found.things);
+    }
+    let all = format!("{:?}, and beside it {replaced:?}", state.things);
+    Ok(State { things: BTreeMap::from([("all".to_string(), all)]), floors: state.floors })
+}
+
+/// What a coordinator finds that starts here.
+pub fn look_at_metadata(folder: &Path) -> Result<State, String> {
+    let dir = metadata_in(folder);
+    let text = |error: MetadataError| error.to_string();
+    let open = MetadataStore::open(&dir, Incomplete::Refuse);
+    let mut store = open.map_err(|error| format!("{error:#}"))?;
+    let mut things = BTreeMap::new();
+    for object in store.objects("", "", 100).map_err(text)? {
+        let mut stripes = store.object_stripes(&object.name, 0, 100).map_err(text)?;
+        // Which ids are given out depends on what failed before.
+        let first = stripes.first().map_or(0, |entry| entry.stripe.id.0);
+        stripes.iter_mut().for_each(|entry| entry.stripe.id.0 -= first);
+        things.insert(format!("object {}", object.name), format!("{object:?} {stripes:?}"));
+    }
+    things.insert("paused".to_string(), store.intent().map_err(text)?.paused.to_string());
+    for node in store.nodes().map_err(text)? {
+        things.insert(format!("node {}", node.id), format!("{node:?}"));
+    }
+    let put = store.begin_put("probe").map_err(text)?;
+    let next = store.reserve_stripes(put, 1).map_err(text)?[0].0;
+    let floors = BTreeMap::from([
+        ("next stripe".to_string(), next),
+        ("next epoch".to_string(), store.epoch().into()),
+    ]);
+    for path in files_in(&dir) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let is_known =
+            matches!(name.as_str(), "metadata.db" | "metadata.db-wal" | "metadata.db-shm");
+        if !is_known && !name.contains(".replaced-") {
+            return Err(format!("'{name}' was left behind"));
+        }
+    }
+    Ok(State { things, floors })
+}
+
+// What commands write.
+
+fn target(folder: &Path) -> PathBuf {
+    folder.join("output")
+}
+
+fn old_output(folder: &Path) {
+    fs::write(target(folder), noise(5000)).unwrap();
+}
+
+fn output(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    acts.step(|| {
+        let new = NewFile::beside(&target(folder))?;
+        for part in noise(40_000).chunks(16_384) {
+            new.file().write_all(part)?;
+        }
+        new.publish(&target(folder))?;
+        sync_directory(folder)
+    });
+}
+
+fn look_at_output(folder: &Path) -> Result<State, String> {
+    // The next command that writes there takes away what one before it left.
+    drop(NewFile::beside(&target(folder)).map_err(|error| error.to_string())?);
+    let mut state = State::default();
+    for path in files_in(folder) {
+        let bytes = fs::read(&path).unwrap();
+        let thing = format!("{} bytes, {:08x}", bytes.len(), crc32c(&bytes));
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name != "output" {
+            return Err(format!("'{name}' was left behind"));
+        }
+        state.things.insert(name, thing);
+    }
+    Ok(state)
+}

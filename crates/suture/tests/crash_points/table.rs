@@ -1,0 +1,124 @@
+//! The table of points: what happened at each, printed as it grows, and condensed at the end.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use super::attack::{Fault, Point};
+
+/// Which points are hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    /// One fault at each kind of point, another one each time.
+    Sample,
+    /// All of them, or those whose row has a text.
+    Every(String),
+}
+
+/// What came of the points.
+pub struct Table {
+    choice: Choice,
+    /// By story, then call: how many points, and faults by class.
+    counts: BTreeMap<(String, &'static str), BTreeMap<&'static str, u32>>,
+    outcomes: BTreeMap<String, u32>,
+    violations: Vec<String>,
+}
+
+/// Where a row belongs.
+pub struct Place<'a> {
+    /// What was done.
+    pub story: &'a str,
+    /// Which process was attacked.
+    pub process: &'a str,
+    /// Which of its calls it is, from 1.
+    pub number: usize,
+}
+
+impl Table {
+    /// An empty one, of the points that the environment chooses.
+    pub fn new() -> Table {
+        let choice = match env::var("SUTURE_CRASH_POINTS") {
+            Err(_) => Choice::Sample,
+            Ok(all) if all == "all" => Choice::Every(String::new()),
+            Ok(text) => Choice::Every(text),
+        };
+        let (counts, outcomes) = (BTreeMap::new(), BTreeMap::new());
+        Table { choice, counts, outcomes, violations: Vec::new() }
+    }
+
+    /// What is hit of a story's calls, in order: the number of each, and the fault.
+    pub fn chosen(&self, story: &str, points: &[Point]) -> Vec<(usize, Point, Fault)> {
+        let all = points.iter().enumerate().flat_map(|(at, point)| {
+            point.faults().into_iter().map(move |fault| (at + 1, point.clone(), fault))
+        });
+        match &self.choice {
+            Choice::Every(text) => all
+                .filter(|(_, point, fault)| format!("{story} {point} {fault}").contains(text))
+                .collect(),
+            Choice::Sample => {
+                // Of each call on each kind of file one fault: the next of its list every time.
+                let mut sample: BTreeMap<(&str, &str), (usize, Point, Fault)> = BTreeMap::new();
+                for (kind, (at, point)) in points.iter().enumerate().enumerate() {
+                    let faults = point.faults();
+                    let fault = faults[(kind * 7 + story.len()) % faults.len()];
+                    let entry = (at + 1, point.clone(), fault);
+                    sample.entry((point.call, &point.role)).or_insert(entry);
+                }
+                let mut sample: Vec<_> = sample.into_values().collect();
+                sample.sort();
+                sample
+            }
+        }
+    }
+
+    /// Adds a row: how it came out, or what must not be.
+    pub fn add(
+        &mut self,
+        place: &Place<'_>,
+        point: &Point,
+        fault: Fault,
+        outcome: Result<String, String>,
+    ) {
+        let Place { story, process, number } = place;
+        let row = format!("{story} | {process} | {number} | {point} | {fault}");
+        match outcome {
+            Ok(outcome) => {
+                println!("{row} | {outcome}");
+                *self.outcomes.entry(outcome).or_default() += 1;
+            }
+            Err(why) => {
+                println!("{row} | VIOLATION: {why}");
+                self.violations.push(format!("{row}: {why}"));
+            }
+        }
+        let counts = self.counts.entry((format!("{story} | {process}"), point.call)).or_default();
+        *counts.entry(fault.class()).or_default() += 1;
+    }
+
+    /// Prints the condensed table; fails if anything was lost or published.
+    pub fn finish(self) {
+        const CLASSES: [&str; 8] = [
+            "EIO",
+            "ENOSPC",
+            "EMFILE",
+            "other error",
+            "short",
+            "crash before",
+            "crash after",
+            "power",
+        ];
+        let mut total = 0;
+        println!("\n| story | process | call | {} |", CLASSES.join(" | "));
+        for ((story, call), counts) in &self.counts {
+            let cells =
+                CLASSES.map(|class| counts.get(class).map_or(String::new(), u32::to_string));
+            println!("| {story} | {call} | {} |", cells.join(" | "));
+            total += counts.values().sum::<u32>();
+        }
+        println!("\n{total} faults");
+        for (outcome, count) in &self.outcomes {
+            println!("{count} {outcome}");
+        }
+        println!("{} violations", self.violations.len());
+        assert!(self.violations.is_empty(), "{:#?}", self.violations);
+    }
+}
