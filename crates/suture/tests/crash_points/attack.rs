@@ -94,6 +94,8 @@ pub struct Attack {
     points: Vec<Point>,
     /// What threads are in the middle of.
     pending: HashMap<u64, Pending>,
+    /// How the last process ended, if not by a signal.
+    exit_status: Option<i32>,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +119,7 @@ impl Attack {
             counts: BTreeMap::new(),
             points: Vec::new(),
             pending: HashMap::new(),
+            exit_status: None,
         }
     }
 
@@ -127,10 +130,31 @@ impl Attack {
         self.points.clear();
     }
 
+    /// From now on calls are counted, and this one is hit.
+    pub fn arm(&mut self, plan: Option<(Point, Fault)>) {
+        self.plan(plan);
+        self.is_armed = true;
+    }
+
+    /// Whether the call was made that is to be hit.
+    pub fn has_struck(&self) -> bool {
+        self.has_struck
+    }
+
     /// Calls are no longer counted; gives those that were, and whether one was hit.
     pub fn disarm(&mut self) -> (Vec<Point>, bool) {
         (self.is_armed, self.plan) = (false, None);
         (std::mem::take(&mut self.points), self.has_struck)
+    }
+
+    /// A process has ended, with this status as the system has it.
+    pub fn ended(&mut self, status: i32) {
+        self.exit_status = (status & 0x7f == 0).then_some(status >> 8 & 0xff);
+    }
+
+    /// How the last process ended; nothing if by a signal.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.exit_status
     }
 
     /// A process has ended: what was not synced goes, if it was to. The next one may begin.
@@ -241,6 +265,11 @@ impl Point {
             faults.extend(losses.map(Fault::After));
         }
         faults
+    }
+
+    /// Whether it is one of many that are alike: what an agent does all the time, or to each folder.
+    pub fn is_repeated(&self) -> bool {
+        self.nth > if self.changes() { 8 } else { 2 }
     }
 
     /// Whether anything is different after it: a file, a name, or what is durable.

@@ -9,6 +9,7 @@
 mod acts;
 mod attack;
 mod call;
+mod cluster;
 #[path = "../daemons/mod.rs"]
 mod daemons;
 mod direct;
@@ -17,6 +18,7 @@ mod stories;
 mod table;
 mod tracer;
 
+use cluster::Victim;
 use table::Table;
 use tracer::Tracer;
 
@@ -28,6 +30,28 @@ fn no_point_of_the_store_the_metadata_or_an_output_loses_or_publishes() {
         direct::attack(&tracer, story, &mut table);
     }
     table.finish();
+}
+
+fn no_point_of(victim: Victim) {
+    let Some(tracer) = Tracer::build() else { return };
+    let mut table = Table::new();
+    cluster::attack(&tracer, victim, &mut table);
+    table.finish();
+}
+
+#[test]
+fn no_point_of_an_agent_loses_or_publishes() {
+    no_point_of(Victim::Agent);
+}
+
+#[test]
+fn no_point_of_a_coordinator_loses_or_publishes() {
+    no_point_of(Victim::Coordinator);
+}
+
+#[test]
+fn no_point_of_a_command_loses_or_publishes() {
+    no_point_of(Victim::Command);
 }
 
 /// The attacked process of the stories: this program once more.

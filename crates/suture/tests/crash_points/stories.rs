@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use suture_drivers::metadata::{
     Incomplete, MetadataError, MetadataStore, NewNode, Object, ObjectStripe, backup,
 };
-use suture_drivers::store::{Identity, Store};
+use suture_drivers::store::{DataDir, Identity, Store};
 use suture_edge::checksum::crc32c;
 use suture_files::directory::sync_directory;
 use suture_files::output::NewFile;
@@ -118,13 +118,16 @@ fn crashed_store(folder: &Path) {
 
 fn open_store(folder: &Path, acts: &mut Acts) {
     acts.begin();
-    let opened = acts.step(|| Store::open(&store_in(folder), &identity()));
-    if opened.is_some() {
-        let id = fs::read_to_string(store_in(folder).join("store")).unwrap();
-        let id = u64::from_str_radix(id.trim().rsplit(' ').next().unwrap(), 16).unwrap();
+    let mut id = None;
+    acts.step(|| {
+        let data_dir = DataDir::open(&store_in(folder))?;
+        id = data_dir.id();
+        data_dir.claim(&identity())
+    });
+    if let Some(id) = id {
         // Both together: exactly this one.
-        acts.promise("id", id);
-        acts.promise("id inverted", !id);
+        acts.promise("id", id.0);
+        acts.promise("id inverted", !id.0);
     }
 }
 

@@ -45,6 +45,14 @@ impl Table {
         Table { choice, counts, outcomes, violations: Vec::new() }
     }
 
+    /// Whether anything of a story is to be hit, as far as its name says.
+    pub fn is_wanted(&self, story: &str) -> bool {
+        match &self.choice {
+            Choice::Every(text) => text.is_empty() || text.starts_with(story),
+            Choice::Sample => true,
+        }
+    }
+
     /// What is hit of a story's calls, in order: the number of each, and the fault.
     pub fn chosen(&self, story: &str, points: &[Point]) -> Vec<(usize, Point, Fault)> {
         let all = points.iter().enumerate().flat_map(|(at, point)| {
@@ -55,17 +63,21 @@ impl Table {
                 .filter(|(_, point, fault)| format!("{story} {point} {fault}").contains(text))
                 .collect(),
             Choice::Sample => {
-                // Of each call on each kind of file one fault: the next of its list every time.
+                // Of each call on each kind of file one fault: of the next class each time.
                 let mut sample: BTreeMap<(&str, &str), (usize, Point, Fault)> = BTreeMap::new();
-                for (kind, (at, point)) in points.iter().enumerate().enumerate() {
-                    let faults = point.faults();
-                    let fault = faults[(kind * 7 + story.len()) % faults.len()];
-                    let entry = (at + 1, point.clone(), fault);
-                    sample.entry((point.call, &point.role)).or_insert(entry);
+                for (at, point) in points.iter().enumerate() {
+                    let turn = sample.len() + story.len();
+                    sample.entry((point.call, &point.role)).or_insert_with(|| {
+                        let classes = by_class(point);
+                        let faults = &classes[turn % classes.len()];
+                        (at + 1, point.clone(), faults[turn / classes.len() % faults.len()])
+                    });
                 }
                 let mut sample: Vec<_> = sample.into_values().collect();
                 sample.sort();
-                sample
+                // A cluster takes a second for each.
+                let every = if story.starts_with("cluster") { sample.len().div_ceil(3) } else { 1 };
+                sample.into_iter().skip(every / 2).step_by(every.max(1)).collect()
             }
         }
     }
@@ -121,4 +133,16 @@ impl Table {
         println!("{} violations", self.violations.len());
         assert!(self.violations.is_empty(), "{:#?}", self.violations);
     }
+}
+
+/// The faults of a point, those of one class together.
+fn by_class(point: &Point) -> Vec<Vec<Fault>> {
+    let mut classes: Vec<Vec<Fault>> = Vec::new();
+    for fault in point.faults() {
+        match classes.iter_mut().find(|faults| faults[0].class() == fault.class()) {
+            Some(faults) => faults.push(fault),
+            None => classes.push(vec![fault]),
+        }
+    }
+    classes
 }

@@ -32,6 +32,8 @@ pub struct Tracer {
 pub struct Traced {
     /// The tracer, which ends with the process.
     tracer: Child,
+    /// The process itself.
+    id: u32,
     judge: Option<JoinHandle<()>>,
 }
 
@@ -40,7 +42,7 @@ enum Report {
     Started { process: u32 },
     Call { thread: u64, number: u64, arguments: [u64; 6] },
     Return { thread: u64, result: i64 },
-    Ended,
+    Ended { status: i32 },
 }
 
 /// What the tracer is told, as it is numbered there.
@@ -116,7 +118,7 @@ impl Tracer {
         };
         let attack = attack.clone();
         let judge = thread::spawn(move || judge(stream, process, &attack));
-        Some(Traced { tracer, judge: Some(judge) })
+        Some(Traced { tracer, id: process, judge: Some(judge) })
     }
 }
 
@@ -146,6 +148,17 @@ impl Traced {
             thread::sleep(Duration::from_millis(1));
         }
         self.wait()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.tracer.try_wait().unwrap().is_some()
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&self) {
+        let id = rustix::process::Pid::from_raw(self.id.cast_signed()).unwrap();
+        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
     }
 
     /// SIGKILL.
@@ -190,7 +203,7 @@ fn read(stream: &mut UnixStream) -> Option<Report> {
             Report::Call { thread: word(1), number: word(2), arguments }
         }
         2 => Report::Return { thread: word(1), result: word(3).cast_signed() },
-        _ => Report::Ended,
+        _ => Report::Ended { status: word(2) as i32 },
     })
 }
 
@@ -199,7 +212,7 @@ fn judge(mut stream: UnixStream, process: u32, attack: &Mutex<Attack>) {
     let mut shortened = Vec::new();
     while let Some(report) = read(&mut stream) {
         let (answer, value) = match report {
-            Report::Ended => return,
+            Report::Ended { status } => return attack.lock().unwrap().ended(status),
             Report::Started { .. } => continue,
             Report::Call { thread, number, arguments } => {
                 match Call::of(process, number, arguments) {
