@@ -104,6 +104,9 @@ struct Chunks {
     /// Lanes of a repair, repairs and clients that read a copy share its file. What nobody reads
     /// any more is dropped when there are as many again.
     open: Mutex<OpenFiles>,
+    /// Temporary files that could not be removed: they may be second names of chunks, which take
+    /// room as long as these are there.
+    left: Mutex<Vec<PathBuf>>,
 }
 
 /// Files by the copy, and how many there were when the list was last gone through.
@@ -223,7 +226,7 @@ impl DataDir {
             }
         }
         Ok(Store {
-            chunks: Arc::new(Chunks { dir: dir.join("chunks"), open: Mutex::default() }),
+            chunks: Arc::new(Chunks::of(dir.join("chunks"))),
             tmp: dir.join("tmp"),
             next_temp: AtomicU64::new(0),
             skipped: Mutex::default(),
@@ -329,6 +332,8 @@ impl Store {
 
 impl ChunkStore for Store {
     fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
+        // Lists are made again and again.
+        self.chunks.remove_left();
         self.whole_copies().map_err(|error| failure(&error))
     }
 
@@ -371,6 +376,22 @@ impl ChunkStore for Store {
 }
 
 impl Chunks {
+    fn of(dir: PathBuf) -> Chunks {
+        Chunks { dir, open: Mutex::default(), left: Mutex::default() }
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tries once more to remove what could not be removed.
+    fn remove_left(&self) {
+        self.left().retain(|path| {
+            let removed = fs::remove_file(path);
+            removed.is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+        });
+    }
+
     /// Opens a copy, with a descriptor of its own only where nobody reads it yet.
     fn open_shared(&self, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
         let known = self.open_files().files.get(&copy).and_then(Weak::upgrade);

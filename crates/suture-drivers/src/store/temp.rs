@@ -50,11 +50,12 @@ enum Stage {
     Published(Footer),
 }
 
-/// A file that is removed with its value.
+/// A file that is removed with its value; or later, where the disk refuses.
 #[derive(Debug)]
 struct TempFile {
     file: File,
     path: PathBuf,
+    chunks: Arc<Chunks>,
 }
 
 impl TempChunk {
@@ -75,7 +76,7 @@ impl TempChunk {
         bytes: u64,
         chunks: Arc<Chunks>,
     ) -> Result<TempChunk, Failure> {
-        let file = TempFile::create(path).map_err(|error| failure(&error))?;
+        let file = TempFile::create(path, chunks.clone()).map_err(|error| failure(&error))?;
         let (reserved, stage) = (AtomicU64::new(0), Mutex::new(Stage::Writing));
         Ok(TempChunk { file, bytes, reserved, stage, chunks })
     }
@@ -197,16 +198,17 @@ impl ChunkWriter for TempChunk {
 }
 
 impl TempFile {
-    fn create(path: PathBuf) -> io::Result<TempFile> {
+    fn create(path: PathBuf, chunks: Arc<Chunks>) -> io::Result<TempFile> {
         let file = data_dir::new_file().create_new(true).open(&path)?;
-        Ok(TempFile { file, path })
+        Ok(TempFile { file, path, chunks })
     }
 }
 
 impl Drop for TempFile {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!("{}: {error}", self.path.display());
+            tracing::warn!("{} cannot be removed yet: {error}", self.path.display());
+            self.chunks.left().push(std::mem::take(&mut self.path));
         }
     }
 }
