@@ -8,6 +8,7 @@ use suture_drivers::control::{convert, proto};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
+use suture_repair::label::Label;
 use suture_repair::message::{
     CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Task, ToAgent,
 };
@@ -94,7 +95,8 @@ fn task(seed: u64) -> ToAgent {
     };
     let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
     let (repair, slice_bytes, window, gated) = (RepairId::new(7, seed as u32), 1024, 4, false);
-    let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues: None };
+    let label = Label::new(b"a label").expect("it is short");
+    let task = Task { repair, stripe, plan, slice_bytes, window, gated, continues: None, label };
     ToAgent::Dispatch(task.into())
 }
 

@@ -32,6 +32,7 @@ use suture_drivers::net;
 use suture_drivers::store::{Identity, Store};
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId};
+use suture_repair::label::Label;
 use suture_repair::message::{FromAgent, Task, ToAgent};
 use suture_repair::plan::Mode;
 use suture_repair::role::{Role, Work};
@@ -145,7 +146,7 @@ fn fill(dir: &Path) -> Chunks {
         temp.write(0, &bytes[chunk]).unwrap();
         let (_, copy) = stripe.copy(ChunkIndex(chunk as u8)).unwrap();
         temp.prove(stripe.chunks[chunk].crc, &mut |_| ()).unwrap();
-        assert_eq!(temp.publish(copy), Ok(Published::Named));
+        assert_eq!(temp.publish(copy, &Label::default()), Ok(Published::Named));
     }
     let crcs: Vec<String> = stripe.chunks.iter().map(|c| c.crc.unwrap().to_string()).collect();
     Chunks { bytes, crcs: crcs.join(" ") }

@@ -352,9 +352,9 @@ impl AgentDriver {
                 }
             }
             AgentOutput::Keep { id, from, role } => self.keep(id, from, role),
-            AgentOutput::Publish { repair, copy, crc, .. } => {
+            AgentOutput::Publish { repair, copy, crc, label, .. } => {
                 let files = self.task(repair).files.clone();
-                self.disk.publish(files, repair, (copy, crc));
+                self.disk.publish(files, repair, (copy, crc), label);
             }
             AgentOutput::Discard(repair) => self.discard(repair),
             AgentOutput::List => self.disk.list(),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ListedCopy};
+use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::CopyFault;
 use suture_repair::plan::Range;
 use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
@@ -123,7 +124,7 @@ impl ChunkClient {
         let mut connection = self.connect(addr).await?;
         let mut writer = connection.write(copy, data.len() as u64).await?;
         writer.push(data).await?;
-        writer.finish(crc).await
+        writer.finish(crc, &Label::default()).await
     }
 
     /// Connects and reads one range of a chunk, which must fit in memory.
@@ -164,6 +165,33 @@ impl ChunkConnection {
         let range = Range { from: offset, to: offset + into.len() as u64 };
         let result = self.read_range(wanted, range, into).await;
         self.end(copy, result)
+    }
+
+    /// What lies beside a copy for the keeper of the metadata.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the copy is missing or damaged.
+    pub async fn read_label(&mut self, copy: ChunkCopy) -> Result<Label, ChunkError> {
+        self.begin()?;
+        let result = self.receive_label(copy).await;
+        let (label, result) = match result {
+            Ok(label) => (label, Ok(())),
+            Err(error) => (Label::default(), Err(error)),
+        };
+        self.end(copy, result).map(|()| label)
+    }
+
+    async fn receive_label(&mut self, copy: ChunkCopy) -> Result<Label, NetError> {
+        self.connection.write_frame(Frame::ReadLabel { copy }).await?;
+        let payload = match self.reply("reading a label").await? {
+            Frame::ReadData(payload) if payload.bytes as usize <= LABEL_BYTES_MAX => payload,
+            frame => return Err(NetError::Unexpected(frame)),
+        };
+        let mut bytes = vec![0; payload.bytes as usize];
+        let traffic = Traffic { port: &self.unlimited, purpose: Purpose::Client };
+        self.connection.read_payload(&mut bytes, traffic).await?;
+        let is_whole = crc32c(&bytes) == payload.crc;
+        Label::new(&bytes).filter(|_| is_whole).ok_or(NetError::Damaged)
     }
 
     /// Begins to write a copy of `bytes` bytes. Dropping the writer before `finish` abandons it:
@@ -250,11 +278,14 @@ impl ChunkWriter<'_> {
         Ok(())
     }
 
-    /// All bytes are pushed and sum to `crc`: durable when it returns.
+    /// All bytes are pushed and sum to `crc`: durable, with the label beside them, when it returns.
     ///
     /// # Errors
     /// When the connection breaks, the sum differs, or the agent cannot keep the chunk.
-    pub async fn finish(self, crc: u32) -> Result<(), ChunkError> {
+    pub async fn finish(mut self, crc: u32, label: &Label) -> Result<(), ChunkError> {
+        if !label.is_empty() {
+            self.send_label(label.bytes()).await?;
+        }
         let ChunkWriter { connection, copy } = self;
         let sent = connection.connection.write_frame(Frame::WriteEnd { crc }).await;
         let result = match sent {
@@ -266,6 +297,14 @@ impl ChunkWriter<'_> {
             frame => Err(NetError::Unexpected(frame)),
         });
         connection.end(copy, result)
+    }
+
+    async fn send_label(&mut self, label: &[u8]) -> Result<(), ChunkError> {
+        let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
+        let traffic = Traffic { port: unlimited, purpose: Purpose::Client };
+        let payload = Payload { bytes: label.len() as u32, crc: crc32c(label) };
+        let sent = connection.write(&Frame::WriteLabel(payload).encode(), label, traffic).await;
+        sent.map_err(|error| ChunkError::of(*addr, error))
     }
 }
 

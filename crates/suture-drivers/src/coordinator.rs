@@ -23,7 +23,7 @@ use std::time::Duration;
 use suture_edge::units::format_size;
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::id::{ChunkCopy, NodeId, StripeId};
+use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::placement::{Placer, Wanted};
@@ -58,6 +58,9 @@ enum Request {
     Query(Query),
 }
 
+/// What every agent that was received of holds.
+pub type Listings = BTreeMap<NodeId, Vec<ListedCopy>>;
+
 /// For each stripe, the node of each chunk; fewer than asked for when there are no more.
 pub type Placed = Vec<Vec<NodeId>>;
 
@@ -73,6 +76,8 @@ pub struct CoordinatorDriver {
     metadata: Metadata,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
+    /// What agents have listed, where somebody wants to know.
+    listings: Option<Listings>,
     /// Agents have not yet been told how the nodes are now.
     peers_changed: bool,
     /// The task that was sent last: its other participants come next.
@@ -118,6 +123,7 @@ impl CoordinatorDriver {
             metadata,
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
+            listings: None,
             peers_changed: false,
             dispatch: None,
             placer: Placer::default(),
@@ -125,6 +131,16 @@ impl CoordinatorDriver {
             at_risk: 0,
             blocked: 0,
         }
+    }
+
+    /// Keeps what agents list from now on.
+    pub fn keep_listings(&mut self) {
+        self.listings = Some(Listings::default());
+    }
+
+    /// What each agent has listed last, where that is kept.
+    pub fn listings(&self) -> Option<&Listings> {
+        self.listings.as_ref()
     }
 
     /// Runs for as long as it is polled.
@@ -214,6 +230,9 @@ impl CoordinatorDriver {
             Request::Joined { node, session, outbox } => self.joined(node, session, outbox),
             Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
             Request::Received { node, session, message } if self.is_current(node, session) => {
+                if let (Some(all), FromAgent::Inventory(copies)) = (&mut self.listings, &message) {
+                    all.insert(node, copies.clone());
+                }
                 self.handle(Input::Agent { node, message });
             }
             // Words of a session that another one has replaced.

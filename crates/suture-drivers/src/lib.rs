@@ -10,8 +10,9 @@
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
-//! and gets. [`config`] reads the configuration of daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given,
-//! [`record`] writes down what they did.
+//! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of daemons, [`address`] where a coordinator is, a
+//! [`data_dir`] keeps what they are given, a [`label`] lies beside each chunk for the metadata that
+//! are lost, [`record`] writes down what they did.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]
@@ -25,9 +26,11 @@ pub mod config;
 pub mod control;
 pub mod coordinator;
 pub mod data_dir;
+pub mod label;
 pub mod limit;
 pub mod metadata;
 pub mod net;
 pub mod object;
+pub mod rebuild;
 pub mod record;
 pub mod store;

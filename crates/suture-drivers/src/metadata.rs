@@ -8,7 +8,8 @@
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
 //! * `wal` keeps the one file whole that people copy;
-//! * [`backup`] copies it while it is in use, and puts a copy in its place.
+//! * [`backup`] copies it while it is in use, and puts a copy in its place;
+//! * [`unfinished`] keeps one that is made again from nothing out of the way until it is whole.
 //!
 //! Invariants: an object appears and disappears by one transaction; a location changes only by a
 //! compare-and-set on its stripe's generation; stripe ids and epochs are never used twice, also
@@ -18,6 +19,7 @@
 pub mod backup;
 pub mod schema;
 pub mod store;
+pub mod unfinished;
 mod wal;
 
 use std::sync::mpsc::RecvTimeoutError;
@@ -31,8 +33,8 @@ use tracing::warn;
 pub use backup::Backup;
 pub use schema::Incomplete;
 pub use store::{
-    Intent, MetadataError, MetadataStore, NewNode, NodeRecord, Object, ObjectStripe, PassRecord,
-    PutId, Removed, seconds_since_1970,
+    Added, Intent, Leftovers, MetadataError, MetadataStore, NewNode, NodeRecord, Object,
+    ObjectStripe, PassRecord, PutId, Removed, seconds_since_1970,
 };
 
 type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;

@@ -3,12 +3,13 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
-//! * [`mod@write`] stores a source of bytes, [`read`] brings an object back, around what is
-//!   missing.
+//! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, [`read`] brings an
+//!   object back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object
 //! or of its chunks.
 
+pub mod cut;
 pub mod layout;
 pub mod pool;
 pub mod read;

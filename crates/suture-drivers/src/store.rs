@@ -36,6 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
 use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
 use tracing::warn;
@@ -352,6 +353,11 @@ impl ChunkStore for Store {
     fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
         let scanned = self.chunk(copy).and_then(|chunk| chunk.scan(each));
         scanned.map_err(|damage| damage.logged(copy))
+    }
+
+    fn label(&self, copy: ChunkCopy) -> Result<Label, CopyFault> {
+        let label = self.chunks.open_shared(copy).and_then(|chunk| chunk.label());
+        label.map_err(|damage| damage.logged(copy))
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {

@@ -9,6 +9,7 @@ use suture_edge::checksum::crc32c;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
 use suture_repair::id::{ChunkCopy, ListedCopy};
+use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 
 const CAPACITY: u64 = 1 << 20;
@@ -78,7 +79,7 @@ impl ChunkWriter for MapWriter {
         *proven = recorded.is_none_or(|recorded| recorded == found).then_some(found);
         proven.ok_or(Failure::ProofFailed { expected: recorded.unwrap_or(found), found })
     }
-    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
+    fn publish(&self, copy: ChunkCopy, _: &Label) -> Result<Published, Failure> {
         let chunk = self.0.lock().unwrap().clone();
         chunk.1.ok_or(Failure::Disk("not proven".into()))?;
         let is_named = *self.1.0.lock().unwrap().entry(copy).or_insert(chunk.clone()) == chunk;

@@ -11,6 +11,7 @@ use suture_drivers::agent::session::SessionEvent;
 use suture_drivers::chunk_client::ChunkError;
 use suture_drivers::limit::Rates;
 use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use suture_repair::plan::{Mode, Range};
 use suture_repair::random::Random;
@@ -327,7 +328,7 @@ async fn clients_write_once_and_read_what_they_wrote() {
     for part in data.chunks(100_000) {
         writer.push(part).await.unwrap();
     }
-    writer.finish(crc).await.unwrap();
+    writer.finish(crc, &Label::default()).await.unwrap();
     let mut part = vec![0; 600_000];
     connection.read(copy, 123_456, &mut part).await.unwrap();
     assert_eq!(part, data[123_456..723_456]);
@@ -336,11 +337,14 @@ async fn clients_write_once_and_read_what_they_wrote() {
     client().write_chunk(addr, copy, crc, &data).await.unwrap();
     let mut writer = connection.write(copy, 10).await.unwrap();
     writer.push(&[1; 10]).await.unwrap();
-    let error = writer.finish(suture_edge::checksum::crc32c(&[1; 10])).await.unwrap_err();
+    let error = writer
+        .finish(suture_edge::checksum::crc32c(&[1; 10]), &Label::default())
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("already there"), "{error}");
     let mut writer = connection.write(other, 10).await.unwrap();
     writer.push(&[1; 10]).await.unwrap();
-    let error = writer.finish(1).await.unwrap_err();
+    let error = writer.finish(1, &Label::default()).await.unwrap_err();
     assert!(error.to_string().contains("announced was 00000001"), "{error}");
     let error = connection.read(other, 0, &mut part).await.unwrap_err();
     assert!(matches!(error, ChunkError::Fault { fault: CopyFault::Missing, .. }), "{error}");

@@ -13,6 +13,7 @@ use suture_edge::checksum::BLOCK_BYTES;
 use suture_repair::chunk_store::conformance::{self, Medium};
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::random::Random;
 use suture_repair::wire::ClusterId;
@@ -48,7 +49,7 @@ fn put(store: &Store, copy: ChunkCopy, data: &[u8]) -> Result<Published, Failure
     temp.write(cut as u64, &data[cut..])?;
     temp.write(0, &data[..cut])?;
     temp.prove(Some(crc32c(data)), &mut |_| ())?;
-    temp.publish(copy)
+    temp.publish(copy, &Label::default())
 }
 
 fn path(dir: &Path, copy: ChunkCopy) -> PathBuf {
@@ -193,6 +194,45 @@ fn every_flipped_bit_of_the_footer_is_noticed() {
 }
 
 #[test]
+fn a_label_comes_back_beside_its_chunk_and_a_flip_in_it_spoils_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    let label = Label::new(b"what is needed to know its object").unwrap();
+    let data = data(3 * BLOCK_BYTES as usize - 7, 4);
+    let temp = store.begin(data.len() as u64).unwrap();
+    temp.write(0, &data).unwrap();
+    temp.prove(None, &mut |_| ()).unwrap();
+    temp.publish(copy(1), &label).unwrap();
+    put(&store, copy(2), &data).unwrap();
+    assert_eq!(store.label(copy(1)), Ok(label.clone()));
+    assert_eq!(store.label(copy(2)), Ok(Label::default()));
+
+    flip(&path(dir.path(), copy(1)), data.len() as u64 + 3 * 4 + 5);
+    assert_eq!(store.label(copy(1)), Err(CopyFault::Corrupt));
+    assert_eq!(store.check(copy(1)), Ok(()));
+    assert_eq!(listed(&store), [copy(1), copy(2)]);
+}
+
+#[test]
+fn a_file_of_the_first_version_is_read_and_has_no_label() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &identity()).unwrap();
+    let data = data(5000, 4);
+    put(&store, copy(1), &data).unwrap();
+    let path = path(dir.path(), copy(1));
+    // A file without a label is the same in both versions but for the number.
+    let mut bytes = fs::read(&path).unwrap();
+    let footer = bytes.len() - FOOTER_BYTES as usize;
+    bytes[footer + 8] = 1;
+    let check = crc32c(&bytes[footer..footer + 60]);
+    bytes[footer + 60..].copy_from_slice(&check.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(store.check(copy(1)), Ok(()));
+    assert_eq!(store.label(copy(1)), Ok(Label::default()));
+    assert_eq!(listed(&store), [copy(1)]);
+}
+
+#[test]
 fn a_file_cut_short_anywhere_is_not_held() {
     let fixture = Fixture::new();
     let whole = fs::read(fixture.path()).unwrap();
@@ -253,7 +293,7 @@ fn another_version_is_refused_naming_both() {
     assert_eq!(fixture.store.check(copy(1)), Err(CopyFault::Unreadable), "another build reads it");
     let damage = fixture.store.chunk(copy(1)).unwrap_err();
     assert!(matches!(damage, Damage::Version { found: 9 }));
-    let text = "chunk file version 9, this build reads 1: run the suture that wrote it";
+    let text = "chunk file version 9, this build reads up to 2: run the suture that wrote it";
     assert_eq!(damage.to_string(), text);
 }
 
@@ -282,7 +322,7 @@ fn what_does_not_have_its_checksum_is_not_published() {
         temp.prove(Some(expected), &mut |_| ()),
         Err(Failure::ProofFailed { expected, found })
     );
-    assert!(matches!(temp.publish(copy(2)), Err(Failure::Disk(_))));
+    assert!(matches!(temp.publish(copy(2), &Label::default()), Err(Failure::Disk(_))));
     drop(temp);
     assert_eq!(listed(&fixture.store), [copy(1)]);
     assert_eq!(leftovers(fixture.dir.path()), 0);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
@@ -82,6 +83,7 @@ fn task() -> Task {
         slice_bytes: SLICE_BYTES,
         gated: false,
         continues: None,
+        label: Label::default(),
         window: WINDOW,
     }
 }

@@ -421,7 +421,8 @@ impl Agent {
         task.phase = Phase::Publishing(copy);
         task.progressed_at = now;
         let ChunkRecord { bytes, crc, .. } = *task.task.stripe.record(copy.chunk);
-        self.outputs.push_back(AgentOutput::Publish { repair, copy, bytes, crc });
+        let label = task.task.label.clone();
+        self.outputs.push_back(AgentOutput::Publish { repair, copy, bytes, crc, label });
     }
 
     /// A chunk that is being made here is read when it is complete, any other as a copy.

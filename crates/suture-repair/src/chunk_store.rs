@@ -24,6 +24,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::id::{ChunkCopy, ListedCopy};
+use crate::label::Label;
 use crate::message::{CopyFault, Failure};
 
 /// What is read at a time of a copy that is read in full.
@@ -81,6 +82,14 @@ pub trait ChunkStore: Debug + Send + Sync {
             each(&window[..bytes]);
             Ok(())
         })
+    }
+
+    /// What was published beside a copy. A store without a place for labels has empty ones.
+    ///
+    /// # Errors
+    /// As [`ChunkStore::open`]; [`CopyFault::Corrupt`] when the label is not as it was published.
+    fn label(&self, copy: ChunkCopy) -> Result<Label, CopyFault> {
+        self.open(copy).map(|_| Label::default())
     }
 
     /// Makes room for a chunk of `bytes`. Durable: nothing, until `publish`.
@@ -151,14 +160,15 @@ pub trait ChunkWriter: Debug + Send + Sync {
     /// be read back. The chunk is then not proven, and cannot be published.
     fn prove(&self, recorded: Option<u32>, each: &mut dyn FnMut(&[u8])) -> Result<u32, Failure>;
 
-    /// Gives the chunk its name, all at once. When this answers `Named`, data and name are durable
-    /// and listings show the copy. Asking again, or publishing the same bytes under the same name
-    /// from another writer, answers `Named` too.
+    /// Gives the chunk its name, all at once, and keeps `label` beside it, where the store has a
+    /// place for that. When this answers `Named`, data and name are durable and listings show the
+    /// copy. Asking again, or publishing the same bytes under the same name from another writer,
+    /// answers `Named` too.
     ///
     /// # Errors
     /// [`Failure::Disk`] when the chunk was not proven since it was last written, or the medium
     /// fails; [`Failure::NoSpace`]. Whether the copy exists then shows in the next listing.
-    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure>;
+    fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure>;
 }
 
 /// What came of a chunk that was to get its name.

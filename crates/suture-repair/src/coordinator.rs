@@ -231,7 +231,7 @@ impl Coordinator {
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),
             Input::CommitRefused { repair, stripe } => self.commit_refused(now, repair, stripe),
-            Input::Claimed { repair } => self.claimed(now, repair),
+            Input::Claimed { repair, label } => self.claimed(now, repair, label),
             Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
             Input::Operator(command) => self.apply(now, command),
             Input::Tick => {}

@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::cluster::Node;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::label::Label;
 use crate::message::{CopyFault, Failure, FromAgent, ToAgent};
 use crate::plan::Plan;
 use crate::planner::PlanError;
@@ -90,6 +91,8 @@ pub enum Input {
     Claimed {
         /// The repair that the claim is for.
         repair: RepairId,
+        /// What is to be kept beside the chunks that it makes.
+        label: Label,
     },
     /// Somebody else repairs the stripe, or its generation is another one; this is how it stands
     /// (`None`: the stripe is gone).

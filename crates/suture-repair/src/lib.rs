@@ -46,6 +46,8 @@ pub mod pump;
 // Behind two interfaces: who knows where chunks lie, and who keeps them.
 pub mod chunk_store;
 pub mod keeper;
+// What the first wants to find again with the second.
+pub mod label;
 
 // Where new stripes go.
 pub mod placement;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use suture_code::layout::Layout;
 
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, RepairId};
+use crate::label::Label;
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
 use crate::stripe::Stripe;
@@ -35,6 +36,8 @@ pub struct Task {
     /// The attempt whose temporary file the destination goes on with: the plan covers what that
     /// attempt left, and what lies before the plan's range is there already.
     pub continues: Option<RepairId>,
+    /// What a destination keeps beside its chunk.
+    pub label: Label,
 }
 
 impl Task {

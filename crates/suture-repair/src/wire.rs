@@ -14,8 +14,9 @@
 //!
 //! Between agents a connection is used in one direction: whoever opened it sends `Hello` and, once
 //! that is answered by `Hello`, grants and slices. A client's connection is question and answer:
-//! `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`.., `WriteEnd` by
-//! `WriteDone`; anything may be answered by `Error`.
+//! `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`.., `WriteLabel`
+//! where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`; anything may be
+//! answered by `Error`.
 //!
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
 //! encodes to the same bytes; no length above its named maximum gets out of here.
@@ -119,6 +120,13 @@ pub enum Frame {
     ReadData(Payload),
     /// What was asked will not be done.
     Error(Denial),
+    /// What is to be kept beside the chunk follows.
+    WriteLabel(Payload),
+    /// What is kept beside a copy is wanted.
+    ReadLabel {
+        /// The copy that it lies beside.
+        copy: ChunkCopy,
+    },
 }
 
 /// What follows a header.
@@ -249,6 +257,14 @@ impl Frame {
                 to.denial(denial);
                 10
             }
+            Frame::WriteLabel(payload) => {
+                to.payload(payload);
+                11
+            }
+            Frame::ReadLabel { copy } => {
+                to.copy(copy);
+                12
+            }
         };
         let check = checksum(&to.header[..CHECK_AT]);
         to.header[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
@@ -285,6 +301,8 @@ impl Frame {
             }
             9 => Frame::ReadData(from.payload("chunk data")?),
             10 => Frame::Error(from.denial()?),
+            11 => Frame::WriteLabel(from.payload("label")?),
+            12 => Frame::ReadLabel { copy: from.copy() },
             kind => return Err(DecodeError::Kind(kind)),
         };
         from.end()?;
@@ -607,6 +625,8 @@ mod tests {
             },
             Frame::ReadChunk { copy, digest: Digest::default(), range: Range { from: 3, to: 4 } },
             Frame::ReadData(payload),
+            Frame::WriteLabel(payload),
+            Frame::ReadLabel { copy },
         ];
         frames.extend(denials.map(Frame::Error));
         frames

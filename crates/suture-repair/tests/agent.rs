@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
@@ -144,6 +145,7 @@ fn star(repair: RepairId, from: u64, to: u64) -> Task {
         window: WINDOW,
         gated: false,
         continues: None,
+        label: Label::default(),
     }
 }
 

@@ -15,6 +15,7 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
+use suture_repair::label::Label;
 use suture_repair::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
     ToAgent,
@@ -250,7 +251,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
             4 => Command::Scrub,
             _ => Command::Cancel,
         }),
-        10 => Input::Claimed { repair: repair(random) },
+        10 => Input::Claimed { repair: repair(random), label: label(random) },
         11 => Input::ClaimRefused { repair: repair(random), stripe: maybe(random, stripe) },
         12 => {
             let states = [NodeState::Up, NodeState::Dead, NodeState::Decommissioning];
@@ -367,6 +368,12 @@ fn failure(random: &mut Random) -> Failure {
     }
 }
 
+fn label(random: &mut Random) -> Label {
+    let mut bytes = vec![0; random.index(20)];
+    random.fill(&mut bytes);
+    Label::new(&bytes).unwrap()
+}
+
 fn task(random: &mut Random) -> Task {
     Task {
         repair: repair(random),
@@ -376,6 +383,7 @@ fn task(random: &mut Random) -> Task {
         window: random.next_u64() as u32,
         gated: random.per_mille(500),
         continues: maybe(random, repair),
+        label: label(random),
     }
 }
 

@@ -11,9 +11,11 @@ use std::fmt;
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Commit, Health, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
+use suture_repair::label::Label;
 use suture_repair::stripe::Stripe;
 
 use crate::fault::Kind;
+use crate::metadata::label_of;
 use crate::world::World;
 
 /// A rule that was broken, with what broke it.
@@ -21,6 +23,13 @@ use crate::world::World;
 pub enum Violation {
     /// A chunk was published with bytes that are not the lost ones.
     WrongBytes {
+        /// The node that published it.
+        node: NodeId,
+        /// The name it was published under.
+        copy: ChunkCopy,
+    },
+    /// Beside a published chunk lies another label than the keeper's.
+    WrongLabel {
         /// The node that published it.
         node: NodeId,
         /// The name it was published under.
@@ -114,6 +123,9 @@ impl fmt::Display for Violation {
             Violation::WrongBytes { node, copy } => {
                 write!(f, "{node} published wrong bytes as {copy}")
             }
+            Violation::WrongLabel { node, copy } => {
+                write!(f, "{node} published {copy} with another label than the keeper's")
+            }
             Violation::LastCopyDeleted { node, copy } => {
                 write!(f, "{node} deleted {copy}, and no other copy is at the chunk's location")
             }
@@ -170,6 +182,13 @@ impl World {
         let original = self.metadata.original(copy.stripe, copy.chunk);
         if self.host(node).disk.query(copy, |stored| stored.bytes == original) != Some(true) {
             self.fail(Violation::WrongBytes { node, copy });
+        }
+        let label = match self.options.claims {
+            true => label_of(copy.stripe),
+            false => Label::default(),
+        };
+        if self.host(node).disk.query(copy, |stored| stored.label == label) != Some(true) {
+            self.fail(Violation::WrongLabel { node, copy });
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
 use suture_repair::id::{ChunkCopy, Digest, ListedCopy};
+use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::random::Random;
 
@@ -48,12 +49,15 @@ pub struct Stored {
     length: usize,
     /// Checksum of all of it, from when it was written.
     crc: u32,
+    /// What the keeper wanted kept beside it.
+    pub label: Label,
 }
 
 impl Stored {
     fn new(bytes: Vec<u8>) -> Stored {
         let blocks = bytes.chunks(BLOCK_BYTES).map(checksum).collect();
-        Stored { length: bytes.len(), crc: checksum(&bytes), bytes, blocks }
+        let (length, crc) = (bytes.len(), checksum(&bytes));
+        Stored { length, crc, bytes, blocks, label: Label::default() }
     }
 
     /// Fills `into` from `offset` on, if the blocks that it touches are as they were written.
@@ -350,7 +354,7 @@ impl ChunkWriter for DiskWriter {
         }
     }
 
-    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
+    fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure> {
         let mut contents = self.disk.contents();
         let draft = contents.draft(self.handle)?;
         match draft.stage {
@@ -368,7 +372,7 @@ impl ChunkWriter for DiskWriter {
             contents.drafts.remove(&self.handle);
             return Ok(Published::Taken);
         }
-        contents.copies.insert(copy, Stored::new(bytes));
+        contents.copies.insert(copy, Stored { label: label.clone(), ..Stored::new(bytes) });
         Ok(Published::Named)
     }
 }

@@ -87,9 +87,9 @@ impl World {
             agent::AgentOutput::Deliver { id, role } => self.deliver(node, id, &role),
             agent::AgentOutput::Spool { id, role } => self.spool(node, id, &role),
             agent::AgentOutput::Keep { id, from, role } => self.keep(node, id, from, &role),
-            agent::AgentOutput::Publish { repair, copy, crc, .. } => {
+            agent::AgentOutput::Publish { repair, copy, crc, label, .. } => {
                 let writer = self.writer(node, repair);
-                let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc));
+                let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc, &label));
                 if result.is_ok() {
                     self.check_published(node, copy);
                 }

@@ -11,6 +11,7 @@ use suture_repair::event::{Claim, Commit, Input, NodeState};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
+use suture_repair::label::Label;
 use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
@@ -138,6 +139,11 @@ impl Metadata {
     }
 }
 
+/// What is kept beside the chunks of a stripe: enough to tell a wrong one.
+pub fn label_of(stripe: StripeId) -> Label {
+    Label::new(&stripe.0.to_le_bytes()).expect("eight bytes")
+}
+
 impl Keeper for Metadata {
     fn stripes(&mut self) -> Result<Vec<Stripe>, KeeperError> {
         let told = |(&node, &state): (&NodeId, &NodeState)| Input::NodeState { node, state };
@@ -154,7 +160,7 @@ impl Keeper for Metadata {
         let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
         let is_granted = is_current && repair.epoch() >= self.epoch && self.claims.take(now, claim);
         self.changes.push(match is_granted {
-            true => Input::Claimed { repair },
+            true => Input::Claimed { repair, label: label_of(claim.stripe) },
             false => Input::ClaimRefused { repair, stripe },
         });
         Ok(())

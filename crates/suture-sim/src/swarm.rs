@@ -61,6 +61,7 @@ impl Verdict {
         let party = match self.violation.as_ref()? {
             Violation::Panic(_) => records.busy()?,
             Violation::WrongBytes { node, .. }
+            | Violation::WrongLabel { node, .. }
             | Violation::Memory { node, .. }
             | Violation::Leak { node, .. } => Party::Agent(*node),
             _ => Party::Coordinator,

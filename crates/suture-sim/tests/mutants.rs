@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use suture_repair::agent::{self, Agent};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::mutant::Mutant;
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
@@ -80,7 +81,16 @@ fn copy() -> Task {
         chunks: vec![record(Some(HELPER)), record(None)],
     };
     let slice_bytes = SLICE as u32;
-    Task { repair, stripe, plan, slice_bytes, window: 4, gated: false, continues: None }
+    Task {
+        repair,
+        stripe,
+        plan,
+        slice_bytes,
+        window: 4,
+        gated: false,
+        continues: None,
+        label: Label::default(),
+    }
 }
 
 /// Gives an agent with a mistake a task, holds it, and lets all come that was granted.

@@ -102,9 +102,14 @@ pub async fn listen(address: SocketAddr, insecure: bool) -> Result<TcpListener> 
 
 /// Begins to log to stderr.
 pub fn log_to_stderr() {
+    log_from("info");
+}
+
+/// Begins to log to stderr what is at least this important, where SUTURE_LOG does not say.
+pub fn log_from(level: &str) {
     let filter = EnvFilter::try_from_env("SUTURE_LOG");
     tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(level)))
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal())
         .with_target(false)

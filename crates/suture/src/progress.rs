@@ -41,6 +41,17 @@ impl Progress {
         Progress::measured(format, what, template)
     }
 
+    /// Words on what is waited for.
+    pub fn waiting(format: Format) -> Progress {
+        Progress::measured(format, "", "{spinner} {msg}")
+    }
+
+    /// What is waited for now.
+    pub fn note(&self, words: String) {
+        self.bar.set_message(words);
+        self.bar.tick();
+    }
+
     fn measured(format: Format, what: &'static str, template: &str) -> Progress {
         let progress = Progress::bytes(format, what, 0);
         let style = ProgressStyle::with_template(template).expect("the template is valid");

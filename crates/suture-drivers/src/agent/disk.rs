@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
+use suture_repair::label::Label;
 use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest};
 use suture_repair::role::{Role, Spools};
 use suture_repair::slice::SliceId;
@@ -194,10 +195,11 @@ impl Disk {
         files: Arc<Files>,
         repair: RepairId,
         (copy, crc): (ChunkCopy, Option<u32>),
+        label: Label,
     ) {
         self.long_job(Some(self.proofs.clone()), move || {
             let result = match files.target() {
-                Some(target) => proof::publish(&**target, copy, crc),
+                Some(target) => proof::publish(&**target, copy, crc, &label),
                 None => Err(no_file()),
             };
             Some(DiskEvent::Published(repair, result))

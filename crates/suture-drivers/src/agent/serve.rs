@@ -15,6 +15,7 @@ use std::time::Duration;
 use suture_edge::checksum::crc32c;
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
 use suture_repair::id::{ChunkCopy, Digest};
+use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::plan::Range;
 use suture_repair::slice::PAYLOAD_BYTES_MAX;
@@ -113,6 +114,7 @@ struct Arriving {
     copy: ChunkCopy,
     bytes: u64,
     received: u64,
+    label: Label,
     /// Where it goes, or why it goes nowhere: then the rest is read past, so that the client has
     /// its whole say before it hears of it.
     chunk: Result<Arc<dyn ChunkWriter>, Denial>,
@@ -166,6 +168,7 @@ impl ChunkService {
                 self.read(connection, (copy, digest), range).await
             }
             Frame::WriteChunk { copy, bytes } => self.write(connection, copy, bytes).await,
+            Frame::ReadLabel { copy } => self.read_label(connection, copy).await,
             frame => {
                 connection.write_frame(Frame::Error(Denial::Malformed)).await?;
                 Err(NetError::Unexpected(frame))
@@ -208,6 +211,24 @@ impl ChunkService {
         Ok(())
     }
 
+    async fn read_label(
+        &self,
+        connection: &mut Connection,
+        copy: ChunkCopy,
+    ) -> Result<(), NetError> {
+        let store = self.store.clone();
+        let label = match blocking(move || store.label(copy)).await? {
+            Ok(label) => label,
+            Err(fault) => return self.deny_read(connection, copy, fault).await,
+        };
+        let data = label.bytes();
+        let payload = Payload { bytes: data.len() as u32, crc: crc32c(data) };
+        let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
+        connection.write(&Frame::ReadData(payload).encode(), data, traffic).await?;
+        connection.end_turn(traffic);
+        Ok(())
+    }
+
     async fn deny_read(
         &self,
         connection: &mut Connection,
@@ -228,12 +249,15 @@ impl ChunkService {
         let store = self.store.clone();
         let chunk = blocking(move || store.begin_arriving(bytes)).await?;
         let chunk = chunk.map_err(|why| denial(copy, why));
-        let mut arriving = Arriving { copy, bytes, received: 0, chunk };
+        let mut arriving = Arriving { copy, bytes, received: 0, label: Label::default(), chunk };
         let mut buffer = Vec::new();
         loop {
             match connection.read_expected_frame("receiving a chunk").await? {
                 Frame::WriteData(payload) => {
                     buffer = self.receive(connection, &mut arriving, payload, buffer).await?;
+                }
+                Frame::WriteLabel(payload) => {
+                    arriving.label = self.receive_label(connection, payload).await?;
                 }
                 Frame::WriteEnd { crc } => {
                     let reply = match self.publish(arriving, crc).await? {
@@ -245,6 +269,21 @@ impl ChunkService {
                 frame => return Err(NetError::Unexpected(frame)),
             }
         }
+    }
+
+    async fn receive_label(
+        &self,
+        connection: &mut Connection,
+        payload: Payload,
+    ) -> Result<Label, NetError> {
+        if payload.bytes as usize > LABEL_BYTES_MAX {
+            return Err(NetError::Unexpected(Frame::WriteLabel(payload)));
+        }
+        let traffic = Traffic { port: &self.downlink, purpose: Purpose::Client };
+        let mut bytes = vec![0; payload.bytes as usize];
+        connection.read_payload(&mut bytes, traffic).await?;
+        let is_whole = crc32c(&bytes) == payload.crc;
+        Label::new(&bytes).filter(|_| is_whole).ok_or(NetError::Damaged)
     }
 
     /// Takes the next bytes of a chunk; gives the buffer back.
@@ -282,14 +321,15 @@ impl ChunkService {
     }
 
     async fn publish(&self, arriving: Arriving, crc: u32) -> Result<Result<(), Denial>, NetError> {
-        let Arriving { copy, bytes, received, chunk } = arriving;
+        let Arriving { copy, bytes, received, label, chunk } = arriving;
         let chunk = match chunk {
             Ok(_) if received < bytes => return Ok(Err(Denial::Malformed)),
             Ok(chunk) => chunk,
             Err(denial) => return Ok(Err(denial)),
         };
         let _permit = self.proofs.acquire().await.expect("never closed");
-        let publish = move || chunk.prove(Some(crc), &mut |_| ()).and_then(|_| chunk.publish(copy));
+        let publish =
+            move || chunk.prove(Some(crc), &mut |_| ()).and_then(|_| chunk.publish(copy, &label));
         Ok(match blocking(publish).await? {
             Ok(Published::Named) => Ok(()),
             Ok(Published::Taken) => Err(Denial::Exists),

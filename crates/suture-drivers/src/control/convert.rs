@@ -18,6 +18,7 @@ use suture_code::layout::Layout;
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
+use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{
     Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
     ToAgent,
@@ -300,7 +301,7 @@ pub fn decode_object(object: Option<proto::Object>) -> Result<Object, Malformed>
 /// One stripe of an object, as a message.
 pub fn encode_object_stripe(entry: &ObjectStripe) -> proto::LookupStripe {
     let stripe = Some(encode_stripe(&entry.stripe));
-    proto::LookupStripe { stripe, data_bytes: entry.data_bytes }
+    proto::LookupStripe { stripe, data_bytes: entry.data_bytes, checksum: entry.checksum }
 }
 
 /// One stripe of an object, with no more data than it can hold.
@@ -314,7 +315,7 @@ pub fn decode_object_stripe(entry: proto::LookupStripe) -> Result<ObjectStripe, 
         let fault = format!("{data_bytes}, the stripe holds {capacity}");
         return Err(malformed("LookupStripe.data_bytes", fault));
     }
-    Ok(ObjectStripe { stripe, data_bytes })
+    Ok(ObjectStripe { stripe, data_bytes, checksum: entry.checksum })
 }
 
 /// A code by its name.
@@ -534,6 +535,7 @@ fn encode_task(task: &Task) -> Bytes {
         window: task.window,
         gated: task.gated,
         continues: task.continues.map(|repair| repair.0),
+        label: task.label.bytes().to_vec(),
     };
     message.encode_to_vec().into()
 }
@@ -545,6 +547,10 @@ fn decode_task(task: Bytes) -> Result<Task, Malformed> {
     }
     let task = proto::Task::decode(task);
     let task = task.map_err(|error| malformed("CoordinatorMessage.dispatch", error))?;
+    let bytes = task.label.len();
+    let label = Label::new(&task.label).ok_or_else(|| {
+        malformed("Task.label", format!("{bytes} bytes, at most {LABEL_BYTES_MAX}"))
+    })?;
     Ok(Task {
         repair: RepairId(task.repair),
         stripe: decode_stripe(task.stripe)?,
@@ -553,6 +559,7 @@ fn decode_task(task: Bytes) -> Result<Task, Malformed> {
         window: task.window,
         gated: task.gated,
         continues: task.continues.map(RepairId),
+        label,
     })
 }
 

@@ -79,7 +79,11 @@ async fn steps(
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
                 *put = Some(begin_put(service, begin).await?);
-                Reply::Begun(proto::PutBegun { cluster: service.cluster.0 })
+                let put = put.as_ref().expect("begun above");
+                Reply::Begun(proto::PutBegun {
+                    cluster: service.cluster().0,
+                    created: put.object.created,
+                })
             }
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
             (Step::Stripe(stripe), Some(put)) => {
@@ -179,9 +183,10 @@ impl PutSession {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }
         let (data_bytes, unit_bytes) = (stripe.data_bytes, chunk_bytes);
+        let checksum = Some(stripe.checksum);
         let generation = Generation(0);
         let stripe = Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks };
-        self.stripes.push(ObjectStripe { stripe, data_bytes });
+        self.stripes.push(ObjectStripe { stripe, data_bytes, checksum });
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! the metadata first, because a command that is forgotten at the next restart was not carried out.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use suture_edge::error::quoted;
 use suture_repair::coordinator::Coordinator as Core;
@@ -20,6 +20,10 @@ use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
 
+/// What whoever is not served is told.
+pub(super) const REBUILDING: &str =
+    "the metadata are being rebuilt from what the agents hold: try again when that is done";
+
 /// Objects to a message of a listing.
 const OBJECTS_PER_MESSAGE: u32 = 1000;
 
@@ -29,11 +33,50 @@ pub struct ControlService {
     pub metadata: Metadata,
     /// The driver of the coordinator core.
     pub coordinator: Handle,
-    /// Which cluster this is.
-    pub cluster: ClusterId,
+    /// Which cluster this is; unknown until the first agent says so, where the metadata are made
+    /// again from nothing.
+    cluster: OnceLock<ClusterId>,
+    /// Whether the metadata are being made again: then only agents are served.
+    pub(super) is_rebuilding: bool,
 }
 
 impl ControlService {
+    /// A service of a cluster whose metadata are known.
+    pub fn new(metadata: Metadata, coordinator: Handle, cluster: ClusterId) -> ControlService {
+        ControlService { metadata, coordinator, cluster: cluster.into(), is_rebuilding: false }
+    }
+
+    /// A service of agents alone, while the metadata are made again.
+    pub fn rebuilding(
+        metadata: Metadata,
+        coordinator: Handle,
+        cluster: Option<ClusterId>,
+    ) -> ControlService {
+        let cluster = cluster.map(OnceLock::from).unwrap_or_default();
+        ControlService { metadata, coordinator, cluster, is_rebuilding: true }
+    }
+
+    /// Which cluster this is.
+    pub(super) fn cluster(&self) -> ClusterId {
+        *self.cluster.get().expect("nobody is served before it is known")
+    }
+
+    /// Which cluster this is for an agent of `theirs`.
+    ///
+    /// # Errors
+    /// When that is unknown, and the agent does not know either; when the database fails.
+    pub(super) async fn cluster_for(&self, theirs: Option<ClusterId>) -> Result<ClusterId, Status> {
+        match (self.cluster.get(), theirs) {
+            (Some(cluster), _) => Ok(*cluster),
+            (None, Some(theirs)) => {
+                let cluster = *self.cluster.get_or_init(|| theirs);
+                self.metadata.ask(move |store| store.take_cluster(cluster)).await?;
+                Ok(cluster)
+            }
+            (None, None) => Err(Status::unavailable(REBUILDING)),
+        }
+    }
+
     pub(super) async fn query<T: Send + 'static>(
         &self,
         query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,
@@ -49,7 +92,7 @@ impl ControlService {
         let reachable = peers.iter().filter(|peer| peer.address.is_some());
         let nodes = reachable.map(convert::encode_peer).collect();
         let object = Some(convert::encode_object(&object));
-        Ok(proto::LookupHead { cluster: self.cluster.0, object, nodes })
+        Ok(proto::LookupHead { cluster: self.cluster().0, object, nodes })
     }
 
     pub(super) async fn lookup_stripes(
@@ -142,7 +185,7 @@ impl ControlService {
         };
         let ((intent, unknown, pass), epoch, fault) = self.metadata.ask(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
-        reply.cluster = self.cluster.to_string();
+        reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
         reply.warnings = fault.map(|fault| fault_warning(&fault)).into_iter().collect();
@@ -260,7 +303,7 @@ fn fault_warning(fault: &str) -> String {
 fn unknown_warning((from, below): (StripeId, StripeId)) -> String {
     format!(
         "the metadata are older than the chunks (restored from a backup?): agents hold chunks of \
-         stripes {} to {}, of which nothing is known; they are kept for metadata that know them",
+         stripes {} to {}, of which nothing is known; they are kept, and `suture metadata rebuild` finds their objects",
         from.0,
         below.0 - 1
     )

@@ -60,7 +60,7 @@ pub async fn begin(
         protocol: PROTOCOL_VERSION,
         node: node.0,
         epoch,
-        cluster: service.cluster.0,
+        cluster: service.cluster().0,
     };
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);
@@ -105,7 +105,8 @@ async fn join(
     let is_new = join.cluster.is_none();
     let takes_name = is_new && join.takes_name;
     let followed = join.epoch;
-    let node = check(service.cluster, join)?;
+    let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
+    let node = check(cluster, join)?;
     let joined = node.clone();
     // First: who has lost the name to another store is to hear of that.
     let check = move |store: &mut MetadataStore| match is_new {

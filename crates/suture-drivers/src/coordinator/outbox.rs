@@ -88,8 +88,9 @@ mod tests {
         let (chunk_bytes, unit_bytes, chunks) = (64, 64, Vec::new());
         let stripe = Stripe { id: stripe, code, chunk_bytes, unit_bytes, generation, chunks };
         let (slice_bytes, window, gated, continues) = (64, 1, false, None);
+        let label = suture_repair::label::Label::default();
         let repair = RepairId(1);
-        Arc::new(Task { repair, stripe, plan, slice_bytes, window, gated, continues })
+        Arc::new(Task { repair, stripe, plan, slice_bytes, window, gated, continues, label })
     }
 
     #[test]

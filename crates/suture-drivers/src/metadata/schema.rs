@@ -28,7 +28,11 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 8] = [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB];
+const STEPS: [&str; 9] =
+    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS];
+
+/// The name of the file.
+pub(super) const DATABASE: &str = "metadata.db";
 
 /// What the names of backups in the making begin with.
 pub(super) const BACKUP_PART: &str = "metadata.backup-";
@@ -38,6 +42,9 @@ pub(super) const PART: &str = "metadata.part";
 
 /// What the names of metadata begin with that a restored copy has replaced.
 pub(super) const REPLACED: &str = "metadata.db.replaced-";
+
+/// What the names of folders begin with in which metadata are made.
+pub(super) const UNFINISHED: &str = "metadata.rebuild-";
 
 /// Ids and enums are numbers, names and codes text, sums and stamps 64-bit patterns.
 const FIRST: &str = "
@@ -144,6 +151,9 @@ ALTER TABLE cluster ADD COLUMN pass_next INTEGER;
 ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 ";
 
+/// CRC-64/NVME of each stripe's data, which is told beside its chunks; null where none was recorded.
+const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
+
 /// Opens or creates the database in `dir`.
 ///
 /// # Errors
@@ -154,7 +164,7 @@ pub fn open(dir: &Path, incomplete: Incomplete) -> Result<Database> {
     data_dir::open(dir).with_context(cannot)?;
     let lock = lock(dir)?;
     tidy(dir).with_context(cannot)?;
-    let path = dir.join("metadata.db");
+    let path = dir.join(DATABASE);
     // What the disk does not say is not taken for absent: a new database would take its place.
     let has_log = wal::log_of(&path).try_exists().with_context(cannot)?;
     match path.try_exists().with_context(cannot)? {
@@ -243,7 +253,7 @@ pub(super) fn check(connection: &Connection) -> Result<()> {
 /// Removes what was left by whoever ended while it made a copy, and takes a restore back that ended
 /// before the copy was in place: then the metadata have a second name.
 pub(super) fn tidy(dir: &Path) -> io::Result<()> {
-    let path = dir.join("metadata.db");
+    let path = dir.join(DATABASE);
     let current = fs::metadata(&path).ok().map(|found| found.ino());
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -254,6 +264,8 @@ pub(super) fn tidy(dir: &Path) -> io::Result<()> {
             fs::remove_file(entry.path())?;
         } else if name.starts_with(REPLACED) && is_current() {
             bring_back(&path, &entry.path());
+        } else if name.starts_with(UNFINISHED) {
+            fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())

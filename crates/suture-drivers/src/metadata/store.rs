@@ -32,6 +32,7 @@ use crate::store::StoreId;
 use nodes::KnownNode;
 use put::OpenPut;
 
+pub use rebuilt::{Added, Leftovers};
 pub use scrub::{PassRecord, seconds_since_1970};
 
 /// One put that has begun and not ended.
@@ -62,6 +63,8 @@ pub struct ObjectStripe {
     pub stripe: Stripe,
     /// How much of its data chunks is data, from the first byte on; the rest is zeros.
     pub data_bytes: u64,
+    /// CRC-64/NVME of its data, where it was recorded.
+    pub checksum: Option<u64>,
 }
 
 /// What an agent says of itself when it joins.
@@ -401,7 +404,7 @@ impl MetadataStore {
     ) -> Result<Vec<ObjectStripe>, MetadataError> {
         let mut query = self.database.prepare_cached(&format!(
             "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
-                    c.bytes, s.unit_bytes
+                    c.bytes, s.unit_bytes, s.checksum
              FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
         ))?;
         let mut rows = query.query(parameters)?;
@@ -485,7 +488,8 @@ fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, MetadataError>
         generation: Generation(row.get(4)?),
         chunks: Vec::new(),
     };
-    Ok(ObjectStripe { stripe, data_bytes: row.get(3)? })
+    let checksum = row.get::<_, Option<i64>>(10)?.map(i64::cast_unsigned);
+    Ok(ObjectStripe { stripe, data_bytes: row.get(3)?, checksum })
 }
 
 /// The record of a chunk in a stripe whose longest has `chunk_bytes`.
@@ -554,8 +558,10 @@ impl fmt::Display for MetadataError {
 impl std::error::Error for MetadataError {}
 
 mod keeper;
+mod label;
 mod nodes;
 mod put;
+mod rebuilt;
 mod restored;
 mod scrub;
 

@@ -235,7 +235,7 @@ struct Piece {
 /// The pieces of a stripe: chunk after chunk, or, where order does not matter, window after window,
 /// which asks all agents of the stripe at once.
 fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want> {
-    let ObjectStripe { stripe, data_bytes } = entry;
+    let ObjectStripe { stripe, data_bytes, .. } = entry;
     let stripe = Arc::new(stripe);
     // With sub-chunks no range can be decoded alone.
     let step = if stripe.code.sub_chunk_count() == 1 { PIECE_BYTES } else { stripe.chunk_bytes };

@@ -2,39 +2,40 @@
 //!
 //! Place: source -> [encoded, every chunk durable] -> object visible; before any failure.
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
-//!   window and hands all n to n tasks, which push them to n agents. A source that cannot be read
-//!   at k places at once (stdin) is spooled to an unnamed file, a stripe at a time.
+//!   window and hands all n to n tasks, which push them to n agents. When all have their last
+//!   window the checksums of all chunks are known, and each gets the label of the stripe.
 //! * A chunk that cannot be stored is left without a location, as long as one more than the data
 //!   chunks are durable; repair will bring it. Fewer, and the put fails and nothing is visible.
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytes::Bytes;
-use crc_fast::CrcAlgorithm;
 use suture_code::layout::Layout;
 use suture_code::{Code, Program};
+use suture_edge::checksum::Crc32c;
 use suture_edge::progress::{self, Progress};
 use suture_repair::id::{ChunkCopy, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::wire::ClusterId;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
-use super::layout::{Checksum, chunk_bytes_for, data_in_chunk, join_checksums, object_digest};
+use super::cut::{Cut, Cutter, ObjectSource};
+use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
-use crate::chunk_client::ChunkError;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::put_reply::Step as Reply;
 use crate::control::proto::put_request::Step;
 use crate::control::{convert, proto};
+use crate::label::StripeLabel;
 
 /// Bytes of each chunk that move at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
@@ -50,37 +51,6 @@ const STRIPES_AT_ONCE: usize = 4;
 
 /// Places are asked for at most so many stripes at a time; the fewer, the fresher.
 const PLACES_AHEAD: u64 = 32;
-
-/// What is to be stored.
-pub enum ObjectSource {
-    /// Can be read anywhere, and must not change meanwhile.
-    File(Arc<File>, Metadata),
-    /// Can be read once.
-    Stream(Box<dyn Read + Send>),
-}
-
-impl ObjectSource {
-    /// A file to be read where needed.
-    ///
-    /// # Errors
-    /// When the file's length cannot be asked for.
-    pub fn file(file: File) -> io::Result<ObjectSource> {
-        let metadata = file.metadata()?;
-        Ok(ObjectSource::File(Arc::new(file), metadata))
-    }
-
-    /// A file that changed meanwhile would give parity of bytes that were never together.
-    fn ensure_unchanged(&self) -> Result<()> {
-        let ObjectSource::File(file, before) = self else { return Ok(()) };
-        let now = file.metadata().context("cannot read the input")?;
-        let same = now.len() == before.len() && now.modified().ok() == before.modified().ok();
-        ensure!(
-            same,
-            "the input changed while it was stored; put it again when nobody writes to it"
-        );
-        Ok(())
-    }
-}
 
 /// What has been stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,31 +90,34 @@ pub async fn put(
 ) -> Result<Stored> {
     let mut session = PutStream::begin(client, options).await?;
     let writer = Arc::new(Writer {
-        code: options.code,
+        options: options.clone(),
+        created: session.created,
         encode: Program::compile(&options.code.encode_dag())?,
         pool: ConnectionPool::new(session.cluster),
         progress: progress.clone(),
     });
-    let mut cutter = Cutter::new(source, options);
+    let mut cutter = Cutter::new(source, options.code, options.chunk_bytes);
     let mut written = Written { next: 0, waiting: BTreeMap::new(), ..Written::default() };
     let mut in_flight = JoinSet::new();
-    let mut ordinal = 0;
+    let (mut ordinal, mut first) = (0, None);
     loop {
         while in_flight.len() < STRIPES_AT_ONCE {
             let (back, cut) = tokio::task::spawn_blocking(move || {
-                let cut = cutter.next();
+                let cut = cutter.cut();
                 (cutter, cut)
             })
             .await?;
             cutter = back;
             let Some(cut) = cut? else { break };
-            let place = session.place(cutter.stripes_left() + 1).await?;
-            in_flight.spawn(writer.clone().write_stripe(ordinal, cut, place));
+            let place = session.place(cutter.stripes_left().map(|left| left + 1)).await?;
+            let first = *first.get_or_insert(StripeId(place.stripe));
+            let position = Position { first, ordinal };
+            in_flight.spawn(writer.clone().write_stripe(position, cut, place));
             ordinal += 1;
         }
         let Some(stripe) = in_flight.join_next().await else { break };
-        for (stripe, checksum) in written.accept(stripe??) {
-            written.count(&stripe, checksum);
+        for stripe in written.accept(stripe??) {
+            written.count(&stripe);
             session.send(Step::Stripe(stripe)).await?;
         }
     }
@@ -158,14 +131,14 @@ pub async fn put(
 #[derive(Default)]
 struct Written {
     next: u64,
-    waiting: BTreeMap<u64, (proto::PutStripe, u64)>,
+    waiting: BTreeMap<u64, proto::PutStripe>,
     checksum: Checksum,
     stored: Stored,
 }
 
 impl Written {
-    fn accept(&mut self, done: Done) -> Vec<(proto::PutStripe, u64)> {
-        self.waiting.insert(done.ordinal, (done.stripe, done.checksum));
+    fn accept(&mut self, done: Done) -> Vec<proto::PutStripe> {
+        self.waiting.insert(done.ordinal, done.stripe);
         let mut ready = Vec::new();
         while let Some(entry) = self.waiting.remove(&self.next) {
             self.next += 1;
@@ -174,10 +147,10 @@ impl Written {
         ready
     }
 
-    fn count(&mut self, stripe: &proto::PutStripe, checksum: u64) {
+    fn count(&mut self, stripe: &proto::PutStripe) {
         let missing = stripe.chunks.iter().filter(|chunk| chunk.node.is_none()).count() as u64;
         let present = stripe.chunks.len() as u64 - missing;
-        self.checksum.add(self.stored.bytes, stripe.data_bytes, checksum);
+        self.checksum.add(self.stored.bytes, stripe.data_bytes, stripe.checksum);
         self.stored.bytes += stripe.data_bytes;
         self.stored.stripes += 1;
         self.stored.stored_bytes += present * stripe.chunk_bytes;
@@ -198,6 +171,7 @@ fn unexpected(reply: &Reply, request: &str) -> String {
 /// The put's stream to the coordinator.
 struct PutStream {
     cluster: ClusterId,
+    created: u64,
     requests: mpsc::Sender<proto::PutRequest>,
     replies: Streaming<proto::PutReply>,
     places: std::vec::IntoIter<proto::Place>,
@@ -214,21 +188,21 @@ impl PutStream {
         requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
         let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
         let places = Vec::new().into_iter();
-        let mut begun = PutStream { cluster: ClusterId(0), requests, replies, places };
+        let mut begun = PutStream { cluster: ClusterId(0), created: 0, requests, replies, places };
         let answer = match begun.receive().await? {
             Reply::Begun(answer) => answer,
             other => bail!(unexpected(&other, "Begin")),
         };
-        begun.cluster = ClusterId(answer.cluster);
+        (begun.cluster, begun.created) = (ClusterId(answer.cluster), answer.created);
         Ok(begun)
     }
 
-    /// Where the next stripe goes, of so many that are still to come.
-    async fn place(&mut self, stripes: u64) -> Result<proto::Place> {
+    /// Where the next stripe goes, of so many that are still to come, as far as that is known.
+    async fn place(&mut self, stripes: Option<u64>) -> Result<proto::Place> {
         if let Some(place) = self.places.next() {
             return Ok(place);
         }
-        let stripes = stripes.min(PLACES_AHEAD) as u32;
+        let stripes = stripes.map_or(PLACES_AHEAD, |left| left.min(PLACES_AHEAD)) as u32;
         self.send(Step::Place(proto::PutPlace { stripes })).await?;
         let placed = match self.receive().await? {
             Reply::Placed(placed) => placed,
@@ -261,146 +235,134 @@ impl PutStream {
     }
 }
 
-/// Cuts a source into stripes.
-struct Cutter {
-    source: ObjectSource,
-    /// Data of a full stripe.
-    stripe_bytes: u64,
-    chunk_bytes: u64,
-    code: Code,
-    at: u64,
-}
-
-/// One stripe's data, wherever it is.
-struct Cut {
-    file: Arc<File>,
-    offset: u64,
-    data_bytes: u64,
-    chunk_bytes: u64,
-}
-
-impl Cut {
-    /// Reads a part of a data chunk into `window`, which is zeros; gives what there is of it.
-    fn read<'a>(&self, chunk: u64, offset: u64, window: &'a mut [u8]) -> Result<&'a [u8]> {
-        let chunk_data = data_in_chunk(chunk, self.chunk_bytes, self.data_bytes);
-        let length = chunk_data.saturating_sub(offset).min(window.len() as u64);
-        let piece = &mut window[..length as usize];
-        let from = self.offset + chunk * self.chunk_bytes + offset;
-        self.file.read_exact_at(piece, from).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => anyhow!("the input became shorter while it was stored"),
-            _ => anyhow::Error::new(error).context("cannot read the input"),
-        })?;
-        Ok(piece)
-    }
-}
-
-impl Cutter {
-    fn new(source: ObjectSource, options: &PutOptions) -> Cutter {
-        let stripe_bytes = options.chunk_bytes * options.code.data_chunks() as u64;
-        Cutter { source, stripe_bytes, chunk_bytes: options.chunk_bytes, code: options.code, at: 0 }
-    }
-
-    fn next(&mut self) -> Result<Option<Cut>> {
-        let (file, offset, data_bytes) = match &mut self.source {
-            ObjectSource::File(file, metadata) => {
-                (file.clone(), self.at, self.stripe_bytes.min(metadata.len() - self.at))
-            }
-            ObjectSource::Stream(stream) => {
-                let mut spool = tempfile::tempfile().context("cannot create a temporary file")?;
-                let copied = io::copy(&mut stream.take(self.stripe_bytes), &mut spool);
-                (Arc::new(spool), 0, copied.context("cannot read or spool the input")?)
-            }
-        };
-        self.at += data_bytes;
-        if data_bytes == 0 {
-            return Ok(None);
-        }
-        let chunk_bytes = match data_bytes == self.stripe_bytes {
-            true => self.chunk_bytes,
-            false => chunk_bytes_for(&self.code, data_bytes),
-        };
-        Ok(Some(Cut { file, offset, data_bytes, chunk_bytes }))
-    }
-
-    /// How many stripes are still to come; for a stream nobody knows.
-    fn stripes_left(&self) -> u64 {
-        match &self.source {
-            ObjectSource::File(_, metadata) => {
-                (metadata.len() - self.at).div_ceil(self.stripe_bytes)
-            }
-            ObjectSource::Stream(_) => PLACES_AHEAD,
-        }
-    }
-}
-
 struct Writer {
-    code: Code,
+    options: PutOptions,
+    /// When the put began, in seconds since 1970.
+    created: u64,
     encode: Program,
     pool: ConnectionPool,
     progress: Arc<Progress<'static>>,
+}
+
+/// Where in its object a stripe is.
+#[derive(Clone, Copy)]
+struct Position {
+    /// The object's first stripe.
+    first: StripeId,
+    /// How many come before it.
+    ordinal: u64,
 }
 
 /// A stripe that is durable.
 struct Done {
     ordinal: u64,
     stripe: proto::PutStripe,
-    checksum: u64,
+}
+
+/// The bytes of one chunk, and what it and its stripe tell each other while it is written.
+struct Windows {
+    feed: mpsc::Receiver<Bytes>,
+    /// Of what was taken so far.
+    crc: Crc32c,
+    /// Takes the checksum of all.
+    told: Option<oneshot::Sender<u32>>,
+    /// What is kept beside the chunk, when the checksums of all chunks are known.
+    label: watch::Receiver<Label>,
 }
 
 impl Writer {
     async fn write_stripe(
         self: Arc<Self>,
-        ordinal: u64,
+        position: Position,
         cut: Cut,
         place: proto::Place,
     ) -> Result<Done> {
-        let (data_bytes, chunk_bytes) = (cut.data_bytes, cut.chunk_bytes);
-        let (stripe, stamp) = (StripeId(place.stripe), Stamp(place.stamp));
-        let mut feeds = Vec::new();
-        let mut chunks = Vec::new();
-        for (chunk, peer) in self.code.chunks().zip(&place.nodes) {
+        let (chunk_bytes, stamp) = (cut.chunk_bytes, Stamp(place.stamp));
+        let stripe = StripeId(place.stripe);
+        let (labelled, label) = watch::channel(Label::default());
+        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
+        for (chunk, peer) in self.options.code.chunks().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
+            let (told, sum) = oneshot::channel();
             feeds.push(feed);
+            sums.push(sum);
             let copy = ChunkCopy { stripe, chunk, stamp };
             let agent = convert::decode_peer(peer).ok().and_then(|(_, address)| address);
             let writer = self.clone();
+            let (crc, told, label) = (Crc32c::new(), Some(told), label.clone());
+            let windows = Windows { feed: windows, crc, told, label };
             chunks.push(tokio::spawn(writer.write_chunk(agent, copy, chunk_bytes, windows)));
         }
-        let writer = self.clone();
-        let checksum = tokio::task::spawn_blocking(move || writer.feed(&cut, feeds)).await??;
-        let mut records = Vec::new();
-        let mut troubles = Vec::new();
-        for (chunk, peer) in chunks.into_iter().zip(&place.nodes) {
-            let Sent { crc, result } = chunk.await?;
+        let label = self.clone().label(position, cut, feeds, sums).await?;
+        labelled.send_replace(label.encode());
+        let (mut records, mut troubles) = (Vec::new(), Vec::new());
+        for ((chunk, peer), &crc) in chunks.into_iter().zip(&place.nodes).zip(&label.crcs) {
+            let result = chunk.await?;
             let node = result.is_ok().then_some(peer.node);
             troubles.extend(result.err());
             records.push(proto::Chunk { node, crc, stamp: stamp.0, ..Default::default() });
         }
         let durable = records.len() - troubles.len();
-        let least = self.code.durable_chunks_min();
+        let code = self.options.code;
+        let least = code.durable_chunks_min();
         if durable < least {
             let (count, why) = (records.len(), troubles.swap_remove(0));
             return Err(why.context(format!(
-                "only {durable} of {count} chunks of a stripe could be stored, {} needs at least {least}; nothing was stored",
-                self.code
+                "only {durable} of {count} chunks of a stripe could be stored, {code} needs at least {least}; nothing was stored"
             )));
         }
-        let stripe =
-            proto::PutStripe { stripe: place.stripe, data_bytes, chunk_bytes, chunks: records };
-        Ok(Done { ordinal, stripe, checksum })
+        let stripe = proto::PutStripe {
+            stripe: place.stripe,
+            data_bytes: label.data_bytes,
+            chunk_bytes,
+            chunks: records,
+            checksum: label.checksum,
+        };
+        Ok(Done { ordinal: position.ordinal, stripe })
+    }
+
+    /// Hands out a stripe, and gives its label: the checksums of all of its chunks are in it.
+    async fn label(
+        self: Arc<Self>,
+        Position { first, ordinal }: Position,
+        cut: Cut,
+        feeds: Vec<mpsc::Sender<Bytes>>,
+        sums: Vec<oneshot::Receiver<u32>>,
+    ) -> Result<StripeLabel> {
+        let (data_bytes, chunk_bytes, is_last) = (cut.data_bytes, cut.chunk_bytes, cut.is_last);
+        let writer = self.clone();
+        let checksum = tokio::task::spawn_blocking(move || writer.feed(&cut, feeds)).await??;
+        let mut crcs = Vec::new();
+        for sum in sums {
+            crcs.push(sum.await?);
+        }
+        let PutOptions { name, code, chunk_bytes: object_chunk_bytes } = self.options.clone();
+        Ok(StripeLabel {
+            object: name,
+            code,
+            object_chunk_bytes,
+            created: self.created,
+            first,
+            ordinal,
+            is_last,
+            chunk_bytes,
+            data_bytes,
+            checksum,
+            crcs,
+        })
     }
 
     /// Reads, encodes and hands out window after window; gives the checksum of the data.
     fn feed(&self, cut: &Cut, feeds: Vec<mpsc::Sender<Bytes>>) -> Result<u64> {
-        let data_chunks = self.code.data_chunks();
-        let spooled = match self.code.sub_chunk_count() {
+        let data_chunks = self.options.code.data_chunks();
+        let spooled = match self.options.code.sub_chunk_count() {
             1 => None,
             _ => Some(self.spool_parity(cut).context("cannot spool parity to a temporary file")?),
         };
         let mut digests: Vec<_> = (0..data_chunks).map(|_| object_digest()).collect();
         for offset in (0..cut.chunk_bytes).step_by(WINDOW_BYTES as usize) {
             let length = WINDOW_BYTES.min(cut.chunk_bytes - offset) as usize;
-            let mut windows = vec![vec![0; length]; self.code.chunk_count()];
+            let mut windows = vec![vec![0; length]; self.options.code.chunk_count()];
             let (data, parity) = windows.split_at_mut(data_chunks);
             for (chunk, window) in data.iter_mut().enumerate() {
                 let piece = cut.read(chunk as u64, offset, window)?;
@@ -434,12 +396,13 @@ impl Writer {
     /// needs bytes from all over the data chunks, so it cannot come in their order.
     fn spool_parity(&self, cut: &Cut) -> Result<File> {
         let spool = tempfile::tempfile()?;
-        let layout = Layout::of(&self.code, cut.chunk_bytes);
+        let layout = Layout::of(&self.options.code, cut.chunk_bytes);
         let alpha = layout.sub_chunk_count() as usize;
         for window in layout.whole().parts(ROW_BYTES) {
             let pieces = || window.pieces_by_sub_chunk(window.sub_chunks());
-            let mut rows = vec![vec![0; window.positions()]; self.code.chunk_count() * alpha];
-            let (data, parity) = rows.split_at_mut(self.code.data_chunks() * alpha);
+            let mut rows =
+                vec![vec![0; window.positions()]; self.options.code.chunk_count() * alpha];
+            let (data, parity) = rows.split_at_mut(self.options.code.data_chunks() * alpha);
             for (chunk, rows) in (0..).zip(data.chunks_mut(alpha)) {
                 for (piece, row) in pieces().zip(rows) {
                     cut.read(chunk, piece.offset, row)?;
@@ -457,30 +420,24 @@ impl Writer {
         Ok(spool)
     }
 
-    /// Stores one chunk as its windows come. Its checksum is known whether or not it is stored,
-    /// because a chunk without a location is rebuilt against it.
+    /// Stores one chunk as its windows come, with the label that follows them. Its checksum is told
+    /// whether or not it is stored, because a chunk without a location is rebuilt against it.
     async fn write_chunk(
         self: Arc<Self>,
         agent: Option<SocketAddr>,
         copy: ChunkCopy,
         bytes: u64,
-        mut windows: mpsc::Receiver<Bytes>,
-    ) -> Sent {
-        let mut digest = crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi);
+        mut windows: Windows,
+    ) -> Result<()> {
         let result = match agent {
             None => Err(anyhow!("no node has enough free bytes for {copy}")),
             Some(agent) if self.pool.is_silent(agent) => {
                 Err(anyhow!("the agent at {agent} does not answer"))
             }
-            Some(agent) => {
-                let sent = self.send_chunk(agent, copy, bytes, &mut windows, &mut digest).await;
-                sent.map_err(anyhow::Error::from)
-            }
+            Some(agent) => self.send_chunk(agent, copy, bytes, &mut windows).await,
         };
-        while let Some(window) = windows.recv().await {
-            digest.update(&window);
-        }
-        Sent { crc: digest.finalize() as u32, result }
+        windows.drain().await;
+        result
     }
 
     async fn send_chunk(
@@ -488,26 +445,46 @@ impl Writer {
         agent: SocketAddr,
         copy: ChunkCopy,
         bytes: u64,
-        windows: &mut mpsc::Receiver<Bytes>,
-        digest: &mut crc_fast::Digest,
-    ) -> Result<(), ChunkError> {
+        windows: &mut Windows,
+    ) -> Result<()> {
         let mut connection = self.pool.take(agent).await?;
         let send = async {
             let mut writer = connection.write(copy, bytes).await?;
-            while let Some(window) = windows.recv().await {
-                digest.update(&window);
+            while let Some(window) = windows.next().await {
                 writer.push(&window).await?;
             }
-            writer.finish(digest.finalize() as u32).await
+            let crc = windows.drain().await;
+            match windows.label().await {
+                Some(label) => writer.finish(crc, &label).await.map(|()| true),
+                None => Ok(false),
+            }
         };
         let result = send.await;
         self.pool.give(agent, connection, &result);
-        result
+        ensure!(result?, "the stripe was given up");
+        Ok(())
     }
 }
 
-/// What became of one chunk.
-struct Sent {
-    crc: u32,
-    result: Result<()>,
+impl Windows {
+    async fn next(&mut self) -> Option<Bytes> {
+        let window = self.feed.recv().await?;
+        self.crc.update(&window);
+        Some(window)
+    }
+
+    /// Takes what is left, and tells the checksum of all, once.
+    async fn drain(&mut self) -> u32 {
+        while self.next().await.is_some() {}
+        let crc = self.crc.value();
+        // Where the stripe was given up nobody waits for it.
+        self.told.take().map(|told| told.send(crc));
+        crc
+    }
+
+    /// What is kept beside the chunk; nothing when the stripe was given up.
+    async fn label(&mut self) -> Option<Label> {
+        self.label.changed().await.ok()?;
+        Some(self.label.borrow().clone())
+    }
 }

@@ -17,10 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
 use suture_repair::chunk_store::ChunkReader;
 use suture_repair::id::ChunkCopy;
+use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::CopyFault;
 use suture_repair::wire::CHUNK_BYTES_MAX;
 
-use super::layout::{FOOTER_BYTES, Footer, FooterError, Version};
+use super::layout::{FOOTER_BYTES, Footer, FooterError, LabelDigest, Version};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
@@ -94,6 +95,8 @@ pub enum Damage {
         /// The checksum of the data.
         found: u32,
     },
+    /// The label's checksum disagrees, or it is longer than any.
+    Label,
     /// The range does not lie in the chunk.
     OutOfRange {
         /// Where the range ends.
@@ -124,6 +127,9 @@ impl ChunkFile {
         let footer = Footer::decode(&bytes)?;
         if footer.copy != copy {
             return Err(Damage::Name { found: footer.copy });
+        }
+        if footer.label.bytes as usize > LABEL_BYTES_MAX {
+            return Err(Damage::Label);
         }
         let expected = footer.file_bytes_checked().unwrap_or(u64::MAX);
         if expected != found {
@@ -172,6 +178,18 @@ impl ChunkFile {
             return Err(Damage::Short { bytes: start + found as u64 });
         }
         self.verify(start / BLOCK_BYTES, before, into, after)
+    }
+
+    /// What lies beside the chunk for the keeper of the metadata.
+    ///
+    /// # Errors
+    /// When its checksum differs, or the disk fails.
+    pub fn label(&self) -> Result<Label, Damage> {
+        let footer = self.footer();
+        let mut bytes = vec![0; footer.label.bytes as usize];
+        self.open.file.read_exact_at(&mut bytes, footer.label_at())?;
+        let label = Label::new(&bytes).filter(|_| LabelDigest::of(&bytes) == footer.label);
+        label.ok_or(Damage::Label)
     }
 
     /// Reads all of it and compares every checksum.
@@ -349,7 +367,7 @@ impl fmt::Display for Damage {
                 let reads = Version::CURRENT as u32;
                 write!(
                     f,
-                    "chunk file version {found}, this build reads {reads}: run the suture that wrote it"
+                    "chunk file version {found}, this build reads up to {reads}: run the suture that wrote it"
                 )
             }
             Damage::FooterCheck => write!(f, "the footer's checksum disagrees"),
@@ -361,6 +379,7 @@ impl fmt::Display for Damage {
             Damage::Whole { expected, found } => {
                 write!(f, "the chunk has checksum {found:08x}, recorded {expected:08x}")
             }
+            Damage::Label => write!(f, "the checksum of its label disagrees"),
             Damage::OutOfRange { to, bytes } => {
                 write!(f, "byte {to} is asked for, the chunk ends at {bytes}")
             }

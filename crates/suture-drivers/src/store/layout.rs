@@ -6,6 +6,7 @@
 //! |---|---|
 //! | 0 .. bytes | the chunk's data |
 //! | .. + 4 a block | CRC32C of each block of 4 KiB (the last may be short), little-endian |
+//! | .. + label | what the keeper of the metadata wants to find again beside the chunk |
 //! | .. + 64, the end | the footer |
 //!
 //! Data come first so that a slice's place in the file is its place in the chunk, aligned for any
@@ -18,7 +19,8 @@
 //! | 12..16 | CRC32C of the whole data |
 //! | 16..24, 24..32, 32..36 | stripe, stamp, chunk |
 //! | 36..44 | length of the data |
-//! | 44..60 | zero |
+//! | 44..48, 48..52 | length of the label, and CRC32C of it |
+//! | 52..60 | zero |
 //! | 60..64 | CRC32C of the footer before it |
 
 use suture_edge::checksum::BLOCK_BYTES;
@@ -34,13 +36,15 @@ const CHECK_AT: usize = FOOTER_BYTES as usize - 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Version {
-    /// Data, block checksums, footer.
+    /// Data, block checksums, label, footer.
+    V2 = 2,
+    /// The same without a label.
     V1 = 1,
 }
 
 impl Version {
-    /// What this build reads and writes, and nothing else.
-    pub const CURRENT: Version = Version::V1;
+    /// What this build writes. It reads all.
+    pub const CURRENT: Version = Version::V2;
 }
 
 /// What a chunk file says of itself.
@@ -52,6 +56,24 @@ pub struct Footer {
     pub bytes: u64,
     /// CRC32C of all its data.
     pub crc: u32,
+    /// The label beside it.
+    pub label: LabelDigest,
+}
+
+/// What vouches for a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LabelDigest {
+    /// Its length, in bytes.
+    pub bytes: u32,
+    /// CRC32C of its bytes.
+    pub crc: u32,
+}
+
+impl LabelDigest {
+    /// That of these bytes.
+    pub fn of(label: &[u8]) -> LabelDigest {
+        LabelDigest { bytes: label.len() as u32, crc: suture_edge::checksum::crc32c(label) }
+    }
 }
 
 /// Why 64 bytes are not a footer.
@@ -77,6 +99,8 @@ impl Footer {
         put(24, &self.copy.stamp.0.to_le_bytes());
         put(32, &u32::from(self.copy.chunk.0).to_le_bytes());
         put(36, &self.bytes.to_le_bytes());
+        put(44, &self.label.bytes.to_le_bytes());
+        put(48, &self.label.crc.to_le_bytes());
         let check = suture_edge::checksum::crc32c(&bytes[..CHECK_AT]);
         bytes[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
         bytes
@@ -96,12 +120,14 @@ impl Footer {
         if u32_at(CHECK_AT) != suture_edge::checksum::crc32c(&bytes[..CHECK_AT]) {
             return Err(FooterError::Check);
         }
-        if u32_at(8) != Version::CURRENT as u32 {
+        // The first version has zeros where a label is described, as there is none.
+        if !(Version::V1 as u32..=Version::CURRENT as u32).contains(&u32_at(8)) {
             return Err(FooterError::Version(u32_at(8)));
         }
         let (stripe, stamp) = (StripeId(u64_at(16)), Stamp(u64_at(24)));
         let copy = ChunkCopy { stripe, chunk: ChunkIndex(u32_at(32) as u8), stamp };
-        Ok(Footer { copy, bytes: u64_at(36), crc: u32_at(12) })
+        let label = LabelDigest { bytes: u32_at(44), crc: u32_at(48) };
+        Ok(Footer { copy, bytes: u64_at(36), crc: u32_at(12), label })
     }
 
     /// The copy with its length and checksum.
@@ -120,9 +146,14 @@ impl Footer {
         self.bytes.div_ceil(BLOCK_BYTES)
     }
 
+    /// Where the label lies.
+    pub fn label_at(&self) -> u64 {
+        self.table_at(self.blocks())
+    }
+
     /// Where the footer lies.
     pub fn footer_at(&self) -> u64 {
-        self.table_at(self.blocks())
+        self.label_at() + u64::from(self.label.bytes)
     }
 
     /// The length of the whole file.

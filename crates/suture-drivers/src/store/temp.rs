@@ -15,9 +15,11 @@ use rustix::fs::{FallocateFlags, fallocate};
 use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkWriter, Published};
 use suture_repair::id::ChunkCopy;
+use suture_repair::label::Label;
 use suture_repair::message::Failure;
 
-use super::layout::{FOOTER_BYTES, Footer, table_at};
+use super::chunk::ChunkFile;
+use super::layout::{FOOTER_BYTES, Footer, LabelDigest, table_at};
 use super::{Chunks, failure, sync_dir};
 use crate::data_dir;
 
@@ -121,17 +123,19 @@ impl TempChunk {
         Ok(whole.value())
     }
 
-    /// Puts the footer behind data and table, all of it durable, then links the file to its name:
-    /// unlike a rename that fails where the name exists.
-    fn name(&self, footer: &Footer) -> io::Result<Published> {
+    /// Puts label and footer behind data and table, all of it durable, then links the file to its
+    /// name: unlike a rename that fails where the name exists.
+    fn name(&self, footer: &Footer, label: &Label) -> io::Result<Published> {
         let file = &self.file.file;
-        file.write_all_at(&footer.encode(), footer.footer_at())?;
+        let end = [label.bytes(), &footer.encode()].concat();
+        file.write_all_at(&end, footer.label_at())?;
         file.set_len(footer.file_bytes())?;
         file.sync_all()?;
         let path = self.chunks.path(footer.copy);
         match fs::hard_link(&self.file.path, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if !self.chunks.open(footer.copy).is_ok_and(|chunk| chunk.footer() == footer) {
+                let is_equal = |chunk: ChunkFile| chunk.footer().listed() == footer.listed();
+                if !self.chunks.open(footer.copy).is_ok_and(is_equal) {
                     return Ok(Published::Taken);
                 }
             }
@@ -178,18 +182,20 @@ impl ChunkWriter for TempChunk {
         Ok(found)
     }
 
-    fn publish(&self, copy: ChunkCopy) -> Result<Published, Failure> {
+    fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure> {
         let mut stage = self.stage();
         let footer = match *stage {
             Stage::Published(footer) if footer.copy == copy => return Ok(Published::Named),
-            Stage::Proven(crc) => Footer { copy, bytes: self.bytes, crc },
+            Stage::Proven(crc) => {
+                Footer { copy, bytes: self.bytes, crc, label: LabelDigest::of(label.bytes()) }
+            }
             _ => {
                 return Err(Failure::Disk(format!(
                     "{copy} cannot be published before it is proven"
                 )));
             }
         };
-        let published = self.name(&footer).map_err(|error| failure(&error))?;
+        let published = self.name(&footer, label).map_err(|error| failure(&error))?;
         if published == Published::Named {
             *stage = Stage::Published(footer);
         }

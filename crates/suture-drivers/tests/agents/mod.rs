@@ -18,6 +18,7 @@ use suture_drivers::net;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::random::Random;
@@ -284,5 +285,6 @@ pub fn task(
         window: 4,
         gated: false,
         continues: None,
+        label: Label::default(),
     }
 }

@@ -37,5 +37,5 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
     let (coordinator, inbox) = inbox(received);
     let core = RecordedCoordinator::new(core, None);
     tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
-    ControlService { metadata, coordinator, cluster }
+    ControlService::new(metadata, coordinator, cluster)
 }

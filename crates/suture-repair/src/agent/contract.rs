@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
+use crate::label::Label;
 use crate::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
 use crate::planner::Abilities;
 use crate::role::Role;
@@ -216,6 +217,8 @@ pub enum AgentOutput {
         bytes: u64,
         /// What it must sum to; none where its fingerprint was asked for.
         crc: Option<u32>,
+        /// What is kept beside it.
+        label: Label,
     },
     /// Drop every slice and temporary of the repair.
     Discard(RepairId),

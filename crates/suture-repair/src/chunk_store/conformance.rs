@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::{ChunkStore, ChunkWriter, Published, short};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, Stamp, StripeId};
+use crate::label::Label;
 use crate::message::{CopyFault, Failure};
 use crate::random::Random;
 
@@ -89,7 +90,7 @@ fn written(store: &dyn ChunkStore, data: &[u8]) -> Arc<dyn ChunkWriter> {
 fn put(store: &dyn ChunkStore, copy: ChunkCopy, data: &[u8]) -> Published {
     let writer = written(store, data);
     assert_eq!(writer.prove(Some(checksum(data)), &mut |_| ()), Ok(checksum(data)));
-    good(writer.publish(copy))
+    good(writer.publish(copy, &Label::default()))
 }
 
 fn read(store: &dyn ChunkStore, copy: ChunkCopy) -> Vec<u8> {
@@ -118,7 +119,7 @@ fn only_published_chunks_are_listed(medium: &mut dyn Medium) {
     assert_eq!(listed(&*store), []);
     assert_eq!(put(&*store, copy(7), &data(900, 3)), Published::Named);
     assert_eq!(listed(&*store), [copy(7)]);
-    assert_eq!(good(proven.publish(copy(2))), Published::Named);
+    assert_eq!(good(proven.publish(copy(2), &Label::default())), Published::Named);
     assert_eq!(listed(&*store), [copy(2), copy(7)]);
     drop((begun, proven));
     good(store.delete(copy(7)));
@@ -226,17 +227,26 @@ fn a_chunk_that_is_not_proven_is_not_published(medium: &mut dyn Medium) {
     let (store, data) = (medium.open(), data(5000, 1));
     let (expected, found) = (checksum(&data) ^ 1, checksum(&data));
     let writer = written(&*store, &data);
-    assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "never proven");
+    assert!(
+        matches!(writer.publish(copy(1), &Label::default()), Err(Failure::Disk(_))),
+        "never proven"
+    );
     let proof = writer.prove(Some(expected), &mut |_| ());
     assert_eq!(proof, Err(Failure::ProofFailed { expected, found }));
-    assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "proof failed");
+    assert!(
+        matches!(writer.publish(copy(1), &Label::default()), Err(Failure::Disk(_))),
+        "proof failed"
+    );
     assert_eq!(writer.prove(None, &mut |_| ()), Ok(found));
     good(writer.write(100, &[!data[100]]));
-    assert!(matches!(writer.publish(copy(1)), Err(Failure::Disk(_))), "written since");
+    assert!(
+        matches!(writer.publish(copy(1), &Label::default()), Err(Failure::Disk(_))),
+        "written since"
+    );
     assert_eq!(listed(&*store), []);
     good(writer.write(100, &data[100..101]));
     assert_eq!(writer.prove(Some(found), &mut |_| ()), Ok(found));
-    assert_eq!(good(writer.publish(copy(1))), Published::Named);
+    assert_eq!(good(writer.publish(copy(1), &Label::default())), Published::Named);
     // Refused or without effect: what is published stays as it was proven.
     let _ = writer.write(0, &[!data[0]]);
     assert_eq!(read(&*store, copy(1)), data);
@@ -246,8 +256,8 @@ fn publishing_is_idempotent_and_never_overwrites(medium: &mut dyn Medium) {
     let (store, first) = (medium.open(), data(3000, 1));
     let writer = written(&*store, &first);
     good(writer.prove(None, &mut |_| ()));
-    assert_eq!(good(writer.publish(copy(1))), Published::Named);
-    assert_eq!(good(writer.publish(copy(1))), Published::Named);
+    assert_eq!(good(writer.publish(copy(1), &Label::default())), Published::Named);
+    assert_eq!(good(writer.publish(copy(1), &Label::default())), Published::Named);
     assert_eq!(put(&*store, copy(1), &first), Published::Named);
     assert_eq!(put(&*store, copy(1), &data(3000, 2)), Published::Taken);
     assert_eq!(put(&*store, copy(1), &first[..2999]), Published::Taken);
@@ -273,7 +283,7 @@ fn a_crash_leaves_nothing_or_a_proven_chunk(medium: &mut dyn Medium) {
         |writer, data| good(writer.write(0, &data[..2000])),
         |writer, data| good(writer.write(2000, &data[2000..])),
         |writer, data| assert_eq!(writer.prove(None, &mut |_| ()), Ok(checksum(data))),
-        |writer, _| assert_eq!(good(writer.publish(copy(1))), Published::Named),
+        |writer, _| assert_eq!(good(writer.publish(copy(1), &Label::default())), Published::Named),
     ];
     for done in 0..=steps.len() {
         let store = medium.open();

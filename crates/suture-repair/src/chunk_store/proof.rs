@@ -11,6 +11,7 @@ use suture_code::Fingerprint;
 
 use super::{ChunkStore, ChunkWriter, Published, short};
 use crate::id::{ChunkCopy, Digest};
+use crate::label::Label;
 use crate::message::{CopyFault, Failure, FingerprintRequest};
 
 /// The fingerprint of a published copy, which is read in full against all of its checksums.
@@ -59,11 +60,12 @@ pub fn publish(
     writer: &dyn ChunkWriter,
     copy: ChunkCopy,
     recorded: Option<u32>,
+    label: &Label,
 ) -> Result<(), Failure> {
     if recorded.is_some() {
         writer.prove(recorded, &mut |_| ())?;
     }
-    match writer.publish(copy)? {
+    match writer.publish(copy, label)? {
         Published::Named => Ok(()),
         Published::Taken => Err(Failure::Disk(format!("{copy} exists with other bytes"))),
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::budget::Fit;
 use crate::event::{Claim, Commit, RunningRepair};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
+use crate::label::Label;
 use crate::message::Task;
 use crate::schedule::PlannedRepair;
 use crate::slice::memory;
@@ -67,7 +68,17 @@ pub(super) enum ClaimState {
     /// It has not answered. The task waits here.
     Asked { claim: Claim, task: Box<Task>, asked_at: Time },
     /// It has granted the claim of this repair: this one, or the one that it took the place of.
-    Granted(RepairId),
+    Granted { repair: RepairId, label: Label },
+}
+
+impl ClaimState {
+    /// What the keeper wants kept beside the chunks, as far as it has said.
+    pub fn label(&self) -> Label {
+        match self {
+            ClaimState::Granted { label, .. } => label.clone(),
+            ClaimState::Asked { .. } | ClaimState::Unclaimed => Label::default(),
+        }
+    }
 }
 
 /// A copy that was found where its chunk is lost, and read in full.
@@ -257,8 +268,8 @@ impl Rebuild {
         let is_left = self.is_partly_given_up || !self.goals.is_empty();
         match &self.claim {
             ClaimState::Asked { claim, .. } => Some(claim.repair),
-            ClaimState::Granted(repair) if is_left => Some(*repair),
-            ClaimState::Granted(_) | ClaimState::Unclaimed => None,
+            ClaimState::Granted { repair, .. } if is_left => Some(*repair),
+            ClaimState::Granted { .. } | ClaimState::Unclaimed => None,
         }
     }
 

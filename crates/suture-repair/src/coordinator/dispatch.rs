@@ -12,6 +12,7 @@ use super::ledger::{Stop, Stopped};
 use crate::budget::NotAdmitted;
 use crate::event::{Blocked, Output, Report};
 use crate::id::{RepairId, StripeId};
+use crate::label::Label;
 use crate::message::{Task, ToAgent};
 use crate::stripe::Stripe;
 use crate::time::Time;
@@ -50,8 +51,8 @@ impl Coordinator {
     }
 
     /// The keeper has granted a claim.
-    pub(super) fn claimed(&mut self, now: Time, id: RepairId) {
-        if let Some(task) = self.ledger.claimed(now, id) {
+    pub(super) fn claimed(&mut self, now: Time, id: RepairId, label: Label) {
+        if let Some(task) = self.ledger.claimed(now, id, label) {
             self.dispatch(task);
         } else if self.ledger.get(id).is_none() {
             // It ended meanwhile, and word of that may have been lost or come first.

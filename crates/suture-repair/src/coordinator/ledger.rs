@@ -34,6 +34,7 @@ use crate::budget::{Budget, NotAdmitted};
 use crate::cluster::{Cluster, Node};
 use crate::event::{Claim, Commit};
 use crate::id::{ChunkCopy, Generation, NodeId, RackId, RepairId, StripeId};
+use crate::label::Label;
 use crate::message::Task;
 use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
@@ -322,16 +323,16 @@ impl Ledger {
     }
 
     /// A claim was granted. Returns the task, unless the repair was dispatched before.
-    pub fn claimed(&mut self, now: Time, repair: RepairId) -> Option<Task> {
+    pub fn claimed(&mut self, now: Time, repair: RepairId, label: Label) -> Option<Task> {
         let rebuild = self.running.get_mut(&repair)?.rebuild_mut()?;
         if !rebuild.is_asked() {
             return None;
         }
         rebuild.progressed_at = now;
-        let granted = ClaimState::Granted(repair);
+        let granted = ClaimState::Granted { repair, label: label.clone() };
         match std::mem::replace(&mut rebuild.claim, granted) {
-            ClaimState::Asked { task, .. } => Some(*task),
-            ClaimState::Granted(_) | ClaimState::Unclaimed => None,
+            ClaimState::Asked { task, .. } => Some(Task { label, ..*task }),
+            ClaimState::Granted { .. } | ClaimState::Unclaimed => None,
         }
     }
 
@@ -353,13 +354,14 @@ impl Ledger {
         let alignment = job.code.alignment() as u32;
         let fit = self.budget.admit(self.next_id(), &plan, alignment).ok()?;
         let (since, claim) = (before.since, before.claim.clone());
+        let label = before.claim.label();
         // The claim goes on with the stripe.
         let stopped = Stopped { claim: None, ..self.close(old) };
         self.load.add(&self.cluster, &plan, &job.facts());
         let continues = (plan.range.from > 0).then_some(old);
         let rebuild = Rebuild::new(scene.now, Arc::new(PlannedRepair::new(job, plan)), &fit);
         let task = self.enter(scene, Rebuild { since, claim, ..rebuild }, stripe);
-        Some((Task { continues, ..task }, stopped))
+        Some((Task { continues, label, ..task }, stopped))
     }
 
     /// Enters a repair whose memory is reserved and whose load is charged.
@@ -382,6 +384,7 @@ impl Ledger {
             window,
             gated: self.slots.is_some(),
             continues: None,
+            label: Label::default(),
         }
     }
 

@@ -88,7 +88,7 @@ fn claims(kept: &mut dyn Kept, now: Time, claim: &Claim) -> bool {
     kept.keeper().changes();
     kept.keeper().claim(now, claim).expect("it can be asked");
     match one(kept.keeper().changes()) {
-        Input::Claimed { repair } => {
+        Input::Claimed { repair, .. } => {
             assert_eq!(repair, claim.repair);
             true
         }

@@ -208,9 +208,10 @@ fn output_line(output: &AgentOutput) -> String {
         }
         AgentOutput::Spool { id, role: _ } => line.field("spool", id),
         AgentOutput::Keep { id, from, role: _ } => line.field("keep", id).field("from", from),
-        AgentOutput::Publish { repair, copy, bytes, crc } => {
+        AgentOutput::Publish { repair, copy, bytes, crc, label } => {
             line.field("publish repair", repair).field("chunk", copy);
-            line.field("bytes", bytes).option("checksum", crc.map(Checksum).as_ref())
+            line.field("bytes", bytes).option("checksum", crc.map(Checksum).as_ref());
+            line.option("label", Some(label).filter(|label| !label.is_empty()))
         }
         AgentOutput::Discard(repair) => line.field("discard repair", repair),
         AgentOutput::List => line.word("list"),

@@ -193,7 +193,10 @@ impl Textual for Input {
                 .word("commit-refused")
                 .field("repair", repair)
                 .option("stripe", stripe.as_ref()),
-            Input::Claimed { repair } => line.word("claimed").field("repair", repair),
+            Input::Claimed { repair, label } => {
+                line.word("claimed").field("repair", repair);
+                line.option("label", Some(label).filter(|label| !label.is_empty()))
+            }
             Input::ClaimRefused { repair, stripe } => {
                 line.word("claim-refused").field("repair", repair).option("stripe", stripe.as_ref())
             }
@@ -240,7 +243,10 @@ impl Textual for Input {
                 repair: line.field("repair")?,
                 stripe: line.option("stripe")?,
             },
-            "claimed" => Input::Claimed { repair: line.field("repair")? },
+            "claimed" => {
+                let repair = line.field("repair")?;
+                Input::Claimed { repair, label: line.option("label")?.unwrap_or_default() }
+            }
             "claim-refused" => Input::ClaimRefused {
                 repair: line.field("repair")?,
                 stripe: line.option("stripe")?,

@@ -11,6 +11,7 @@ use crate::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
+use crate::label::Label;
 use crate::plan::Range;
 use crate::planner::Abilities;
 use crate::policy::Policy;
@@ -88,6 +89,8 @@ one_word!(Checksum, "a checksum like 0badcafe", |crc| format!("{:08x}", crc.0), 
     let digits = word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     digits.then(|| u32::from_str_radix(word, 16).ok().map(Checksum)).flatten()
 });
+
+one_word!(Label, "a label in hexadecimal digits", spell_label, read_label);
 
 /// Written `yes` or `no`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,4 +228,14 @@ fn read_seconds(word: &str) -> Option<u64> {
     }
     let (seconds, ns): (u64, u64) = (whole.parse().ok()?, format!("{fraction:0<9}").parse().ok()?);
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+fn spell_label(label: &Label) -> String {
+    label.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_label(word: &str) -> Option<Label> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let byte = |pair: &[u8]| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?);
+    Label::new(&word.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()?)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use suture_code::Code;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
+use suture_repair::label::Label;
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::arbitrary::{arbitrary_plan, arbitrary_rest};
 use suture_repair::plan::{Plan, StripeFacts};
@@ -115,6 +116,7 @@ impl Case {
             window: self.random.between(1, 8) as u32,
             gated: false,
             continues: None,
+            label: Label::default(),
         }
     }
 

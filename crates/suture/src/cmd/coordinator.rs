@@ -26,7 +26,7 @@ use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
 
 /// Changes of the metadata that the driver may be behind; then commits wait for it.
-const CHANGES_MAX: usize = 1024;
+pub(super) const CHANGES_MAX: usize = 1024;
 
 /// Run the coordinator: it keeps the metadata, watches the agents and repairs what is lost.
 ///
@@ -79,7 +79,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let metadata = Metadata::start(store, changes);
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
-    let service = ControlService { metadata: metadata.clone(), coordinator, cluster };
+    let service = ControlService::new(metadata.clone(), coordinator, cluster);
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
@@ -92,7 +92,10 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
 }
 
 /// The core, from the metadata.
-fn load(
+///
+/// # Errors
+/// When the metadata cannot be read, or a recording cannot be begun.
+pub(super) fn load(
     config: &CoordinatorConfig,
     store: &mut MetadataStore,
     record: Option<RecordTo>,
@@ -111,8 +114,9 @@ fn load(
         seed: store.cluster().0,
         paused: intent.paused,
         failed: intent.failed,
-        // Nobody else repairs what the native metadata keeps, and it knows nothing of nodes.
-        claims: false,
+        // Nobody else repairs what the native metadata keep: a claim is answered with the label.
+        claims: true,
+        // They know nothing of nodes.
         liveness: Liveness::Own,
         in_flight_max: core::IN_FLIGHT_MAX,
         scrub: config.scrub.core(seconds_since_1970(), store.pass()?),

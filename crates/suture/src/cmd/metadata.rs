@@ -1,4 +1,6 @@
-//! `suture metadata`: copies of the one map of what is stored where.
+//! `suture metadata`: copies of the one map of what is stored where, and how it is made again.
+
+mod rebuild;
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +21,7 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 
-/// Copy the metadata of a running coordinator, or put a copy in their place.
+/// Copy the metadata of a running coordinator, put a copy in their place, or make them again.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -32,6 +34,12 @@ enum MetadataSubcommand {
     Backup(BackupArgs),
     /// Put a copy in the place of the metadata of a coordinator that is stopped
     Restore(RestoreArgs),
+    /// Find the objects again that only the agents know of, while the coordinator is stopped
+    ///
+    /// Agents join and list what they hold; beside each chunk lies what it is of. Without metadata
+    /// all objects come back; with a backup that was restored, those that were put since. An object
+    /// that was removed may come back too, and an empty one has no chunk to tell of it.
+    Rebuild(rebuild::RebuildArgs),
 }
 
 #[derive(clap::Args)]
@@ -67,7 +75,7 @@ struct RestoreArgs {
     format: Format,
 }
 
-/// Copies the metadata, or puts a copy in their place.
+/// Copies the metadata, puts a copy in their place, or makes them again.
 ///
 /// # Errors
 /// Bad input for a file that cannot be written or is no copy, and for metadata that would have to be
@@ -76,6 +84,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         MetadataSubcommand::Backup(args) => daemon::block_on(copied(args)),
         MetadataSubcommand::Restore(args) => restored(args),
+        MetadataSubcommand::Rebuild(args) => rebuild::run(&args),
     }
 }
 

@@ -13,7 +13,8 @@ use serde_json::json;
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
 use suture_drivers::control::put::check_name;
-use suture_drivers::object::write::{ObjectSource, PutOptions, Stored, put};
+use suture_drivers::object::cut::ObjectSource;
+use suture_drivers::object::write::{PutOptions, Stored, put};
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{

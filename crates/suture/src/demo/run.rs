@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use suture_code::{ChunkIndex, Code};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{NodeStatus, StatusReply};
+use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::{read, write};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_seconds, format_size};
@@ -175,8 +176,7 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
         };
-        let stored =
-            write::put(client, &options, write::ObjectSource::file(file)?, &listener).await?;
+        let stored = write::put(client, &options, ObjectSource::file(file)?, &listener).await?;
         stripes += stored.stripes;
         stored_bytes += stored.stored_bytes;
     }

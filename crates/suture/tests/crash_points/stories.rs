@@ -19,6 +19,7 @@ use suture_files::output::NewFile;
 use suture_repair::chunk_store::{ChunkStore, Published};
 use suture_repair::event::Commit;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::message::Failure;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
@@ -96,7 +97,7 @@ fn put(store: &Store, stripe: u64, bytes: usize, is_rebuilt: bool) -> Result<(),
         chunk.write((number * (bytes / 2)) as u64, part)?;
     }
     chunk.prove(Some(crc32c(&data)), &mut |_| ())?;
-    match chunk.publish(copy_of(stripe))? {
+    match chunk.publish(copy_of(stripe), &Label::default())? {
         Published::Named => Ok(()),
         Published::Taken => Err(Failure::Disk("the name is taken".to_string())),
     }
@@ -267,7 +268,7 @@ fn stripe(id: StripeId) -> ObjectStripe {
         generation: Generation(0),
         chunks: vec![record(0), record(1), record(2)],
     };
-    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES }
+    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES, checksum: None }
 }
 
 /// A coordinator that ended in order, with two objects.

@@ -49,7 +49,8 @@ fn task(seed: u64) -> Task {
     let (slice_bytes, window) = (1024, 4);
     let (gated, continues) =
         (seed.is_multiple_of(2), seed.is_multiple_of(3).then_some(RepairId(seed)));
-    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes, window, gated, continues }
+    let label = Label::new(&[seed as u8; 5]).unwrap();
+    Task { repair: RepairId::new(7, 9), stripe, plan, slice_bytes, window, gated, continues, label }
 }
 
 /// Through bytes, as on the wire.
@@ -238,7 +239,7 @@ fn what_is_missing_or_impossible_is_refused_by_name() {
     assert_eq!(decode_stripe(Some(short)).unwrap_err().field, "Stripe.chunks");
     let odd = proto::Stripe { code: "rs(0,0)".into(), ..encode_stripe(&stripe()) };
     assert_eq!(decode_stripe(Some(odd)).unwrap_err().field, "Stripe.code");
-    let entry = ObjectStripe { stripe: stripe(), data_bytes: 6 * 4096 };
+    let entry = ObjectStripe { stripe: stripe(), data_bytes: 6 * 4096, checksum: Some(7) };
     assert_eq!(decode_object_stripe(carry(encode_object_stripe(&entry))), Ok(entry.clone()));
     let over = ObjectStripe { data_bytes: 6 * 4096 + 1, ..entry };
     let error = decode_object_stripe(encode_object_stripe(&over)).unwrap_err();

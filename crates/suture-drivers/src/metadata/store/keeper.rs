@@ -1,8 +1,8 @@
 //! The native metadata as a keeper.
 //!
 //! Place: ... plan -> [claim] -> dispatch -> ... -> [commit location] -> stripe healthy.
-//! Nobody but its coordinator repairs what is kept here, so claims live in memory and coordinators
-//! do not ask for them; they are kept all the same, as the interface promises.
+//! Nobody but its coordinator repairs what is kept here, so claims live in memory: what a
+//! coordinator asks for is the label that comes with them.
 
 use suture_repair::event::{Claim, Commit, Input};
 use suture_repair::id::RepairId;
@@ -28,11 +28,12 @@ impl Keeper for MetadataStore {
         let repair = claim.repair;
         let stripe = self.stripe(claim.stripe)?;
         let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
-        let is_granted = is_current && self.claims.take(now, claim);
-        self.changes.push(match is_granted {
-            true => Input::Claimed { repair },
-            false => Input::ClaimRefused { repair, stripe },
-        });
+        let granted = stripe.as_ref().filter(|_| is_current && self.claims.take(now, claim));
+        let answer = match granted.map(|stripe| self.label(stripe)).transpose()? {
+            Some(label) => Input::Claimed { repair, label },
+            None => Input::ClaimRefused { repair, stripe },
+        };
+        self.changes.push(answer);
         Ok(())
     }
 

@@ -92,7 +92,8 @@ impl MetadataStore {
     }
 }
 
-fn insert_object(
+/// Records an object with its stripes.
+pub(super) fn insert_object(
     transaction: &Transaction<'_>,
     object: &Object,
     stripes: &[ObjectStripe],
@@ -112,14 +113,15 @@ fn insert_object(
     let id = transaction.last_insert_rowid();
     let mut insert_stripe = transaction.prepare_cached(
         "INSERT INTO stripe
-             (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes, checksum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     let mut insert_chunk = transaction.prepare_cached(
         "INSERT INTO chunk (stripe, idx, node, stamp, crc, bytes)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for (ordinal, ObjectStripe { stripe, data_bytes }) in stripes.iter().enumerate() {
+    for (ordinal, entry) in stripes.iter().enumerate() {
+        let ObjectStripe { stripe, data_bytes, checksum } = entry;
         insert_stripe.execute(params![
             stripe.id.0,
             id,
@@ -128,7 +130,8 @@ fn insert_object(
             stripe.chunk_bytes,
             data_bytes,
             stripe.generation.0,
-            Some(stripe.unit_bytes).filter(|bytes| *bytes != stripe.chunk_bytes)
+            Some(stripe.unit_bytes).filter(|bytes| *bytes != stripe.chunk_bytes),
+            checksum.map(u64::cast_signed)
         ])?;
         for (index, chunk) in stripe.chunks.iter().enumerate() {
             let node = chunk.node.map(|node| node.0);
@@ -159,7 +162,7 @@ fn check_put(
     if total != object.bytes {
         return invalid(format!("its stripes hold {total} bytes, it has {}", object.bytes));
     }
-    for ObjectStripe { stripe, data_bytes } in stripes {
+    for ObjectStripe { stripe, data_bytes, .. } in stripes {
         let code = stripe.code;
         let mut nodes: Vec<NodeId> = stripe.chunks.iter().filter_map(|c| c.node).collect();
         nodes.sort_unstable();

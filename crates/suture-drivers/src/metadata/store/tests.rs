@@ -66,7 +66,7 @@ fn stripe(id: StripeId) -> ObjectStripe {
         generation: Generation(0),
         chunks: vec![record(0), record(1), record(2)],
     };
-    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES }
+    ObjectStripe { stripe, data_bytes: 2 * CHUNK_BYTES, checksum: Some(id.0) }
 }
 
 /// Stores an object of so many stripes.
@@ -236,7 +236,9 @@ fn a_file_of_version_1_keeps_everything_and_its_nodes_have_no_rack() {
     let nodes: Vec<NewNode> = store.nodes().unwrap().into_iter().map(|known| known.node).collect();
     assert_eq!(nodes, ["a", "b", "c"].map(node));
     assert_eq!(store.object("x").unwrap(), object("x", 256));
-    assert_eq!(store.object_stripes("x", 0, 10).unwrap(), [stripe(StripeId(8))]);
+    let before_checksums = ObjectStripe { checksum: None, ..stripe(StripeId(8)) };
+    assert_eq!(store.object_stripes("x", 0, 10).unwrap(), std::slice::from_ref(&before_checksums));
+    assert!(store.label(&before_checksums.stripe).unwrap().is_empty());
     let mut store = crash(store, dir.path());
     let moved = NewNode { rack: Some("r1".into()), ..node("a") };
     store.join(&moved).unwrap();

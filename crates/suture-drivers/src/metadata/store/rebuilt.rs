@@ -1,0 +1,108 @@
+//! Metadata that are made again from what the agents hold.
+//!
+//! Place: beside the life of a repair, before a coordinator starts on them.
+//! Invariant: what is recorded already stays as it is; what is added comes at once or not at all.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Transaction, params};
+use suture_repair::id::StripeId;
+use suture_repair::wire::ClusterId;
+
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, put};
+
+/// What to do with chunks that belong to no object in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leftovers {
+    /// They stay: agents that were not heard may hold what they lack.
+    Keep,
+    /// They are orphans from now on, and a coordinator has them deleted.
+    Forget,
+}
+
+/// What was added to the metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// The objects, in the order of their stripes.
+    pub objects: u64,
+    /// How many stripes they have together.
+    pub stripes: u64,
+    /// Bytes of the objects together.
+    pub bytes: u64,
+    /// Objects whose name another one has: theirs, and what they are called now.
+    pub renamed: Vec<(String, String)>,
+}
+
+impl MetadataStore {
+    /// These metadata, which nothing was ever recorded in, are of this cluster.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn take_cluster(&mut self, cluster: ClusterId) -> Result<(), MetadataError> {
+        self.database.execute("UPDATE cluster SET id = ?1", [cluster.0.cast_signed()])?;
+        self.cluster = cluster;
+        Ok(())
+    }
+
+    /// The ids of all stripes.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn stripe_ids(&self) -> Result<BTreeSet<StripeId>, MetadataError> {
+        let mut query = self.database.prepare("SELECT id FROM stripe")?;
+        let ids = query.query_map([], |row| Ok(StripeId(row.get(0)?)))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+
+    /// Records objects that were found. One whose name is taken gets another name.
+    ///
+    /// # Errors
+    /// When the database fails; then none is recorded.
+    pub fn add_found(
+        &mut self,
+        found: &[(Object, Vec<ObjectStripe>)],
+        leftovers: Leftovers,
+    ) -> Result<Added, MetadataError> {
+        let transaction = self.database.transaction()?;
+        let mut added = Added::default();
+        for (object, stripes) in found {
+            let name = free_name(&transaction, object, stripes[0].stripe.id)?;
+            if name != object.name {
+                added.renamed.push((object.name.clone(), name.clone()));
+            }
+            put::insert_object(&transaction, &Object { name, ..object.clone() }, stripes)?;
+            added.objects += 1;
+            added.stripes += stripes.len() as u64;
+            added.bytes += object.bytes;
+        }
+        transaction.execute(
+            "UPDATE cluster SET next_stripe =
+                 max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))",
+            [],
+        )?;
+        if leftovers == Leftovers::Forget {
+            transaction.execute("DELETE FROM unknown", [])?;
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+}
+
+/// The object's name, or one that is made of it where that is taken.
+fn free_name(
+    transaction: &Transaction<'_>,
+    object: &Object,
+    first: StripeId,
+) -> Result<String, MetadataError> {
+    let mut is_taken =
+        transaction.prepare_cached("SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)")?;
+    let mut name = object.name.clone();
+    for again in 0u64.. {
+        if !is_taken.query_row(params![name], |row| row.get(0))? {
+            break;
+        }
+        let suffix = if again == 0 { String::new() } else { format!(".{again}") };
+        name = format!("{}.stripe-{}{suffix}", object.name, first.0);
+    }
+    Ok(name)
+}

@@ -1,0 +1,348 @@
+//! The metadata made again from what the agents hold.
+//!
+//! Place: beside the life of a repair: without the map of stripes nothing can be repaired or read.
+//! Agents join and list their copies, as at every start of a coordinator; one copy of each stripe
+//! that the metadata do not know is asked for its label. The labels give objects, the lists give the
+//! places of their chunks. What is known already stays as it is, so a backup is completed by what
+//! was stored since.
+//!
+//! Invariants: an object appears only with all of its stripes; a chunk is recorded only where a copy
+//! of its length and checksum was listed, and no two chunks of a stripe on one node.
+//! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
+//! there, since nothing tells it from one that was lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use suture_edge::error::quoted;
+use suture_repair::id::{Generation, ListedCopy, NodeId, Stamp, StripeId};
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::wire::ClusterId;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use crate::coordinator::Listings;
+use crate::label::StripeLabel;
+use crate::metadata::{Object, ObjectStripe};
+use crate::object::layout::join_checksums;
+use crate::object::pool::ConnectionPool;
+
+/// Labels that are asked for at a time: with a few agents enough to keep their disks busy.
+const LABELS_AT_ONCE: usize = 64;
+
+/// The copies of one stripe, and where they are.
+type Copies = Vec<(NodeId, ListedCopy)>;
+
+/// A stripe of which copies were listed.
+#[derive(Clone, Debug)]
+pub struct FoundStripe {
+    copies: Copies,
+    /// What it tells; nothing when none of its copies has a label that can be read.
+    label: Option<StripeLabel>,
+}
+
+/// Objects that can be recorded, and what is left.
+#[derive(Debug, Default)]
+pub struct Rebuilt {
+    /// Each with all of its stripes, in order.
+    pub objects: Vec<(Object, Vec<ObjectStripe>)>,
+    /// Objects of which stripes are missing.
+    pub incomplete: Vec<IncompleteObject>,
+    /// Stripes whose chunks do not say what they belong to.
+    pub unlabelled: u64,
+}
+
+/// An object of which not all stripes were found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncompleteObject {
+    /// The name that its labels tell.
+    pub name: String,
+    /// How many of its stripes were found.
+    pub found: u64,
+    /// How many it has, as far as that is known.
+    pub stripes: Option<u64>,
+}
+
+/// The listed copies of stripes that are not `known`.
+pub fn copies_of_unknown(
+    listings: &Listings,
+    known: &BTreeSet<StripeId>,
+) -> BTreeMap<StripeId, Copies> {
+    let mut copies: BTreeMap<StripeId, Copies> = BTreeMap::new();
+    for (&node, listed) in listings {
+        for listed in listed.iter().filter(|listed| !known.contains(&listed.copy.stripe)) {
+            copies.entry(listed.copy.stripe).or_default().push((node, *listed));
+        }
+    }
+    copies
+}
+
+/// Asks the agents for the label of each stripe, of one copy after the other until one tells it.
+/// `read` hears of each stripe that is done.
+pub async fn read_labels(
+    cluster: ClusterId,
+    addresses: &BTreeMap<NodeId, SocketAddr>,
+    copies: BTreeMap<StripeId, Copies>,
+    mut read: impl FnMut(),
+) -> BTreeMap<StripeId, FoundStripe> {
+    let pool = Arc::new(ConnectionPool::new(cluster));
+    let mut found = BTreeMap::new();
+    let mut waiting = copies.into_iter();
+    let mut asked = JoinSet::new();
+    loop {
+        while asked.len() < LABELS_AT_ONCE
+            && let Some((stripe, copies)) = waiting.next()
+        {
+            let source =
+                |&(node, listed): &(NodeId, ListedCopy)| Some((*addresses.get(&node)?, listed));
+            let sources: Vec<_> = copies.iter().filter_map(source).collect();
+            let pool = pool.clone();
+            asked.spawn(async move {
+                let label = read_label(&pool, &sources).await;
+                (stripe, FoundStripe { copies, label })
+            });
+        }
+        let Some(done) = asked.join_next().await else { return found };
+        found.extend(done.ok());
+        read();
+    }
+}
+
+async fn read_label(
+    pool: &ConnectionPool,
+    sources: &[(SocketAddr, ListedCopy)],
+) -> Option<StripeLabel> {
+    for &(address, listed) in sources {
+        if pool.is_silent(address) {
+            continue;
+        }
+        let mut connection = match pool.take(address).await {
+            Ok(connection) => connection,
+            Err(why) => {
+                debug!(%why, "no label");
+                continue;
+            }
+        };
+        let label = connection.read_label(listed.copy).await;
+        pool.give(address, connection, &label);
+        let label = label.map_err(|why| why.to_string());
+        match label.and_then(|label| StripeLabel::decode(&label).map_err(|why| why.to_string())) {
+            Ok(label) if is_of(&label, &listed) => return Some(label),
+            Ok(_) => debug!(copy = %listed.copy, "its label is of another chunk"),
+            Err(why) => debug!(copy = %listed.copy, why, "no label"),
+        }
+    }
+    None
+}
+
+/// Whether the label tells of a copy as it was listed.
+fn is_of(label: &StripeLabel, listed: &ListedCopy) -> bool {
+    let crc = label.crcs.get(usize::from(listed.copy.chunk.0)).copied();
+    crc.is_some() && listed.digest.bytes == Some(label.chunk_bytes) && listed.digest.crc == crc
+}
+
+/// The objects that the stripes make up.
+pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
+    let mut rebuilt = Rebuilt::default();
+    let mut objects: BTreeMap<StripeId, Vec<(StripeLabel, ObjectStripe)>> = BTreeMap::new();
+    for (id, FoundStripe { copies, label }) in found {
+        match label {
+            Some(label) => {
+                let stripe = stripe_of(id, &copies, &label);
+                objects.entry(label.first).or_default().push((label, stripe));
+            }
+            None => rebuilt.unlabelled += 1,
+        }
+    }
+    for mut stripes in objects.into_values() {
+        stripes.sort_by_key(|(label, _)| label.ordinal);
+        match is_whole(&stripes) {
+            true => rebuilt.objects.push(object_of(stripes)),
+            false => rebuilt.incomplete.push(incomplete(&stripes)),
+        }
+    }
+    rebuilt
+}
+
+/// Whether these are all stripes of one object, in order.
+fn is_whole(stripes: &[(StripeLabel, ObjectStripe)]) -> bool {
+    let (head, first) = &stripes[0];
+    let last = stripes.len() as u64 - 1;
+    head.first == first.stripe.id
+        && stripes.is_sorted_by(|(_, a), (_, b)| a.stripe.id < b.stripe.id)
+        && (0..).zip(stripes).all(|(ordinal, (label, _))| {
+            label.is_of_object(head)
+                && label.ordinal == ordinal
+                && label.is_last == (ordinal == last)
+        })
+}
+
+fn object_of(stripes: Vec<(StripeLabel, ObjectStripe)>) -> (Object, Vec<ObjectStripe>) {
+    let head = stripes[0].0.clone();
+    let add = |(bytes, sum): (u64, u64), (label, _): &(StripeLabel, ObjectStripe)| {
+        (bytes + label.data_bytes, join_checksums(sum, label.checksum, label.data_bytes))
+    };
+    let (bytes, checksum) = stripes.iter().fold((0, 0), add);
+    let object = Object {
+        name: head.object,
+        bytes,
+        code: head.code,
+        chunk_bytes: head.object_chunk_bytes,
+        checksum,
+        created: head.created,
+    };
+    (object, stripes.into_iter().map(|(_, stripe)| stripe).collect())
+}
+
+fn incomplete(stripes: &[(StripeLabel, ObjectStripe)]) -> IncompleteObject {
+    let last = stripes.iter().find(|(label, _)| label.is_last);
+    IncompleteObject {
+        name: stripes[0].0.object.clone(),
+        found: stripes.len() as u64,
+        stripes: last.map(|(label, _)| label.ordinal + 1),
+    }
+}
+
+fn stripe_of(id: StripeId, copies: &Copies, label: &StripeLabel) -> ObjectStripe {
+    let chunk_bytes = label.chunk_bytes;
+    let good: Copies = copies.iter().filter(|(_, listed)| is_of(label, listed)).copied().collect();
+    let places = places(label.crcs.len(), &good);
+    // Where no copy was found the stamp is that of no copy: whichever comes back is adopted.
+    let chunks = label.crcs.iter().zip(places).map(|(&crc, place)| ChunkRecord {
+        node: place.map(|(node, _)| node),
+        stamp: place.map(|(_, listed)| listed.copy.stamp).unwrap_or(Stamp(0)),
+        bytes: chunk_bytes,
+        crc: Some(crc),
+    });
+    let chunks = chunks.collect();
+    let (unit_bytes, generation) = (chunk_bytes, Generation(0));
+    let stripe = Stripe { id, code: label.code, chunk_bytes, unit_bytes, generation, chunks };
+    ObjectStripe { stripe, data_bytes: label.data_bytes, checksum: Some(label.checksum) }
+}
+
+/// A copy for as many chunks as can have one, each on a node of its own.
+fn places(chunks: usize, copies: &Copies) -> Vec<Option<(NodeId, ListedCopy)>> {
+    let mut of_chunk: Vec<Copies> = vec![Vec::new(); chunks];
+    copies.iter().for_each(|copy| of_chunk[usize::from(copy.1.copy.chunk.0)].push(*copy));
+    let mut taken: BTreeMap<NodeId, (usize, ListedCopy)> = BTreeMap::new();
+    for chunk in 0..chunks {
+        place(chunk, &of_chunk, &mut taken, &mut BTreeSet::new());
+    }
+    let mut places = vec![None; chunks];
+    taken.into_iter().for_each(|(node, (chunk, copy))| places[chunk] = Some((node, copy)));
+    places
+}
+
+/// Finds the chunk a place, and chunks that are in its way other ones (an augmenting path).
+fn place(
+    chunk: usize,
+    of_chunk: &[Copies],
+    taken: &mut BTreeMap<NodeId, (usize, ListedCopy)>,
+    tried: &mut BTreeSet<NodeId>,
+) -> bool {
+    of_chunk[chunk].iter().any(|&(node, copy)| {
+        let is_free = tried.insert(node)
+            && match taken.get(&node).map(|(other, _)| *other) {
+                None => true,
+                Some(other) => place(other, of_chunk, taken, tried),
+            };
+        if is_free {
+            taken.insert(node, (chunk, copy));
+        }
+        is_free
+    })
+}
+
+impl fmt::Display for IncompleteObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} of ", quoted(&self.name), self.found)?;
+        match self.stripes {
+            Some(stripes) => write!(f, "its {stripes} stripes"),
+            None => write!(f, "its stripes, the last is not among them"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::id::{ChunkCopy, ChunkIndex, Digest};
+
+    use super::*;
+
+    const CHUNK: u64 = 4096;
+
+    fn label(first: u64, ordinal: u64, is_last: bool) -> StripeLabel {
+        StripeLabel {
+            object: format!("object-{first}"),
+            code: "rs(2,1)".parse().unwrap(),
+            object_chunk_bytes: CHUNK,
+            created: 5,
+            first: StripeId(first),
+            ordinal,
+            is_last,
+            chunk_bytes: CHUNK,
+            data_bytes: 2 * CHUNK,
+            checksum: 0,
+            crcs: vec![10, 11, 12],
+        }
+    }
+
+    fn copy(stripe: u64, chunk: u8, node: u32) -> (NodeId, ListedCopy) {
+        let copy =
+            ChunkCopy { stripe: StripeId(stripe), chunk: ChunkIndex(chunk), stamp: Stamp(9) };
+        let digest = Digest { bytes: Some(CHUNK), crc: Some(10 + u32::from(chunk)) };
+        (NodeId(node), ListedCopy { copy, digest })
+    }
+
+    fn whole(stripe: u64, label: StripeLabel) -> (StripeId, FoundStripe) {
+        let copies = (0..3).map(|chunk| copy(stripe, chunk, u32::from(chunk))).collect();
+        (StripeId(stripe), FoundStripe { copies, label: Some(label) })
+    }
+
+    #[test]
+    fn an_object_appears_with_all_of_its_stripes_or_not_at_all() {
+        let stripes = [
+            whole(4, label(4, 0, false)),
+            whole(5, label(4, 1, true)),
+            whole(9, label(9, 0, false)),
+            whole(30, label(30, 1, true)),
+        ];
+        let rebuilt = objects_of(stripes.into());
+        let names: Vec<&str> = rebuilt.objects.iter().map(|(o, _)| o.name.as_str()).collect();
+        assert_eq!(names, ["object-4"]);
+        let (object, stripes) = &rebuilt.objects[0];
+        assert_eq!((object.bytes, stripes.len()), (4 * CHUNK, 2));
+        let missing: Vec<String> = rebuilt.incomplete.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            missing,
+            [
+                "'object-9': 1 of its stripes, the last is not among them",
+                "'object-30': 1 of its 2 stripes"
+            ]
+        );
+    }
+
+    #[test]
+    fn copies_of_other_bytes_are_no_places_and_chunks_without_any_stay_lost() {
+        let mut wrong = copy(4, 1, 1);
+        wrong.1.digest.crc = Some(77);
+        let found = FoundStripe {
+            copies: vec![copy(4, 0, 0), wrong, copy(4, 2, 2)],
+            label: Some(label(4, 0, true)),
+        };
+        let rebuilt = objects_of([(StripeId(4), found)].into());
+        let nodes: Vec<_> = rebuilt.objects[0].1[0].stripe.chunks.iter().map(|c| c.node).collect();
+        assert_eq!(nodes, [Some(NodeId(0)), None, Some(NodeId(2))]);
+    }
+
+    #[test]
+    fn every_chunk_that_can_have_a_node_of_its_own_has_one() {
+        // The first that comes to mind for chunk 0 is the only one that chunk 1 has.
+        let copies =
+            vec![copy(4, 0, 0), copy(4, 0, 1), copy(4, 1, 0), copy(4, 2, 1), copy(4, 2, 2)];
+        let nodes: Vec<_> = places(3, &copies).into_iter().map(|p| p.map(|(n, _)| n.0)).collect();
+        assert_eq!(nodes, [Some(1), Some(0), Some(2)]);
+    }
+}

@@ -1,0 +1,271 @@
+//! `suture metadata rebuild`: the map of what is stored, from what the agents hold.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::service::ControlService;
+use suture_drivers::coordinator::{CoordinatorDriver, Handle, Listings, inbox};
+use suture_drivers::metadata::unfinished::Unfinished;
+use suture_drivers::metadata::{
+    Added, Incomplete, Leftovers, Metadata, MetadataError, MetadataStore,
+};
+use suture_drivers::rebuild::{self, IncompleteObject};
+use suture_edge::units::{format_size, parse_time};
+use suture_repair::event::Command;
+use suture_repair::id::NodeId;
+use suture_repair::wire::ClusterId;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::cmd::coordinator::{CHANGES_MAX, load};
+use crate::daemon::{self, Stop};
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json};
+use crate::progress::Progress;
+
+/// How often it is looked whether more agents have listed what they hold.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+
+/// Lines that name what was left out.
+const SHOWN: usize = 20;
+
+#[derive(clap::Args)]
+pub struct RebuildArgs {
+    /// The coordinator's configuration: where agents join, and its data_dir [default: every key at
+    /// its default]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Go on once so many agents have listed what they hold
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    agents: Option<u64>,
+    /// Go on when no further agent has come for so long
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
+    wait: f64,
+    /// Let chunks that belong to no object in the end be deleted: only when every agent was heard
+    /// that still has chunks
+    #[arg(long)]
+    forget_rest: bool,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Which agents were heard, and what became of what they hold.
+struct Recovered {
+    cluster: ClusterId,
+    agents: Vec<String>,
+    /// Stripes that the metadata knew before.
+    known: u64,
+    added: Added,
+    incomplete: Vec<IncompleteObject>,
+    unlabelled: u64,
+}
+
+/// Makes the map again from labels, or completes it by them.
+///
+/// # Errors
+/// Bad input for a configuration that cannot be used; a failure when a coordinator runs, no agent
+/// comes, or the metadata cannot be written. What was there stays as it was.
+pub fn run(args: &RebuildArgs) -> Result<Outcome> {
+    let config = match &args.config {
+        Some(path) => CoordinatorConfig::read(path)?,
+        None => CoordinatorConfig::default(),
+    };
+    // What a coordinator would warn of is as expected here.
+    daemon::log_from("error");
+    daemon::raise_descriptor_limit();
+    daemon::block_on(async {
+        let mut stop = Stop::new(false)?;
+        let listener = daemon::listen(config.listen, config.insecure).await?;
+        let found = tokio::select! {
+            found = rebuild(args, &config, listener) => found?,
+            () = stop.requested() => bail!("ended before it was done: no object was added"),
+        };
+        show(args.format, &found)
+    })
+}
+
+/// Hears the agents as a coordinator does that starts no repair, and records what they hold.
+async fn rebuild(
+    args: &RebuildArgs,
+    config: &CoordinatorConfig,
+    listener: TcpListener,
+) -> Result<Recovered> {
+    let unfinished = Unfinished::begin(&config.data_dir)?;
+    let dir = unfinished.as_ref().map_or(config.data_dir.as_path(), Unfinished::folder);
+    let mut store = MetadataStore::open(dir, Incomplete::Accept)?;
+    let cluster = unfinished.is_none().then(|| store.cluster());
+    let (core, nodes) = load(config, &mut store, None)?;
+    let (changes, received) = mpsc::channel(CHANGES_MAX);
+    let metadata = Metadata::start(store, changes);
+    let (coordinator, inbox) = inbox(received);
+    let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
+    driver.keep_listings();
+    let service = ControlService::rebuilding(metadata.clone(), coordinator.clone(), cluster);
+    let found = tokio::select! {
+        () = driver.run(inbox) => bail!("the coordinator ended"),
+        ended = acceptor::serve(listener, service, ControlLimits::default()) => {
+            return ended.and_then(|()| bail!("nobody listens any more"));
+        }
+        found = collect(args, &metadata, &coordinator) => found?,
+    };
+    metadata.close().await?;
+    unfinished.map_or(Ok(()), Unfinished::finish)?;
+    Ok(found)
+}
+
+/// Waits for agents, reads labels, and adds what they tell of.
+async fn collect(
+    args: &RebuildArgs,
+    metadata: &Metadata,
+    coordinator: &Handle,
+) -> Result<Recovered> {
+    coordinator.apply(Command::Pause).await;
+    let Listed { listings, addresses, names } = listed(args, coordinator).await?;
+    let known = metadata.ask(|store| store.stripe_ids()).await?;
+    let cluster = metadata.ask(|store| Ok::<_, MetadataError>(store.cluster())).await?;
+    let copies = rebuild::copies_of_unknown(&listings, &known);
+    let progress = Progress::stripes(args.format, "reading labels");
+    let (mut done, all) = (0, copies.len() as u64);
+    let stripes = rebuild::read_labels(cluster, &addresses, copies, || {
+        done += 1;
+        progress.set(done, all, "read".into());
+    });
+    let stripes = stripes.await;
+    drop(progress);
+    let leftovers = if args.forget_rest { Leftovers::Forget } else { Leftovers::Keep };
+    let rebuilt = rebuild::objects_of(stripes);
+    let found = rebuilt.objects;
+    let added = metadata.ask(move |store| store.add_found(&found, leftovers)).await?;
+    let (incomplete, unlabelled) = (rebuilt.incomplete, rebuilt.unlabelled);
+    Ok(Recovered {
+        cluster,
+        agents: names,
+        known: known.len() as u64,
+        added,
+        incomplete,
+        unlabelled,
+    })
+}
+
+/// What agents hold and where they serve it.
+struct Listed {
+    listings: Listings,
+    addresses: BTreeMap<NodeId, SocketAddr>,
+    names: Vec<String>,
+}
+
+/// Waits until enough agents have listed what they hold, or no further one comes.
+async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
+    let progress = Progress::waiting(args.format);
+    let (mut before, mut since) = (0, Instant::now());
+    loop {
+        let count = |driver: &CoordinatorDriver| driver.listings().map_or(0, Listings::len);
+        let agents = coordinator.query(count).await.unwrap_or_default();
+        if agents > before {
+            (before, since) = (agents, Instant::now());
+        }
+        let quiet = since.elapsed().as_secs_f64();
+        let left = (args.wait - quiet).max(0.0).ceil();
+        progress.note(format!(
+            "{} listed what they hold; waiting {left} s for more (Ctrl-C: leave all as it was)",
+            counted(agents as u64, "agent")
+        ));
+        if args.agents.is_some_and(|enough| agents as u64 >= enough) || quiet >= args.wait {
+            break;
+        }
+        tokio::time::sleep(POLL_EVERY).await;
+    }
+    let take = |driver: &CoordinatorDriver| {
+        let listings = driver.listings().cloned().unwrap_or_default();
+        let peers = driver.peers().into_iter().filter(|peer| listings.contains_key(&peer.node));
+        let peers: Vec<_> = peers.map(|peer| (peer.node, peer.name, peer.address)).collect();
+        (listings, peers)
+    };
+    let (listings, peers) = coordinator.query(take).await.unwrap_or_default();
+    if listings.is_empty() {
+        bail!(
+            "no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait"
+        );
+    }
+    let address = |(node, _, address): &(NodeId, String, Option<String>)| {
+        Some((*node, address.as_ref()?.parse().ok()?))
+    };
+    let addresses = peers.iter().filter_map(address).collect();
+    let names = peers.into_iter().map(|(_, name, _)| name).collect();
+    Ok(Listed { listings, addresses, names })
+}
+
+fn show(format: Format, found: &Recovered) -> Result<Outcome> {
+    match format {
+        Format::Json => print_json(&describe(found))?,
+        Format::Text => print(found),
+    }
+    match found.incomplete.is_empty() && found.unlabelled == 0 {
+        true => Ok(Outcome::Done),
+        false => Ok(Outcome::Unrepairable),
+    }
+}
+
+fn describe(found: &Recovered) -> serde_json::Value {
+    let incomplete = found.incomplete.iter().map(|object| {
+        json!({"object": object.name, "found_stripes": object.found, "stripes": object.stripes})
+    });
+    let renamed = found.added.renamed.iter().map(|(was, is)| json!({"was": was, "is": is}));
+    json!({
+        "cluster": found.cluster.to_string(),
+        "agents": found.agents,
+        "known_stripes": found.known,
+        "objects": found.added.objects,
+        "stripes": found.added.stripes,
+        "bytes": found.added.bytes,
+        "renamed": renamed.collect::<Vec<_>>(),
+        "incomplete": incomplete.collect::<Vec<_>>(),
+        "unlabelled_stripes": found.unlabelled,
+    })
+}
+
+fn print(found: &Recovered) {
+    let Added { objects, stripes, bytes, renamed } = &found.added;
+    outln!(
+        "cluster {}: {} listed what they hold: {}",
+        found.cluster,
+        counted(found.agents.len() as u64, "agent"),
+        found.agents.join(", ")
+    );
+    outln!(
+        "added {} in {} ({}); {} known before",
+        counted(*objects, "object"),
+        counted(*stripes, "stripe"),
+        format_size(*bytes),
+        counted(found.known, "stripe")
+    );
+    for (was, is) in renamed.iter().take(SHOWN) {
+        outln!("there are two objects '{was}': the one that was found is '{is}' now");
+    }
+    for object in found.incomplete.iter().take(SHOWN) {
+        outln!("not added: {object}");
+    }
+    let more = found.incomplete.len().saturating_sub(SHOWN);
+    if more > 0 {
+        outln!("and {} more", counted(more as u64, "object"));
+    }
+    if found.unlabelled > 0 {
+        outln!(
+            "{} without a label: their chunks do not say which object they are of",
+            counted(found.unlabelled, "stripe")
+        );
+    }
+    if found.unlabelled > 0 || !found.incomplete.is_empty() {
+        outln!(
+            "their chunks stay as they are: start the agents that are missing and run this again; if they are gone for good, --forget-rest lets them be deleted"
+        );
+    }
+    outln!("start the coordinator; `suture status` says what has to be repaired");
+}

@@ -1,0 +1,195 @@
+//! Metadata that were lost, made again from chunks, with real processes.
+//!
+//! Place: beside the life of a repair: without the map of stripes nothing can be repaired or read.
+
+mod daemons;
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use daemons::{Cluster, Finished, count, noise, start_agent, start_coordinator, suture};
+use serde_json::Value;
+
+const CODE: [&str; 4] = ["--code", "rs(3,2)", "--chunk-size", "16KiB"];
+const AGENTS: usize = 6;
+
+/// Objects of every kind, with their contents.
+struct Stored(Vec<(&'static str, Vec<u8>)>);
+
+impl Stored {
+    fn put(cluster: &Cluster) -> Stored {
+        let file = |name: &'static str, bytes, how: &[&str]| (name, cluster.put(name, bytes, how));
+        let mut all = vec![
+            file("one byte", 1, &CODE),
+            file("a stripe and a bit/ä", 3 * 16384 + 1, &CODE),
+            file("many", 400_000, &CODE),
+            file("butterfly", 100_000, &["--code", "butterfly(4)", "--chunk-size", "16KiB"]),
+            file("lrc", 60_000, &["--code", "lrc(2,2,1)", "--chunk-size", "8KiB"]),
+        ];
+        // Of a stream nobody knows beforehand which stripe is the last.
+        for (name, bytes) in [("stream", 100_000), ("whole stripes", 2 * 3 * 16384)] {
+            let content = noise(bytes);
+            let mut put = suture()
+                .args(["put", "-", "--name", name, "--coordinator", &cluster.address])
+                .args(CODE)
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            put.stdin.take().unwrap().write_all(&content).unwrap();
+            assert!(put.wait().unwrap().success());
+            all.push((name, content));
+        }
+        Stored(all)
+    }
+
+    fn assert_read(&self, cluster: &Cluster) {
+        self.0.iter().for_each(|(name, content)| cluster.assert_reads(name, content));
+    }
+}
+
+fn rebuild(cluster: &Cluster, args: &[&str]) -> Finished {
+    let path = cluster.path("coordinator.toml");
+    let config = path.display().to_string();
+    // Where the agents know the coordinator, instead of any port that is free.
+    let text = fs::read_to_string(&path).unwrap().replace("127.0.0.1:0", &cluster.address);
+    fs::write(&path, text).unwrap();
+    let mut command = suture();
+    command.args(["metadata", "rebuild", "--config", &config, "--format", "json"]).args(args);
+    daemons::finish(&mut command)
+}
+
+/// Loses the metadata and makes them again; what the command said.
+fn lose_and_rebuild(cluster: &mut Cluster, agents: usize, status: i32) -> Value {
+    cluster.coordinator.stop();
+    fs::remove_dir_all(cluster.path("coordinator")).unwrap();
+    let found = rebuild(cluster, &["--agents", &agents.to_string()]);
+    assert_eq!(found.status, status, "{}", found.stderr);
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    serde_json::from_str(&found.stdout).unwrap()
+}
+
+#[test]
+fn all_objects_come_back_without_their_metadata() {
+    let mut cluster = Cluster::of(AGENTS);
+    let stored = Stored::put(&cluster);
+    let before = cluster.json(&["ls"]);
+    let found = lose_and_rebuild(&mut cluster, AGENTS, 0);
+    assert_eq!(found["objects"], stored.0.len(), "{found:#}");
+    cluster.wait_healthy();
+    stored.assert_read(&cluster);
+    assert_eq!(cluster.json(&["ls"]), before);
+    // It is a cluster like any other: what is removed is gone, what is put is new.
+    cluster.ok(&["rm", "many"]);
+    let again = cluster.put("many", 50_000, &CODE);
+    cluster.assert_reads("many", &again);
+}
+
+#[test]
+fn with_a_third_of_the_agents_gone_too_all_is_read_and_repaired() {
+    let mut cluster = Cluster::of(AGENTS);
+    let stored = Stored::put(&cluster);
+    for _ in 0..AGENTS / 3 {
+        cluster.agents.pop().unwrap().kill();
+    }
+    let found = lose_and_rebuild(&mut cluster, AGENTS - AGENTS / 3, 0);
+    assert_eq!(found["objects"], stored.0.len(), "{found:#}");
+    stored.assert_read(&cluster);
+    for agent in AGENTS..AGENTS + 2 {
+        let started = start_agent(cluster.folder.path(), &cluster.address, agent, "");
+        cluster.agents.push(started);
+    }
+    cluster.wait("all is repaired", |status| status["state"] == "healthy");
+    stored.assert_read(&cluster);
+}
+
+#[test]
+fn rebuilt_chunks_are_as_good_witnesses_as_the_first_ones() {
+    const AGENTS: usize = 7;
+    let mut cluster = Cluster::of(AGENTS);
+    let stored = Stored::put(&cluster);
+    // Every agent in turn is emptied, so that in the end no chunk is where the put wrote it.
+    for agent in 0..AGENTS {
+        let name = format!("n{agent}");
+        cluster.agents[agent].kill();
+        cluster.wait("it is known to be away", |status| count(status, "up") == AGENTS - 1);
+        cluster.ok(&["node", "fail", &name]);
+        cluster.wait("its chunks are elsewhere", |status| status["degraded_stripes"] == 0);
+        for chunk in cluster.chunks(agent) {
+            fs::remove_file(chunk).unwrap();
+        }
+        let folder = cluster.folder.path();
+        cluster.agents[agent] = start_agent(folder, &cluster.address, agent, "");
+        cluster.ok(&["node", "return", &name]);
+        cluster.wait("it is back", |status| count(status, "up") == AGENTS);
+    }
+    cluster.wait_healthy();
+    lose_and_rebuild(&mut cluster, AGENTS, 0);
+    cluster.wait_healthy();
+    stored.assert_read(&cluster);
+}
+
+#[test]
+fn what_was_put_since_a_backup_is_found_beside_what_is_in_it() {
+    let mut cluster = Cluster::of(AGENTS);
+    let old = cluster.put("old", 100_000, &CODE);
+    let renamed = cluster.put("twice", 20_000, &CODE);
+    let backup = cluster.path("copy.db").display().to_string();
+    cluster.ok(&["metadata", "backup", "-o", &backup]);
+    let newer = cluster.put("newer", 300_000, &CODE);
+    cluster.coordinator.stop();
+    let config = cluster.path("coordinator.toml").display().to_string();
+    let restore = ["metadata", "restore", &backup, "--replace", "--config", &config];
+    assert_eq!(daemons::finish(suture().args(restore)).status, 0);
+
+    let found = rebuild(&cluster, &["--agents", &AGENTS.to_string()]);
+    assert_eq!(found.status, 0, "{}", found.stderr);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((&found["objects"], &found["renamed"]), (&1.into(), &Value::Array(vec![])));
+    let again = rebuild(&cluster, &["--agents", &AGENTS.to_string(), "--forget-rest"]);
+    assert_eq!(again.status, 0, "{}", again.stderr);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(again["objects"], 0, "{again:#}");
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    let status = cluster.wait_healthy();
+    assert_eq!(status["warnings"], Value::Array(vec![]), "{status:#}");
+    for (name, content) in [("old", &old), ("twice", &renamed), ("newer", &newer)] {
+        cluster.assert_reads(name, content);
+    }
+}
+
+#[test]
+fn an_object_with_a_stripe_of_which_nothing_is_left_is_named_and_its_chunks_stay() {
+    let mut cluster = Cluster::of(AGENTS);
+    let whole = cluster.put("whole", 30_000, &CODE);
+    cluster.put("half", 3 * 16384 * 3, &CODE);
+    // Stripes are numbered in order: the second of "half" is the third.
+    let third = "0000000000000002.";
+    for agent in 0..AGENTS {
+        let of_third = |path: &std::path::PathBuf| {
+            path.file_name().unwrap().to_string_lossy().starts_with(third)
+        };
+        let chunks = cluster.chunks(agent);
+        chunks.iter().filter(|path| of_third(path)).for_each(|path| fs::remove_file(path).unwrap());
+    }
+    let left: usize = (0..AGENTS).map(|agent| cluster.chunks(agent).len()).sum();
+    let found = lose_and_rebuild(&mut cluster, AGENTS, 3);
+    assert_eq!(found["objects"], 1, "{found:#}");
+    assert_eq!(found["incomplete"][0]["object"], "half", "{found:#}");
+    cluster.wait_healthy();
+    cluster.assert_reads("whole", &whole);
+    let now: usize = (0..AGENTS).map(|agent| cluster.chunks(agent).len()).sum();
+    assert_eq!(now, left);
+}
+
+#[test]
+fn without_agents_nothing_is_written() {
+    let mut cluster = Cluster::of(3);
+    cluster.coordinator.stop();
+    while cluster.agents.pop().is_some() {}
+    fs::remove_dir_all(cluster.path("coordinator")).unwrap();
+    let found = rebuild(&cluster, &["--wait", "1s"]);
+    assert_eq!(found.status, 1, "{}", found.stderr);
+    assert!(found.stderr.contains("no agent has come"), "{}", found.stderr);
+    assert_eq!(fs::read_dir(cluster.path("coordinator")).unwrap().count(), 0);
+}
