@@ -29,17 +29,25 @@ pub struct Acts {
     folder: PathBuf,
     /// In a dry run: how to look, and what was there after each step.
     dry: Option<(Look, Vec<State>)>,
+    /// Whether anybody hears of it.
+    is_told: bool,
 }
 
 impl Acts {
     /// In the attacked process.
     pub fn said(folder: &Path) -> Acts {
-        Acts { folder: folder.to_path_buf(), dry: None }
+        Acts { folder: folder.to_path_buf(), dry: None, is_told: true }
+    }
+
+    /// Before the story.
+    pub fn untold(folder: &Path) -> Acts {
+        Acts { folder: folder.to_path_buf(), dry: None, is_told: false }
     }
 
     /// Before any attack: what each step changes.
     pub fn dry(folder: &Path, look: Look) -> Acts {
-        let mut acts = Acts { folder: folder.to_path_buf(), dry: Some((look, Vec::new())) };
+        let dry = Some((look, Vec::new()));
+        let mut acts = Acts { folder: folder.to_path_buf(), dry, is_told: false };
         acts.keep();
         acts
     }
@@ -47,6 +55,11 @@ impl Acts {
     /// The states before the first and after each step.
     pub fn states(self) -> Vec<State> {
         self.dry.expect("a dry run").1
+    }
+
+    /// To promise something within a step.
+    pub fn promises(&self) -> Acts {
+        Acts { folder: self.folder.clone(), dry: None, is_told: self.is_told }
     }
 
     /// From here on calls are counted.
@@ -72,7 +85,7 @@ impl Acts {
     }
 
     fn say(&self, line: &str) {
-        if self.dry.is_none() {
+        if self.is_told {
             println!("@{line}");
         }
     }

@@ -257,7 +257,7 @@ impl Point {
         if is_short {
             faults.push(Fault::Short);
         }
-        let losses = [Loss::All, Loss::Bytes, Loss::Names];
+        let losses = [Loss::All, Loss::Bytes, Loss::Names, Loss::Sectors];
         faults.push(Fault::Before(Loss::Nothing));
         faults.extend(losses.map(Fault::Before));
         if self.changes() {
@@ -314,6 +314,7 @@ impl fmt::Display for Fault {
             Loss::All => ", unsynced lost",
             Loss::Bytes => ", unsynced bytes lost",
             Loss::Names => ", unsynced names lost",
+            Loss::Sectors => ", unsynced sectors lost",
         };
         match self {
             Fault::Error(errno) => f.write_str(errno.name()),

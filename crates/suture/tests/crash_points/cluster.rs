@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::attack::{Attack, Fault, Point};
 use super::daemons::{Cluster, Process, count, noise, start_coordinator, suture};
 use super::disk::{Loss, folder};
-use super::stories::files_in;
+use super::stories::{files_in, look_at_metadata, metadata_in};
 use super::table::{Place, Table};
 use super::tracer::{Traced, Tracer};
 
@@ -62,12 +62,14 @@ pub enum Deed {
     /// The victim's chunk has a wrong byte, and a scrub is asked for.
     Scrub,
     Backup,
+    /// A copy becomes the metadata of another coordinator.
+    Restore,
     /// The daemon is asked to end, and started again.
     Restart,
 }
 
 /// All that is attacked.
-pub const DEEDS: [(Deed, Victim); 12] = [
+pub const DEEDS: [(Deed, Victim); 13] = [
     (Deed::Put, Victim::Agent),
     (Deed::Put, Victim::Coordinator),
     (Deed::Put, Victim::Command),
@@ -79,6 +81,7 @@ pub const DEEDS: [(Deed, Victim); 12] = [
     (Deed::Scrub, Victim::Agent),
     (Deed::Backup, Victim::Coordinator),
     (Deed::Backup, Victim::Command),
+    (Deed::Restore, Victim::Command),
     (Deed::Restart, Victim::Coordinator),
 ];
 
@@ -248,11 +251,30 @@ impl<'a> Field<'a> {
                 file.read_exact_at(&mut byte, 1000).unwrap();
                 file.write_all_at(&[byte[0] ^ 1], 1000).unwrap();
             }
-            Deed::Backup => drop(fs::remove_file(self.cluster.path("commands/copy.db"))),
+            Deed::Backup => self.clear(),
+            Deed::Restore => {
+                self.clear();
+                let copy = self.cluster.path("commands/copy.db").display().to_string();
+                self.cluster.ok(&["metadata", "backup", "-o", &copy]);
+            }
             Deed::Rebuild | Deed::Help | Deed::Restart => {}
         }
         // What was done to files by hand is durable.
         self.attack.lock().unwrap().bury(Loss::Nothing);
+    }
+
+    /// Removes what commands wrote.
+    fn clear(&self) {
+        let _ = fs::remove_file(self.cluster.path("commands/copy.db"));
+        let _ = fs::remove_dir_all(self.cluster.path("commands/coordinator"));
+    }
+
+    /// The configuration of a coordinator whose metadata are among what commands write.
+    fn elsewhere(&self) -> String {
+        let (config, data) = (self.cluster.path("elsewhere.toml"), "commands/coordinator");
+        let data = self.cluster.path(data);
+        fs::write(&config, format!("data_dir = '{}'\n", data.display())).unwrap();
+        config.display().to_string()
     }
 
     /// Does it; gives how the command ended, if there is one. A daemon that ends is started again.
@@ -264,12 +286,14 @@ impl<'a> Field<'a> {
     ) -> Result<Option<Ended>, String> {
         let source = self.cluster.path("commands/source").display().to_string();
         let copy = self.cluster.path("commands/copy.db").display().to_string();
+        let elsewhere = self.elsewhere();
         let lose = |agent: usize| fs::remove_file(&self.cluster.chunks(agent)[0]).unwrap();
         let arguments: Vec<&str> = match deed {
             Deed::Put => [&["put", &source, "--name", name], &HOW[..]].concat(),
             Deed::Remove => vec!["rm", name],
             Deed::Scrub => vec!["scrub", "--wait"],
             Deed::Backup => vec!["metadata", "backup", "-o", &copy],
+            Deed::Restore => vec!["metadata", "restore", &copy, "--config", &elsewhere],
             Deed::Rebuild => {
                 lose(VICTIM);
                 vec![]
@@ -384,6 +408,7 @@ impl<'a> Field<'a> {
                 self.objects.push((name.to_string(), content));
             }
             (Deed::Backup, status) => self.check_copy(status)?,
+            (Deed::Restore, status) => self.check_restored(status)?,
             _ => {}
         }
         self.settle()?;
@@ -441,24 +466,30 @@ impl<'a> Field<'a> {
         match (copy.exists(), status) {
             (false, Some(0)) => Err("the copy was acknowledged and is not there".to_string()),
             (false, _) => Ok(()),
-            (true, _) => {
-                let again = folder();
-                let config = again.path().join("c.toml");
-                let data = again.path().join("data");
-                fs::write(&config, format!("data_dir = '{}'\n", data.display())).unwrap();
-                let copy = copy.display().to_string();
-                let restored = self.cluster.run(&[
-                    "metadata",
-                    "restore",
-                    &copy,
-                    "--config",
-                    config.to_str().unwrap(),
-                ]);
-                match restored.status {
-                    0 => Ok(()),
-                    _ => Err(format!("the copy is not whole: {}", restored.stderr)),
-                }
+            // It is whole if it can be restored.
+            (true, _) => self.check_restored(None),
+        }
+    }
+
+    /// A copy is in place as a whole, or nothing is, and the next try succeeds.
+    fn check_restored(&self, status: Option<i32>) -> Result<(), String> {
+        let commands = self.cluster.path("commands");
+        let is_there = metadata_in(&commands).join("metadata.db").exists();
+        if !is_there && status == Some(0) {
+            return Err("it was restored and is not there".to_string());
+        }
+        if !is_there {
+            let copy = commands.join("copy.db").display().to_string();
+            let again = ["metadata", "restore", &copy, "--config", &self.elsewhere()];
+            let again = self.cluster.run(&again);
+            if again.status != 0 {
+                return Err(format!("it cannot be restored: {}", again.stderr));
             }
+        }
+        let found = look_at_metadata(&commands)?;
+        match found.things.keys().any(|name| name == "object base") {
+            true => Ok(()),
+            false => Err(format!("what was restored is not all: {found:?}")),
         }
     }
 

@@ -26,7 +26,12 @@ pub enum Loss {
     Bytes,
     /// Names that were not synced; the bytes are there.
     Names,
+    /// Every other sector that was not synced; all names are there.
+    Sectors,
 }
+
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
 
 type Key = (u64, u64);
 
@@ -108,10 +113,10 @@ impl Disk {
             Loss::Nothing => return,
             Loss::All => self.tree(self.top, &|disk, key| disk.durable_bytes(key)),
             Loss::Names => self.tree(self.top, &|disk, key| disk.bytes(key)),
-            Loss::Bytes => {
-                let root = self.root.clone();
-                self.now(&root)
-            }
+            Loss::Bytes => self.now(&self.root, &|disk, key, _| disk.durable_bytes(key)),
+            Loss::Sectors => self.now(&self.root, &|disk, key, path| {
+                torn(&disk.durable_bytes(key), fs::read(path).unwrap())
+            }),
         };
         for entry in fs::read_dir(&self.root).unwrap() {
             let path = entry.unwrap().path();
@@ -131,14 +136,15 @@ impl Disk {
         Tree::Folder(inside.collect())
     }
 
-    /// The names as they are, with the bytes that are durable.
-    fn now(&self, path: &Path) -> Tree {
+    /// The names as they are.
+    fn now(&self, path: &Path, bytes: &dyn Fn(&Disk, Key, &Path) -> Vec<u8>) -> Tree {
         if !path.is_dir() {
             let key = key(path).unwrap();
-            return Tree::File(key, self.durable_bytes(key));
+            return Tree::File(key, bytes(self, key, path));
         }
-        let entries = fs::read_dir(path).unwrap().map(Result::unwrap);
-        Tree::Folder(entries.map(|entry| (entry.file_name(), self.now(&entry.path()))).collect())
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+        let inside = entries.map(|entry| (entry.file_name(), self.now(&entry.path(), bytes)));
+        Tree::Folder(inside.collect())
     }
 
     fn durable_bytes(&self, key: Key) -> Vec<u8> {
@@ -154,6 +160,15 @@ impl Disk {
         file.read_to_end(&mut bytes).unwrap();
         bytes
     }
+}
+
+/// The bytes as they are, but for every other sector.
+fn torn(durable: &[u8], mut bytes: Vec<u8>) -> Vec<u8> {
+    for (number, sector) in bytes.chunks_mut(SECTOR).enumerate().filter(|(n, _)| n % 2 == 1) {
+        let before = durable.iter().skip(number * SECTOR).copied().chain(std::iter::repeat(0));
+        sector.iter_mut().zip(before).for_each(|(byte, before)| *byte = before);
+    }
+    bytes
 }
 
 fn key(path: &Path) -> io::Result<Key> {
@@ -253,5 +268,10 @@ mod tests {
         assert_eq!(made(Loss::Names), names);
         let bytes = [old.clone(), None, None, old.clone(), new, some("")];
         assert_eq!(made(Loss::Bytes), bytes);
+        let torn = torn(&[1; 1000], vec![2; 1600]);
+        let sector = |number: usize| torn.iter().skip(number * SECTOR).take(SECTOR);
+        assert!(sector(0).chain(sector(2)).all(|byte| *byte == 2));
+        assert!(sector(1).take(488).all(|byte| *byte == 1), "it was longer");
+        assert!(sector(1).skip(488).chain(sector(3)).all(|byte| *byte == 0), "it was shorter");
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use suture_drivers::control::membership::Membership;
 use suture_drivers::metadata::{
     Incomplete, MetadataError, MetadataStore, NewNode, Object, ObjectStripe, backup,
 };
@@ -41,12 +42,13 @@ pub struct Story {
 }
 
 /// All of them.
-pub const STORIES: [Story; 15] = [
+pub const STORIES: [Story; 16] = [
     Story { name: "store: first start", prepare: nothing, act: open_store, look: look_at_store },
     Story { name: "store: start", prepare: crashed_store, act: open_store, look: look_at_store },
     Story { name: "store: publish", prepare: store, act: publish, look: look_at_store },
     Story { name: "store: delete", prepare: store, act: delete, look: look_at_store },
     Story { name: "store: scrub read", prepare: store, act: scrub, look: look_at_store },
+    Story { name: "store: membership", prepare: member, act: join, look: look_at_membership },
     Story { name: "metadata: first start", prepare: nothing, act: open, look: look_at_metadata },
     Story { name: "metadata: start", prepare: killed, act: open, look: look_at_metadata },
     Story { name: "metadata: commits", prepare: metadata, act: commits, look: look_at_metadata },
@@ -216,6 +218,30 @@ fn look_at_store(folder: &Path) -> Result<State, String> {
     Ok(state)
 }
 
+fn member(folder: &Path) {
+    Membership { node: NodeId(1), epoch: 1 }.write(folder).unwrap();
+}
+
+fn join(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    for epoch in [2, 3] {
+        acts.step(|| Membership { node: NodeId(1), epoch }.write(folder));
+    }
+}
+
+fn look_at_membership(folder: &Path) -> Result<State, String> {
+    let found = Membership::read(folder).map_err(|error| error.to_string())?;
+    let found = found.ok_or("it was never in a cluster")?;
+    // The next session takes away what was left.
+    member(folder);
+    let left = files_in(folder);
+    if left.len() != 1 {
+        return Err(format!("{left:?} are left"));
+    }
+    let things = BTreeMap::from([("membership".to_string(), format!("{found:?}"))]);
+    Ok(State { things, floors: BTreeMap::new() })
+}
+
 /// Every file below a folder.
 pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
@@ -291,7 +317,7 @@ fn filled(folder: &Path) -> MetadataStore {
             NewNode { name: name.into(), rack: None, address, uplink, downlink, store: None };
         store.join(&node).unwrap();
     }
-    let acts = Acts::said(folder);
+    let acts = Acts::untold(folder);
     store_object(&mut store, "base", &acts).unwrap();
     store_object(&mut store, "gone", &acts).unwrap();
     store
@@ -321,7 +347,7 @@ fn opened_metadata(folder: &Path, acts: &Acts) -> Option<MetadataStore> {
 
 fn commits(folder: &Path, acts: &mut Acts) {
     let Some(mut store) = opened_metadata(folder, acts) else { return };
-    let said = Acts::said(folder);
+    let said = acts.promises();
     acts.begin();
     acts.step(|| store_object(&mut store, "new", &said));
     acts.step(|| {
@@ -339,7 +365,7 @@ fn commits(folder: &Path, acts: &mut Acts) {
 
 fn take(folder: &Path, acts: &mut Acts) {
     let Some(mut store) = opened_metadata(folder, acts) else { return };
-    let said = Acts::said(folder);
+    let said = acts.promises();
     acts.begin();
     acts.step(|| store_object(&mut store, "new", &said));
     acts.step(|| backup::take(&store.path()).map(drop));
@@ -389,7 +415,7 @@ fn killed_and_copy(folder: &Path) {
     let mut bytes = Vec::new();
     copy.file.read_to_end(&mut bytes).unwrap();
     fs::write(copy_in(folder), bytes).unwrap();
-    store_object(&mut store, "since", &Acts::said(folder)).unwrap();
+    store_object(&mut store, "since", &Acts::untold(folder)).unwrap();
 }
 
 fn restore_now(folder: &Path) -> anyhow::Result<()> {
