@@ -28,6 +28,7 @@ use suture_repair::wire::ClusterId;
 
 use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
+use crate::data_dir;
 use crate::store::StoreId;
 use nodes::KnownNode;
 use put::OpenPut;
@@ -176,6 +177,8 @@ impl MetadataStore {
         let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
         let (cluster, epoch) = begin_epoch(&mut connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
+        // The log may be new, and SQLite goes on where its name cannot be made durable.
+        data_dir::sync(dir).with_context(cannot)?;
         Ok(MetadataStore {
             folding: Folding::begin(&connection),
             database: connection,
