@@ -35,6 +35,8 @@ pub struct Point {
 pub enum Fault {
     /// The call fails with this error, and does nothing.
     Error(Errno),
+    /// A sync fails, the process goes on, and in the end the power goes.
+    Unsynced,
     /// It does half of what it was asked for.
     Short,
     /// The process ends before the call.
@@ -50,7 +52,6 @@ pub enum Errno {
     NoMemory = 12,
     TooManyFiles = 24,
     NoSpace = 28,
-    NoLock = 37,
 }
 
 impl Errno {
@@ -61,7 +62,6 @@ impl Errno {
             Errno::NoMemory => "ENOMEM",
             Errno::TooManyFiles => "EMFILE",
             Errno::NoSpace => "ENOSPC",
-            Errno::NoLock => "ENOLCK",
         }
     }
 }
@@ -187,6 +187,10 @@ impl Attack {
                 self.pending.remove(&thread);
                 Verdict::Fail(errno as u64)
             }
+            Some(Fault::Unsynced) => {
+                self.pending.remove(&thread);
+                Verdict::Fail(Errno::Io as u64)
+            }
             Some(Fault::Short) => Verdict::Shorten,
             Some(Fault::Before(_)) => {
                 self.is_dead = true;
@@ -241,13 +245,12 @@ impl Point {
 
     /// All that may happen there.
     pub fn faults(&self) -> Vec<Fault> {
-        use Errno::{Io, NoLock, NoMemory, NoSpace, TooManyFiles};
+        use Errno::{Io, NoMemory, NoSpace, TooManyFiles};
         let (errors, is_short): (&[Errno], bool) = match self.call {
             "open" if self.creates => (&[Io, TooManyFiles, NoSpace], false),
             "open" => (&[Io, TooManyFiles], false),
             "read" | "pread" | "readv" | "preadv" => (&[Io], true),
             "write" | "pwrite" | "writev" | "pwritev" => (&[Io, NoSpace], true),
-            "flock" | "fcntl" => (&[Io, NoLock], false),
             "mmap" => (&[NoMemory], false),
             EXIT => (&[], false),
             _ if self.changes() => (&[Io, NoSpace], false),
@@ -256,6 +259,9 @@ impl Point {
         let mut faults: Vec<Fault> = errors.iter().copied().map(Fault::Error).collect();
         if is_short {
             faults.push(Fault::Short);
+        }
+        if matches!(self.call, "fsync" | "fdatasync") {
+            faults.push(Fault::Unsynced);
         }
         let losses = [Loss::All, Loss::Bytes, Loss::Names, Loss::Sectors];
         faults.push(Fault::Before(Loss::Nothing));
@@ -288,7 +294,8 @@ impl Fault {
     pub fn loss(self) -> Option<Loss> {
         match self {
             Fault::Before(loss) | Fault::After(loss) => Some(loss),
-            _ => None,
+            Fault::Unsynced => Some(Loss::All),
+            Fault::Error(_) | Fault::Short => None,
         }
     }
 
@@ -302,7 +309,7 @@ impl Fault {
             Fault::Short => "short",
             Fault::Before(Loss::Nothing) => "crash before",
             Fault::After(Loss::Nothing) => "crash after",
-            Fault::Before(_) | Fault::After(_) => "power",
+            Fault::Unsynced | Fault::Before(_) | Fault::After(_) => "power",
         }
     }
 }
@@ -318,6 +325,7 @@ impl fmt::Display for Fault {
         };
         match self {
             Fault::Error(errno) => f.write_str(errno.name()),
+            Fault::Unsynced => write!(f, "EIO, unsynced lost in the end"),
             Fault::Short => write!(f, "short"),
             Fault::Before(loss) => write!(f, "crash before{}", lost(*loss)),
             Fault::After(loss) => write!(f, "crash after{}", lost(*loss)),

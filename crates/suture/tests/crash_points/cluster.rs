@@ -99,6 +99,10 @@ pub fn attack(tracer: &Tracer, victim: Victim, table: &mut Table) {
         let points: Vec<Point> =
             counted.points.into_iter().filter(|point| !point.is_repeated()).collect();
         for (number, point, fault) in table.chosen(&story, &points) {
+            if fault == Fault::Unsynced {
+                // Daemons do not end by themselves.
+                continue;
+            }
             let Performed { outcome, .. } = field.perform(deed, Some((point.clone(), fault)));
             let process = format!("{victim:?}").to_lowercase();
             let is_over = outcome.is_err();

@@ -34,6 +34,9 @@ pub fn act() {
 
 /// Hits the chosen points of a story, each in a run of its own.
 pub fn attack(tracer: &Tracer, story: &Story, table: &mut Table) {
+    if !table.is_wanted(story.name) {
+        return;
+    }
     let begin = folder();
     (story.prepare)(begin.path());
     let states = dry_run(story, begin.path());

@@ -42,7 +42,7 @@ pub struct Story {
 }
 
 /// All of them.
-pub const STORIES: [Story; 16] = [
+pub const STORIES: [Story; 17] = [
     Story { name: "store: first start", prepare: nothing, act: open_store, look: look_at_store },
     Story { name: "store: start", prepare: crashed_store, act: open_store, look: look_at_store },
     Story { name: "store: publish", prepare: store, act: publish, look: look_at_store },
@@ -53,6 +53,7 @@ pub const STORIES: [Story; 16] = [
     Story { name: "metadata: start", prepare: killed, act: open, look: look_at_metadata },
     Story { name: "metadata: commits", prepare: metadata, act: commits, look: look_at_metadata },
     Story { name: "metadata: copy", prepare: metadata, act: take, look: look_at_metadata },
+    Story { name: "metadata: first put", prepare: no_log, act: first_put, look: look_at_metadata },
     Story { name: "metadata: lost log", prepare: lost_log, act: open, look: look_at_refused },
     Story { name: "metadata: restored start", prepare: no_log, act: open, look: look_at_metadata },
     Story {
@@ -347,9 +348,9 @@ fn opened_metadata(folder: &Path, acts: &Acts) -> Option<MetadataStore> {
 
 fn commits(folder: &Path, acts: &mut Acts) {
     let Some(mut store) = opened_metadata(folder, acts) else { return };
-    let said = acts.promises();
+    let promises = acts.promises();
     acts.begin();
-    acts.step(|| store_object(&mut store, "new", &said));
+    acts.step(|| store_object(&mut store, "new", &promises));
     acts.step(|| {
         let repair = RepairId::new(1, 7);
         let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(0), stamp: repair.into() };
@@ -359,17 +360,25 @@ fn commits(folder: &Path, acts: &mut Acts) {
     acts.step(|| store.fold_log(true));
     acts.step(|| store.remove("gone").map(drop));
     acts.step(|| store.set_paused(true));
-    acts.step(|| store_object(&mut store, "late", &said));
+    acts.step(|| store_object(&mut store, "late", &promises));
     acts.step(|| store.close());
+}
+
+/// What follows a start that made the log, and is not folded in.
+fn first_put(folder: &Path, acts: &mut Acts) {
+    acts.begin();
+    let Some(mut store) = opened_metadata(folder, acts) else { return };
+    let promises = acts.promises();
+    acts.step(|| store_object(&mut store, "new", &promises));
 }
 
 fn take(folder: &Path, acts: &mut Acts) {
     let Some(mut store) = opened_metadata(folder, acts) else { return };
-    let said = acts.promises();
+    let promises = acts.promises();
     acts.begin();
-    acts.step(|| store_object(&mut store, "new", &said));
+    acts.step(|| store_object(&mut store, "new", &promises));
     acts.step(|| backup::take(&store.path()).map(drop));
-    acts.step(|| store_object(&mut store, "late", &said));
+    acts.step(|| store_object(&mut store, "late", &promises));
 }
 
 /// As after a restore: whole, and without a log.

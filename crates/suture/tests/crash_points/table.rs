@@ -48,7 +48,7 @@ impl Table {
     /// Whether anything of a story is to be hit, as far as its name says.
     pub fn is_wanted(&self, story: &str) -> bool {
         match &self.choice {
-            Choice::Every(text) => text.is_empty() || text.starts_with(story),
+            Choice::Every(text) => text.starts_with(story) || story.starts_with(text),
             Choice::Sample => true,
         }
     }
