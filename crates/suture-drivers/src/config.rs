@@ -5,16 +5,18 @@
 //! defaults below. An unknown key is refused with its line: a misspelt limit must not be a limit
 //! that silently does not exist.
 
+mod spelling;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use suture_edge::error::{bad_input, quoted};
-use suture_edge::units::{format_rate, format_size, parse_nonzero_size, parse_rate};
+use suture_edge::units::{format_rate, format_size};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
 use suture_repair::policy::Policy;
@@ -23,6 +25,7 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
+use spelling::{address, duration, duration_or_off, policy, rate, rate_or_off, size, some_address};
 
 /// Where a coordinator listens unless told otherwise.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
@@ -74,6 +77,8 @@ pub struct CoordinatorConfig {
     pub repair: RepairConfig,
     /// How copies that nobody reads are searched for damage.
     pub scrub: ScrubSettings,
+    /// How often agents get a copy of the metadata.
+    pub backup: BackupSettings,
 }
 
 /// The coordinator's table `[timers]`.
@@ -119,6 +124,15 @@ pub struct ScrubSettings {
     /// Bytes per second that this reads of each node's disk at most.
     #[serde(deserialize_with = "rate_or_off")]
     pub rate: Option<f64>,
+}
+
+/// The coordinator's table `[backup]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackupSettings {
+    /// One agent after the other gets a copy this often; none: never.
+    #[serde(deserialize_with = "duration_or_off")]
+    pub every: Option<Duration>,
 }
 
 /// The file of `suture agent --config`.
@@ -311,6 +325,7 @@ impl Default for CoordinatorConfig {
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
             scrub: ScrubSettings::default(),
+            backup: BackupSettings::default(),
         }
     }
 }
@@ -337,6 +352,12 @@ impl Default for RepairConfig {
 impl Default for ScrubSettings {
     fn default() -> ScrubSettings {
         ScrubSettings { period: Some(Duration::from_secs(28 * 24 * 3600)), rate: Some(32e6) }
+    }
+}
+
+impl Default for BackupSettings {
+    fn default() -> BackupSettings {
+        BackupSettings { every: Some(Duration::from_secs(3600)) }
     }
 }
 
@@ -424,31 +445,6 @@ pub fn span(duration: Duration) -> Span {
     Span { ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) }
 }
 
-/// Reads a duration such as `500ms`, `30s`, `10min`, `2h`, `7d`, `4w`.
-///
-/// # Errors
-/// When the text is no duration above zero, or has no unit.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let help =
-        || format!("'{text}' is not a duration: write it like 500ms, 30s, 10min, 2h, 7d or 4w");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(help)?;
-    let (number, unit) = text.split_at(digits);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 24 * 3_600_000,
-        "w" => 7 * 24 * 3_600_000,
-        _ => return Err(help()),
-    };
-    let ms = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit_ms)).ok_or_else(help)?;
-    if ms == 0 {
-        return Err(format!("'{text}' is too small: it must be above zero"));
-    }
-    Ok(Duration::from_millis(ms))
-}
-
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).map_err(|error| {
         bad_input(format!("cannot read the configuration '{}': {error}", path.display()))
@@ -463,59 +459,9 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     })
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-}
-
-fn duration_or_off<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "off" => Ok(None),
-        text => parse_duration(text).map(Some).map_err(D::Error::custom),
-    }
-}
-
-fn rate_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "off" => Ok(None),
-        text => parse_rate(text).map(Some).map_err(D::Error::custom),
-    }
-}
-
-fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    parse_nonzero_size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-}
-
-fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let rate = parse_rate(&String::deserialize(deserializer)?);
-    rate.map(Some).map_err(D::Error::custom)
-}
-
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| {
-        D::Error::custom(format!(
-            "{} is not an IP address (not a name) and a port, like 127.0.0.1:7401",
-            quoted(&text)
-        ))
-    })
-}
-
-fn some_address<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<SocketAddr>, D::Error> {
-    address(deserializer).map(Some)
-}
-
-fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Policy, D::Error> {
-    let policy: Policy = String::deserialize(deserializer)?.parse().map_err(D::Error::custom)?;
-    policy.runnable().map_err(D::Error::custom)?;
-    Ok(policy)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::spelling::parse_duration;
     use super::*;
 
     fn error_of<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> String {

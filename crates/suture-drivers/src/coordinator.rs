@@ -26,7 +26,7 @@ use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
-use suture_repair::placement::{Placer, Wanted};
+use suture_repair::placement::{self, Placer, Wanted};
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -42,6 +42,9 @@ const REQUESTS_MAX: usize = 1024;
 
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
+
+/// The first copy of the metadata after a start goes out this soon, however rare they are.
+const FIRST_BACKUP: Duration = Duration::from_secs(60);
 
 /// A question to the driver, answered by its own task.
 type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
@@ -76,6 +79,9 @@ pub struct CoordinatorDriver {
     metadata: Metadata,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
+    /// How often an agent is to keep a copy of the metadata, and which one was the last.
+    backup_every: Option<Duration>,
+    backed_up: Option<NodeId>,
     /// What agents have listed, where somebody wants to know.
     listings: Option<Listings>,
     /// Agents have not yet been told how the nodes are now.
@@ -123,6 +129,8 @@ impl CoordinatorDriver {
             metadata,
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
+            backup_every: None,
+            backed_up: None,
             listings: None,
             peers_changed: false,
             dispatch: None,
@@ -131,6 +139,11 @@ impl CoordinatorDriver {
             at_risk: 0,
             blocked: 0,
         }
+    }
+
+    /// Has one agent after the other keep a copy of the metadata.
+    pub fn spread_backups(&mut self, every: Option<Duration>) {
+        self.backup_every = every;
     }
 
     /// Keeps what agents list from now on.
@@ -147,6 +160,7 @@ impl CoordinatorDriver {
     pub async fn run(mut self, mut inbox: Inbox) {
         let mut measure = tokio::time::interval(MEASURE_EVERY);
         measure.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut backup = self.backup_every.map(|every| Instant::now() + every.min(FIRST_BACKUP));
         loop {
             self.perform();
             let deadline = self.core.next_deadline().map(|at| self.instant(at));
@@ -156,6 +170,10 @@ impl CoordinatorDriver {
                 Some(request) = inbox.requests.recv() => self.serve(request),
                 () = sleep_until(deadline) => self.handle(Input::Tick),
                 _ = measure.tick() => self.measure(),
+                () = sleep_until(backup) => {
+                    self.back_up();
+                    backup = self.backup_every.map(|every| Instant::now() + every);
+                }
             }
         }
     }
@@ -332,6 +350,17 @@ impl CoordinatorDriver {
             message => Outgoing::Message(message),
         };
         self.post(to, outgoing);
+    }
+
+    /// Has the next agent that is there keep a copy of the metadata.
+    fn back_up(&mut self) {
+        let is_up = |node: &NodeId| self.core.health(*node) == Health::Up;
+        let up: Vec<NodeId> = self.nodes.keys().copied().filter(is_up).collect();
+        if let Some(next) = placement::next_in_turn(&up, self.backed_up) {
+            self.backed_up = Some(next);
+            info!(node = self.core.cluster().node(next).name, "has it keep a copy of the metadata");
+            self.post(next, Outgoing::KeepBackup);
+        }
     }
 
     fn notify_peers(&mut self) {

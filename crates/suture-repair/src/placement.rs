@@ -126,6 +126,12 @@ fn most_per_rack(candidates: &[FreeNode], width: usize) -> usize {
     (1..width).find(|&most| taken(most) >= width).unwrap_or(width)
 }
 
+/// Of nodes in ascending order, the one whose turn comes after the last one's.
+pub fn next_in_turn(nodes: &[NodeId], last: Option<NodeId>) -> Option<NodeId> {
+    let next = nodes.iter().find(|node| last.is_none_or(|last| **node > last));
+    next.or(nodes.first()).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::cluster::Rate;
@@ -273,5 +279,15 @@ mod tests {
             let counts = per_rack(&world.0, &inside.copied().collect::<Vec<_>>());
             assert!(counts[0] <= 2, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn turns_go_round_over_whoever_is_there() {
+        let nodes = [NodeId(1), NodeId(4), NodeId(7)];
+        assert_eq!(next_in_turn(&nodes, None), Some(NodeId(1)));
+        assert_eq!(next_in_turn(&nodes, Some(NodeId(1))), Some(NodeId(4)));
+        assert_eq!(next_in_turn(&nodes, Some(NodeId(5))), Some(NodeId(7)));
+        assert_eq!(next_in_turn(&nodes, Some(NodeId(7))), Some(NodeId(1)));
+        assert_eq!(next_in_turn(&[], Some(NodeId(7))), None);
     }
 }

@@ -162,3 +162,27 @@ fn what_is_no_whole_backup_leaves_the_metadata_as_they_are() {
     });
     cluster.assert_reads("old", &old);
 }
+
+#[test]
+fn agents_keep_copies_of_the_metadata_from_which_a_lost_coordinator_comes_back() {
+    let mut cluster = Cluster::of(5);
+    let object = cluster.put("object", 100_000, &CODE);
+    let none = cluster.path("none").display().to_string();
+    fs::write(&none, "").unwrap();
+    cluster.ok(&[&["put", &none, "--name", "empty"], &CODE[..]].concat());
+    while_stopped(&mut cluster, |dir| {
+        fs::write(dir.join("more.toml"), "[backup]\nevery = '200ms'\n").unwrap();
+    });
+    let kept = |agent: usize| cluster.path(&format!("n{agent}")).join("metadata-backup.db");
+    cluster.wait("every agent has had its turn", |_| (0..5).all(|agent| kept(agent).exists()));
+    let copy = kept(3).display().to_string();
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    while_stopped(&mut cluster, |dir| {
+        fs::remove_dir_all(dir.join("coordinator")).unwrap();
+        let (said, status) = metadata(dir, &["restore", &copy]);
+        assert!(said.contains("2 objects in 3 stripes") && status == Some(0), "{said}");
+    });
+    cluster.wait_healthy();
+    cluster.assert_reads("object", &object);
+    cluster.assert_reads("empty", b"");
+}

@@ -1,15 +1,23 @@
-//! A copy of the metadata on its way between a coordinator and the operator who asked for it.
+//! A copy of the metadata on its way between a coordinator and whoever asked for it: an operator, or
+//! an agent that is to keep one.
 //!
 //! Place: beside the life of a repair. It goes in steps, so neither side holds all of it.
+//! The coordinator's disk can be lost with everything on it; so one agent after the other keeps a
+//! copy, each for as long as it takes to come to its turn again.
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use suture_edge::checksum::Crc32c;
+use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
+use tracing::{info, warn};
 
-use super::client::refusal;
+use super::client::{self, refusal};
 use super::proto;
 use crate::metadata::backup::Contents;
 use crate::metadata::{Backup, Metadata};
@@ -82,4 +90,47 @@ pub async fn receive(
     into.flush().context("cannot write the copy")?;
     let proto::BackupHead { epoch, objects, stripes, .. } = head;
     Ok((bytes, Contents { epoch, objects, stripes }))
+}
+
+/// Where an agent keeps its copy of the metadata, in its data_dir.
+pub const KEPT_AS: &str = "metadata-backup.db";
+
+/// An agent's part in it: one copy at a time, in the place of the one before.
+#[derive(Debug)]
+pub(super) struct BackupKeeper {
+    coordinator: String,
+    data_dir: PathBuf,
+    job: Option<JoinHandle<()>>,
+}
+
+impl BackupKeeper {
+    /// Keeps copies of that coordinator's metadata in a folder.
+    pub(super) fn new(coordinator: String, data_dir: PathBuf) -> BackupKeeper {
+        BackupKeeper { coordinator, data_dir, job: None }
+    }
+
+    /// Fetches a copy meanwhile. What was kept before stays until all of the new one is durable.
+    pub(super) fn keep(&mut self) {
+        if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
+            return;
+        }
+        let (coordinator, data_dir) = (self.coordinator.clone(), self.data_dir.clone());
+        self.job = Some(tokio::spawn(async move {
+            match fetch(&coordinator, &data_dir).await {
+                Ok(contents) => info!(objects = contents.objects, "keeps a copy of the metadata"),
+                Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),
+            }
+        }));
+    }
+}
+
+async fn fetch(coordinator: &str, data_dir: &Path) -> Result<Contents> {
+    let mut client = client::connect(coordinator).await?;
+    let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
+    let part = NamedTempFile::new_in(data_dir.join("tmp"))?;
+    let (_, contents) = receive(replies.into_inner(), part.as_file()).await?;
+    part.as_file().sync_all()?;
+    part.persist(data_dir.join(KEPT_AS))?;
+    File::open(data_dir)?.sync_all()?;
+    Ok(contents)
 }

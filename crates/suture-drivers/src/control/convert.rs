@@ -122,6 +122,7 @@ pub fn encode_outgoing(outgoing: Outgoing) -> proto::CoordinatorMessage {
             let peers = peers.iter().map(encode_peer).collect();
             CoordinatorWord::Peers(proto::Peers { peers })
         }
+        Outgoing::KeepBackup => CoordinatorWord::KeepBackup(proto::Done {}),
     };
     proto::CoordinatorMessage { message: Some(word) }
 }
@@ -159,11 +160,9 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         CoordinatorWord::Welcome(_) => {
             return Err(malformed("CoordinatorMessage.welcome", "sent twice"));
         }
-        CoordinatorWord::Peers(_) => {
-            return Err(malformed(
-                "CoordinatorMessage.peers",
-                "unexpected after the session began",
-            ));
+        // The session takes these two itself.
+        CoordinatorWord::Peers(_) | CoordinatorWord::KeepBackup(_) => {
+            return Err(malformed("CoordinatorMessage", "none for the agent's machine"));
         }
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),
         CoordinatorWord::Cancel(repair) => ToAgent::Cancel(RepairId(repair)),

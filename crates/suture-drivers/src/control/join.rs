@@ -22,6 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
+use super::backup::BackupKeeper;
 use super::membership::Membership;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
@@ -104,6 +105,7 @@ pub async fn keep(
     welcome: oneshot::Sender<Welcome>,
 ) -> Result<Left> {
     let (mut welcome, mut number) = (Some(welcome), None);
+    let mut keeper = BackupKeeper::new(me.coordinator.clone(), me.data_dir.clone());
     let mut wait = RETRY_FIRST;
     loop {
         let end = match join(&me).await {
@@ -118,7 +120,7 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(session, &mut feed).await
+                converse(session, &mut feed, &mut keeper).await
             }
             Err(end) => end,
         };
@@ -231,7 +233,11 @@ fn refused(me: &Introduction, status: Status) -> End {
 }
 
 /// Carries messages both ways until the session breaks.
-async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
+async fn converse(
+    mut session: JoinedSession,
+    feed: &mut SessionFeed,
+    keeper: &mut BackupKeeper,
+) -> End {
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
     let connected = SessionEvent::Connected { epoch: session.epoch };
@@ -242,6 +248,10 @@ async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
         tokio::select! {
             received = session.incoming.message() => {
                 let event = match received {
+                    Ok(Some(message)) if is_keep_backup(&message) => {
+                        keeper.keep();
+                        continue;
+                    }
                     Ok(Some(message)) => event_of(message),
                     Ok(None) => break anyhow!("the coordinator ended the session"),
                     Err(status) => break anyhow!("session: {}", status.message()),
@@ -265,6 +275,10 @@ async fn converse(mut session: JoinedSession, feed: &mut SessionFeed) -> End {
         Ok(()) => End::Broken(why),
         Err(_) => End::Finished,
     }
+}
+
+fn is_keep_backup(message: &proto::CoordinatorMessage) -> bool {
+    matches!(message.message, Some(CoordinatorWord::KeepBackup(_)))
 }
 
 fn event_of(message: proto::CoordinatorMessage) -> Result<SessionEvent> {

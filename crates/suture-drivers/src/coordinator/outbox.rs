@@ -27,6 +27,8 @@ pub enum Outgoing {
     Dispatch(Arc<Dispatch>),
     /// Where every node is now.
     Peers(Arc<[PeerAddress]>),
+    /// Fetch a copy of the metadata, and keep it.
+    KeepBackup,
 }
 
 /// A node and where its agent listens.

@@ -78,7 +78,8 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
     let (coordinator, inbox): (Handle, _) = inbox(received);
-    let driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
+    let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
+    driver.spread_backups(config.backup.every);
     let service = ControlService::new(metadata.clone(), coordinator, cluster);
     outln!("listening on {address}");
     let ended = tokio::select! {

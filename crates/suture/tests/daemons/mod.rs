@@ -197,7 +197,8 @@ pub fn start_coordinator(folder: &Path, listen: &str) -> (Process, String) {
         "listen = '{listen}'\ndata_dir = '{}'\n[timers]\nsuspect = '1s'\ndead = '2s'\nstart_grace = '5s'\nretry_first = '200ms'\nretry_max = '1s'\n",
         data.display()
     );
-    fs::write(&config, text).unwrap();
+    let more = fs::read_to_string(folder.join("more.toml")).unwrap_or_default();
+    fs::write(&config, text + &more).unwrap();
     Process::start("coordinator", &config)
 }
 
