@@ -141,6 +141,11 @@ impl Attack {
         self.has_struck
     }
 
+    /// Whether the process ends of a fault, and nobody has buried it yet.
+    pub fn is_dying(&self) -> bool {
+        self.is_dead || self.pending.values().any(|pending| pending.is_last)
+    }
+
     /// Calls are no longer counted; gives those that were, and whether one was hit.
     pub fn disarm(&mut self) -> (Vec<Point>, bool) {
         (self.is_armed, self.plan) = (false, None);
@@ -302,10 +307,7 @@ impl Fault {
     /// The column of the condensed table that it counts in.
     pub fn class(self) -> &'static str {
         match self {
-            Fault::Error(errno @ (Errno::Io | Errno::NoSpace | Errno::TooManyFiles)) => {
-                errno.name()
-            }
-            Fault::Error(_) => "other error",
+            Fault::Error(errno) => errno.name(),
             Fault::Short => "short",
             Fault::Before(Loss::Nothing) => "crash before",
             Fault::After(Loss::Nothing) => "crash after",

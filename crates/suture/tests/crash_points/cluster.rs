@@ -226,8 +226,14 @@ impl<'a> Field<'a> {
         let content = noise(BASE_BYTES + self.turn as usize);
         self.prepare(deed, &name, &content);
         let fault = plan.as_ref().map(|(_, fault)| *fault);
+        let plan_call = plan.as_ref().map(|(point, _)| point.call);
         self.attack.lock().unwrap().arm(plan);
-        let ended = self.run(deed, &name, fault);
+        let is_unlink = plan_call == Some("unlink") && matches!(fault, Some(Fault::Error(_)));
+        let mut ended = self.run(deed, &name, fault);
+        if is_unlink && self.victim == Victim::Coordinator && ended.is_ok() {
+            // What a disk does not let go is removed by the next start.
+            ended = self.restart().and(ended);
+        }
         let (points, has_struck) = self.attack.lock().unwrap().disarm();
         let outcome = ended.and_then(|ended| self.judge(deed, (&name, content), &ended));
         let outcome = outcome.map(|outcome| match fault.is_some() && !has_struck {
@@ -337,12 +343,24 @@ impl<'a> Field<'a> {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        // It may die of it a moment later.
-        thread::sleep(Duration::from_millis(20));
-        if self.traced.as_mut().unwrap().is_over() {
-            self.revive(fault.and_then(Fault::loss).unwrap_or(Loss::Nothing))?;
+        let has_struck = self.attack.lock().unwrap().has_struck();
+        if let Some(loss) = fault.and_then(Fault::loss).filter(|_| has_struck) {
+            // It dies of it a moment later, unless it was started again by now.
+            let is_over = self.attack.lock().unwrap().is_dying();
+            if is_over {
+                self.traced.as_mut().unwrap().wait_within(LIMIT);
+                self.revive(loss)?;
+            }
         }
         Ok(command.map(Ended::of))
+    }
+
+    fn restart(&mut self) -> Result<(), String> {
+        self.traced.as_ref().unwrap().terminate();
+        match self.traced.as_mut().unwrap().wait_within(LIMIT) {
+            true => self.revive(Loss::Nothing),
+            false => Err("it does not stop".to_string()),
+        }
     }
 
     /// Starts the attacked daemon again; if it is hit once more while it starts, once more.

@@ -14,11 +14,18 @@ enum Choice {
     Every(String),
 }
 
+type Counts = BTreeMap<&'static str, u32>;
+
+/// The columns of the condensed table.
+const CLASSES: [&str; 8] =
+    ["EIO", "ENOSPC", "EMFILE", "ENOMEM", "short", "crash before", "crash after", "power"];
+
 /// What came of the points.
 pub struct Table {
     choice: Choice,
-    /// By story, then call: how many points, and faults by class.
-    counts: BTreeMap<(String, &'static str), BTreeMap<&'static str, u32>>,
+    /// By story and by call: how many faults of each class.
+    stories: BTreeMap<String, Counts>,
+    calls: BTreeMap<String, Counts>,
     outcomes: BTreeMap<String, u32>,
     violations: Vec<String>,
 }
@@ -41,8 +48,8 @@ impl Table {
             Ok(all) if all == "all" => Choice::Every(String::new()),
             Ok(text) => Choice::Every(text),
         };
-        let (counts, outcomes) = (BTreeMap::new(), BTreeMap::new());
-        Table { choice, counts, outcomes, violations: Vec::new() }
+        let (stories, calls) = (BTreeMap::new(), BTreeMap::new());
+        Table { choice, stories, calls, outcomes: BTreeMap::new(), violations: Vec::new() }
     }
 
     /// Whether anything of a story is to be hit, as far as its name says.
@@ -102,36 +109,32 @@ impl Table {
                 self.violations.push(format!("{row}: {why}"));
             }
         }
-        let counts = self.counts.entry((format!("{story} | {process}"), point.call)).or_default();
-        *counts.entry(fault.class()).or_default() += 1;
+        let story = self.stories.entry(format!("{story} | {process}")).or_default();
+        let call = self.calls.entry(point.call.to_string()).or_default();
+        for counts in [story, call] {
+            *counts.entry(fault.class()).or_default() += 1;
+        }
     }
 
     /// Prints the condensed table; fails if anything was lost or published.
     pub fn finish(self) {
-        const CLASSES: [&str; 8] = [
-            "EIO",
-            "ENOSPC",
-            "EMFILE",
-            "other error",
-            "short",
-            "crash before",
-            "crash after",
-            "power",
-        ];
-        let mut total = 0;
-        println!("\n| story | process | call | {} |", CLASSES.join(" | "));
-        for ((story, call), counts) in &self.counts {
-            let cells =
-                CLASSES.map(|class| counts.get(class).map_or(String::new(), u32::to_string));
-            println!("| {story} | {call} | {} |", cells.join(" | "));
-            total += counts.values().sum::<u32>();
-        }
+        print("story | process", &self.stories);
+        print("call", &self.calls);
+        let total: u32 = self.calls.values().flat_map(BTreeMap::values).sum();
         println!("\n{total} faults");
         for (outcome, count) in &self.outcomes {
             println!("{count} {outcome}");
         }
         println!("{} violations", self.violations.len());
         assert!(self.violations.is_empty(), "{:#?}", self.violations);
+    }
+}
+
+fn print(what: &str, rows: &BTreeMap<String, Counts>) {
+    println!("\n| {what} | {} |", CLASSES.join(" | "));
+    for (row, counts) in rows {
+        let cells = CLASSES.map(|class| counts.get(class).map_or(String::new(), u32::to_string));
+        println!("| {row} | {} |", cells.join(" | "));
     }
 }
 
