@@ -321,58 +321,66 @@ impl<'a> Field<'a> {
             return self.run_attacked(&arguments, fault).map(Some);
         }
         let mut command = (!arguments.is_empty()).then(|| self.spawn(&arguments));
+        let watched = self.watch(deed, command.as_mut(), fault);
+        if let (Err(_), Some(command)) = (&watched, &mut command) {
+            let _ = command.kill();
+        }
+        watched.map(|()| command.map(Ended::of))
+    }
+
+    /// Waits until the command has ended and the point was reached; a daemon that ends meanwhile is
+    /// started again.
+    fn watch(
+        &mut self,
+        deed: Deed,
+        mut command: Option<&mut Child>,
+        fault: Option<Fault>,
+    ) -> Result<(), String> {
         let since = Instant::now();
-        let mut ended_at = None;
+        let (mut ended_at, mut is_revived) = (None, false);
         loop {
             if self.traced.as_mut().unwrap().is_over() {
-                let is_crash = self.attack.lock().unwrap().has_struck();
-                let loss = fault.and_then(Fault::loss).filter(|_| is_crash);
-                self.revive(loss.unwrap_or(Loss::Nothing))?;
+                self.revive(fault)?;
+                is_revived = true;
             }
-            let is_over = command.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some());
-            let ended_at = *ended_at.get_or_insert_with(Instant::now);
-            let has_struck = self.attack.lock().unwrap().has_struck();
-            // Without a fault, all that follows from it is to be counted.
-            let is_waited = ended_at.elapsed() > STRIKE_LIMIT || has_struck;
-            if is_over && is_waited {
-                break;
+            let ended = command.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some());
+            if ended && (is_revived || deed != Deed::Restart) {
+                let ended_at: Instant = *ended_at.get_or_insert_with(Instant::now);
+                let (has_struck, is_dying) = {
+                    let attack = self.attack.lock().unwrap();
+                    (attack.has_struck(), attack.is_dying())
+                };
+                // Without a fault, all that follows from the deed is to be counted.
+                if !is_dying && (has_struck || ended_at.elapsed() > STRIKE_LIMIT) {
+                    return Ok(());
+                }
             }
             if since.elapsed() > LIMIT {
-                command.as_mut().map(|child| child.kill());
-                return Err(format!("{arguments:?} hangs"));
+                return Err(format!("{deed:?} hangs"));
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let has_struck = self.attack.lock().unwrap().has_struck();
-        if let Some(loss) = fault.and_then(Fault::loss).filter(|_| has_struck) {
-            // It dies of it a moment later, unless it was started again by now.
-            let is_over = self.attack.lock().unwrap().is_dying();
-            if is_over {
-                self.traced.as_mut().unwrap().wait_within(LIMIT);
-                self.revive(loss)?;
-            }
-        }
-        Ok(command.map(Ended::of))
     }
 
     fn restart(&mut self) -> Result<(), String> {
         self.traced.as_ref().unwrap().terminate();
         match self.traced.as_mut().unwrap().wait_within(LIMIT) {
-            true => self.revive(Loss::Nothing),
+            true => self.revive(None),
             false => Err("it does not stop".to_string()),
         }
     }
 
     /// Starts the attacked daemon again; if it is hit once more while it starts, once more.
-    fn revive(&mut self, loss: Loss) -> Result<(), String> {
-        self.traced.as_mut().unwrap().wait();
-        self.attack.lock().unwrap().bury(loss);
+    fn revive(&mut self, fault: Option<Fault>) -> Result<(), String> {
         for _ in 0..3 {
+            self.traced.as_mut().unwrap().wait_within(LIMIT);
+            let mut attack = self.attack.lock().unwrap();
+            let loss = fault.and_then(Fault::loss).filter(|_| attack.has_struck());
+            attack.bury(loss.unwrap_or(Loss::Nothing));
+            drop(attack);
             if self.start() {
                 return Ok(());
             }
-            self.traced.as_mut().unwrap().wait_within(LIMIT);
-            self.attack.lock().unwrap().bury(Loss::Nothing);
         }
         Err("it does not start any more".to_string())
     }
