@@ -160,6 +160,8 @@ impl NewFile {
     }
 
     fn link_temporarily(&self) -> io::Result<TemporaryName> {
+        // What cannot be removed now is left to the next one.
+        let _ = remove_left_behind(&self.folder);
         // The name is to be seen with its lock only.
         let _ = self.file.try_lock();
         loop {
