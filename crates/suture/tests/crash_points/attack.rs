@@ -257,7 +257,9 @@ impl Point {
             "read" | "pread" | "readv" | "preadv" => (&[Io], true),
             "write" | "pwrite" | "writev" | "pwritev" => (&[Io, NoSpace], true),
             "mmap" => (&[NoMemory], false),
-            EXIT => (&[], false),
+            // A lock of SQLite that cannot be given back is kept until the process ends: whatever
+            // follows is refused, each time after five seconds.
+            "fcntl" | EXIT => (&[], false),
             _ if self.changes() => (&[Io, NoSpace], false),
             _ => (&[Io], false),
         };

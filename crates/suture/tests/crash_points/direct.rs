@@ -19,7 +19,7 @@ use super::table::{Place, Table};
 use super::tracer::Tracer;
 
 /// How long a story may take before it counts as one that hangs.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 
 const STORY: &str = "SUTURE_CRASH_STORY";
 const FOLDER: &str = "SUTURE_CRASH_FOLDER";

@@ -519,8 +519,14 @@ fn output(folder: &Path, acts: &mut Acts) {
 }
 
 fn look_at_output(folder: &Path) -> Result<State, String> {
-    // The next command that writes there takes away what one before it left.
-    drop(NewFile::beside(&target(folder)).map_err(|error| error.to_string())?);
+    // The next command that replaces a file there takes away what one before it left.
+    if target(folder).exists() {
+        let other = folder.join("other");
+        fs::write(&other, "old").unwrap();
+        let new = NewFile::beside(&other).map_err(|error| error.to_string())?;
+        new.publish(&other).map_err(|error| error.to_string())?;
+        fs::remove_file(other).unwrap();
+    }
     let mut state = State::default();
     for path in files_in(folder) {
         let bytes = fs::read(&path).unwrap();
