@@ -34,9 +34,8 @@ impl ChunkStore for MapStore {
         Ok(CAPACITY)
     }
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        let chunks = self.0.lock().unwrap();
-        let (bytes, proven) = chunks.get(&copy).cloned().ok_or(CopyFault::Missing)?;
-        let is_good = proven == Some(crc32c(&bytes));
+        let (bytes, crc) = self.0.lock().unwrap().get(&copy).cloned().ok_or(CopyFault::Missing)?;
+        let is_good = crc == Some(crc32c(&bytes));
         if is_good { Ok(Arc::new(MapReader(bytes))) } else { Err(CopyFault::Corrupt) }
     }
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
@@ -44,17 +43,13 @@ impl ChunkStore for MapStore {
         Ok(Arc::new(MapWriter(Mutex::new((zeros, None)), self.clone())))
     }
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
-        self.0.lock().unwrap().remove(&copy);
-        Ok(())
+        Ok(drop(self.0.lock().unwrap().remove(&copy)))
     }
 }
 
 impl ChunkReader for MapReader {
     fn bytes(&self) -> u64 {
         self.0.len() as u64
-    }
-    fn crc(&self) -> Option<u32> {
-        Some(crc32c(&self.0))
     }
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         let part = self.0.get(offset as usize..).and_then(|rest| rest.get(..into.len()));

@@ -123,7 +123,9 @@ pub trait ChunkReader: Debug + Send + Sync {
 
     /// CRC32C of the chunk when it was published, where the store recorded it: by this a copy is
     /// told from another of the same name. A store of stripes with recorded checksums has it.
-    fn crc(&self) -> Option<u32>;
+    fn crc(&self) -> Option<u32> {
+        None
+    }
 
     /// Fills `into` with the chunk's bytes from `offset` on. Any offset and length will do; what
     /// the checksums need beyond the range is read beside it. Bytes that fail their checksum do

@@ -148,7 +148,7 @@ fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
         && theirs != cluster
     {
         return Err(Status::failed_precondition(format!(
-            "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}"
+            "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}; if this coordinator lost the metadata of cluster {theirs}, stop it, empty its data_dir, and use `suture metadata restore` or `suture metadata rebuild`"
         )));
     }
     if join.epoch >= EPOCH_MAX {
