@@ -1,0 +1,125 @@
+# What every story needs: a small cluster in a folder of its own, and words to ask of it.
+# Sourced by `run`, which sets SUTURE to the program. Everything started here ends with the story.
+
+folder=$(mktemp -d)
+declare -A pid=()
+export SUTURE_COORDINATOR=
+
+# Ends all daemons, frozen ones too, and removes the folder.
+sweep() {
+  kill -CONT "${pid[@]}" 2>/dev/null
+  kill "${pid[@]}" 2>/dev/null
+  wait 2>/dev/null
+  rm -rf "$folder"
+}
+trap sweep EXIT
+
+fail() {
+  echo "  NOT SO: $*"
+  exit 1
+}
+
+# expect WHAT COMMAND..: the command succeeds.
+expect() {
+  local what=$1
+  shift
+  "$@" >"$folder/said" 2>&1 || { cat "$folder/said"; fail "$what"; }
+  echo "  $what"
+}
+
+# refuse WHAT TEXT COMMAND..: the command fails, and says TEXT.
+refuse() {
+  local what=$1 text=$2
+  shift 2
+  "$@" >"$folder/said" 2>&1 && fail "$what (it succeeded)"
+  grep -qF -- "$text" "$folder/said" || { cat "$folder/said"; fail "$what (no '$text')"; }
+  echo "  $what"
+}
+
+# soon WHAT COMMAND..: the command succeeds within half a minute.
+soon() {
+  local what=$1
+  shift
+  for _ in $(seq 150); do
+    "$@" >"$folder/said" 2>&1 && { echo "  $what"; return; }
+    sleep 0.2
+  done
+  cat "$folder/said"
+  fail "$what (not within 30 s)"
+}
+
+# start NAME COMMAND..: a daemon; gives when it listens.
+start() {
+  local name=$1
+  shift
+  "$@" >"$folder/$name.out" 2>>"$folder/$name.log" &
+  pid[$name]=$!
+  for _ in $(seq 100); do
+    grep -q "listening on" "$folder/$name.out" && return
+    kill -0 "${pid[$name]}" 2>/dev/null || { cat "$folder/$name.log"; fail "$name ended"; }
+    sleep 0.1
+  done
+  fail "$name does not listen"
+}
+
+stop() {
+  kill "${pid[$1]}" && wait "${pid[$1]}" 2>/dev/null
+  unset "pid[$1]"
+}
+
+# coordinator [DATA_DIR]: at the address that agents know, once there is one.
+coordinator() {
+  cat >"$folder/coordinator.toml" <<TOML
+listen = "${SUTURE_COORDINATOR:-127.0.0.1:0}"
+data_dir = "$folder/${1:-coordinator}"
+[timers]
+suspect = "1s"
+dead = "2s"
+start_grace = "5s"
+retry_first = "200ms"
+retry_max = "1s"
+TOML
+  start coordinator "$SUTURE" coordinator --config "$folder/coordinator.toml"
+  SUTURE_COORDINATOR=$(sed -n 's/listening on //p' "$folder/coordinator.out")
+  sed -i "s/^listen = .*/listen = \"$SUTURE_COORDINATOR\"/" "$folder/coordinator.toml"
+}
+
+# write_agent NAME [DATA_DIR]: its configuration.
+write_agent() {
+  cat >"$folder/$1.toml" <<TOML
+name = "$1"
+coordinator = "$SUTURE_COORDINATOR"
+listen = "127.0.0.1:0"
+data_dir = "$folder/${2:-$1}"
+memory = "32MiB"
+[timers]
+heartbeat = "200ms"
+TOML
+}
+
+agent() {
+  write_agent "$@"
+  start "$1" "$SUTURE" agent --config "$folder/$1.toml"
+}
+
+# cluster N: a coordinator and n agents, all of them up.
+cluster() {
+  coordinator
+  for i in $(seq 0 $(($1 - 1))); do agent "n$i"; done
+  soon "$1 agents are up" up "$1"
+}
+
+up() { [ "$("$SUTURE" node list | grep -cw up)" = "$1" ]; }
+healthy() { "$SUTURE" status | head -1 | grep -q healthy; }
+chunks() { find "$folder"/n*/chunks -type f | wc -l; }
+
+# put NAME [SIZE]: an object of noise; its bytes stay beside it, to be compared.
+put() {
+  head -c "${2:-200000}" /dev/urandom >"$folder/$1.source"
+  expect "put $1" "$SUTURE" put "$folder/$1.source" --name "$1" --code 'rs(3,2)' --chunk-size 16KiB
+}
+
+same() {
+  "$SUTURE" get "$1" -o "$folder/back" && cmp "$folder/back" "$folder/$1.source"
+}
+reads() { expect "every byte of $1 comes back" same "$1"; }
