@@ -43,7 +43,8 @@ impl ChunkStore for MapStore {
         Ok(Arc::new(MapWriter(Mutex::new((zeros, None)), self.clone())))
     }
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
-        Ok(drop(self.0.lock().unwrap().remove(&copy)))
+        self.0.lock().unwrap().remove(&copy);
+        Ok(())
     }
 }
 
