@@ -180,7 +180,7 @@ impl World {
     pub(crate) fn check_published(&mut self, node: NodeId, copy: ChunkCopy) {
         self.published.insert((node, copy));
         let original = self.metadata.original(copy.stripe, copy.chunk);
-        if self.host(node).disk.query(copy, |stored| stored.bytes == original) != Some(true) {
+        if self.host(node).disk.query(copy, |stored| stored.bytes() == original) != Some(true) {
             self.fail(Violation::WrongBytes { node, copy });
         }
         let label = match self.options.claims {

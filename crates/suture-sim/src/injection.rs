@@ -367,7 +367,7 @@ impl World {
             let host = self.host(node);
             !host.gone
                 && host.disk.query(copy, |stored| {
-                    stored.is_good() && stored.bytes == self.metadata.original(stripe.id, chunk)
+                    stored.is_good() && stored.bytes() == self.metadata.original(stripe.id, chunk)
                 }) == Some(true)
         })
     }
