@@ -19,6 +19,7 @@
 //! Deliberately absent: how the map is stored, objects and files, which chunks are lost (the
 //! coordinator finds that out from agents and their inventories).
 
+pub mod admission;
 pub mod claims;
 pub mod conformance;
 

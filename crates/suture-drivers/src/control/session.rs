@@ -109,11 +109,7 @@ async fn join(
     let node = check(cluster, join)?;
     let joined = node.clone();
     // First: who has lost the name to another store is to hear of that.
-    let check = move |store: &mut MetadataStore| match is_new {
-        _ if takes_name => Ok(()),
-        true => store.check_new(&joined.name).and_then(|()| store.check_store(&joined)),
-        false => store.check_store(&joined),
-    };
+    let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);
     service.metadata.ask(check).await?;
     let (name, address) = (node.name.clone(), node.address.clone());
     let query = move |driver: &CoordinatorDriver| driver.conflicting_session(&name, &address);

@@ -10,6 +10,7 @@ use std::fmt;
 use rusqlite::{OptionalExtension, params};
 use suture_repair::event::{Command, Input};
 use suture_repair::id::NodeId;
+use suture_repair::keeper::admission::{Joining, Known, Refused};
 
 use super::{MetadataError, MetadataStore, NewNode, NodeRecord};
 use crate::store::StoreId;
@@ -27,9 +28,13 @@ pub struct KnownNode {
 }
 
 impl KnownNode {
-    /// Whether an agent with this store may have the name.
-    fn yields_to(&self, store: Option<StoreId>) -> bool {
-        self.is_removed || self.is_replaced || self.store.is_none() || self.store == store
+    fn facts(&self) -> Known {
+        Known {
+            chunks: self.chunks,
+            store: self.store.map(|store| store.0),
+            is_removed: self.is_removed,
+            is_replaced: self.is_replaced,
+        }
     }
 }
 
@@ -59,7 +64,7 @@ impl MetadataStore {
     /// When the name is that of a node with another store, and no operator gave it away; when the
     /// database fails or what it holds is damaged.
     pub fn join(&mut self, node: &NewNode) -> Result<NodeId, MetadataError> {
-        self.check_store(node)?;
+        self.check_joining(node, false, false)?;
         let transaction = self.database.transaction()?;
         let returns = transaction.execute(
             "UPDATE node SET removed = 0, failed = 0 WHERE name = ?1 AND removed",
@@ -86,29 +91,24 @@ impl MetadataStore {
         Ok(id)
     }
 
-    /// Refuses an agent under the name of a node with another store.
+    /// Refuses an agent under the name of a node with another store, and one that begins anew under
+    /// the name of a node that holds chunks: the disk with them may only be missing, and to take the
+    /// agent in would have all of them rebuilt.
     ///
     /// # Errors
-    /// When there is such a node, and no operator gave its name away; when the database fails.
-    pub fn check_store(&self, node: &NewNode) -> Result<(), MetadataError> {
-        match self.known(&node.name)? {
-            Some(known) if !known.yields_to(node.store) => Err(MetadataError::OtherStore(known)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses an agent that begins anew under the name of a node that holds chunks: the disk with
-    /// them may only be missing, and to take the agent in would have all of them rebuilt.
-    ///
-    /// # Errors
-    /// When the node holds chunks, and no operator gave its name away; when the database fails.
-    pub fn check_new(&self, name: &str) -> Result<(), MetadataError> {
-        match self.known(name)? {
-            Some(known) if known.chunks > 0 && !known.is_replaced => {
-                Err(MetadataError::NewStore(known))
-            }
-            _ => Ok(()),
-        }
+    /// When there is such a node, and nobody gave its name away; when the database fails.
+    pub fn check_joining(
+        &self,
+        node: &NewNode,
+        is_new: bool,
+        takes_name: bool,
+    ) -> Result<(), MetadataError> {
+        let Some(known) = self.known(&node.name)? else { return Ok(()) };
+        let joining = Joining { store: node.store.map(|store| store.0), is_new, takes_name };
+        known.facts().admit(joining).map_err(|refused| match refused {
+            Refused::NewStore => MetadataError::NewStore(known),
+            Refused::OtherStore => MetadataError::OtherStore(known),
+        })
     }
 
     /// Gives the name of a node to the next store that joins under it, whichever that is.

@@ -9,6 +9,7 @@
 
 use suture_repair::event::Input;
 use suture_repair::id::StripeId;
+use suture_repair::keeper::admission::outranking;
 use tracing::warn;
 
 use super::{MetadataError, MetadataStore};
@@ -20,9 +21,7 @@ impl MetadataStore {
     /// # Errors
     /// When the epoch cannot be made durable.
     pub fn outrank(&mut self, name: &str, followed: u32) -> Result<(), MetadataError> {
-        let is_of_others = followed == self.epoch && !self.joined.contains(name);
-        if followed > self.epoch || is_of_others {
-            let epoch = followed + 1;
+        if let Some(epoch) = outranking(self.epoch, followed, self.joined.contains(name)) {
             self.database.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
             warn!(
                 "agent '{name}' has followed epoch {followed} already, these metadata began epoch {}: \
@@ -81,6 +80,17 @@ impl MetadataStore {
         self.changes.extend(unknown);
         self.changes.push(Input::StripesReserved { below, writing });
         Ok(())
+    }
+
+    /// The first stripe id that may be of a put that has not ended, now or later: a copy of the
+    /// metadata as they are now must not take such stripes for orphans.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn first_open(&self) -> Result<StripeId, MetadataError> {
+        let next = "SELECT next_stripe FROM cluster";
+        let next = StripeId(self.database.query_row(next, [], |row| row.get(0))?);
+        Ok(self.puts.values().flat_map(|put| &put.stripes).copied().min().unwrap_or(next))
     }
 
     /// Ids of stripes that others have given out, as ranges: the first, and one past the last.

@@ -1,0 +1,110 @@
+//! Who may join under a name, and which epoch a coordinator goes on in: decided from what the keeper
+//! knows and what the agent says of itself.
+//!
+//! Place: [an agent joins] -> failure noticed -> ... : before anything of it is believed.
+//! A name comes from a configuration, which is easily copied; a store has an id of its own. So a
+//! name belongs to the store that first had it, until an operator gives it to the next new one. An
+//! agent that begins anew under the name of a node with chunks may only lack the disk with them.
+//! Metadata that were restored from a backup begin an epoch that was there before; agents tell.
+
+/// What the keeper knows of the node whose name an agent wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Chunks that are recorded there.
+    pub chunks: u64,
+    /// The store that has the name; none where it never said one.
+    pub store: Option<u64>,
+    /// Whether an operator removed the node: its name is free.
+    pub is_removed: bool,
+    /// Whether an operator gave the name to the next store that joins.
+    pub is_replaced: bool,
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Which store it has, where that is kept.
+    pub store: Option<u64>,
+    /// Whether no cluster has welcomed its store yet.
+    pub is_new: bool,
+    /// Whether it is to have the name, whoever had it.
+    pub takes_name: bool,
+}
+
+/// Why an agent may not have the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It begins anew, and the node holds chunks.
+    NewStore,
+    /// The node has another store.
+    OtherStore,
+}
+
+impl Known {
+    /// Whether an agent may have this node's name.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn admit(&self, joining: Joining) -> Result<(), Refused> {
+        let is_free = self.is_removed || self.is_replaced || joining.takes_name && joining.is_new;
+        if is_free {
+            return Ok(());
+        }
+        if joining.is_new && self.chunks > 0 {
+            return Err(Refused::NewStore);
+        }
+        let is_its_own = self.store.is_none() || self.store == joining.store;
+        if is_its_own { Ok(()) } else { Err(Refused::OtherStore) }
+    }
+}
+
+/// The epoch in which a coordinator of `epoch` has to go on when an agent has `followed` one that
+/// its metadata have not begun: a later one, or this one without having joined in it. None where it
+/// goes on as it is.
+pub fn outranking(epoch: u32, followed: u32, has_joined: bool) -> Option<u32> {
+    let is_of_others = followed == epoch && !has_joined;
+    (followed > epoch || is_of_others).then_some(followed + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Known = Known { chunks: 3, store: Some(1), is_removed: false, is_replaced: false };
+    const OWN: Joining = Joining { store: Some(1), is_new: false, takes_name: false };
+    const EMPTY: Joining = Joining { store: Some(2), is_new: true, takes_name: false };
+
+    #[test]
+    fn a_name_belongs_to_its_store_until_an_operator_gives_it_away() {
+        let other = Joining { is_new: false, ..EMPTY };
+        assert_eq!(HELD.admit(OWN), Ok(()));
+        assert_eq!(HELD.admit(EMPTY), Err(Refused::NewStore));
+        assert_eq!(HELD.admit(other), Err(Refused::OtherStore));
+        // Even without chunks it is another's name.
+        assert_eq!(Known { chunks: 0, ..HELD }.admit(EMPTY), Err(Refused::OtherStore));
+        for free in [Known { is_removed: true, ..HELD }, Known { is_replaced: true, ..HELD }] {
+            assert_eq!([OWN, EMPTY, other].map(|joining| free.admit(joining)), [Ok(()); 3]);
+        }
+        // A node that never named a store is whoever says its name and has been welcomed before.
+        let unnamed = Known { store: None, ..HELD };
+        assert_eq!(
+            [OWN, EMPTY, other].map(|joining| unnamed.admit(joining)),
+            [Ok(()), Err(Refused::NewStore), Ok(())]
+        );
+    }
+
+    #[test]
+    fn only_a_new_store_can_take_a_name() {
+        assert_eq!(HELD.admit(Joining { takes_name: true, ..EMPTY }), Ok(()));
+        let known = Joining { is_new: false, takes_name: true, ..EMPTY };
+        assert_eq!(HELD.admit(known), Err(Refused::OtherStore));
+    }
+
+    #[test]
+    fn an_epoch_that_others_began_is_left_behind() {
+        assert_eq!(outranking(5, 4, false), None);
+        assert_eq!(outranking(5, 5, true), None);
+        assert_eq!(outranking(5, 5, false), Some(6));
+        assert_eq!(outranking(5, 9, true), Some(10));
+    }
+}
