@@ -83,8 +83,10 @@ impl Metadata {
     /// # Errors
     /// As [`backup::take`].
     pub async fn backup(&self) -> anyhow::Result<Backup> {
-        let path = self.ask(|store| store.path()).await;
-        let taken = tokio::task::spawn_blocking(move || backup::take(&path));
+        let ask = |store: &mut MetadataStore| Ok((store.path(), store.first_open()?));
+        let asked: Result<_, MetadataError> = self.ask(ask).await;
+        let (path, open) = asked?;
+        let taken = tokio::task::spawn_blocking(move || backup::take(&path, open));
         taken.await.context("the copy was not finished")?
     }
 

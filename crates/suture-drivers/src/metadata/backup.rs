@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use rusqlite::{Connection, OpenFlags};
 use suture_edge::checksum::Crc32c;
 use suture_edge::error::bad_input;
+use suture_repair::id::StripeId;
 
 use super::schema::{self, Incomplete};
 use super::wal::log_of;
@@ -47,11 +48,12 @@ pub struct Backup {
     pub contents: Contents,
 }
 
-/// Copies the metadata as they are now. They may change meanwhile.
+/// Copies the metadata as they are now. They may change meanwhile. From the id `open` on there may be
+/// stripes of puts that end after that: for whoever begins with the copy they are others'.
 ///
 /// # Errors
 /// When the database cannot be read, or no copy be written beside it.
-pub fn take(database: &Path) -> Result<Backup> {
+pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     let folder = database.parent().context("a database lies in a folder")?;
     let part =
         tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(folder)?.into_temp_path();
@@ -61,6 +63,7 @@ pub fn take(database: &Path) -> Result<Backup> {
     drop(source);
     let copy = Connection::open(&part)?;
     copy.execute("UPDATE cluster SET in_use = 0", [])?;
+    leave_to_others(&copy, open)?;
     let contents = contents(&copy)?;
     copy.close().map_err(|(_, error)| error)?;
     let mut file = File::open(&part)?;
@@ -68,6 +71,27 @@ pub fn take(database: &Path) -> Result<Backup> {
     let (bytes, crc) = sum(&mut file)?;
     io::Seek::rewind(&mut file)?;
     Ok(Backup { file, bytes, crc, contents })
+}
+
+/// Marks the ids from `open` on that were given out and have no stripe in the copy: one that is
+/// committed after the copy was made must not pass for the rest of a put that never ended.
+fn leave_to_others(copy: &Connection, open: StripeId) -> rusqlite::Result<()> {
+    let next = copy.query_row("SELECT next_stripe FROM cluster", [], |row| row.get(0))?;
+    let mut stripes = copy.prepare("SELECT id FROM stripe WHERE id >= ?1 ORDER BY id")?;
+    let stripes = stripes.query_map([open.0], |row| row.get::<_, u64>(0))?;
+    let mut from = open.0;
+    for end in stripes.chain([Ok(next)]) {
+        let end = end?;
+        if from < end {
+            copy.execute(
+                "INSERT INTO unknown (first, below) VALUES (?1, ?2)
+                 ON CONFLICT (first) DO UPDATE SET below = max(below, excluded.below)",
+                (from, end),
+            )?;
+        }
+        from = end + 1;
+    }
+    Ok(())
 }
 
 /// The length and CRC32C of what is still to be read.

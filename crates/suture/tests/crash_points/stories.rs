@@ -377,7 +377,7 @@ fn take(folder: &Path, acts: &mut Acts) {
     let promises = acts.promises();
     acts.begin();
     acts.step(|| store_object(&mut store, "new", &promises));
-    acts.step(|| backup::take(&store.path()).map(drop));
+    acts.step(|| backup::take(&store.path(), store.first_open()?).map(drop));
     acts.step(|| store_object(&mut store, "late", &promises));
 }
 
@@ -420,7 +420,7 @@ fn stopped_and_copy(folder: &Path) {
 
 fn killed_and_copy(folder: &Path) {
     let mut store = filled(folder);
-    let mut copy = backup::take(&store.path()).unwrap();
+    let mut copy = backup::take(&store.path(), store.first_open().unwrap()).unwrap();
     let mut bytes = Vec::new();
     copy.file.read_to_end(&mut bytes).unwrap();
     fs::write(copy_in(folder), bytes).unwrap();

@@ -11,6 +11,7 @@ use suture_repair::time::Span;
 use tempfile::TempDir;
 
 use super::*;
+use crate::metadata::backup;
 
 const CHUNK_BYTES: u64 = 128;
 
@@ -579,6 +580,34 @@ fn ids_that_others_gave_out_are_never_given_out_here() {
     let is_told = |change: &Input| matches!(change, Input::StripesUnknown { from, below } if (*from, *below) == unknown[0]);
     assert!(store.take_changes().iter().any(is_told));
     assert_eq!(given(&mut store, "c"), [StripeId(9), StripeId(10)]);
+}
+
+#[test]
+fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
+    let (dir, mut store) = store();
+    put(&mut store, "before", 2);
+    let open = store.begin_put("a").unwrap();
+    let ids = store.reserve_stripes(open, 2).unwrap();
+    let between = put(&mut store, "between", 1);
+    let first = store.first_open().unwrap();
+    assert_eq!(first, ids[0]);
+    let late = store.begin_put("b").unwrap();
+    let later = store.reserve_stripes(late, 1).unwrap();
+
+    let mut copy = backup::take(&store.path(), first).unwrap();
+    let restored = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::create(restored.path().join("metadata.db")).unwrap();
+    std::io::copy(&mut copy.file, &mut file).unwrap();
+    let restored = MetadataStore::open(restored.path(), Incomplete::Refuse).unwrap();
+    let below = |id: StripeId| StripeId(id.0 + 1);
+    let unknown = [(ids[0], below(ids[1])), (later[0], below(later[0]))];
+    assert_eq!(restored.unknown().unwrap(), unknown, "{between:?} is in it");
+    // Puts that have ended need nothing.
+    [open, late].into_iter().for_each(|put| store.end_put(put).unwrap());
+    let next = store.first_open().unwrap();
+    assert_eq!(next, below(later[0]));
+    let copy = backup::take(&store.path(), next).unwrap();
+    assert_eq!((copy.contents.stripes, dir.path().exists()), (3, true));
 }
 
 #[test]
