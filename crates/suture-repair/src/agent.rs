@@ -160,12 +160,16 @@ impl Agent {
             AgentInput::Disconnected => self.connected = false,
             AgentInput::Message(message) => self.message(now, *message),
             AgentInput::SliceRead { id, result: Err(why) } => self.fail(id.repair, why),
+            AgentInput::WriteFailed { repair, .. } if self.mistake.is(Mutant::DropSilently) => {
+                self.remove(repair);
+            }
             AgentInput::WriteFailed { repair, why } => self.fail(repair, why),
             AgentInput::Prepared { repair, result } => self.prepared(now, repair, result),
             AgentInput::Published { repair, result } => self.published(repair, result),
             AgentInput::PeerLost(peer) => self.peer_lost(peer),
             AgentInput::FreeBytes(bytes) => self.free_bytes = bytes,
             AgentInput::Listed { copies, free_bytes } => self.listed(now, copies, free_bytes),
+            AgentInput::NotListed if self.mistake.is(Mutant::KeepListing) => {}
             AgentInput::NotListed => self.listing_ended(),
             AgentInput::Checked { check, result } => self.checked(*check, result),
             AgentInput::Deleted(copy) => self.deleted(copy),
@@ -456,6 +460,9 @@ impl Agent {
         let copy = self.tasks.get(&repair).and_then(|task| task.phase.copy());
         match (copy, result) {
             (Some(copy), Ok(())) => self.conclude(repair, FromAgent::Stored { repair, copy }),
+            (Some(copy), Err(_)) if self.mistake.is(Mutant::AssumeStored) => {
+                self.conclude(repair, FromAgent::Stored { repair, copy });
+            }
             (Some(_), Err(why)) => self.fail(repair, why),
             // Cancelled meanwhile: the copy shows in the next inventory, and the coordinator,
             // who knows whether the chunk still lacks a location, adopts or deletes it.

@@ -73,8 +73,16 @@ pub enum Mutant {
     ScrubBeyond,
     /// It counts a stripe as read by a pass that nobody has read.
     SkipStripe,
+    /// It takes a copy for gone that a node was to delete.
+    TrustDelete,
+    /// It takes copies of stripes that it knows nothing of for orphans, whoever stored them.
+    DeleteUnknown,
+    /// It goes on in an epoch that agents have outgrown.
+    KeepEpoch,
     /// The driver places new stripes as if there were no racks.
     PlaceAnywhere,
+    /// The driver welcomes whoever says a node's name.
+    WelcomeAnyone,
     /// The driver's clock goes back now and then.
     TimeBack,
     /// An agent does not count the memory of a task.
@@ -105,11 +113,19 @@ pub enum Mutant {
     ProveUnread,
     /// An agent begins a task again whose outcome it still repeats.
     BeginAgain,
+    /// It takes a chunk for stored whose publishing failed.
+    AssumeStored,
+    /// It drops a task whose write failed, and neither says so nor discards what it has.
+    DropSilently,
+    /// It goes on waiting for a listing that has failed.
+    KeepListing,
+    /// It takes a copy that cannot be opened for one that is not there.
+    MissUnreadable,
 }
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 49] = [
+    pub const ALL: [Mutant; 57] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -143,7 +159,11 @@ impl Mutant {
         Mutant::ForgetAnswer,
         Mutant::ScrubBeyond,
         Mutant::SkipStripe,
+        Mutant::TrustDelete,
+        Mutant::DeleteUnknown,
+        Mutant::KeepEpoch,
         Mutant::PlaceAnywhere,
+        Mutant::WelcomeAnyone,
         Mutant::TimeBack,
         Mutant::UncountedMemory,
         Mutant::KeepTaskMemory,
@@ -159,6 +179,10 @@ impl Mutant {
         Mutant::PublishUnproven,
         Mutant::ProveUnread,
         Mutant::BeginAgain,
+        Mutant::AssumeStored,
+        Mutant::DropSilently,
+        Mutant::KeepListing,
+        Mutant::MissUnreadable,
     ];
 }
 

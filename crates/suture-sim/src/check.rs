@@ -12,8 +12,10 @@ use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Commit, Health, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::label::Label;
+use suture_repair::message::CopyFault;
 use suture_repair::stripe::Stripe;
 
+use crate::disk::Disk;
 use crate::fault::Kind;
 use crate::metadata::label_of;
 use crate::world::World;
@@ -64,6 +66,13 @@ pub enum Violation {
     },
     /// Two repairs of one stripe ran at once.
     TwoRepairs(StripeId),
+    /// A copy was given up as missing that its node holds.
+    NotMissing {
+        /// The node that holds it.
+        node: NodeId,
+        /// The copy that was given up.
+        copy: ChunkCopy,
+    },
     /// A new stripe has more chunks in a rack than the racks make necessary.
     RackOverPlaced {
         /// Where its chunks were put.
@@ -97,12 +106,14 @@ pub enum Violation {
     Protected(StripeId),
     /// Coordinator or agent panicked, most likely because an invariant of theirs is broken.
     Panic(String),
-    /// Nothing runs, and memory is still reserved.
+    /// Nothing runs, and memory is still reserved, or something is left in memory or on the disk.
     Leak {
         /// The node whose agent it is.
         node: NodeId,
         /// Bytes that are still reserved.
         reserved: u64,
+        /// Slices, spools and chunks in the making that are left.
+        unfinished: usize,
     },
 }
 
@@ -145,6 +156,9 @@ impl fmt::Display for Violation {
                 write!(f, "{node} holds {held} bytes of slices, reserved {reserved}, pool {pool}")
             }
             Violation::TwoRepairs(stripe) => write!(f, "two repairs of {stripe} at once"),
+            Violation::NotMissing { node, copy } => {
+                write!(f, "{copy} was given up as missing, and {node} holds it")
+            }
             Violation::RackOverPlaced { nodes } => {
                 write!(f, "a stripe was put on {nodes:?}, too many of which are in one rack")
             }
@@ -169,19 +183,23 @@ impl fmt::Display for Violation {
                 write!(f, "stripes below {below} were taken for others', and are not")
             }
             Violation::Panic(message) => write!(f, "panic: {message}"),
-            Violation::Leak { node, reserved } => {
-                write!(f, "{node} still reserves {reserved} bytes")
-            }
+            Violation::Leak { node, reserved, unfinished } => write!(
+                f,
+                "{node} still reserves {reserved} bytes, and has {unfinished} slices, spools and \
+                 chunks in the making"
+            ),
         }
     }
 }
 
 impl World {
     pub(crate) fn check_published(&mut self, node: NodeId, copy: ChunkCopy) {
-        self.published.insert((node, copy));
-        let original = self.metadata.original(copy.stripe, copy.chunk);
-        if self.host(node).disk.query(copy, |stored| stored.bytes() == original) != Some(true) {
-            self.fail(Violation::WrongBytes { node, copy });
+        let version = self.host(node).disk.query(copy, |stored| {
+            self.metadata.version_with(copy.stripe, copy.chunk, stored.bytes())
+        });
+        match version.flatten() {
+            Some(version) => drop(self.published.insert((node, copy), version)),
+            None => self.fail(Violation::WrongBytes { node, copy }),
         }
         let label = match self.options.claims {
             true => label_of(copy.stripe),
@@ -192,7 +210,8 @@ impl World {
         }
     }
 
-    /// A deletion must leave the chunk a location: another copy that was properly written there.
+    /// A deletion must leave the chunk a location: another copy that was properly written there. What
+    /// older metadata do not know was stored all the same: none of its copies is deleted.
     /// Faults may have damaged that one since; that would be their doing.
     pub(crate) fn check_delete(&mut self, node: NodeId, copy: ChunkCopy) {
         let visible = self.metadata.stripes.get(&copy.stripe);
@@ -204,24 +223,29 @@ impl World {
             (Some(_), None) => true,
             (Some(_), Some(location)) => location == (node, copy),
         };
-        if is_last && self.host(node).disk.query(copy, |_| ()).is_some() {
+        let version = self.metadata.version_put(copy);
+        let version = version.or_else(|| self.published.get(&(node, copy)).copied());
+        let is_forgotten = version.is_some_and(|v| self.metadata.is_forgotten(copy.stripe, v));
+        if (is_last || is_forgotten) && self.host(node).disk.holds(copy) {
             self.fail(Violation::LastCopyDeleted { node, copy });
         }
     }
 
     pub(crate) fn check_commit(&mut self, commit: &Commit) {
         let Some(stripe) = self.metadata.stripes.get(&commit.copy.stripe) else { return };
-        if commit.repair.epoch() < self.metadata.epoch {
+        if self.metadata.is_superseded(commit.repair) {
             return;
         }
         let stale = stripe.generation != commit.generation;
         let generation = stripe.generation.0;
-        let written = commit.copy.stamp.0 == 0;
+        let version = self.metadata.version_put(commit.copy);
+        let version = version.or_else(|| self.published.get(&(commit.node, commit.copy)).copied());
+        let is_written = version.is_some_and(|v| self.metadata.is_of_version(commit.copy, v));
         if stale {
             if !self.options.safeguards.compare_and_set {
                 self.fail(Violation::StaleCommit { commit: *commit, generation });
             }
-        } else if !written && !self.published.contains(&(commit.node, commit.copy)) {
+        } else if !is_written {
             self.fail(Violation::PhantomCommit(*commit));
         }
     }
@@ -275,6 +299,21 @@ impl World {
         }
     }
 
+    /// The node's own disk, though an impostor may have brought another one.
+    fn disk_of(&self, node: NodeId) -> &Disk {
+        let host = self.host(node);
+        host.disk_of_node.as_ref().unwrap_or(&host.disk)
+    }
+
+    /// What counts as missing must not be there: nothing brings a copy back that was.
+    pub(crate) fn check_lost(&mut self, report: &Report) {
+        if let Report::ChunkLost { node, copy, fault: CopyFault::Missing } = *report
+            && self.disk_of(node).holds(copy)
+        {
+            self.fail(Violation::NotMissing { node, copy });
+        }
+    }
+
     /// Whether a stripe is other than it is, or was, in the metadata.
     fn is_imagined(&self, known: &Stripe) -> bool {
         self.metadata.stripes.get(&known.id).is_some_and(|stripe| {
@@ -310,8 +349,10 @@ impl World {
         for node in self.nodes() {
             let Some(agent) = &self.host(node).agent else { continue };
             let status = agent.status();
-            if status.running.is_empty() && status.reserved_bytes > 0 {
-                return Some(Violation::Leak { node, reserved: status.reserved_bytes });
+            let unfinished = self.unfinished_count(node);
+            if status.running.is_empty() && (status.reserved_bytes > 0 || unfinished > 0) {
+                let reserved = status.reserved_bytes;
+                return Some(Violation::Leak { node, reserved, unfinished });
             }
             for held in self.host(node).disk.list().expect("memory does not fail") {
                 let copy = held.copy;
@@ -323,7 +364,8 @@ impl World {
                         || self.unwell_stripe(stripe).is_some()
                         || !stripe.record(copy.chunk).digest().fits(held.digest)
                 });
-                if !kept && !self.beyond(stripe) {
+                let is_others = stripe.is_none() && self.metadata.is_unknown(copy.stripe);
+                if !kept && !is_others && !self.beyond(stripe) {
                     return Some(Violation::Orphan { node, copy });
                 }
             }

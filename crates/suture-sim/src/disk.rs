@@ -9,6 +9,8 @@
 //! Handles share the disk with the simulated host. The interface is for threads, so there is a
 //! lock; here it has one user at a time.
 
+mod failing;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -17,6 +19,9 @@ use suture_repair::id::{ChunkCopy, Digest, ListedCopy};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::random::Random;
+
+use crate::fault::{Coverage, Kind};
+use failing::Failing;
 
 /// Which safeguards are in place; the mutation tests remove them one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,8 +115,7 @@ struct Contents {
     next_handle: u64,
     capacity: u64,
     is_checked: bool,
-    /// Whether reads fail, of whatever copy.
-    is_unreadable: bool,
+    failing: Failing,
 }
 
 /// A chunk that was begun.
@@ -155,7 +159,7 @@ impl Disk {
             next_handle: 0,
             capacity,
             is_checked: safeguards.checksums,
-            is_unreadable: false,
+            failing: Failing::default(),
         };
         Disk(Arc::new(Lock::new(contents)))
     }
@@ -175,6 +179,11 @@ impl Disk {
         self.contents().copies.get(&copy).map(query)
     }
 
+    /// Whether there is a copy of this name, whatever its state.
+    pub fn holds(&self, copy: ChunkCopy) -> bool {
+        self.contents().copies.contains_key(&copy)
+    }
+
     /// Writes a whole copy, as a put does.
     pub fn put(&self, copy: ChunkCopy, bytes: Vec<u8>) {
         self.contents().copies.insert(copy, Stored::new(bytes));
@@ -192,7 +201,36 @@ impl Disk {
 
     /// From now on reads fail, or do not.
     pub fn set_unreadable(&self, is_unreadable: bool) {
-        self.contents().is_unreadable = is_unreadable;
+        self.contents().failing.is_unreadable = is_unreadable;
+    }
+
+    /// From now on nothing can be opened, or all can.
+    pub fn set_out_of_descriptors(&self, is_out: bool) {
+        self.contents().failing.is_out_of_descriptors = is_out;
+    }
+
+    /// From now on some of the calls that change or list something fail, as this seed says; without
+    /// a seed none does.
+    pub fn set_errors(&self, seed: Option<u64>) {
+        self.contents().failing.set_errors(seed);
+    }
+
+    /// Writes to a file beside the chunks, which has to be opened first if it is `new`: only whether
+    /// that fails.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`].
+    pub fn write_beside(&self, is_new: bool) -> Result<(), Failure> {
+        let failing = &mut self.contents().failing;
+        if is_new {
+            failing.open()?;
+        }
+        failing.call(Kind::FailedWrite)
+    }
+
+    /// Calls that have failed.
+    pub fn coverage(&self) -> Coverage {
+        self.contents().failing.coverage.clone()
     }
 
     /// Chunks in the making.
@@ -257,6 +295,32 @@ impl Contents {
         self.next_handle
     }
 
+    fn publish(
+        &mut self,
+        handle: u64,
+        copy: ChunkCopy,
+        label: &Label,
+    ) -> Result<Published, Failure> {
+        let draft = self.draft(handle)?;
+        match draft.stage {
+            Stage::Published(name) if name == copy => return Ok(Published::Named),
+            Stage::Proven => {}
+            _ => {
+                return Err(Failure::Disk(format!(
+                    "{copy} cannot be published before it is proven"
+                )));
+            }
+        }
+        let bytes = std::mem::take(&mut draft.bytes);
+        draft.stage = Stage::Published(copy);
+        if self.copies.get(&copy).is_some_and(|stored| stored.bytes != bytes) {
+            self.drafts.remove(&handle);
+            return Ok(Published::Taken);
+        }
+        self.copies.insert(copy, Stored { label: label.clone(), ..Stored::new(bytes) });
+        Ok(Published::Named)
+    }
+
     fn draft(&mut self, handle: u64) -> Result<&mut Draft, Failure> {
         let gone = || Failure::Disk("the temporary is gone".into());
         self.drafts.get_mut(&handle).ok_or_else(gone)
@@ -265,7 +329,9 @@ impl Contents {
 
 impl ChunkStore for Disk {
     fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
-        let contents = self.contents();
+        let mut contents = self.contents();
+        contents.failing.open()?;
+        contents.failing.call(Kind::FailedList)?;
         let listed = contents.copies.iter().map(|(copy, stored)| {
             let digest = Digest { bytes: Some(stored.length as u64), crc: Some(stored.crc) };
             ListedCopy { copy: *copy, digest }
@@ -274,28 +340,28 @@ impl ChunkStore for Disk {
     }
 
     fn free_bytes(&self) -> Result<u64, Failure> {
-        Ok(self.capacity_left())
+        let mut contents = self.contents();
+        contents.failing.call(Kind::FailedList)?;
+        Ok(contents.capacity_left())
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
-        if self.contents().is_unreadable {
-            return Err(CopyFault::Unreadable);
-        }
+        self.contents().failing.open_and_read()?;
         let found = self.query(copy, |stored| (stored.length as u64, stored.crc));
         let (bytes, crc) = found.ok_or(CopyFault::Missing)?;
         Ok(Arc::new(DiskReader { disk: self.clone(), copy, bytes, crc }))
     }
 
     fn check(&self, copy: ChunkCopy) -> Result<(), CopyFault> {
-        if self.contents().is_unreadable {
-            return Err(CopyFault::Unreadable);
-        }
+        self.contents().failing.open_and_read()?;
         let is_good = self.query(copy, Stored::is_good).ok_or(CopyFault::Missing)?;
         if is_good { Ok(()) } else { Err(CopyFault::Corrupt) }
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
         let mut contents = self.contents();
+        contents.failing.open()?;
+        contents.failing.call(Kind::FailedWrite)?;
         if contents.capacity_left() < bytes {
             return Err(Failure::NoSpace);
         }
@@ -306,6 +372,7 @@ impl ChunkStore for Disk {
     }
 
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
+        self.contents().failing.call(Kind::FailedDelete)?;
         self.remove(copy);
         Ok(())
     }
@@ -322,9 +389,7 @@ impl ChunkReader for DiskReader {
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         let contents = self.disk.contents();
-        if contents.is_unreadable {
-            return Err(CopyFault::Unreadable);
-        }
+        contents.failing.read()?;
         let stored = contents.copies.get(&self.copy).ok_or(CopyFault::Missing)?;
         stored.read(offset, into, contents.is_checked)
     }
@@ -337,6 +402,7 @@ impl ChunkWriter for DiskWriter {
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         let mut contents = self.disk.contents();
+        contents.failing.call(Kind::FailedWrite)?;
         let draft = contents.draft(self.handle)?;
         let to = offset.checked_add(data.len() as u64).filter(|to| *to <= self.bytes);
         match (to, draft.stage) {
@@ -352,6 +418,7 @@ impl ChunkWriter for DiskWriter {
 
     fn prove(&self, recorded: Option<u32>, each: &mut dyn FnMut(&[u8])) -> Result<u32, Failure> {
         let mut contents = self.disk.contents();
+        contents.failing.call(Kind::FailedWrite)?;
         let is_checked = contents.is_checked;
         let draft = contents.draft(self.handle)?;
         let found = checksum(&draft.bytes);
@@ -370,24 +437,13 @@ impl ChunkWriter for DiskWriter {
 
     fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure> {
         let mut contents = self.disk.contents();
-        let draft = contents.draft(self.handle)?;
-        match draft.stage {
-            Stage::Published(name) if name == copy => return Ok(Published::Named),
-            Stage::Proven => {}
-            _ => {
-                return Err(Failure::Disk(format!(
-                    "{copy} cannot be published before it is proven"
-                )));
-            }
+        // The name can be there although the call fails, as after a folder that cannot be synced.
+        let failure = contents.failing.call(Kind::FailedPublish);
+        if failure.is_err() && !contents.failing.is_done_all_the_same() {
+            failure.clone()?;
         }
-        let bytes = std::mem::take(&mut draft.bytes);
-        draft.stage = Stage::Published(copy);
-        if contents.copies.get(&copy).is_some_and(|stored| stored.bytes != bytes) {
-            contents.drafts.remove(&self.handle);
-            return Ok(Published::Taken);
-        }
-        contents.copies.insert(copy, Stored { label: label.clone(), ..Stored::new(bytes) });
-        Ok(Published::Named)
+        let published = contents.publish(self.handle, copy, label)?;
+        failure.map(|()| published)
     }
 }
 

@@ -10,7 +10,8 @@ use suture_code::Scratch;
 use suture_code::layout::Piece;
 use suture_repair::agent::{self, Agent};
 use suture_repair::chunk_store::{ChunkStore, ChunkWriter, proof, short};
-use suture_repair::id::{NodeId, RepairId};
+use suture_repair::id::{ChunkCopy, NodeId, RepairId};
+use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent};
 use suture_repair::role::{Own, Role, Sink, Spools};
 use suture_repair::slice::SliceId;
@@ -88,11 +89,7 @@ impl World {
             agent::AgentOutput::Spool { id, role } => self.spool(node, id, &role),
             agent::AgentOutput::Keep { id, from, role } => self.keep(node, id, from, &role),
             agent::AgentOutput::Publish { repair, copy, crc, label, .. } => {
-                let writer = self.writer(node, repair);
-                let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc, &label));
-                if result.is_ok() {
-                    self.check_published(node, copy);
-                }
+                let result = self.publish(node, repair, (copy, crc, &label));
                 self.answer(node, agent::AgentInput::Published { repair, result }, None);
             }
             agent::AgentOutput::Discard(repair) => {
@@ -100,9 +97,12 @@ impl World {
             }
             agent::AgentOutput::List => {
                 let disk = &self.host(node).disk;
-                let copies = disk.list().expect("memory does not fail");
-                let free_bytes = disk.capacity_left();
-                self.answer(node, agent::AgentInput::Listed { copies, free_bytes }, None);
+                let listed = disk.list().and_then(|copies| Ok((copies, disk.free_bytes()?)));
+                let input = match listed {
+                    Ok((copies, free_bytes)) => agent::AgentInput::Listed { copies, free_bytes },
+                    Err(_) => agent::AgentInput::NotListed,
+                };
+                self.answer(node, input, None);
             }
             agent::AgentOutput::Check(check) => {
                 let result = short::check(&self.host(node).disk, check.copy, check.digest);
@@ -122,10 +122,28 @@ impl World {
             }
             agent::AgentOutput::Delete(copy) => {
                 self.check_delete(node, copy);
-                self.host(node).disk.remove(copy);
+                // A copy that cannot be removed shows in the next listing.
+                let _ = self.host(node).disk.delete(copy);
                 self.answer(node, agent::AgentInput::Deleted(copy), None);
             }
         }
+    }
+
+    /// What has its name is looked at, though publishing it may have failed.
+    fn publish(
+        &mut self,
+        node: NodeId,
+        repair: RepairId,
+        (copy, crc, label): (ChunkCopy, Option<u32>, &Label),
+    ) -> Result<(), Failure> {
+        let was_there = self.host(node).disk.holds(copy);
+        let writer = self.writer(node, repair);
+        let result = writer.and_then(|writer| proof::publish(&**writer, copy, crc, label));
+        let is_new = !was_there && self.host(node).disk.holds(copy);
+        if result.is_ok() || is_new {
+            self.check_published(node, copy);
+        }
+        result
     }
 
     /// What a repair writes its chunk through.
@@ -135,12 +153,12 @@ impl World {
     }
 
     fn send_coordinator(&mut self, from: NodeId, message: FromAgent) {
-        let (incarnation, epoch) = (self.host(from).incarnation, self.metadata.epoch);
+        let (incarnation, start) = (self.host(from).incarnation, self.starts);
         self.note(|| format!("{from} -> coordinator: {message:?}"));
         self.transmit(|| Event::ToCoordinator {
             from,
             incarnation,
-            epoch,
+            start,
             message: message.clone(),
         });
     }
@@ -238,26 +256,26 @@ impl World {
                 short::write(&**writer, piece.offset, now)
             })
         });
-        match written {
-            Ok(()) => agent::AgentInput::SliceLeft(id),
-            Err(why) => agent::AgentInput::WriteFailed { repair: id.repair, why },
-        }
+        left(id, written)
     }
 
     fn spool(&mut self, node: NodeId, id: SliceId, role: &Role) {
         let Some(results) = self.results(node, id, role) else { return };
-        for (piece, result) in role.spool_pieces(id.slice).zip(results) {
-            self.hosts[node.index()].spool(id, piece.offset, result);
-        }
-        self.answer(node, agent::AgentInput::SliceLeft(id), None);
+        let host = &mut self.hosts[node.index()];
+        let mut pieces = role.spool_pieces(id.slice).zip(results);
+        let written = pieces.try_for_each(|(piece, result)| host.spool(id, piece.offset, result));
+        self.answer(node, left(id, written), None);
     }
 
     fn keep(&mut self, node: NodeId, id: SliceId, from: NodeId, role: &Role) {
         let host = &mut self.hosts[node.index()];
         let Some(bytes) = host.buffers.remove(&(id, Some(from))) else { return };
         let piece = role.kept_piece(from, id.slice).expect("only children are kept");
-        host.spool(id, piece.offset, bytes);
-        self.answer(node, agent::AgentInput::SliceKept { from, id }, None);
+        let input = match host.spool(id, piece.offset, bytes) {
+            Ok(()) => agent::AgentInput::SliceKept { from, id },
+            Err(why) => agent::AgentInput::WriteFailed { repair: id.repair, why },
+        };
+        self.answer(node, input, None);
     }
 
     /// Combines the sources of a slice, which leave memory. `None` if the task was dropped
@@ -290,5 +308,12 @@ impl World {
     fn spooled(&mut self, node: NodeId, id: SliceId, role: &Role) -> Option<Vec<Vec<u8>>> {
         let spooled = self.hosts[node.index()].buffers.remove(&(id, None))?;
         Some(spooled.chunks(role.result_bytes(id.slice)).map(<[u8]>::to_vec).collect())
+    }
+}
+
+fn left(id: SliceId, written: Result<(), Failure>) -> agent::AgentInput {
+    match written {
+        Ok(()) => agent::AgentInput::SliceLeft(id),
+        Err(why) => agent::AgentInput::WriteFailed { repair: id.repair, why },
     }
 }

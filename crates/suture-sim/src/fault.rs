@@ -49,6 +49,16 @@ pub enum Kind {
     FullDisk,
     /// Reads of a disk fail for a while.
     UnreadableDisk,
+    /// A disk makes no place for a chunk, does not take a part of one, or does not give it back.
+    FailedWrite,
+    /// A disk does not say that a chunk is durable under its name; it may be.
+    FailedPublish,
+    /// A disk does not remove a copy.
+    FailedDelete,
+    /// A disk does not list its copies, or its free bytes.
+    FailedList,
+    /// A process has no descriptor for what it wants to open.
+    NoDescriptors,
     /// The operator declares a node failed and takes it back.
     OperatorFail,
     /// The operator pauses, cancels and resumes.
@@ -71,11 +81,17 @@ pub enum Kind {
     DeclaredDead,
     /// It empties a node.
     Decommission,
+    /// The coordinator goes on with metadata of an old backup.
+    OldMetadata,
+    /// It goes on with empty ones, until the old ones are found.
+    LostMetadata,
+    /// An agent under the name of a node that is not its own is refused.
+    Impostor,
 }
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 30] = [
+    pub const ALL: [Kind; 38] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -95,6 +111,11 @@ impl Kind {
         Kind::ReplacedChunk,
         Kind::FullDisk,
         Kind::UnreadableDisk,
+        Kind::FailedWrite,
+        Kind::FailedPublish,
+        Kind::FailedDelete,
+        Kind::FailedList,
+        Kind::NoDescriptors,
         Kind::OperatorFail,
         Kind::OperatorPause,
         Kind::OperatorScrub,
@@ -106,6 +127,9 @@ impl Kind {
         Kind::ClaimExpired,
         Kind::DeclaredDead,
         Kind::Decommission,
+        Kind::OldMetadata,
+        Kind::LostMetadata,
+        Kind::Impostor,
     ];
 }
 
@@ -131,6 +155,11 @@ impl fmt::Display for Kind {
             Kind::ReplacedChunk => "chunk replaced",
             Kind::FullDisk => "disk full",
             Kind::UnreadableDisk => "disk unreadable",
+            Kind::FailedWrite => "write failed",
+            Kind::FailedPublish => "publish failed",
+            Kind::FailedDelete => "delete failed",
+            Kind::FailedList => "listing failed",
+            Kind::NoDescriptors => "no descriptor left",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
             Kind::OperatorScrub => "operator scrub",
@@ -142,6 +171,9 @@ impl fmt::Display for Kind {
             Kind::ClaimExpired => "claim expired",
             Kind::DeclaredDead => "keeper declares node dead",
             Kind::Decommission => "keeper empties node",
+            Kind::OldMetadata => "metadata of a backup",
+            Kind::LostMetadata => "metadata lost and found",
+            Kind::Impostor => "impostor refused",
         })
     }
 }
@@ -237,10 +269,22 @@ pub enum Fault {
     Scrub,
     /// Reads of a node's disk fail for the span.
     Unreadable(Span),
+    /// Some of the other calls of a node's disk fail, for the span.
+    DiskErrors(Span),
+    /// A node's agent can open nothing for the span.
+    NoDescriptors(Span),
     /// What a node computes is wrong now and then, for the span.
     BadMemory(Span),
     /// A node is moved to another rack, which takes the span.
     Move(Span),
+    /// The metadata are backed up.
+    Backup,
+    /// The coordinator dies, and the next one, after the span, has the metadata of the last backup.
+    Restore(Span),
+    /// The coordinator dies, and the next one has no metadata; after the span they are found.
+    LoseMetadata(Span),
+    /// An agent tries for the span to join under a name that is not its own.
+    Impostor(Span),
     /// A stripe is written.
     Put,
     /// A stripe is removed.
@@ -277,6 +321,42 @@ pub fn unreadable_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> 
     let count = random.below(3);
     let span = |random: &mut Random| Span::from_millis(random.between(20, 3000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::Unreadable(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// The times of one seed at which disks give errors or agents have no descriptors, in whatever
+/// order: in most never.
+pub fn failing_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(300) { random.between(1, 7) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        let span = Span::from_millis(random.between(100, 4000));
+        let is_error = random.per_mille(650);
+        (at, if is_error { Fault::DiskErrors(span) } else { Fault::NoDescriptors(span) })
+    };
+    (0..count).map(one).collect()
+}
+
+/// What is done to the metadata of one seed, in whatever order: in most nothing.
+pub fn old_metadata(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(250) { random.between(1, 4) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        let fault = match random.below(5) {
+            0 | 1 => Fault::Backup,
+            2 | 3 => Fault::Restore(Span::from_millis(random.between(20, 1500))),
+            _ => Fault::LoseMetadata(Span::from_millis(random.between(200, 4000))),
+        };
+        (at, fault)
+    };
+    (0..count).map(one).collect()
+}
+
+/// The impostors of one seed, in whatever order: in most there are none.
+pub fn impostors(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(200) { random.between(1, 3) } else { 0 };
+    let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::Impostor(span(random)));
     (0..count).map(one).collect()
 }
 

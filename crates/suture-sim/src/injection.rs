@@ -5,6 +5,9 @@
 //! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
 //! lost by Suture and not by us.
 
+mod impostor;
+mod restored;
+
 use std::collections::BTreeSet;
 
 use suture_repair::chunk_store::short;
@@ -12,7 +15,7 @@ use suture_repair::cluster::Cluster;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
-use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
@@ -24,6 +27,9 @@ use crate::check::Violation;
 use crate::fault::{Fault, Kind, NetworkFaults};
 use crate::party::Party;
 use crate::world::{Event, World};
+
+pub use impostor::Impostor;
+pub(crate) use restored::Backup;
 
 /// The end of a fault that lasts a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +46,10 @@ pub enum Recovery {
     Memory(NodeId),
     /// The node's disk can be read again.
     Reads(NodeId),
+    /// The node's disk gives no errors any more.
+    Errors(NodeId),
+    /// The node's agent can open files again.
+    Descriptors(NodeId),
     /// A disk has its capacity again.
     Capacity(NodeId),
     /// The operator takes a node back.
@@ -52,6 +62,12 @@ pub enum Recovery {
     Watch(NodeId, u64),
     /// The keeper no longer empties a node.
     Recommission(NodeId),
+    /// The lost metadata are found.
+    Found,
+    /// The operator gives a node's name to the store that it has now.
+    Replace(NodeId),
+    /// An agent under another one's name tries again.
+    Impostor(Impostor),
 }
 
 /// The keeper takes a node for dead that has been down for so long.
@@ -75,10 +91,13 @@ impl World {
             self.host(node).disk.set_capacity(self.options.disk_bytes);
             self.recover(Recovery::Memory(node));
             self.recover(Recovery::Reads(node));
+            self.recover(Recovery::Errors(node));
+            self.recover(Recovery::Descriptors(node));
             if self.host(node).agent.is_none() && !self.host(node).gone {
                 self.start_agent(node);
             }
         }
+        self.recover(Recovery::Found);
         if self.coordinator.is_none() {
             self.start_coordinator();
         }
@@ -126,12 +145,6 @@ impl World {
             Fault::Partition(span) => self.partition(span),
             Fault::SessionBreak => self.break_session(),
             Fault::Flip | Fault::Tear | Fault::Replace => self.damage(fault),
-            Fault::Full(span) => {
-                let node = self.any_node();
-                self.coverage.count(Kind::FullDisk);
-                self.host(node).disk.set_capacity(0);
-                self.later(span, Event::Recovery(Recovery::Capacity(node)));
-            }
             Fault::OperatorFail(span) => {
                 let node = self.any_node();
                 if self.options.liveness == Liveness::Keeper && self.random.per_mille(500) {
@@ -160,12 +173,14 @@ impl World {
                 self.hosts[node.index()].has_bad_memory = true;
                 self.later(span, Event::Recovery(Recovery::Memory(node)));
             }
-            Fault::Unreadable(span) => {
-                let node = self.any_node();
-                self.coverage.count(Kind::UnreadableDisk);
-                self.host(node).disk.set_unreadable(true);
-                self.later(span, Event::Recovery(Recovery::Reads(node)));
-            }
+            Fault::Full(span)
+            | Fault::Unreadable(span)
+            | Fault::DiskErrors(span)
+            | Fault::NoDescriptors(span) => self.trouble_disk(fault, span),
+            Fault::Backup => self.back_up(),
+            Fault::Restore(span) => self.return_to_backup(span),
+            Fault::LoseMetadata(span) => self.lose_metadata(span),
+            Fault::Impostor(span) => self.begin_impostor(span),
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
@@ -194,6 +209,8 @@ impl World {
             Recovery::Awake => {}
             Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
             Recovery::Reads(node) => self.host(node).disk.set_unreadable(false),
+            Recovery::Errors(node) => self.host(node).disk.set_errors(None),
+            Recovery::Descriptors(node) => self.host(node).disk.set_out_of_descriptors(false),
             Recovery::Memory(node) => self.hosts[node.index()].has_bad_memory = false,
             Recovery::Capacity(node) => {
                 self.host(node).disk.set_capacity(self.options.disk_bytes);
@@ -215,12 +232,45 @@ impl World {
                     self.keeper_sees(node, NodeState::Dead);
                 }
             }
+            Recovery::Found => self.find_metadata(),
+            Recovery::Replace(node) => self.replace_node(node),
+            Recovery::Impostor(impostor) => self.join_impostor(impostor),
             Recovery::Recommission(node) => {
                 if self.metadata.node_state(node) == NodeState::Decommissioning {
                     self.keeper_sees(node, NodeState::Up);
                 }
             }
         }
+    }
+
+    /// A disk is full, or calls of it fail.
+    fn trouble_disk(&mut self, fault: Fault, span: Span) {
+        let node = match fault {
+            Fault::DiskErrors(_) => self.writing_node(),
+            _ => self.any_node(),
+        };
+        let recovery = match fault {
+            Fault::Full(_) => {
+                self.coverage.count(Kind::FullDisk);
+                self.host(node).disk.set_capacity(0);
+                Recovery::Capacity(node)
+            }
+            Fault::Unreadable(_) => {
+                self.coverage.count(Kind::UnreadableDisk);
+                self.host(node).disk.set_unreadable(true);
+                Recovery::Reads(node)
+            }
+            Fault::DiskErrors(_) => {
+                let seed = self.random.next_u64();
+                self.host(node).disk.set_errors(Some(seed));
+                Recovery::Errors(node)
+            }
+            _ => {
+                self.host(node).disk.set_out_of_descriptors(true);
+                Recovery::Descriptors(node)
+            }
+        };
+        self.later(span, Event::Recovery(recovery));
     }
 
     fn decommission(&mut self, node: NodeId, span: Span) {
@@ -235,6 +285,13 @@ impl World {
         NodeId(self.random.index(self.hosts.len()) as u32)
     }
 
+    /// One that makes a chunk, if there is one: that is the hard case.
+    fn writing_node(&mut self) -> NodeId {
+        let node = self.any_node();
+        let writes = |node: &NodeId| !self.host(*node).writers.is_empty();
+        self.nodes().find(writes).unwrap_or(node)
+    }
+
     fn crash(&mut self, back_after: Span, wipe: bool) {
         let node = self.any_node();
         if self.host(node).agent.is_none() {
@@ -243,7 +300,7 @@ impl World {
         self.coverage.count(Kind::AgentCrash);
         if wipe && self.can_spare(|at, _| at == node) {
             self.coverage.count(Kind::DiskWipe);
-            self.host(node).disk.wipe();
+            self.wipe(node);
         }
         self.crash_for(node, back_after);
     }
@@ -252,6 +309,14 @@ impl World {
     fn crash_for(&mut self, node: NodeId, back_after: Span) {
         self.stop_agent(node);
         self.later(back_after, Event::Recovery(Recovery::Agent(node)));
+    }
+
+    /// The node has an empty disk, and its operator knows that.
+    fn wipe(&mut self, node: NodeId) {
+        let store = self.new_store();
+        let host = &mut self.hosts[node.index()];
+        host.disk.wipe();
+        (host.store, host.is_new, host.followed) = (store, true, 0);
     }
 
     fn lose_node(&mut self) {
@@ -281,14 +346,14 @@ impl World {
     }
 
     fn stop_agent(&mut self, node: NodeId) {
-        let epoch = self.metadata.epoch;
+        let start = self.starts;
         if self.options.liveness == Liveness::Keeper {
             let watch = Recovery::Watch(node, self.host(node).incarnation);
             self.later(DEAD_AFTER, Event::Recovery(watch));
         }
         if self.hosts[node.index()].agent.take().is_some() && self.random.per_mille(700) {
             let after = Span { ns: self.random.between(1_000_000, 20_000_000) };
-            self.later(after, Event::Lost { node, epoch });
+            self.later(after, Event::Lost { node, start });
         }
     }
 
@@ -354,7 +419,9 @@ impl World {
             let kept: Vec<ChunkIndex> = good.iter().copied().filter(stays).collect();
             kept == good || stripe.code.decodable(&kept)
         };
-        self.options.losses || self.metadata.stripes.values().all(spared)
+        // What metadata that are lost know is not seen here.
+        let is_seen = self.set_aside.is_none();
+        self.options.losses || is_seen && self.metadata.stripes.values().all(spared)
     }
 
     /// Whether the copy of a chunk that the metadata names is whole, on a node that is not gone, or
@@ -462,13 +529,13 @@ impl World {
             let spare = stripe.code.parity_chunks() > 1;
             if spare && self.random.per_mille(200) {
                 let chunk = self.random.index(stripe.chunks.len());
-                let copy =
-                    ChunkCopy { stripe: id, chunk: ChunkIndex(chunk as u8), stamp: Stamp(0) };
-                if let Some(node) = stripe.chunks[chunk].node.take() {
-                    self.host(node).disk.remove(copy);
+                let record = &mut stripe.chunks[chunk];
+                let (chunk, stamp) = (ChunkIndex(chunk as u8), record.stamp);
+                if let Some(node) = record.node.take() {
+                    self.host(node).disk.remove(ChunkCopy { stripe: id, chunk, stamp });
                 }
             }
-            self.metadata.stripes.insert(id, stripe.clone());
+            self.metadata.publish(stripe.clone());
             self.coordinator_input(Input::StripeAdded(stripe));
         }
         self.announce_reserved();

@@ -4,11 +4,13 @@
 //! It stands for the SQLite metadata of production: a commit is a compare-and-set on the stripe's
 //! generation. It also remembers every chunk's original bytes, which no state machine ever sees.
 
-use std::collections::BTreeMap;
+mod restored;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use suture_code::Code;
 use suture_repair::event::{Claim, Commit, Input, NodeState};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::label::Label;
@@ -19,17 +21,35 @@ use suture_repair::time::{Span, Time};
 use crate::cut::Cut;
 use crate::disk::{Safeguards, checksum};
 
+pub use restored::Backup;
+
 /// The map of stripes as a keeper has it, and every chunk's original bytes.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     /// Stripes that are visible to the coordinator.
     pub stripes: BTreeMap<StripeId, Stripe>,
-    /// The bytes of every chunk of every stripe there ever was.
-    originals: BTreeMap<(StripeId, ChunkIndex), Vec<u8>>,
+    /// The bytes of every chunk of every stripe there ever was, of each version.
+    originals: BTreeMap<(StripeId, ChunkIndex), Vec<Vec<u8>>>,
+    /// Which version of a stripe is meant, where it is not the first.
+    versions: BTreeMap<StripeId, u64>,
+    /// Stripes of which a client was told that they are stored, and that nobody has removed.
+    acknowledged: BTreeSet<(StripeId, u64)>,
     /// The next stripe's id.
     pub next_stripe: u64,
     /// The last coordinator's epoch.
     pub epoch: u32,
+    /// The epoch in which it began.
+    begun: u32,
+    /// Who has joined since.
+    joined: BTreeSet<NodeId>,
+    /// Which store each node has.
+    stores: BTreeMap<NodeId, u64>,
+    /// Nodes whose name goes to the next store.
+    replaced: BTreeSet<NodeId>,
+    /// Ranges of ids that others have given out.
+    unknown: BTreeSet<(StripeId, StripeId)>,
+    /// Whether they are or were older than the chunks.
+    pub is_restored: bool,
     /// Who works on what.
     pub claims: Claims,
     /// New stripes have short chunks, known zeros and units.
@@ -51,8 +71,16 @@ impl Metadata {
         Metadata {
             stripes: BTreeMap::new(),
             originals: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            acknowledged: BTreeSet::new(),
             next_stripe: 0,
             epoch: 0,
+            begun: 0,
+            joined: BTreeSet::new(),
+            stores: BTreeMap::new(),
+            replaced: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            is_restored: false,
             claims: Claims::new(CLAIM_LIFETIME),
             has_odd_stripes,
             records_checksums,
@@ -74,15 +102,16 @@ impl Metadata {
             false => Cut::plain(code, bytes),
         };
         cut.encode(code, &mut chunks);
+        let stamp = self.begin_version(id);
         let record = |(node, bytes): (&NodeId, &Vec<u8>)| ChunkRecord {
             node: (!bytes.is_empty()).then_some(*node),
-            stamp: Stamp(0),
+            stamp,
             bytes: bytes.len() as u64,
             crc: self.records_checksums.then(|| checksum(bytes)),
         };
         let records = on.iter().zip(&chunks).map(record).collect();
         for (index, bytes) in chunks.into_iter().enumerate() {
-            self.originals.insert((id, ChunkIndex(index as u8)), bytes);
+            self.originals.entry((id, ChunkIndex(index as u8))).or_default().push(bytes);
         }
         let (chunk_bytes, unit_bytes, generation) = (bytes, cut.unit_bytes, Generation(1));
         let stripe = Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks: records };
@@ -90,15 +119,56 @@ impl Metadata {
         stripe
     }
 
+    /// One more stripe has this id: the stamp of its put.
+    fn begin_version(&mut self, id: StripeId) -> Stamp {
+        match self.version_count(id) {
+            0 => Stamp(0),
+            version => {
+                self.versions.insert(id, version);
+                Stamp::of_put(version)
+            }
+        }
+    }
+
+    /// How many stripes have been given this id.
+    fn version_count(&self, id: StripeId) -> u64 {
+        self.originals.get(&(id, ChunkIndex(0))).map_or(0, Vec::len) as u64
+    }
+
     /// What the chunk must contain.
     pub fn original(&self, stripe: StripeId, chunk: ChunkIndex) -> &[u8] {
-        &self.originals[&(stripe, chunk)]
+        &self.originals[&(stripe, chunk)][self.version(stripe) as usize]
+    }
+
+    /// The version of the stripe of which these are the chunk's bytes.
+    pub fn version_with(&self, stripe: StripeId, chunk: ChunkIndex, bytes: &[u8]) -> Option<u64> {
+        let versions = self.originals.get(&(stripe, chunk))?;
+        versions.iter().position(|original| original == bytes).map(|version| version as u64)
+    }
+
+    /// Whether the copy, if it is of this version of its stripe, is what it must be in the stripe of
+    /// now.
+    pub fn is_of_version(&self, copy: ChunkCopy, version: u64) -> bool {
+        let versions = &self.originals[&(copy.stripe, copy.chunk)];
+        versions[version as usize] == self.original(copy.stripe, copy.chunk)
+    }
+
+    /// Whether the repair's coordinator has been superseded.
+    pub fn is_superseded(&self, repair: RepairId) -> bool {
+        repair.epoch() < self.begun
+    }
+
+    /// Whether the copy is what the put of some stripe has written: of which version of it.
+    pub fn version_put(&self, copy: ChunkCopy) -> Option<u64> {
+        let stamp = |version| if version == 0 { Stamp(0) } else { Stamp::of_put(version) };
+        (0..self.version_count(copy.stripe)).find(|version| stamp(*version) == copy.stamp)
     }
 
     /// Compare-and-set of one location. `Ok` is the stripe as it is now, `Err` as it was.
     fn set_location(&mut self, commit: &Commit) -> Result<Stripe, Option<Stripe>> {
+        let is_superseded = self.is_superseded(commit.repair);
         let Some(stripe) = self.stripes.get_mut(&commit.copy.stripe) else { return Err(None) };
-        if commit.repair.epoch() < self.epoch {
+        if is_superseded {
             // Its coordinator has been superseded, and the new one has read the map already.
             return Err(Some(stripe.clone()));
         }
@@ -135,6 +205,7 @@ impl Metadata {
     /// Removes a stripe; the coordinator learns of it as a change.
     pub fn remove(&mut self, id: StripeId) {
         self.stripes.remove(&id);
+        self.acknowledged.remove(&(id, self.version(id)));
         self.changes.push(Input::StripeRemoved(id));
     }
 }
@@ -158,7 +229,7 @@ impl Keeper for Metadata {
     fn claim(&mut self, now: Time, claim: &Claim) -> Result<(), KeeperError> {
         let (repair, stripe) = (claim.repair, self.stripes.get(&claim.stripe).cloned());
         let is_current = stripe.as_ref().is_some_and(|s| s.generation == claim.generation);
-        let is_granted = is_current && repair.epoch() >= self.epoch && self.claims.take(now, claim);
+        let is_granted = is_current && !self.is_superseded(repair) && self.claims.take(now, claim);
         self.changes.push(match is_granted {
             true => Input::Claimed { repair, label: label_of(claim.stripe) },
             false => Input::ClaimRefused { repair, stripe },
@@ -197,7 +268,7 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            self.epoch += 1;
+            self.begin_epoch();
         }
 
         fn set_node(&mut self, node: NodeId, state: NodeState) -> bool {

@@ -105,6 +105,7 @@ fn judge(mut world: World, trial: &Trial) -> Verdict {
         world.fail(Violation::Panic(panic_message(&*panic)));
         Span::ZERO
     });
+    world.count_failed_calls();
     Verdict {
         seed: trial.options.seed,
         coverage: world.coverage.clone(),

@@ -108,6 +108,12 @@ impl Trial {
         faults.extend(fault::sleeps(&mut Random::new(seed ^ 0x0051_eeb5), SAFETY));
         faults.extend(fault::scrubs(&mut Random::new(seed ^ 0x05c2_ab00), SAFETY));
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
+        faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
+        faults.extend(fault::impostors(&mut Random::new(seed ^ 0x1_3905), SAFETY));
+        // Only the native metadata can be set back, which record checksums and decide who lives.
+        if !options.unrecorded && options.liveness == Liveness::Own {
+            faults.extend(fault::old_metadata(&mut Random::new(seed ^ 0x01d_3e7a), SAFETY));
+        }
         // Without a recorded checksum nothing tells one whole chunk from another.
         if !options.unrecorded {
             faults.extend(fault::replacements(&mut Random::new(seed ^ 0x5e7_face), SAFETY));
@@ -137,7 +143,7 @@ impl Trial {
             }
             let stripe = world.metadata.write(&mut random, code, bytes, &on);
             world.store(&stripe);
-            world.metadata.stripes.insert(stripe.id, stripe);
+            world.metadata.publish(stripe);
         }
     }
 
@@ -411,7 +417,13 @@ impl Textual for Fault {
             Fault::BadMemory(span) => line.word("bad-memory").field("for", span),
             Fault::Move(span) => line.word("node-moves").field("for", span),
             Fault::Unreadable(span) => line.word("disk-unreadable").field("for", span),
+            Fault::DiskErrors(span) => line.word("disk-errors").field("for", span),
+            Fault::NoDescriptors(span) => line.word("no-descriptors").field("for", span),
             Fault::Scrub => line.word("operator-scrubs"),
+            Fault::Backup => line.word("backup"),
+            Fault::Restore(span) => line.word("metadata-restored").field("for", span),
+            Fault::LoseMetadata(span) => line.word("metadata-lost").field("for", span),
+            Fault::Impostor(span) => line.word("impostor").field("for", span),
             Fault::Put => line.word("put"),
             Fault::Remove => line.word("remove"),
         };
@@ -437,7 +449,13 @@ impl Textual for Fault {
             "bad-memory" => Fault::BadMemory(line.field("for")?),
             "node-moves" => Fault::Move(line.field("for")?),
             "disk-unreadable" => Fault::Unreadable(line.field("for")?),
+            "disk-errors" => Fault::DiskErrors(line.field("for")?),
+            "no-descriptors" => Fault::NoDescriptors(line.field("for")?),
             "operator-scrubs" => Fault::Scrub,
+            "backup" => Fault::Backup,
+            "metadata-restored" => Fault::Restore(line.field("for")?),
+            "metadata-lost" => Fault::LoseMetadata(line.field("for")?),
+            "impostor" => Fault::Impostor(line.field("for")?),
             "put" => Fault::Put,
             "remove" => Fault::Remove,
             _ => return Err(error),

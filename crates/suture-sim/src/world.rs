@@ -21,7 +21,7 @@ use suture_repair::chunk_store::{ChunkStore, ChunkWriter};
 use suture_repair::coordinator::Coordinator;
 use suture_repair::event::{self, Claim, Commit, Liveness, Timers};
 use suture_repair::id::{ChunkCopy, NodeId, RepairId, StripeId};
-use suture_repair::message::{FromAgent, ToAgent};
+use suture_repair::message::{Failure, FromAgent, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::policy::Policy;
@@ -33,7 +33,7 @@ use suture_repair::time::{Span, Time};
 use crate::check::Violation;
 use crate::disk::{Disk, Safeguards};
 use crate::fault::{Coverage, Fault, Kind, NetworkFaults};
-use crate::injection::Recovery;
+use crate::injection::{Backup, Recovery};
 use crate::metadata::Metadata;
 use crate::party::Party;
 use crate::rack::Racks;
@@ -73,16 +73,17 @@ pub struct Options {
     pub safeguards: Safeguards,
 }
 
+/// `start` is that of the coordinator that sends it or is to receive it.
 pub(crate) enum Event {
     ToAgent {
         to: NodeId,
-        epoch: u32,
+        start: u32,
         message: ToAgent,
     },
     ToCoordinator {
         from: NodeId,
         incarnation: u64,
-        epoch: u32,
+        start: u32,
         message: FromAgent,
     },
     Grant {
@@ -105,9 +106,12 @@ pub(crate) enum Event {
         input: agent::AgentInput,
         read: Read,
     },
-    Ask(Question),
+    Ask {
+        start: u32,
+        question: Question,
+    },
     Answer {
-        epoch: u32,
+        start: u32,
         input: event::Input,
     },
     AgentTick(NodeId),
@@ -115,7 +119,7 @@ pub(crate) enum Event {
     Connect(NodeId),
     Lost {
         node: NodeId,
-        epoch: u32,
+        start: u32,
     },
     Fault(Fault),
     Recovery(Recovery),
@@ -168,6 +172,14 @@ pub(crate) struct Host {
     /// Spooled slices of running repairs, by lane and offset.
     pub(crate) spools: BTreeMap<(RepairId, u16), BTreeMap<u64, Vec<u8>>>,
     pub(crate) gone: bool,
+    /// Which store its disk is.
+    pub(crate) store: u64,
+    /// Whether no coordinator has welcomed that store yet.
+    pub(crate) is_new: bool,
+    /// The newest epoch that it has followed, as its disk has it.
+    pub(crate) followed: u32,
+    /// The disk that it had before an impostor took its place.
+    pub(crate) disk_of_node: Option<Disk>,
     /// What it computes is wrong now and then.
     pub(crate) has_bad_memory: bool,
     /// Slices in memory: by id and the child they came from (`None`: read here).
@@ -177,8 +189,16 @@ pub(crate) struct Host {
 
 impl Host {
     /// Writes to the spool of a slice's lane.
-    pub(crate) fn spool(&mut self, id: SliceId, offset: u64, bytes: Vec<u8>) {
-        self.spools.entry((id.repair, id.lane)).or_default().insert(offset, bytes);
+    pub(crate) fn spool(
+        &mut self,
+        id: SliceId,
+        offset: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), Failure> {
+        let of = (id.repair, id.lane);
+        self.disk.write_beside(!self.spools.contains_key(&of))?;
+        self.spools.entry(of).or_default().insert(offset, bytes);
+        Ok(())
     }
 
     /// Drops all that a repair has here.
@@ -223,9 +243,18 @@ pub struct World {
     pub(crate) writing: BTreeSet<StripeId>,
     /// Stripes whose chunks are being written.
     pub(crate) unfinished: BTreeMap<StripeId, Stripe>,
-    pub(crate) published: BTreeSet<(NodeId, ChunkCopy)>,
+    /// Chunks that were rebuilt, by where, and the version of the stripe that they are of.
+    pub(crate) published: BTreeMap<(NodeId, ChunkCopy), u64>,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
+    /// How many coordinators have been started.
+    pub(crate) starts: u32,
+    /// The first of them that asks the metadata of now: what others have asked was lost with theirs.
+    pub(crate) asked_since: u32,
+    /// The last backup.
+    pub(crate) backup: Option<Backup>,
+    /// The metadata that are lost and will be found.
+    pub(crate) set_aside: Option<Backup>,
     pub(crate) racks: Racks,
     /// When the last pass over all stripes began, and where it has come if it has not ended.
     pub(crate) pass: (Option<Time>, Option<StripeId>),
@@ -233,6 +262,7 @@ pub struct World {
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
     dispatched: BTreeSet<StripeId>,
+    last_store: u64,
     armed: Option<Time>,
     heap: BinaryHeap<Reverse<Timed>>,
     sequence: u64,
@@ -272,6 +302,10 @@ impl World {
             writers: BTreeMap::new(),
             spools: BTreeMap::new(),
             gone: false,
+            store: 0,
+            is_new: true,
+            followed: 0,
+            disk_of_node: None,
             buffers: BTreeMap::new(),
             armed: None,
         };
@@ -290,9 +324,14 @@ impl World {
             partitions: BTreeSet::new(),
             writing: BTreeSet::new(),
             unfinished: BTreeMap::new(),
-            published: BTreeSet::new(),
+            published: BTreeMap::new(),
             paused: false,
             declared: BTreeSet::new(),
+            starts: 0,
+            asked_since: 0,
+            backup: None,
+            set_aside: None,
+            last_store: 0,
             racks: Racks::new(options.seed, options.nodes, options.racks),
             pass: (None, None),
             #[cfg(feature = "mutants")]
@@ -303,6 +342,7 @@ impl World {
             sequence: 0,
             options,
         };
+        (0..world.hosts.len()).for_each(|i| world.hosts[i].store = world.new_store());
         (0..world.hosts.len()).for_each(|i| world.start_agent(NodeId(i as u32)));
         world
     }
@@ -349,15 +389,14 @@ impl World {
 
     fn perform(&mut self, event: Event) {
         match event {
-            Event::ToAgent { to, epoch, message } => {
-                let current = self.coordinator.is_some() && self.metadata.epoch == epoch;
+            Event::ToAgent { to, start, message } => {
+                let current = self.coordinator.is_some() && self.starts == start;
                 if current && self.can_receive(Party::Coordinator, Party::Agent(to)) {
                     self.agent_input(to, agent::AgentInput::Message(Box::new(message)));
                 }
             }
-            Event::ToCoordinator { from, incarnation, epoch, message } => {
-                let current =
-                    self.metadata.epoch == epoch && self.host(from).incarnation == incarnation;
+            Event::ToCoordinator { from, incarnation, start, message } => {
+                let current = self.starts == start && self.host(from).incarnation == incarnation;
                 if current && self.can_receive(Party::Agent(from), Party::Coordinator) {
                     self.coordinator_input(event::Input::Agent { node: from, message });
                 }
@@ -375,9 +414,9 @@ impl World {
             Event::Done { node, incarnation, input, read } => {
                 self.done(node, incarnation, input, read);
             }
-            Event::Ask(question) => self.ask(question),
-            Event::Answer { epoch, input } => {
-                if self.metadata.epoch == epoch {
+            Event::Ask { start, question } => self.ask(start, question),
+            Event::Answer { start, input } => {
+                if self.starts == start {
                     self.coordinator_input(input);
                 }
             }
@@ -390,14 +429,20 @@ impl World {
                 self.coordinator_input(event::Input::Tick);
             }
             Event::Connect(node) => self.connect(node),
-            Event::Lost { node, epoch } => {
-                if self.metadata.epoch == epoch {
+            Event::Lost { node, start } => {
+                if self.starts == start {
                     self.coordinator_input(event::Input::AgentLost(node));
                 }
             }
             Event::Fault(fault) => self.inject(fault),
             Event::Recovery(recovery) => self.recover(recovery),
         }
+    }
+
+    /// The id of a store that was not there before.
+    pub(crate) fn new_store(&mut self) -> u64 {
+        self.last_store += 1;
+        self.last_store
     }
 
     pub(crate) fn host(&self, node: NodeId) -> &Host {
@@ -435,6 +480,12 @@ impl World {
             }
             self.later(after, event());
         }
+    }
+
+    /// Adds what disks have counted to the coverage.
+    pub(crate) fn count_failed_calls(&mut self) {
+        let failed = self.hosts.iter().map(|host| host.disk.coverage());
+        failed.for_each(|failed| self.coverage.add(&failed));
     }
 
     /// Bytes of slices in memory at a node.

@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 18, "{kinds:?}");
+    assert_eq!(kinds.len(), 24, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -87,6 +87,12 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::Replace => 15,
         Fault::Unreadable(_) => 16,
         Fault::Scrub => 17,
+        Fault::DiskErrors(_) => 18,
+        Fault::NoDescriptors(_) => 19,
+        Fault::Backup => 20,
+        Fault::Restore(_) => 21,
+        Fault::LoseMetadata(_) => 22,
+        Fault::Impostor(_) => 23,
     }
 }
 

@@ -5,7 +5,7 @@ use suture_sim::fault::{Coverage, Kind};
 use suture_sim::swarm;
 
 /// Seeds of the short swarm.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 300;
 
 /// Within so many seeds a missing safeguard must show.
 const MUTANT_SEEDS: u64 = 200;

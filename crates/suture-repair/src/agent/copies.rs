@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use super::{Agent, AgentOutput};
 use crate::id::{ChunkCopy, ListedCopy, RepairId};
 use crate::message::{Check, CopyFault, FromAgent};
+use crate::mutant::Mutant;
 use crate::time::Time;
 
 /// What is under way.
@@ -77,6 +78,9 @@ impl Agent {
         self.copy_work.checks.remove(&check);
         self.send(match result {
             Ok(()) => FromAgent::Verified(check),
+            Err(_) if self.mistake.is(Mutant::MissUnreadable) => {
+                FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing }
+            }
             Err(fault) => FromAgent::Bad { copy: check.copy, fault },
         });
     }

@@ -218,6 +218,10 @@ impl Coordinator {
 
     /// A copy that the keeper does not point to: an orphan, in excess, or a chunk found again.
     pub(super) fn reconcile(&mut self, node: NodeId, copy: ChunkCopy) {
+        let is_ordered_away = self.deleting.contains(&(node, copy));
+        if is_ordered_away && self.ledger.mistake.is(Mutant::TrustDelete) {
+            return;
+        }
         let Some(stripe) = self.stripes.get(copy.stripe) else {
             // Ids that this metadata never gave out belong to someone else: hands off.
             if self.is_gone(copy.stripe) {

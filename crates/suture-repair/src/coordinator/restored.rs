@@ -10,6 +10,7 @@
 use super::Coordinator;
 use crate::event::Output;
 use crate::id::{ChunkCopy, StripeId};
+use crate::mutant::Mutant;
 
 /// Ids from here on are no keeper's: a file of such a name got there otherwise, and must not use up
 /// all ids that there are.
@@ -19,6 +20,9 @@ impl Coordinator {
     /// Agents have followed an epoch that was another coordinator's: what is begun from now on is
     /// of a later one.
     pub(super) fn raise_epoch(&mut self, epoch: u32) {
+        if self.ledger.mistake.is(Mutant::KeepEpoch) {
+            return;
+        }
         self.config.epoch = self.config.epoch.max(epoch);
         self.ledger.raise_epoch(self.config.epoch);
     }
@@ -34,6 +38,9 @@ impl Coordinator {
 
     /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.
     pub(super) fn is_gone(&self, id: StripeId) -> bool {
+        if self.ledger.mistake.is(Mutant::DeleteUnknown) {
+            return !self.writing.contains(&id);
+        }
         let is_unknown = self.unknown.iter().any(|(from, below)| (*from..*below).contains(&id));
         id < self.reserved_below && !self.writing.contains(&id) && !is_unknown
     }

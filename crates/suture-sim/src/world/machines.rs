@@ -8,7 +8,7 @@
 
 use suture_repair::agent::{self, Agent};
 use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
-use suture_repair::event::{self, Claim, Commit, Liveness, NodeState, ScrubStep};
+use suture_repair::event::{self, Claim, Liveness, NodeState, ScrubStep};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::{Keeper, KeeperError};
 use suture_repair::message::ToAgent;
@@ -20,7 +20,6 @@ use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
 use super::{Event, IN_FLIGHT_MAX, Question, SCRUB_PERIOD, SCRUB_RATE, TIMERS, World};
-use crate::check::Violation;
 use crate::fault::{Kind, NetworkFaults};
 use crate::party::Party;
 
@@ -94,21 +93,36 @@ impl World {
         }
         let reachable = self.can_receive(Party::Agent(node), Party::Coordinator);
         if reachable {
-            let epoch = self.metadata.epoch;
-            let joined = self.racks.join(node);
-            joined.into_iter().for_each(|input| self.coordinator_input(input));
-            self.agent_input(node, agent::AgentInput::Connected { epoch });
+            self.join(node);
         } else {
             // It goes on trying, as the driver does.
             self.connect_soon(node);
         }
     }
 
+    /// The node's agent joins, unless it is refused.
+    fn join(&mut self, node: NodeId) {
+        if self.admit_own(node).is_err() {
+            return;
+        }
+        let joined = self.racks.join(node);
+        joined.into_iter().for_each(|input| self.coordinator_input(input));
+        if let Some(epoch) = self.metadata.outrank(node, self.host(node).followed) {
+            self.coordinator_input(event::Input::EpochRaised(epoch));
+        }
+        let (epoch, host) = (self.metadata.epoch, &mut self.hosts[node.index()]);
+        (host.followed, host.is_new) = (epoch, false);
+        self.agent_input(node, agent::AgentInput::Connected { epoch });
+    }
+
     /// Starts a coordinator on the metadata as it is.
     pub fn start_coordinator(&mut self) {
-        self.metadata.epoch += 1;
+        if self.backup.is_none() {
+            self.back_up();
+        }
+        self.starts += 1;
         let config = coordinator::Config {
-            epoch: self.metadata.epoch,
+            epoch: self.metadata.begin_epoch(),
             timers: TIMERS,
             policy: self.options.policy,
             seed: self.options.seed,
@@ -156,6 +170,9 @@ impl World {
     }
 
     pub(crate) fn announce_reserved(&mut self) {
+        for (from, below) in self.metadata.unknown() {
+            self.coordinator_input(event::Input::StripesUnknown { from, below });
+        }
         let below = StripeId(self.metadata.next_stripe);
         let writing = self.writing.iter().copied().collect();
         self.coordinator_input(event::Input::StripesReserved { below, writing });
@@ -197,7 +214,7 @@ impl World {
     }
 
     fn coordinator_output(&mut self, output: event::Output) {
-        let epoch = self.metadata.epoch;
+        let start = self.starts;
         self.check_begun(&output);
         match output {
             event::Output::Send { to, message } => {
@@ -208,36 +225,40 @@ impl World {
                     return;
                 }
                 self.note(|| format!("coordinator -> {to}: {message:?}"));
-                self.transmit(|| Event::ToAgent { to, epoch, message: message.clone() });
+                self.transmit(|| Event::ToAgent { to, start, message: message.clone() });
             }
             event::Output::Commit(commit) => {
                 self.note(|| format!("commit {commit:?}"));
-                self.transmit(|| Event::Ask(Question::Commit(commit)));
+                self.transmit(|| Event::Ask { start, question: Question::Commit(commit) });
             }
             event::Output::Claim(claim) => {
                 self.note(|| format!("claim {claim:?}"));
-                self.transmit(|| Event::Ask(Question::Claim(claim.clone())));
+                self.transmit(|| Event::Ask { start, question: Question::Claim(claim.clone()) });
             }
             event::Output::Release(repair) => {
                 self.note(|| format!("release {repair}"));
-                self.transmit(|| Event::Ask(Question::Release(repair)));
+                self.transmit(|| Event::Ask { start, question: Question::Release(repair) });
             }
             event::Output::Scrub(step) => match step {
                 ScrubStep::Begun => self.pass = (Some(self.now), Some(StripeId(0))),
                 ScrubStep::Reached(below) => self.pass.1 = Some(below),
                 ScrubStep::Ended => self.pass.1 = None,
             },
-            event::Output::Protect(below) => self.fail(Violation::Protected(below)),
+            event::Output::Protect(below) => self.protect(below),
             event::Output::Report(report) => {
                 if let event::Report::Started { plan, .. } = &report {
                     self.dispatched.insert(plan.stripe);
                 }
+                self.check_lost(&report);
                 self.note(|| format!("report {report:?}"));
             }
         }
     }
 
-    pub(super) fn ask(&mut self, question: Question) {
+    pub(super) fn ask(&mut self, start: u32, question: Question) {
+        if start < self.asked_since {
+            return;
+        }
         let answered = match &question {
             Question::Commit(commit) => {
                 self.check_commit(commit);
@@ -247,14 +268,9 @@ impl World {
             Question::Release(repair) => self.metadata.release(*repair),
         };
         answered.expect("the metadata is in memory");
-        let epoch = match question {
-            Question::Commit(Commit { repair, .. })
-            | Question::Claim(Claim { repair, .. })
-            | Question::Release(repair) => repair.epoch(),
-        };
         for input in self.metadata.changes() {
             self.note(|| format!("metadata {input:?}"));
-            self.transmit(|| Event::Answer { epoch, input: input.clone() });
+            self.transmit(|| Event::Answer { start, input: input.clone() });
         }
     }
 
