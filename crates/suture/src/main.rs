@@ -19,6 +19,7 @@ mod daemon;
 mod demo;
 mod executable;
 mod input;
+mod listing;
 mod outcome;
 mod progress;
 mod quiet;
@@ -62,7 +63,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return outcome::report_usage(&error),
+    };
     suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);
     outcome::report(run(cli.command))
 }

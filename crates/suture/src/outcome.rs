@@ -1,9 +1,13 @@
 //! How a command ends: 0 done, 1 failed, 2 bad usage or input, 3 something cannot be repaired.
 //!
-//! Place: the last step of every command. Scripts rely on these numbers.
+//! Place: the last step of every command. Scripts rely on these numbers. Of several things that a
+//! command is to do, one that fails does not keep the others: it is named at once, and counts at
+//! the end.
 
 use std::process::ExitCode;
 
+use anyhow::Error;
+use serde_json::{Value, json};
 use suture_edge::error::{ErrorKind, kind};
 
 use crate::output;
@@ -15,25 +19,112 @@ pub enum Outcome {
     Done,
     /// It is finished, and found damage that can be repaired.
     Damaged,
-    /// It is finished, and what it was to show did not hold.
+    /// It is finished, and what it was to show did not hold, or some of it failed.
     Missed,
+    /// It is finished, but some of what was asked for cannot be done as it was asked.
+    Refused,
     /// It is finished, but something cannot be repaired.
     Unrepairable,
 }
 
 /// Prints what went wrong, once and for all commands, and gives the exit status.
 pub fn report(result: anyhow::Result<Outcome>) -> ExitCode {
-    match result {
-        Ok(Outcome::Done) if output::is_complete() => ExitCode::SUCCESS,
-        Ok(Outcome::Done) => ExitCode::from(1),
-        Ok(Outcome::Damaged | Outcome::Missed) => ExitCode::from(1),
-        Ok(Outcome::Unrepairable) => ExitCode::from(3),
+    let status = match result {
+        Ok(Outcome::Done) if output::is_complete() => 0,
+        Ok(Outcome::Done | Outcome::Damaged | Outcome::Missed) => 1,
+        Ok(Outcome::Refused) => 2,
+        Ok(Outcome::Unrepairable) => 3,
         Err(error) => {
-            errln!("suture: {error:#}");
-            ExitCode::from(match kind(&error) {
+            let status = match kind(&error) {
                 ErrorKind::BadInput => 2,
                 ErrorKind::Failure => 1,
-            })
+            };
+            errln!("suture: {error:#}");
+            output::print_json_error(&format!("{error:#}"), status);
+            status
         }
+    };
+    ExitCode::from(status)
+}
+
+/// Prints why a command line cannot be parsed, or the help that it asks for.
+pub fn report_usage(error: &clap::Error) -> ExitCode {
+    // There is nowhere left to say that nothing can be said.
+    let _ = error.print();
+    // Neither help nor version is an error.
+    let status = u8::from(error.use_stderr()) * 2;
+    if status != 0 {
+        output::print_json_error(&first_paragraph(&error.render().to_string()), status);
+    }
+    ExitCode::from(status)
+}
+
+/// What is wrong, in one line, without the tips and the usage that follow it.
+fn first_paragraph(text: &str) -> String {
+    let lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// What failed of several things.
+#[derive(Default)]
+pub struct Failures {
+    entries: Vec<(String, Error)>,
+}
+
+impl Failures {
+    /// Names on stderr what could not be done, and why.
+    pub fn add(&mut self, name: impl Into<String>, error: Error) {
+        errln!("suture: {error:#}");
+        self.entries.push((name.into(), error));
+    }
+
+    /// Whether nothing failed.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What failed, for scripts.
+    pub fn describe(&self) -> Vec<Value> {
+        let describe = |(name, error): &(String, Error)| json!({ "name": name, "error": format!("{error:#}") });
+        self.entries.iter().map(describe).collect()
+    }
+
+    /// How the command ends: only where nothing but the input is at fault, it is the input's.
+    pub fn outcome(&self) -> Outcome {
+        let kinds = || self.entries.iter().map(|(_, error)| kind(error));
+        match kinds().next() {
+            None => Outcome::Done,
+            Some(_) if kinds().all(|kind| kind == ErrorKind::BadInput) => Outcome::Refused,
+            Some(_) => Outcome::Missed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+    use suture_edge::error::bad_input;
+
+    use super::*;
+
+    #[test]
+    fn input_is_at_fault_only_where_nothing_else_is() {
+        let mut failures = Failures::default();
+        assert_eq!(failures.outcome(), Outcome::Done);
+        failures.add("a", bad_input("there is no object 'a'"));
+        assert_eq!(failures.outcome(), Outcome::Refused);
+        failures.add("b", anyhow!("the disk is full"));
+        assert_eq!(failures.outcome(), Outcome::Missed);
+        let described = json!([
+            { "name": "a", "error": "there is no object 'a'" },
+            { "name": "b", "error": "the disk is full" },
+        ]);
+        assert_eq!(Value::Array(failures.describe()), described);
+    }
+
+    #[test]
+    fn a_usage_error_is_one_line() {
+        let text = "error: these were not provided:\n  --output <FILE>\n\nUsage: suture get\n";
+        assert_eq!(first_paragraph(text), "these were not provided: --output <FILE>");
     }
 }

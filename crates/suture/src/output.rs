@@ -1,13 +1,16 @@
 //! Text for people or JSON for scripts.
 //!
-//! With `--format json` stdout holds exactly one JSON object; progress and chatter go to stderr.
+//! With `--format json` stdout holds exactly one JSON object, also where the command fails; progress
+//! and chatter go to stderr.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
 
 /// The `--format` of every command that prints a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -24,8 +27,35 @@ pub enum Format {
 /// # Errors
 /// When the report cannot be JSON.
 pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
-    line(serde_json::to_string_pretty(report)?);
+    let text = serde_json::to_string_pretty(report)?;
+    begin_json();
+    line(text);
     Ok(())
+}
+
+/// Whether the one JSON object of the command is printed, or begun.
+static HAS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the one JSON object of the command is about to be printed by other means than
+/// [`print_json`].
+pub fn begin_json() {
+    HAS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Prints why the command failed as its one JSON object: where JSON was asked for, and unless it
+/// printed one already.
+pub fn print_json_error(error: &str, status: u8) {
+    if !HAS_JSON.load(Ordering::Relaxed) && is_json_asked(std::env::args_os()) {
+        line(format_args!("{:#}", json!({ "error": error, "status": status })));
+    }
+}
+
+/// Whether `--format json` is among the arguments: a command line that cannot be parsed is to be
+/// answered in JSON too.
+fn is_json_asked(args: impl Iterator<Item = OsString>) -> bool {
+    let args: Vec<OsString> = args.take_while(|arg| arg != "--").collect();
+    let is_pair = |pair: &[OsString]| pair[0] == "--format" && pair[1] == "json";
+    args.windows(2).any(is_pair) || args.iter().any(|arg| arg == "--format=json")
 }
 
 /// Prints a line to stdout, in the form of `format!`; see [`line`].
@@ -95,4 +125,22 @@ pub fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
 /// Prints a table, without the blanks that end its lines.
 pub fn print_table(table: &Table) {
     table.lines().for_each(|line| outln!("{}", line.trim_end()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_asked_for_in_two_spellings_and_not_behind_two_dashes() {
+        let is_asked = |line: &str| is_json_asked(line.split(' ').map(OsString::from));
+        for asked in ["suture ls --format json", "suture ls --foo --format=json x"] {
+            assert!(is_asked(asked), "{asked}");
+        }
+        for not in
+            ["suture ls", "suture ls --format text", "suture ls json", "suture rm -- --format json"]
+        {
+            assert!(!is_asked(not), "{not}");
+        }
+    }
 }

@@ -2,13 +2,12 @@
 
 use anyhow::Result;
 use serde_json::json;
-use suture_drivers::control::client::refusal;
-use suture_drivers::control::{convert, proto};
 use suture_drivers::metadata::Object;
 use suture_edge::units::{format_exact_size, format_size};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
+use crate::listing::list;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json, print_table, table};
 use crate::timestamp::format_timestamp;
@@ -31,7 +30,10 @@ pub struct Args {
 /// # Errors
 /// When no coordinator answers, or it goes away.
 pub fn run(args: Args) -> Result<Outcome> {
-    let objects = daemon::block_on(list(&args))?;
+    let objects = daemon::block_on(async {
+        let mut client = args.coordinator.connect().await?;
+        list(&mut client, &args.prefix).await
+    })?;
     if args.format == Format::Json {
         let objects: Vec<_> = objects.iter().map(describe).collect();
         print_json(&json!({ "objects": objects }))?;
@@ -53,19 +55,6 @@ pub fn run(args: Args) -> Result<Outcome> {
     let bytes = objects.iter().map(|object| object.bytes).sum();
     outln!("{}, {}", counted(objects.len() as u64, "object"), format_size(bytes));
     Ok(Outcome::Done)
-}
-
-async fn list(args: &Args) -> Result<Vec<Object>> {
-    let mut client = args.coordinator.connect().await?;
-    let request = proto::ListRequest { prefix: args.prefix.clone() };
-    let mut pages = client.list(request).await.map_err(refusal)?.into_inner();
-    let mut objects = Vec::new();
-    while let Some(page) = pages.message().await.map_err(refusal)? {
-        for object in page.objects {
-            objects.push(convert::decode_object(Some(object))?);
-        }
-    }
-    Ok(objects)
 }
 
 /// An object for scripts.

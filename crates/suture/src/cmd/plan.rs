@@ -23,7 +23,7 @@ use super::evaluate::{
 };
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
+use crate::output::{Format, begin_json, print_json};
 
 /// Plan the repair of failed nodes: who sends what to whom, how loaded every link gets, and how
 /// far that is from the best possible.
@@ -200,6 +200,7 @@ fn print_with_plans(input: &Input, damage: &Damage, evaluation: &Planned) -> Res
     let plans = evaluation.batch.plans.iter();
     let plans = plans.map(|plan| plan_json(plan, &input.cluster)).collect();
     let document = Document { plans: Some(plans), ..document(input, damage, evaluation) };
+    begin_json();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     serde_json::to_writer(&mut out, &document)?;
     writeln!(out)?;
