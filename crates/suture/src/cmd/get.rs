@@ -1,4 +1,6 @@
-//! `suture get`: an object becomes a file again.
+//! `suture get`: an object becomes a file again, and a folder's objects a folder.
+
+mod recursive;
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -9,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use suture_drivers::control::client::Client;
 use suture_drivers::object::read::{Fetched, Lookup, Sink, get};
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::{format_rate, format_seconds, format_size};
@@ -17,6 +20,7 @@ use suture_files::output::{NewFile, Place, folder_of, place};
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
+use crate::listing::explain_missing;
 use crate::outcome::Outcome;
 use crate::output::{Format, counted, print_json};
 use crate::progress::Progress;
@@ -25,12 +29,17 @@ use crate::progress::Progress;
 ///
 /// The file appears whole and checked, or not at all; one that exists is replaced, a link to one is
 /// followed. A device or FIFO is written into, as standard output is, and never replaced: then the
-/// exit status says whether what it was given is whole.
+/// exit status says whether what it was given is whole. With --recursive an object that cannot be
+/// read does not keep the others; exit status 1: some could not.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object
     #[arg(value_name = "NAME")]
     name: String,
+    /// Read every object that is named NAME or begins with NAME/ into a file in the folder -o, which
+    /// is made if need be; what follows NAME/ is the path in it
+    #[arg(short, long)]
+    recursive: bool,
     /// The file to write, or the folder to write it into; a device or FIFO is written into, `-` is
     /// standard output
     #[arg(short, long, value_name = "FILE")]
@@ -42,12 +51,15 @@ pub struct Args {
     format: Format,
 }
 
-/// Reads an object into a file or to standard output.
+/// Reads an object into a file or to standard output, or many into a folder.
 ///
 /// # Errors
 /// Bad input when there is no such object or no file can be made there; a failure when a stripe
 /// cannot be read, the bytes differ from what was put, or the output cannot be written.
 pub fn run(args: Args) -> Result<Outcome> {
+    if args.recursive {
+        return recursive::run(&args);
+    }
     if args.output == Path::new("-") && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the object and a JSON object"));
     }
@@ -57,13 +69,18 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn fetch(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let mut client = args.coordinator.connect().await?;
-    let lookup = Lookup::of(&mut client, &args.name).await?;
+    let lookup = match Lookup::of(&mut client, &args.name).await {
+        Ok(lookup) => lookup,
+        Err(error) => return Err(explain_missing(&mut client, &args.name, error).await),
+    };
     let progress = Progress::bytes(args.format, "reading", lookup.object.bytes);
-    let mut output = Output::open(&args)?;
-    let result = get(&client, lookup, &mut output, &progress.listener()).await;
-    let result = result.and_then(|fetched| output.finish().map(|()| fetched));
+    let output = match args.output == Path::new("-") {
+        true => Output::Stream(Box::new(stdout())),
+        false => Output::open(&named_in(&args.output, &args.name)?)?,
+    };
+    let result = read(&client, lookup, output, &progress).await;
     drop(progress);
-    let fetched = result.with_context(|| format!("cannot get {}", quoted(&args.name)))?;
+    let fetched = result?;
     let seconds = started.elapsed().as_secs_f64();
     match args.format {
         Format::Json => print_json(&json!({
@@ -78,10 +95,32 @@ async fn fetch(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Reads an object from its first byte to its last.
+async fn read(
+    client: &Client,
+    lookup: Lookup,
+    mut output: Output,
+    progress: &Progress,
+) -> Result<Fetched> {
+    let name = lookup.object.name.clone();
+    let result = get(client, lookup, &mut output, &progress.listener()).await;
+    let result = result.and_then(|fetched| output.finish().map(|()| fetched));
+    result.with_context(|| format!("cannot get {}", quoted(&name)))
+}
+
 fn print(args: &Args, fetched: &Fetched, seconds: f64) {
+    let line = format!("{}: {}", args.name, summary(fetched, seconds));
+    if args.output == Path::new("-") {
+        errln!("{line}");
+    } else {
+        outln!("{line}");
+    }
+}
+
+/// What was read, how fast, and what was wrong with it.
+fn summary(fetched: &Fetched, seconds: f64) -> String {
     let mut line = format!(
-        "{}: {} read and checked; {}, {}",
-        args.name,
+        "{} read and checked; {}, {}",
         format_size(fetched.bytes),
         format_seconds(seconds),
         format_rate(fetched.bytes as f64 / seconds),
@@ -92,11 +131,7 @@ fn print(args: &Args, fetched: &Fetched, seconds: f64) {
     if fetched.bad_copies > 0 {
         line += &format!("; {} reported for repair", counted(fetched.bad_copies, "bad chunk"));
     }
-    if args.output == Path::new("-") {
-        errln!("{line}");
-    } else {
-        outln!("{line}");
-    }
+    line
 }
 
 /// Where the bytes go.
@@ -108,14 +143,11 @@ enum Output {
 }
 
 impl Output {
-    fn open(args: &Args) -> Result<Output> {
-        if args.output == Path::new("-") {
-            return Ok(Output::Stream(Box::new(stdout())));
-        }
+    fn open(path: &Path) -> Result<Output> {
         let cannot = |path: &Path, why: &dyn std::fmt::Display| {
             bad_input(format!("cannot write '{}': {why}", path.display()))
         };
-        match place(&named_in(&args.output, &args.name)?)? {
+        match place(path)? {
             Place::Stream(path) => {
                 // Neither created nor cut: it is there, and has no length.
                 let opened = OpenOptions::new().write(true).open(&path);

@@ -1,0 +1,208 @@
+//! `suture get --recursive`: the objects of a folder become files in a folder.
+//!
+//! Place: names -> [a path below the folder for each, or none is written] -> get, one by one.
+//! Invariant: no name leads out of the folder. Names of objects may have anything in them; those
+//! that are no paths are refused before anything is written.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use suture_drivers::control::client::Client;
+use suture_drivers::metadata::Object;
+use suture_drivers::object::read::{Fetched, Lookup};
+use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::format_size;
+use suture_files::directory::sync_directory;
+use suture_files::output::folder_of;
+
+use super::{Args, Output, read, summary};
+use crate::daemon;
+use crate::listing::{folder_prefix, list_selected};
+use crate::outcome::{Failures, Outcome};
+use crate::output::{Format, counted, print_json};
+use crate::progress::Progress;
+
+/// What to do about a name that is in the others' way.
+const BY_ITSELF: &str = "get it by itself, and the others by longer names";
+
+/// Reads all objects below a name into a folder; one that cannot be read does not keep the others.
+///
+/// # Errors
+/// Bad input when there are none, names are no paths or the folder is none; a failure when the
+/// coordinator goes away or the folder cannot be made.
+pub fn run(args: &Args) -> Result<Outcome> {
+    if args.output == Path::new("-") {
+        return Err(bad_input(
+            "standard output takes one object: name a folder with -o to get many",
+        ));
+    }
+    daemon::block_on(fetch(args))
+}
+
+async fn fetch(args: &Args) -> Result<Outcome> {
+    let started = Instant::now();
+    let mut client = args.coordinator.connect().await?;
+    let objects = list_selected(&mut client, &args.name).await?;
+    let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+    let paths = paths(&args.name, &names)?;
+    if args.output.exists() && !args.output.is_dir() {
+        return Err(bad_input(format!("'{}' is not a folder", args.output.display())));
+    }
+    make_folder(&args.output)?;
+    let total = objects.iter().map(|object| object.bytes).sum();
+    let progress = Progress::bytes(args.format, "reading", total);
+    let (mut entries, mut failures) = (Vec::new(), Failures::default());
+    let mut all = Fetched::default();
+    for (object, path) in objects.iter().zip(&paths) {
+        let path = args.output.join(path);
+        match fetch_one(&mut client, object, &path, &progress).await {
+            Ok(fetched) => {
+                if args.format == Format::Text {
+                    progress.line(format!("{} ({})", object.name, format_size(fetched.bytes)));
+                }
+                entries.push(describe(&object.name, &path, &fetched));
+                all.bytes += fetched.bytes;
+                all.decoded_bytes += fetched.decoded_bytes;
+                all.bad_copies += fetched.bad_copies;
+            }
+            Err(error) => progress.above(|| failures.add(&object.name, error)),
+        }
+    }
+    drop(progress);
+    let seconds = started.elapsed().as_secs_f64();
+    let failed = failures.describe();
+    match args.format {
+        Format::Json => {
+            print_json(&json!({ "objects": entries, "failed": failed, "seconds": seconds }))?;
+        }
+        Format::Text => {
+            outln!("{}: {}", counted(entries.len() as u64, "object"), summary(&all, seconds));
+        }
+    }
+    Ok(failures.outcome())
+}
+
+async fn fetch_one(
+    client: &mut Client,
+    object: &Object,
+    path: &Path,
+    progress: &Progress,
+) -> Result<Fetched> {
+    let lookup = Lookup::of(client, &object.name).await?;
+    make_folder(folder_of(path))?;
+    read(client, lookup, Output::open(path)?, progress).await
+}
+
+fn describe(name: &str, path: &Path, fetched: &Fetched) -> Value {
+    json!({
+        "name": name,
+        "path": path.display().to_string(),
+        "bytes": fetched.bytes,
+        "decoded_bytes": fetched.decoded_bytes,
+        "bad_copies": fetched.bad_copies,
+    })
+}
+
+/// Makes a folder and those that it lies in, whose names are durable then.
+fn make_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let outer = folder_of(folder);
+    make_folder(outer)?;
+    fs::create_dir(folder)
+        .with_context(|| format!("cannot make the folder '{}'", folder.display()))?;
+    sync_directory(outer)
+}
+
+/// Where each of the objects goes below the folder, in their order.
+fn paths(prefix: &str, names: &[&str]) -> Result<Vec<PathBuf>> {
+    let paths = names.iter().map(|name| path_of(prefix, name));
+    let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
+    let folders: BTreeSet<&Path> = paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+    let mut files = BTreeSet::new();
+    for (name, path) in names.iter().zip(&paths) {
+        let (shown, path_shown) = (quoted(name), path.display());
+        let fault = match (folders.contains(path.as_path()), files.insert(path)) {
+            (true, _) => {
+                format!("{shown} would be a file where others need a folder '{path_shown}'")
+            }
+            (_, false) => format!("{shown} and another would both be '{path_shown}'"),
+            _ => continue,
+        };
+        return Err(bad_input(format!("nothing was written: {fault}: {BY_ITSELF}")));
+    }
+    Ok(paths)
+}
+
+/// What follows the prefix is the path; the object that the prefix names has its last part.
+fn path_of(prefix: &str, name: &str) -> Result<PathBuf> {
+    let rest = name.strip_prefix(&folder_prefix(prefix)).filter(|rest| !rest.is_empty());
+    let rest = rest.unwrap_or_else(|| name.rsplit('/').next().unwrap_or(name));
+    let path = PathBuf::from(rest);
+    // What a path leaves out as it is taken apart, as `.` and `//`, was no path of a file.
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let parts = path.components().count();
+    if is_plain && parts == rest.split('/').count() {
+        return Ok(path);
+    }
+    Err(bad_input(format!(
+        "nothing was written: {} would not be a file in the folder: {BY_ITSELF}",
+        quoted(name)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_name_is_the_path() {
+        let path = |prefix, name| path_of(prefix, name).unwrap();
+        assert_eq!(path("a", "a/b"), Path::new("b"));
+        assert_eq!(path("a/", "a/b/c"), Path::new("b/c"));
+        assert_eq!(path("x/a", "x/a"), Path::new("a"), "the object itself");
+        assert_eq!(path("/", "/etc"), Path::new("etc"));
+        assert_eq!(path("..", "../..."), Path::new("..."));
+        assert_eq!(path("a", "a/b*\\ c"), Path::new("b*\\ c"));
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for name in [
+            "a/../b",
+            "a/..",
+            "a/b/../../../c",
+            "a/.",
+            "a/./b",
+            "a/b/.",
+            "a//b",
+            "a//",
+            "a/b/",
+            "a/b//c",
+            "a///etc/passwd",
+            "a/",
+        ] {
+            let refused = path_of("a", name).map_err(|error| error.to_string());
+            let error = refused.expect_err(name);
+            assert!(error.contains(&quoted(name)), "{error}");
+        }
+        for name in ["..", "x/.."] {
+            assert!(path_of(name, name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_would_be_a_file_and_a_folder_is_refused() {
+        let refused = |prefix, names: &[&str]| paths(prefix, names).is_err();
+        assert!(!refused("a", &["a", "a/b", "a/c/d", "a/c/e", "a/cc"]));
+        assert!(refused("a", &["a/b", "a/b/c"]));
+        assert!(refused("a", &["a/b", "a/b-c", "a/b/c/d"]), "others sort between them");
+        assert!(refused("a", &["a", "a/a"]), "the object itself and one below it");
+        assert!(refused("x/a", &["x/a", "x/a/a/b"]));
+    }
+}
