@@ -1,21 +1,22 @@
 //! `suture put`: files become objects.
 
-use std::fs::{self, File};
-use std::io::stdin;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+mod items;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, stdin};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use rustix::fs::OFlags;
-use serde_json::json;
+use anyhow::{Context, Result, anyhow};
+use items::{Item, Items, Sorted};
+use serde_json::{Value, json};
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
-use suture_drivers::control::put::check_name;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::write::{PutOptions, Stored, put};
-use suture_edge::error::{bad_input, quoted};
+use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
@@ -24,7 +25,8 @@ use suture_repair::wire::CHUNK_BYTES_MAX;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
-use crate::outcome::Outcome;
+use crate::listing::{find, folder_prefix, list};
+use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, counted, print_json};
 use crate::progress::Progress;
 
@@ -32,7 +34,9 @@ use crate::progress::Progress;
 ///
 /// A folder becomes one object for each file in it, named FOLDER/PATH; links to files count as
 /// files, and what else is no file is skipped. An object is visible when all of it is durable, and
-/// not before; names are never overwritten. Exit status 1: something failed, or was skipped.
+/// not before. Names are never overwritten: where one of several is taken, nothing is stored. A file
+/// of a folder that cannot be stored does not keep the others. Exit status 1: something failed, or
+/// was skipped; 2: a name cannot be or is taken.
 #[derive(clap::Args)]
 pub struct Args {
     /// What to store; `-` is standard input
@@ -41,6 +45,10 @@ pub struct Args {
     /// The object's name [default: that of the file or folder]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Leave out files whose names are taken by objects of the same length, as after a put that was
+    /// interrupted; their bytes are not compared
+    #[arg(long)]
+    skip_existing: bool,
     /// The code, for instance 'rs(6,3)': 6 data chunks, 3 parity chunks, any 3 may be lost
     #[arg(long, value_name = "CODE", default_value = "rs(6,3)")]
     code: Code,
@@ -60,50 +68,129 @@ const CHUNK_BYTES_MIN: u64 = 4 << 10;
 /// Stripes of one object: 12 TiB with the default code and chunks.
 const STRIPES_MAX: u64 = 1 << 18;
 
-/// What is to be stored, and what in it cannot be.
-#[derive(Default)]
-struct Items {
-    objects: Vec<Item>,
-    skipped: Vec<String>,
-}
-
-/// One object to be.
-struct Item {
-    name: String,
-    path: PathBuf,
-    bytes: u64,
-}
+/// Where so many objects in a row cannot be stored, it is not for the files.
+const FAILURES_IN_A_ROW_MAX: u64 = 3;
 
 /// Stores files as objects.
 ///
 /// # Errors
-/// Bad input for files that cannot be read and names that are taken; a failure when too few chunks
-/// become durable.
+/// Bad input for sources that cannot be read and names that are taken; a failure when no
+/// coordinator answers. Of what fails later nothing keeps the other files.
 pub fn run(args: Args) -> Result<Outcome> {
     check_chunk_size(&args)?;
-    let items = items(&args)?;
-    items.objects.iter().try_for_each(|item| check_item(&args, item))?;
-    daemon::block_on(store_all(args, items))
+    let items = items::gather(&args.sources, args.name.as_deref())?;
+    if args.skip_existing && items.objects.iter().any(Item::is_stdin) {
+        return Err(bad_input(
+            "standard input (-) has no length to compare: --skip-existing goes with files",
+        ));
+    }
+    items.objects.iter().try_for_each(|item| check_stripes(&args, item))?;
+    match items.objects.is_empty() {
+        true => Put::of(items).finish(&args),
+        false => daemon::block_on(store_all(args, items)),
+    }
 }
 
-async fn store_all(args: Args, items: Items) -> Result<Outcome> {
-    let Items { objects: items, skipped } = items;
-    let started = Instant::now();
+/// What became of the files.
+#[derive(Default)]
+struct Put {
+    objects: Vec<Value>,
+    existing: Vec<Item>,
+    skipped: Vec<String>,
+    failures: Failures,
+    /// The name of the object that was stored last.
+    last: String,
+    all: Stored,
+    seconds: f64,
+}
+
+async fn store_all(args: Args, mut items: Items) -> Result<Outcome> {
     let mut client = args.coordinator.connect().await?;
-    let total = items.iter().map(|item| item.bytes).sum();
-    let progress = Progress::bytes(args.format, "storing", total);
-    let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
-    let mut objects = Vec::new();
-    let mut all = Stored::default();
-    for item in &items {
-        let options =
-            PutOptions { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
-        let stored = store(&mut client, &options, &item.path, &listener).await;
-        let stored = stored.with_context(|| format!("cannot store {}", quoted(&item.name)))?;
-        if args.format == Format::Text && items.len() > 1 {
-            progress.line(format!("{} ({})", item.name, format_size(stored.bytes)));
+    let objects = std::mem::take(&mut items.objects);
+    let taken = taken(&mut client, &args, &objects, &items.folders).await?;
+    let sorted = items::sort(objects, &taken);
+    if !args.skip_existing {
+        sorted.ensure_free()?;
+    }
+    let mut put = Put::of(items);
+    let Sorted { new, existing, other } = sorted;
+    put.existing = existing;
+    for (item, bytes) in other {
+        let error = items::other_length(&item, bytes);
+        put.failures.add(item.name, error);
+    }
+    put.store(&mut client, &args, &new).await;
+    put.finish(&args)
+}
+
+/// The lengths of the objects that have these names already. One name alone is left to the
+/// coordinator, which refuses it in the same moment in which it would begin it.
+async fn taken(
+    client: &mut Client,
+    args: &Args,
+    items: &[Item],
+    folders: &[String],
+) -> Result<BTreeMap<String, u64>> {
+    let mut taken = BTreeMap::new();
+    if items.len() < 2 && !args.skip_existing {
+        return Ok(taken);
+    }
+    for folder in folders {
+        let objects = list(client, &folder_prefix(folder)).await?;
+        taken.extend(objects.into_iter().map(|object| (object.name, object.bytes)));
+    }
+    for item in items.iter().filter(|item| !item.is_in_folder) {
+        let object = find(client, &item.name).await?;
+        taken.extend(object.map(|object| (object.name, object.bytes)));
+    }
+    Ok(taken)
+}
+
+impl Put {
+    /// Nothing is stored yet.
+    fn of(items: Items) -> Put {
+        Put { skipped: items.skipped, failures: items.failures, ..Put::default() }
+    }
+
+    /// Stores the files, one after the other.
+    async fn store(&mut self, client: &mut Client, args: &Args, items: &[Item]) {
+        let started = Instant::now();
+        let progress =
+            Progress::bytes(args.format, "storing", items.iter().map(|item| item.bytes).sum());
+        let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
+        let mut failed_in_a_row = 0;
+        for (index, item) in items.iter().enumerate() {
+            if failed_in_a_row == FAILURES_IN_A_ROW_MAX {
+                let left = counted((items.len() - index) as u64, "object");
+                let error =
+                    anyhow!("{left}, from {} on, not tried: too many failed", quoted(&item.name));
+                progress.above(|| self.failures.add(&item.name, error));
+                break;
+            }
+            let stored = store(client, args, item, &listener).await;
+            match stored.with_context(|| format!("cannot store {}", quoted(&item.name))) {
+                Ok(stored) => {
+                    failed_in_a_row = 0;
+                    if args.format == Format::Text && items.len() > 1 {
+                        progress.line(format!("{} ({})", item.name, format_size(stored.bytes)));
+                    }
+                    self.add(args, item, &stored);
+                }
+                Err(error) => {
+                    // That a file cannot be opened says nothing about the next one.
+                    let is_of_the_file = error.chain().any(|cause| cause.is::<io::Error>());
+                    if kind(&error) == ErrorKind::Failure && !is_of_the_file {
+                        failed_in_a_row += 1;
+                    }
+                    progress.above(|| self.failures.add(&item.name, error));
+                }
+            }
         }
-        objects.push(json!({
+        self.seconds = started.elapsed().as_secs_f64();
+    }
+
+    fn add(&mut self, args: &Args, item: &Item, stored: &Stored) {
+        self.objects.push(json!({
             "name": item.name,
             "bytes": stored.bytes,
             "code": args.code.to_string(),
@@ -112,56 +199,78 @@ async fn store_all(args: Args, items: Items) -> Result<Outcome> {
             "stored_bytes": stored.stored_bytes,
             "missing_chunks": stored.missing_chunks,
         }));
-        all.bytes += stored.bytes;
-        all.stripes += stored.stripes;
-        all.stored_bytes += stored.stored_bytes;
-        all.missing_chunks += stored.missing_chunks;
+        self.last.clone_from(&item.name);
+        self.all.bytes += stored.bytes;
+        self.all.stripes += stored.stripes;
+        self.all.stored_bytes += stored.stored_bytes;
+        self.all.missing_chunks += stored.missing_chunks;
     }
-    drop(progress);
-    let seconds = started.elapsed().as_secs_f64();
-    match args.format {
-        Format::Json => {
-            print_json(&json!({ "objects": objects, "skipped": skipped, "seconds": seconds }))?;
+
+    fn finish(&self, args: &Args) -> Result<Outcome> {
+        match args.format {
+            Format::Json => print_json(&json!({
+                "objects": self.objects,
+                "existing": self.existing.iter().map(|item| &item.name).collect::<Vec<_>>(),
+                "skipped": self.skipped,
+                "failed": self.failures.describe(),
+                "seconds": self.seconds,
+            }))?,
+            Format::Text => self.print(&args.code),
         }
-        Format::Text => print(&items, &args.code, &all, seconds),
+        Ok(match self.failures.outcome() {
+            Outcome::Done if !self.skipped.is_empty() => Outcome::Missed,
+            outcome => outcome,
+        })
     }
-    Ok(if skipped.is_empty() { Outcome::Done } else { Outcome::Missed })
+
+    fn print(&self, code: &Code) {
+        let all = &self.all;
+        let what = match self.objects.len() {
+            0 => None,
+            1 => Some(self.last.clone()),
+            count => Some(counted(count as u64, "object")),
+        };
+        if let Some(what) = what {
+            outln!(
+                "{what}: {} as {code}, {} of {} chunks, {} stored; {}, {}",
+                format_size(all.bytes),
+                counted(all.stripes, "stripe"),
+                code.chunk_count(),
+                format_size(all.stored_bytes),
+                format_seconds(self.seconds),
+                format_rate(all.bytes as f64 / self.seconds),
+            );
+        }
+        if all.missing_chunks > 0 {
+            let chunks = counted(all.missing_chunks, "chunk");
+            outln!(
+                "{chunks} could not be stored and will be rebuilt by repair (see suture status)"
+            );
+        }
+        match self.existing.len() {
+            0 => {}
+            1 => outln!("1 was there already"),
+            count => outln!("{count} were there already"),
+        }
+    }
 }
 
 async fn store(
     client: &mut Client,
-    options: &PutOptions,
-    path: &Path,
+    args: &Args,
+    item: &Item,
     progress: &Arc<Listener<'static>>,
 ) -> Result<Stored> {
-    let source = match path == Path::new("-") {
+    let source = match item.is_stdin() {
         true => ObjectSource::Stream(Box::new(stdin())),
         false => {
-            let cannot = || format!("cannot read '{}'", path.display());
-            ObjectSource::file(File::open(path).with_context(cannot)?).with_context(cannot)?
+            let cannot = || format!("cannot read '{}'", item.path.display());
+            ObjectSource::file(File::open(&item.path).with_context(cannot)?).with_context(cannot)?
         }
     };
-    put(client, options, source, progress).await
-}
-
-fn print(items: &[Item], code: &Code, all: &Stored, seconds: f64) {
-    let what = match items {
-        [item] => item.name.clone(),
-        items => counted(items.len() as u64, "object"),
-    };
-    outln!(
-        "{what}: {} as {code}, {} of {} chunks, {} stored; {}, {}",
-        format_size(all.bytes),
-        counted(all.stripes, "stripe"),
-        code.chunk_count(),
-        format_size(all.stored_bytes),
-        format_seconds(seconds),
-        format_rate(all.bytes as f64 / seconds),
-    );
-    if all.missing_chunks > 0 {
-        let chunks = counted(all.missing_chunks, "chunk");
-        outln!("{chunks} could not be stored and will be rebuilt by repair (see suture status)");
-    }
+    let options =
+        PutOptions { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
+    put(client, &options, source, progress).await
 }
 
 fn check_chunk_size(args: &Args) -> Result<()> {
@@ -183,12 +292,11 @@ fn check_chunk_size(args: &Args) -> Result<()> {
     })
 }
 
-/// Refuses what the coordinator would refuse, before anything is stored, and stripes without end.
-fn check_item(args: &Args, item: &Item) -> Result<()> {
-    check_name(&item.name).map_err(bad_input)?;
+/// Refuses stripes without end before anything is stored.
+fn check_stripes(args: &Args, item: &Item) -> Result<()> {
     let stripes_of = |chunk: u64| item.bytes.div_ceil(chunk * args.code.data_chunks() as u64);
     // Of a stream nobody knows the length.
-    let is_long = item.path == Path::new("-") || stripes_of(args.chunk_size) > 1;
+    let is_long = item.is_stdin() || stripes_of(args.chunk_size) > 1;
     let is_short = is_long && args.chunk_size < CHUNK_BYTES_MIN;
     if !is_short && stripes_of(args.chunk_size) <= STRIPES_MAX {
         return Ok(());
@@ -208,97 +316,4 @@ fn check_item(args: &Args, item: &Item) -> Result<()> {
         args.code.chunk_count(),
         format_exact_size(enough),
     )))
-}
-
-fn items(args: &Args) -> Result<Items> {
-    let is_stdin = |source: &PathBuf| source == Path::new("-");
-    if args.sources.len() > 1 && (args.name.is_some() || args.sources.iter().any(is_stdin)) {
-        return Err(bad_input("--name and standard input (-) go with one source"));
-    }
-    let mut items = Items::default();
-    for source in &args.sources {
-        match is_stdin(source) {
-            true => items.objects.push(stdin_item(args)?),
-            false => add_source(source, args.name.as_deref(), &mut items)?,
-        }
-    }
-    Ok(items)
-}
-
-fn stdin_item(args: &Args) -> Result<Item> {
-    let name = args.name.clone();
-    let name = name.ok_or_else(|| bad_input("standard input has no name: give it a --name"))?;
-    if is_stdin_closed() {
-        return Err(bad_input(
-            "standard input is closed: there is nothing to store (an empty object: < /dev/null)",
-        ));
-    }
-    Ok(Item { name, path: "-".into(), bytes: 0 })
-}
-
-/// Where standard input was closed, the system gave its number to `/dev/null`, to be read and
-/// written; who redirects it from there gives it to be read.
-fn is_stdin_closed() -> bool {
-    let null = fs::metadata("/dev/null").map(|null| null.rdev());
-    let is_null = rustix::fs::fstat(stdin()).is_ok_and(|found| Some(found.st_rdev) == null.ok());
-    let flags = rustix::fs::fcntl_getfl(stdin());
-    is_null && flags.is_ok_and(|flags| flags.contains(OFlags::RDWR))
-}
-
-fn add_source(source: &Path, name: Option<&str>, items: &mut Items) -> Result<()> {
-    let shown = source.display();
-    let metadata = fs::metadata(source)
-        .map_err(|error| bad_input(format!("cannot read '{shown}': {error}")))?;
-    // Of a link its own name; of `.` and `..` that of the folder.
-    let whole = fs::canonicalize(source).ok();
-    let own_name = source.file_name().or(whole.as_deref().and_then(Path::file_name));
-    let own_name = own_name.and_then(|name| name.to_str());
-    let name = name.or(own_name);
-    let name = name.ok_or_else(|| {
-        bad_input(format!("'{shown}' has no name that is UTF-8: give it a --name"))
-    })?;
-    if metadata.is_file() {
-        let (name, path) = (name.to_string(), source.to_path_buf());
-        items.objects.push(Item { name, path, bytes: metadata.len() });
-        return Ok(());
-    }
-    if !metadata.is_dir() {
-        return Err(bad_input(format!("'{shown}' is neither a file nor a folder")));
-    }
-    check_name(name).map_err(bad_input)?;
-    let before = items.objects.len();
-    walk(source, name, items)?;
-    match items.objects.len() > before {
-        true => Ok(()),
-        false => Err(bad_input(format!("there are no files in '{shown}'"))),
-    }
-}
-
-/// All files below a folder, in the order of their names.
-fn walk(folder: &Path, name: &str, items: &mut Items) -> Result<()> {
-    let cannot = || format!("cannot read '{}'", folder.display());
-    let entries = fs::read_dir(folder).with_context(cannot)?;
-    let mut entries = entries.collect::<Result<Vec<_>, _>>().with_context(cannot)?;
-    entries.sort_by_key(|entry| entry.file_name());
-    for entry in entries {
-        let path = entry.path();
-        let entry_name = entry.file_name();
-        let entry_name = entry_name.to_str().ok_or_else(|| {
-            bad_input(format!("the name of '{}' is not UTF-8: rename it", path.display()))
-        })?;
-        let name = format!("{name}/{entry_name}");
-        let own = entry.file_type().with_context(|| format!("cannot read '{}'", path.display()))?;
-        // A link to a folder may lead round in a circle.
-        match fs::metadata(&path) {
-            Ok(_) if own.is_dir() => walk(&path, &name, items)?,
-            Ok(found) if found.is_file() => {
-                items.objects.push(Item { name, path, bytes: found.len() });
-            }
-            _ => {
-                errln!("suture: skipped '{}': not a regular file", path.display());
-                items.skipped.push(path.display().to_string());
-            }
-        }
-    }
-    Ok(())
 }
