@@ -69,6 +69,10 @@ const COMMAND_LINES: &[Row] = &[
     ("suture put f --name \"$(printf '\\377')\"", "invalid UTF-8", 2),
     ("suture put f --name $(printf %05000d 7)", "0...' (5000 bytes) is not a name", 2),
     ("suture put dangling", "cannot read 'dangling': No such file", 2),
+    ("suture put f ./f", "more than one of the sources would be 'f'", 2),
+    ("suture put - --name x --skip-existing < f", "--skip-existing goes with files", 2),
+    ("suture get -r many -o -", "standard output takes one object", 2),
+    ("suture get -r many", "--output <FILE>", 2),
     ("suture put fifo", "'fifo' is neither a file nor a folder", 2),
     ("suture put emptydir", "there are no files in 'emptydir'", 2),
     ("suture put newline", r"'newline/a\nb' is not a name", 2),
@@ -288,6 +292,80 @@ const OF_A_CLUSTER: &[Row] = &[
         "no object 'nope'",
         0,
     ),
+    (
+        "suture put many $CODE && suture put many $CODE",
+        "'many/a' already: 2 of 2 names are taken",
+        2,
+    ),
+    ("suture put mib many $CODE", "'many/a' already: 2 of 3 names are taken, so nothing was", 2),
+    ("suture stat mib", "there is no object 'mib'", 2),
+    ("suture put many $CODE --skip-existing | grep -qx '2 were there already'", SILENT, 0),
+    (
+        "suture rm many/a && echo > many/c && suture put many $CODE --skip-existing | grep -qx '1 was there already'",
+        SILENT,
+        0,
+    ),
+    ("suture put f $CODE --skip-existing | grep -qx '1 was there already'", SILENT, 0),
+    (
+        "cp -r many grown && echo 7 >> grown/c && echo d > grown/d && suture put grown --name many $CODE --skip-existing",
+        "'many/c' already, of 1 bytes and not 3: remove it first",
+        2,
+    ),
+    ("suture get many/d -o back && cmp back grown/d && suture rm many/d", SILENT, 0),
+    ("suture put part $CODE", "cannot read 'part/b-secret': Permission denied", 1),
+    ("suture get part/c -o back && cmp back f", SILENT, 0),
+    (
+        "cp f \"$(printf 'newline/c')\" && suture put newline $CODE",
+        r"'newline/a\nb' is not a name",
+        2,
+    ),
+    ("suture get newline/c -o back && cmp back f", SILENT, 0),
+    ("cp f latin/a && suture put latin $CODE", "is not UTF-8: rename it", 2),
+    ("suture stat latin/a", SILENT, 0),
+    (
+        "for i in 1 2 3 4 5 6; do mkdir -p six; echo > six/$i; done; suture put six --code 'rs(10,4)' 2>&1 | grep -c . | grep -qx 4",
+        SILENT,
+        0,
+    ),
+    ("suture put six --code 'rs(10,4)'", "3 objects, from 'six/4' on, not tried", 1),
+    (
+        "suture get many -o back",
+        "no object 'many', but 3 objects begin with 'many/': give --recursive",
+        2,
+    ),
+    ("suture get 'many/*' -o back", "give 'many' and --recursive", 2),
+    ("suture get -r many -o tree/of/it && diff -r many tree/of/it", SILENT, 0),
+    (
+        "echo old > tree/of/it/a; suture get -r many/ -o tree/of/it && diff -r many tree/of/it",
+        SILENT,
+        0,
+    ),
+    ("suture get -r f -o tree && cmp f tree/f", SILENT, 0),
+    ("suture get -r nope -o tree", "no object 'nope', and none begins with 'nope/'", 2),
+    ("suture get -r man -o tree", "none begins with 'man/'", 2),
+    ("suture get -r '' -o tree", "there is no object ''", 2),
+    ("suture get -r many -o f", "'f' is not a folder", 2),
+    ("suture get -r .. -o unmade", "'../../etc/passwd' would not be a file in the folder", 2),
+    ("suture get -r a -o unmade", "'a//b' would not be a file in the folder", 2),
+    (
+        "suture put f --name col/x $CODE && suture put f --name col/x/y $CODE && suture get -r col -o unmade",
+        "'col/x' would be a file where others need a folder 'x'",
+        2,
+    ),
+    ("test -e unmade", SILENT, 1),
+    ("mkdir -p taken/a && suture get -r many -o taken", "is a directory; name a file in it", 2),
+    ("cmp taken/sub/b many/sub/b", SILENT, 0),
+    ("suture rm many", "no object 'many', but 3 objects begin with 'many/': give --recursive", 2),
+    (
+        "suture rm 'many/*'",
+        "names are taken as they are; for all that begin with 'many/', give 'many' and --recursive",
+        2,
+    ),
+    ("suture rm 'man*'", "names are taken as they are (suture ls lists them)", 2),
+    ("suture rm -r many part | grep -c ': removed, ' | grep -qx 5", SILENT, 0),
+    ("suture rm -r many", "none begins with 'many/'", 2),
+    ("suture rm -r nope col | grep -c ': removed, ' | grep -qx 2", "none begins with 'nope/'", 0),
+    ("suture rm -r ''", "there is no object ''", 2),
     ("suture node fail nope", "there is no node 'nope' (see suture node list)", 2),
     ("suture node fail ''", "there is no node ''", 2),
     ("suture node remove nope", "there is no node 'nope'", 2),
@@ -355,7 +433,7 @@ fn check(rows: &[Row], folder: &Path, variables: &[(&str, &str)]) {
 /// Files of every kind.
 fn prepare(folder: &Path) {
     let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
-    for name in ["emptydir", "many/sub", "mixed", "newline", "latin", "garbage", "hollow"] {
+    for name in ["emptydir", "many/sub", "mixed", "newline", "latin", "part", "garbage", "hollow"] {
         fs::create_dir_all(folder.join(name)).unwrap();
     }
     for name in ["identified", "version9"] {
@@ -391,7 +469,8 @@ fn prepare(folder: &Path) {
         suture encode f --code 'rs(2,1)' --chunk-size 4KiB -o enc
         for d in broken cut scribbled; do cp -r enc $d; done
         rm broken/chunk.0[01] && truncate -s 40 cut/manifest.json && cp noise scribbled/manifest.json
-        cp f secret && chmod 000 secret";
+        for c in secret part/a part/b-secret part/c; do cp f $c; done
+        chmod 000 secret part/b-secret";
     let prepared = run(&format!("set -e; {script}"), folder, &[]);
     assert_eq!(prepared.status, 0, "{}", prepared.stderr);
 }
