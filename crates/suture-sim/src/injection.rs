@@ -29,7 +29,7 @@ use crate::party::Party;
 use crate::world::{Event, World};
 
 pub use impostor::Impostor;
-pub(crate) use restored::Backup;
+pub(crate) use restored::ClusterBackup;
 
 /// The end of a fault that lasts a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

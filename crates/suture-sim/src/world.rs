@@ -33,7 +33,7 @@ use suture_repair::time::{Span, Time};
 use crate::check::Violation;
 use crate::disk::{Disk, Safeguards};
 use crate::fault::{Coverage, Fault, Kind, NetworkFaults};
-use crate::injection::{Backup, Recovery};
+use crate::injection::{ClusterBackup, Recovery};
 use crate::metadata::Metadata;
 use crate::party::Party;
 use crate::rack::Racks;
@@ -251,10 +251,10 @@ pub struct World {
     pub(crate) starts: u32,
     /// The first of them that asks the metadata of now: what others have asked was lost with theirs.
     pub(crate) asked_since: u32,
-    /// The last backup.
-    pub(crate) backup: Option<Backup>,
+    /// The last backup of the metadata.
+    pub(crate) backup: Option<ClusterBackup>,
     /// The metadata that are lost and will be found.
-    pub(crate) set_aside: Option<Backup>,
+    pub(crate) set_aside: Option<ClusterBackup>,
     pub(crate) racks: Racks,
     /// When the last pass over all stripes began, and where it has come if it has not ended.
     pub(crate) pass: (Option<Time>, Option<StripeId>),

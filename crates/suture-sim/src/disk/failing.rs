@@ -53,6 +53,9 @@ impl Failing {
     }
 
     /// A call that changes or lists something.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when this one fails.
     pub fn call(&mut self, kind: Kind) -> Result<(), Failure> {
         let Some(Errors { per_mille, only, random }) = &mut self.errors else { return Ok(()) };
         if only.is_some_and(|only| only != kind) || !random.per_mille(*per_mille) {
@@ -68,6 +71,9 @@ impl Failing {
     }
 
     /// Something is to be opened that is not open yet.
+    ///
+    /// # Errors
+    /// [`Failure::Disk`] when there is no descriptor for it.
     pub fn open(&mut self) -> Result<(), Failure> {
         if !self.is_out_of_descriptors {
             return Ok(());
@@ -77,11 +83,17 @@ impl Failing {
     }
 
     /// A copy that is open is to be read.
+    ///
+    /// # Errors
+    /// [`CopyFault::Unreadable`] when the disk cannot be read.
     pub fn read(&self) -> Result<(), CopyFault> {
         if self.is_unreadable { Err(CopyFault::Unreadable) } else { Ok(()) }
     }
 
     /// A copy is to be opened and read.
+    ///
+    /// # Errors
+    /// [`CopyFault::Unreadable`] when either fails.
     pub fn open_and_read(&mut self) -> Result<(), CopyFault> {
         self.open().map_err(|_| CopyFault::Unreadable).and_then(|()| self.read())
     }

@@ -19,7 +19,7 @@ use crate::world::{Event, World};
 
 /// What a coordinator keeps, as it was at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backup {
+pub(crate) struct ClusterBackup {
     metadata: metadata::Backup,
     paused: bool,
     declared: BTreeSet<NodeId>,
@@ -55,7 +55,7 @@ impl World {
         }
         self.coverage.count(Kind::LostMetadata);
         self.set_aside = Some(self.kept());
-        self.restore(Backup::default());
+        self.restore(ClusterBackup::default());
         self.later(EMPTY_AFTER, Event::Recovery(Recovery::Coordinator));
         self.later(found_after, Event::Recovery(Recovery::Found));
     }
@@ -68,12 +68,17 @@ impl World {
         }
     }
 
-    fn kept(&self) -> Backup {
+    fn kept(&self) -> ClusterBackup {
         let metadata = self.metadata.backup(&self.writing);
-        Backup { metadata, paused: self.paused, declared: self.declared.clone(), pass: self.pass }
+        ClusterBackup {
+            metadata,
+            paused: self.paused,
+            declared: self.declared.clone(),
+            pass: self.pass,
+        }
     }
 
-    fn restore(&mut self, backup: Backup) {
+    fn restore(&mut self, backup: ClusterBackup) {
         (self.coordinator, self.asleep) = (None, None);
         self.metadata.restore(backup.metadata);
         (self.paused, self.declared, self.pass) = (backup.paused, backup.declared, backup.pass);
