@@ -2,10 +2,11 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`acceptor`] takes the connections, [`rpc`] the calls; [`service`] answers clients and operators, [`session`] talks to one
-//!   agent, [`put`] follows one put: the coordinator's side;
-//! * [`join`] is the agent's side of its session, [`client`] everybody else's; what an agent has is
-//!   sent as a [`listing`].
+//! * [`acceptor`] takes the connections, [`rpc`] the calls; [`service`] answers clients and operators
+//!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put, [`backup`]
+//!   sends the metadata: the coordinator's side;
+//! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
+//!   everybody else's; what an agent has is sent as a [`listing`].
 //!
 //! Invariant: a message that says something impossible ends the stream or the call that it came
 //! on, with the reason; it never reaches the core.
@@ -29,8 +30,9 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 5: agents say which store they have, listings
-/// come in parts.
+/// Raised when an old peer would misread a new one. 6: tasks carry labels, copies are asked for
+/// theirs, agents are told to keep backups.
+/// 5: agents say which store they have, listings come in parts.
 /// 4: agents answer when a copy is deleted.
 /// 3: plans name nodes by number.
 /// 2: a lane's slices are as long as it is itself,

@@ -5,7 +5,8 @@
 //! A put writes it with each chunk; the metadata give it to whoever rebuilds one, so that a rebuilt
 //! chunk is as good a witness as the first. Where chunks lie is not in it: the agents list them.
 //!
-//! Invariant: all chunks of a stripe have the same label, for as long as the stripe lives.
+//! Invariant: all chunks of a stripe have the same label, but for the name of an object that had to
+//! be renamed when the metadata were made again.
 
 use std::fmt;
 
@@ -89,7 +90,7 @@ impl StripeLabel {
             checksum: self.checksum,
             crcs: self.crcs.clone(),
         };
-        // A name has at most a KiB and a code 255 chunks.
+        // A name has little more than a KiB, and a code 255 chunks.
         Label::new(&encoded.encode_to_vec()).unwrap_or_default()
     }
 
@@ -141,7 +142,7 @@ impl StripeLabel {
     /// Whether both tell of stripes of one object.
     pub fn is_of_object(&self, other: &StripeLabel) -> bool {
         let object = |label: &StripeLabel| {
-            (label.first, label.object.clone(), label.code, label.object_chunk_bytes, label.created)
+            (label.first, label.code, label.object_chunk_bytes, label.created)
         };
         object(self) == object(other)
     }

@@ -6,8 +6,9 @@
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, [`read`] brings an
 //!   object back, around what is missing.
 //!
-//! Invariant: memory depends on the code and on constants here, never on the length of an object
-//! or of its chunks.
+//! Invariant: memory depends on the code and on constants here, never on the length of an object;
+//! nor on that of its chunks, but for reads around lost chunks of codes with sub-chunks, which hold
+//! some chunks whole.
 
 pub mod cut;
 pub mod layout;

@@ -8,7 +8,9 @@
 //! | `identity` | whose chunks these are; another cluster's or node's directory is refused |
 //! | `store` | which store this is: random, made once, and told to every coordinator |
 //! | `chunks/SS/STRIPE.CHUNK.STAMP` | one copy of one chunk (`layout.rs`), all in hexadecimal; SS is the stripe's last byte |
-//! | `tmp/N` | chunks in the making; emptied at every start |
+//! | `membership` | number and newest epoch of this node (`control/membership.rs`) |
+//! | `metadata-backup.db` | a copy of the coordinator's metadata (`control/backup.rs`) |
+//! | `tmp/N` | chunks in the making, and such a copy; emptied at every start |
 //!
 //! The directory itself is locked while an agent runs here, so that two cannot.
 //! Copies of one chunk differ in their stamp, so neither a repair nor a delete can hit the wrong

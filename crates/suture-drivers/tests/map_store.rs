@@ -43,8 +43,7 @@ impl ChunkStore for MapStore {
         Ok(Arc::new(MapWriter(Mutex::new((zeros, None)), self.clone())))
     }
     fn delete(&self, copy: ChunkCopy) -> Result<(), Failure> {
-        self.0.lock().unwrap().remove(&copy);
-        Ok(())
+        self.0.lock().unwrap().remove(&copy).map_or(Ok(()), |_| Ok(()))
     }
 }
 

@@ -72,8 +72,8 @@ pub struct Config {
     pub paused: bool,
     /// The operator declared these nodes failed.
     pub failed: Vec<NodeId>,
-    /// Stripes are claimed from the keeper before their repair is dispatched: others
-    /// might repair them too. The native keeper has nobody else and need not be asked.
+    /// Stripes are claimed from the keeper before their repair is dispatched: others might repair
+    /// them too, and the answer has the label of the chunks that it makes.
     pub claims: bool,
     /// Who decides which nodes are dead.
     pub liveness: Liveness,
@@ -147,6 +147,8 @@ pub struct Coordinator {
     writing: BTreeSet<StripeId>,
     /// Ranges of ids that others have given out.
     unknown: BTreeSet<(StripeId, StripeId)>,
+    /// Copies of such stripes by the node that listed them last.
+    unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
     ledger: Ledger,
@@ -180,6 +182,7 @@ impl Coordinator {
             reserved_below,
             writing: BTreeSet::new(),
             unknown: BTreeSet::new(),
+            unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
             schedule_at: None,

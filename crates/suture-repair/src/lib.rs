@@ -46,7 +46,7 @@ pub mod pump;
 // Behind two interfaces: who knows where chunks lie, and who keeps them.
 pub mod chunk_store;
 pub mod keeper;
-// What the first wants to find again with the second.
+// What the keeper wants kept beside each chunk.
 pub mod label;
 
 // Where new stripes go.

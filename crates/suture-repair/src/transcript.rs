@@ -10,7 +10,7 @@
 //! `docs/transcripts.md` shows the grammar by example.
 //!
 //! Inputs are written and read back; outputs are only written, and compared as lines. Bytes of
-//! chunks never occur: the machines move handles.
+//! chunks never occur: the machines move handles. Labels do, and with them the names of objects.
 //!
 //! Invariant: replaying what was recorded gives the same outputs, or the machine has changed.
 

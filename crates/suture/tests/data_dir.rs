@@ -417,12 +417,12 @@ fn chunks_of_a_newer_build_are_not_condemned_by_an_older_one() {
     let content = cluster.put("it", 100_000, &["--code", "rs(2,1)", "--chunk-size", "4KiB"]);
     let held = cluster.chunks(0);
     let before: Vec<_> = held.iter().map(|path| fs::read(path).unwrap()).collect();
-    held.iter().for_each(|path| set_version(path, 2));
+    held.iter().for_each(|path| set_version(path, 3));
     cluster.assert_reads("it", &content);
-    let told = "chunk file version 2, this build reads 1: run the suture that wrote it";
+    let told = "chunk file version 3, this build reads up to 2: run the suture that wrote it";
     assert!(log_of(&cluster, "n0").contains(told), "{}", log_of(&cluster, "n0"));
     // There is no fourth node to rebuild them on, so nothing but these files can help.
-    held.iter().for_each(|path| set_version(path, 1));
+    held.iter().for_each(|path| set_version(path, 2));
     cluster.wait_healthy();
     cluster.assert_reads("it", &content);
     assert_eq!(cluster.chunks(0), held);

@@ -80,7 +80,13 @@ fn all_objects_come_back_without_their_metadata() {
     stored.assert_read(&cluster);
     assert_eq!(cluster.json(&["ls"]), before);
     // It is a cluster like any other: what is removed is gone, what is put is new.
+    let status = cluster.wait_healthy();
+    assert_eq!(status["warnings"], Value::Array(vec![]), "{status:#}");
+    let files = |cluster: &Cluster| (0..AGENTS).map(|a| cluster.chunks(a).len()).sum::<usize>();
+    let before = files(&cluster);
     cluster.ok(&["rm", "many"]);
+    // 400,000 bytes in stripes of 3 x 16 KiB.
+    cluster.wait("its chunks are gone", |_| files(&cluster) == before - 9 * 5);
     let again = cluster.put("many", 50_000, &CODE);
     cluster.assert_reads("many", &again);
 }

@@ -1,4 +1,4 @@
-//! Chunks for clients: put writes them here, get reads them.
+//! Chunks for clients: put writes them here, get reads them, a rebuild of the metadata their labels.
 //!
 //! Place: beside the whole life of a repair; a read that meets a bad copy is [failure noticed].
 //! A written chunk goes the way of a rebuilt one: temporary file, read back against its checksum,

@@ -6,8 +6,9 @@
 //! that was never welcomed ends when it is refused for good (another cluster, another protocol):
 //! it serves nobody, and whoever started it should know. One that was serves reads, so it waits
 //! whatever a coordinator says: the one at the address may be the wrong one for a while.
-//! Invariants: an agent goes on under the number that it was first welcomed with, or ends; and it
-//! follows no coordinator of an older epoch than another that it has followed.
+//! Invariants: one membership has one number: where the cluster has another, it ends, and the process
+//! begins anew under that; and it follows no coordinator of an older epoch than another that it has
+//! followed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

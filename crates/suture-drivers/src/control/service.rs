@@ -189,7 +189,10 @@ impl ControlService {
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
         reply.warnings = fault.map(|fault| fault_warning(&fault)).into_iter().collect();
-        reply.warnings.extend(unknown.into_iter().map(unknown_warning));
+        let copies = self.query(|driver| driver.core().unknown_copies()).await?;
+        if copies > 0 {
+            reply.warnings.push(unknown_warning(copies, &unknown));
+        }
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
@@ -300,12 +303,14 @@ fn fault_warning(fault: &str) -> String {
     format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
 }
 
-fn unknown_warning((from, below): (StripeId, StripeId)) -> String {
+fn unknown_warning(copies: u64, ranges: &[(StripeId, StripeId)]) -> String {
+    let range = |(from, below): &(StripeId, StripeId)| format!("{} to {}", from.0, below.0 - 1);
+    let ranges: Vec<String> = ranges.iter().map(range).collect();
     format!(
-        "the metadata are older than the chunks (restored from a backup?): agents hold chunks of \
-         stripes {} to {}, of which nothing is known; they are kept, and `suture metadata rebuild` finds their objects",
-        from.0,
-        below.0 - 1
+        "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
+         chunks of stripes of which nothing is known (of {}); they are kept, and `suture metadata \
+         rebuild` finds their objects",
+        ranges.join(", ")
     )
 }
 

@@ -359,6 +359,7 @@ impl MetadataStore {
             query.query_map([object], |row| row.get(0))?.collect::<Result<_, _>>()?
         };
         transaction.execute("DELETE FROM object WHERE id = ?1", [object])?;
+        ids.iter().try_for_each(|id| restored::disown(&transaction, StripeId(*id)))?;
         transaction.commit()?;
         let stripes = ids.len() as u64;
         self.changes.extend(ids.into_iter().map(|id| Input::StripeRemoved(StripeId(id))));

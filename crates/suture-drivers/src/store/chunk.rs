@@ -192,7 +192,7 @@ impl ChunkFile {
         label.ok_or(Damage::Label)
     }
 
-    /// Reads all of it and compares every checksum.
+    /// Reads all of it and compares every checksum, that of the label too.
     ///
     /// # Errors
     /// When any checksum differs, or the disk fails.
@@ -216,7 +216,7 @@ impl ChunkFile {
             offset += bytes as u64;
         }
         match (self.footer().crc, whole.value()) {
-            (expected, found) if expected == found => Ok(()),
+            (expected, found) if expected == found => self.label().map(drop),
             (expected, found) => Err(Damage::Whole { expected, found }),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Place: failure noticed -> [stripes affected -> queue] -> plan -> ... -> stripe healthy.
 //! The keeper says where each chunk should be, agents say what they hold; this file compares. A
-//! listing shows names, not contents, so by a listing alone no copy is given up or replaced: one
-//! that is expected and not listed is asked for (`Check`), one that could be adopted is read in
-//! full first, and one in excess goes only after the copy that replaces it was read in full.
+//! listing shows names and digests, not all bytes: a location that is listed with another digest is
+//! corrupt; otherwise no copy is given up or replaced by a listing alone: one that is expected and
+//! not listed is asked for (`Check`), one that could be adopted is read in full first, and one in
+//! excess goes only after the copy that replaces it was read in full.
 //! Invariants: every chunk of a known stripe whose recorded copy is of no use is in `lost`, and
 //! only chunks of known stripes are, none of them known to be zero; a copy that was ordered away is
 //! nobody's location.
@@ -60,6 +61,8 @@ impl Coordinator {
             self.set_lost(id, BTreeSet::new());
         }
         let Some(stripe) = self.stripes.remove(id) else { return };
+        // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
+        self.disown(id);
         for chunk in stripe.indices() {
             if let Some((node, copy)) = stripe.copy(chunk) {
                 self.faults.forget((node, copy));
@@ -143,6 +146,7 @@ impl Coordinator {
         let listed: BTreeMap<ChunkCopy, Digest> =
             copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
         self.protect(listed.keys());
+        self.count_unknown(node, listed.keys());
         // What was ordered away and is gone needs no memory.
         self.deleting.retain(|(n, copy)| *n != node || listed.contains_key(copy));
         self.work_lists.keep_deletes(self.now, node, |copy| listed.contains_key(copy));

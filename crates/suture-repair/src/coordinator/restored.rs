@@ -9,7 +9,7 @@
 
 use super::Coordinator;
 use crate::event::Output;
-use crate::id::{ChunkCopy, StripeId};
+use crate::id::{ChunkCopy, NodeId, StripeId};
 use crate::mutant::Mutant;
 
 /// Ids from here on are no keeper's: a file of such a name got there otherwise, and must not use up
@@ -34,6 +34,35 @@ impl Coordinator {
         if let Some(id) = highest.filter(|id| *id >= self.reserved_below) {
             self.outputs.push_back(Output::Protect(StripeId(id.0 + 1)));
         }
+    }
+
+    /// Notes how many copies of a listing are of stripes that others gave out.
+    pub(super) fn count_unknown<'a>(
+        &mut self,
+        node: NodeId,
+        listed: impl Iterator<Item = &'a ChunkCopy>,
+    ) {
+        let is_unknown = |id: StripeId| {
+            self.stripes.get(id).is_none() && !self.is_gone(id) && !self.writing.contains(&id)
+        };
+        let copies = listed.filter(|copy| is_unknown(copy.stripe)).count() as u64;
+        self.unknown_copies.insert(node, copies);
+    }
+
+    /// Copies, as last listed, of stripes of which the keeper knows nothing and whose ids it never
+    /// gave out.
+    pub fn unknown_copies(&self) -> u64 {
+        self.unknown_copies.values().sum()
+    }
+
+    /// An id is no longer one that others gave out.
+    pub(super) fn disown(&mut self, id: StripeId) {
+        let range =
+            self.unknown.iter().find(|(from, below)| (*from..*below).contains(&id)).copied();
+        let Some((from, below)) = range else { return };
+        self.unknown.remove(&(from, below));
+        let rest = [(from, id), (StripeId(id.0 + 1), below)];
+        self.unknown.extend(rest.into_iter().filter(|(from, below)| from < below));
     }
 
     /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.

@@ -7,6 +7,7 @@
 //! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
 //! others have stored is not deleted as orphans.
 
+use rusqlite::Transaction;
 use suture_repair::event::Input;
 use suture_repair::id::StripeId;
 use suture_repair::keeper::admission::outranking;
@@ -104,4 +105,18 @@ impl MetadataStore {
             query.query_map([], |row| Ok((StripeId(row.get(0)?), StripeId(row.get(1)?))))?;
         Ok(ranges.collect::<Result<_, _>>()?)
     }
+}
+
+/// Takes an id out of those that others have given out.
+pub(super) fn disown(transaction: &Transaction<'_>, id: StripeId) -> rusqlite::Result<()> {
+    let range = "DELETE FROM unknown WHERE first <= ?1 AND below > ?1 RETURNING first, below";
+    let mut query = transaction.prepare_cached(range)?;
+    let ranges = query.query_map([id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let ranges: Vec<(u64, u64)> = ranges.collect::<Result<_, _>>()?;
+    for (first, below) in ranges {
+        for rest in [(first, id.0), (id.0 + 1, below)].into_iter().filter(|(a, b)| a < b) {
+            transaction.execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", rest)?;
+        }
+    }
+    Ok(())
 }

@@ -639,3 +639,25 @@ fn no_second_coordinator_gets_in_whatever_is_removed() {
     let refused = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap_err().to_string();
     assert!(refused.contains("in use by another coordinator"), "{refused}");
 }
+
+#[test]
+fn an_id_that_is_removed_is_no_longer_one_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path()).unwrap();
+    for name in ["a", "b", "c"] {
+        store.join(&node(name)).unwrap();
+    }
+    store.protect(StripeId(10)).unwrap();
+    for (name, ids) in [("a", 3..5), ("b", 0..1), ("c", 9..10)] {
+        let stripes: Vec<_> = ids.map(|id| stripe(StripeId(id))).collect();
+        let bytes = stripes.iter().map(|entry| entry.data_bytes).sum();
+        let found = [(object(name, bytes), stripes)];
+        store.add_found(&found, Leftovers::Keep).unwrap();
+    }
+    assert_eq!(store.unknown().unwrap(), [(StripeId(0), StripeId(10))]);
+    for name in ["a", "b", "c"] {
+        store.remove(name).unwrap();
+    }
+    let left = [(StripeId(1), StripeId(3)), (StripeId(5), StripeId(9))];
+    assert_eq!(store.unknown().unwrap(), left);
+}
