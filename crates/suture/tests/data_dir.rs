@@ -95,7 +95,9 @@ fn a_daemon_outlives_its_terminal_if_it_was_started_so() {
     let config = folder.path().join("coordinator.toml");
     let text = format!("listen = '127.0.0.1:0'\ndata_dir = '{}/data'\n", folder.path().display());
     fs::write(&config, text).unwrap();
-    for (start, outlives) in [("trap '' HUP; exec \"$@\"", true), ("exec \"$@\"", false)] {
+    // These tests may run under nohup themselves, which only `env` undoes.
+    let to_end = "exec env --default-signal=HUP \"$@\"";
+    for (start, outlives) in [("trap '' HUP; exec \"$@\"", true), (to_end, false)] {
         let mut command = Command::new("sh");
         command.args(["-c", start, "sh", env!("CARGO_BIN_EXE_suture"), "coordinator", "--config"]);
         let (mut coordinator, _) = Process::start_by(command.arg(&config).stderr(Stdio::null()));

@@ -94,8 +94,10 @@ fn an_interrupted_get_leaves_nothing_however_it_ends() {
     let folder = cluster.path("to");
     fs::create_dir(&folder).unwrap();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
-        let mut get = suture();
-        get.args(["get", "it", "-o", "to/it"]).current_dir(cluster.folder.path());
+        // These tests may run under nohup themselves, which only `env` undoes.
+        let mut get = Command::new("env");
+        get.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_suture"), "get", "it"]);
+        get.args(["-o", "to/it"]).current_dir(cluster.folder.path());
         let mut get = start(&cluster, get);
         wait_until_it_writes(&get, &folder);
         kill_process(Pid::from_child(&get), signal).unwrap();

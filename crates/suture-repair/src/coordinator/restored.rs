@@ -57,12 +57,13 @@ impl Coordinator {
 
     /// An id is no longer one that others gave out.
     pub(super) fn disown(&mut self, id: StripeId) {
-        let range =
-            self.unknown.iter().find(|(from, below)| (*from..*below).contains(&id)).copied();
-        let Some((from, below)) = range else { return };
-        self.unknown.remove(&(from, below));
-        let rest = [(from, id), (StripeId(id.0 + 1), below)];
-        self.unknown.extend(rest.into_iter().filter(|(from, below)| from < below));
+        let has_it = |(from, below): &(StripeId, StripeId)| (*from..*below).contains(&id);
+        // Ranges come from backups and from listings, so they may overlap.
+        while let Some((from, below)) = self.unknown.iter().copied().find(has_it) {
+            self.unknown.remove(&(from, below));
+            let rest = [(from, id), (StripeId(id.0 + 1), below)];
+            self.unknown.extend(rest.into_iter().filter(|(from, below)| from < below));
+        }
     }
 
     /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.
