@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use suture_code::Code;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp};
-use suture_repair::label::Label;
 use suture_repair::message::{Task, ToAgent};
 use suture_repair::plan::arbitrary::{arbitrary_plan, arbitrary_rest};
 use suture_repair::plan::{Plan, StripeFacts};
@@ -14,6 +13,7 @@ use suture_repair::slice::{SLICE_BYTES_MIN, preferred_slice};
 use suture_repair::stripe::Stripe;
 use suture_repair::time::Span;
 use suture_sim::disk::Safeguards;
+use suture_sim::metadata;
 use suture_sim::swarm;
 use suture_sim::world::{Options, World};
 
@@ -50,6 +50,8 @@ impl Case {
             pool_bytes: 64 << 20,
             // Nobody here would prove a chunk by fingerprints.
             unrecorded: false,
+            // Tasks carry what a claim brings.
+            claims: true,
             ..swarm::options(seed, Safeguards::ALL)
         };
         let mut world = World::new(options);
@@ -116,7 +118,7 @@ impl Case {
             window: self.random.between(1, 8) as u32,
             gated: false,
             continues: None,
-            label: Label::default(),
+            label: metadata::label_of(self.stripe.id),
         }
     }
 
