@@ -442,6 +442,11 @@ fn by_its_own_timers_the_coordinator_heeds_no_keeper() {
 
 /// A stripe of zeros of which nobody recorded a checksum, and whose chunk 0 is being rebuilt.
 fn unrecorded(code: &str) -> (Story, Task) {
+    unrecorded_without(code, 1)
+}
+
+/// The same, without so many of its first chunks.
+fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
     let nodes: Vec<u32> =
         (0..code.parse::<suture_code::Code>().unwrap().chunk_count() as u32).collect();
     let record = |node: &u32| ChunkRecord {
@@ -452,8 +457,12 @@ fn unrecorded(code: &str) -> (Story, Task) {
     };
     let chunks: Vec<ChunkRecord> = nodes.iter().map(record).collect();
     let stripe = Stripe { code: code.parse().unwrap(), chunks, ..stripe(0, [0; 4]) };
-    let mut story = Story::new(nodes.len() as u32 + 3, [stripe]);
-    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let count = nodes.len() as u32 + 3;
+    let mut story = Story::new(count, [stripe]);
+    (0..count).for_each(|node| story.greet_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::Pause));
+    (0..lost).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
+    story.give(Input::Operator(Command::Resume));
     let task = story.dispatched().pop().expect("it can be rebuilt");
     (story, task)
 }
@@ -543,6 +552,24 @@ fn a_copy_that_is_wrong_though_it_can_be_read_is_found_and_rebuilt() {
     let lost = Report::ChunkLost { node, copy, fault: CopyFault::Corrupt };
     assert!(said.contains(&Output::Report(lost)), "{said:?}");
     assert_eq!(story.core.status().lost_chunks, 2);
+}
+
+#[test]
+fn nothing_is_proven_of_a_stripe_that_is_removed_while_another_chunk_commits() {
+    let (mut story, task) = unrecorded_without("rs(2,2)", 2);
+    assert_eq!(task.plan.lost.len(), 2, "both in one go");
+    let commit = story.store(&task);
+    story.give(Input::StripeRemoved(StripeId(0)));
+    story.take();
+    let (asked, said) = prove(&mut story, &task, &[]);
+    assert!(asked.is_empty() && said.is_empty(), "{asked:?} {said:?}");
+    let other = task.plan.destinations[&ChunkIndex(1)].0;
+    let beat = Heartbeat { incarnation: 1, written: vec![task.repair], ..Heartbeat::default() };
+    story.hear(other, FromAgent::Heartbeat(beat));
+    assert!(story.take().is_empty());
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: None });
+    assert_eq!(story.core.running().count(), 0);
+    assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
 }
 
 #[test]

@@ -163,6 +163,10 @@ fn run_seeds(args: &Args, from: u64, to: u64) -> Total {
                     }
                     let verdict = swarm::run(seed, safeguards, args.trace);
                     progress.add(1);
+                    if let Some(violation) = &verdict.violation {
+                        // The others may take hours.
+                        errln!("seed {seed}: {violation}");
+                    }
                     let mut total = total.lock().expect("no thread panics with it");
                     if total.take(verdict) {
                         stop.store(true, Ordering::Relaxed);

@@ -23,6 +23,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint;
 
 use crate::id::NodeId;
 use crate::planner::View;
@@ -45,7 +46,6 @@ pub struct Pivot {
     offers: BinaryHeap<ChildRate>,
     child_counts: Vec<u32>,
     leaves: Vec<Ranked>,
-    weak_places: Vec<u32>,
     helpers: Vec<u32>,
     parents: Vec<u32>,
 }
@@ -79,6 +79,18 @@ fn ordered(rate: f64) -> u64 {
     debug_assert!(rate >= 0.0, "a rate is a number and not negative");
     // Zero may come with a sign.
     (rate + 0.0).to_bits()
+}
+
+/// Where the last of the slowest is. A scan without branches beats a heap for as many leaves as
+/// trees of common codes have.
+fn slowest_of(leaves: &[Ranked]) -> usize {
+    let (mut slowest, mut slowness) = (0, 0);
+    for (at, leaf) in leaves.iter().enumerate() {
+        let is_slower = leaf.slowness >= slowness;
+        slowness = hint::select_unpredictable(is_slower, leaf.slowness, slowness);
+        slowest = hint::select_unpredictable(is_slower, at, slowest);
+    }
+    slowest
 }
 
 impl Pivot {
@@ -151,29 +163,24 @@ impl Pivot {
         }
     }
 
-    /// Step 2. Places stand before candidates that were not inserted, so of equals a leaf stays.
+    /// Step 2. A leaf gives way to those with larger uplinks only, the slowest first.
     fn replace(&mut self, candidates: &[Links]) {
-        let helper_count = self.helpers.len();
-        let by_uplink = |index: usize, candidate: u32| Ranked {
-            slowness: !ordered(candidates[candidate as usize].up),
-            index: index as u32,
-        };
+        let slowness = |candidate: u32| !ordered(candidates[candidate as usize].up);
         self.leaves.clear();
-        let places = self.helpers.iter().zip(&self.child_counts).enumerate();
-        let leaves = places.filter(|(_, (_, child_count))| **child_count == 0);
-        self.leaves.extend(leaves.map(|(place, (candidate, _))| by_uplink(place, *candidate)));
-        let leaf_count = self.leaves.len();
-        let others = self.ranked.iter().enumerate().skip(helper_count);
-        self.leaves.extend(others.map(|(at, ranked)| by_uplink(at, ranked.index)));
-
-        let (_, _, beaten) = self.leaves.select_nth_unstable(leaf_count - 1);
-        let weak = beaten.iter().map(|ranked| ranked.index);
-        self.weak_places.clear();
-        self.weak_places.extend(weak.filter(|&index| (index as usize) < helper_count));
-        let strong = self.leaves[..leaf_count].iter().map(|ranked| ranked.index as usize);
-        let newcomers = strong.filter(|&index| index >= helper_count);
-        for (&place, newcomer) in self.weak_places.iter().zip(newcomers) {
-            self.helpers[place as usize] = self.ranked[newcomer].index;
+        for (place, &child_count) in (0..).zip(&self.child_counts) {
+            if child_count == 0 {
+                let slowness = slowness(self.helpers[place as usize]);
+                self.leaves.push(Ranked { slowness, index: place });
+            }
+        }
+        let mut slowest = slowest_of(&self.leaves);
+        for newcomer in &self.ranked[self.helpers.len()..] {
+            let (leaf, slowness) = (&mut self.leaves[slowest], slowness(newcomer.index));
+            if slowness < leaf.slowness {
+                leaf.slowness = slowness;
+                self.helpers[leaf.index as usize] = newcomer.index;
+                slowest = slowest_of(&self.leaves);
+            }
         }
     }
 
