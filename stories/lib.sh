@@ -3,6 +3,7 @@
 
 folder=$(mktemp -d)
 declare -A pid=()
+disks=()
 export SUTURE_COORDINATOR=
 
 # Ends all daemons, frozen ones too, and removes the folder.
@@ -10,6 +11,7 @@ sweep() {
   kill -CONT "${pid[@]}" 2>/dev/null
   kill "${pid[@]}" 2>/dev/null
   wait 2>/dev/null
+  for disk in "${disks[@]}"; do umount "$disk"; done
   rm -rf "$folder"
 }
 trap sweep EXIT
@@ -17,6 +19,12 @@ trap sweep EXIT
 fail() {
   echo "  NOT SO: $*"
   exit 1
+}
+
+# skip WHY: the story cannot be had here.
+skip() {
+  echo "  SKIPPED: $*"
+  exit 0
 }
 
 # expect WHAT COMMAND..: the command succeeds.
@@ -100,6 +108,13 @@ TOML
 agent() {
   write_agent "$@"
   start "$1" "$SUTURE" agent --config "$folder/$1.toml"
+}
+
+# small_disk NAME SIZE: an agent's data_dir is a file system of its own, of so many bytes.
+small_disk() {
+  mkdir "$folder/$1"
+  mount -t tmpfs -o "size=$2" suture "$folder/$1" || fail "no disk for $1"
+  disks+=("$folder/$1")
 }
 
 # cluster N: a coordinator and n agents, all of them up.

@@ -25,7 +25,9 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
-use spelling::{address, duration, duration_or_off, policy, rate, rate_or_off, size, some_address};
+use spelling::{
+    address, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none, some_address,
+};
 
 /// Where a coordinator listens unless told otherwise.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
@@ -153,6 +155,9 @@ pub struct AgentConfig {
     pub advertise: Option<SocketAddr>,
     /// Where its chunks live.
     pub data_dir: PathBuf,
+    /// Bytes of its file system that are not for chunks, if not the usual part.
+    #[serde(deserialize_with = "size_or_none")]
+    pub keep_free: Option<u64>,
     /// The most memory for slices and buffers.
     #[serde(deserialize_with = "size")]
     pub memory: u64,
@@ -370,6 +375,7 @@ impl Default for AgentConfig {
             listen: "127.0.0.1:7401".parse().expect("it is an address"),
             advertise: None,
             data_dir: "/var/lib/suture/agent".into(),
+            keep_free: None,
             memory: 256 << 20,
             uplink: None,
             downlink: None,
@@ -490,7 +496,7 @@ mod tests {
         let agent: AgentConfig =
             toml::from_str(&text.lines().map(with).collect::<String>()).unwrap();
         assert!(agent.name.is_some() && agent.advertise.is_some() && agent.repair_cap.is_some());
-        assert_eq!(agent.rack.as_deref(), Some("r1"));
+        assert_eq!((agent.rack.as_deref(), agent.keep_free), (Some("r1"), Some(1 << 30)));
         assert_eq!(agent.links(), (125e6, 125e6));
     }
 

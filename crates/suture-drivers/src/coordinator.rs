@@ -56,7 +56,7 @@ enum Request {
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
-    Place { stripes: Vec<StripeId>, width: usize, chunk_bytes: u64, reply: oneshot::Sender<Placed> },
+    Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>),
     Query(Query),
 }
@@ -66,6 +66,28 @@ pub type Listings = BTreeMap<NodeId, Vec<ListedCopy>>;
 
 /// For each stripe, the node of each chunk; fewer than asked for when there are no more.
 pub type Placed = Vec<Vec<NodeId>>;
+
+/// Chunks that need nodes: [`Wanted`], to be sent.
+#[derive(Clone, Debug, Default)]
+pub struct NewPlaces {
+    /// The ids of the stripes to place.
+    pub stripes: Vec<StripeId>,
+    /// How many nodes each needs.
+    pub width: usize,
+    /// The longest that a chunk may be, in bytes.
+    pub chunk_bytes: u64,
+    /// Nodes that are chosen only where there are not enough others.
+    pub avoid: Vec<NodeId>,
+    /// Nodes that have chunks of these stripes already, or could not store one.
+    pub beside: Vec<NodeId>,
+}
+
+impl NewPlaces {
+    fn as_wanted(&self) -> Wanted<'_> {
+        let NewPlaces { stripes, width, chunk_bytes, avoid, beside } = self;
+        Wanted { stripes, width: *width, chunk_bytes: *chunk_bytes, avoid, beside }
+    }
+}
 
 /// The way to the driver.
 #[derive(Clone)]
@@ -257,10 +279,9 @@ impl CoordinatorDriver {
             Request::Left { .. } | Request::Received { .. } => {}
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Apply(command) => self.handle(Input::Operator(command)),
-            Request::Place { stripes, width, chunk_bytes, reply } => {
-                let wanted = Wanted { stripes: &stripes, width, chunk_bytes };
+            Request::Place(wanted, reply) => {
                 let nodes = self.core.status().nodes;
-                let placed = self.placer.place(self.core.cluster(), &nodes, &wanted);
+                let placed = self.placer.place(self.core.cluster(), &nodes, &wanted.as_wanted());
                 // A put that went away gives its places back by itself.
                 let _ = reply.send(placed);
             }
@@ -407,10 +428,10 @@ impl Handle {
         self.request(Request::Apply(command)).await;
     }
 
-    /// Chooses `width` nodes for each stripe. They count as taken until they are unplaced.
-    pub async fn place(&self, stripes: Vec<StripeId>, width: usize, chunk_bytes: u64) -> Placed {
+    /// Chooses nodes for each stripe. They count as taken until they are unplaced.
+    pub async fn place(&self, wanted: NewPlaces) -> Placed {
         let (reply, answer) = oneshot::channel();
-        self.request(Request::Place { stripes, width, chunk_bytes, reply }).await;
+        self.request(Request::Place(wanted, reply)).await;
         answer.await.unwrap_or_default()
     }
 

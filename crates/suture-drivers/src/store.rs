@@ -69,6 +69,9 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreId(pub u64);
 
+/// No more of a file system than this is left to others unless somebody says so: 1 GiB.
+pub const KEEP_FREE_MAX: u64 = 1 << 30;
+
 /// A directory that can hold the chunks of an agent, and that nobody else uses meanwhile.
 #[derive(Debug)]
 pub struct DataDir {
@@ -88,6 +91,8 @@ pub struct Store {
     skipped: Mutex<Skipped>,
     /// Keeps the lock: the system releases it with the file, however the process ends.
     lock: File,
+    /// Bytes of the file system that are not for chunks, if somebody has said.
+    keep_free: Option<u64>,
 }
 
 /// What a list of the chunks left out, and why.
@@ -234,6 +239,7 @@ impl DataDir {
             next_temp: AtomicU64::new(0),
             skipped: Mutex::default(),
             lock,
+            keep_free: None,
         })
     }
 }
@@ -276,6 +282,12 @@ impl Store {
     /// As [`DataDir::open`] and [`DataDir::claim`].
     pub fn open(dir: &Path, identity: &Identity) -> Result<Store, OpenError> {
         DataDir::open(dir)?.claim(identity)
+    }
+
+    /// Leaves so many bytes of the file system to others; by default a hundredth of it, at most
+    /// [`KEEP_FREE_MAX`].
+    pub fn keep_free(&mut self, bytes: Option<u64>) {
+        self.keep_free = bytes;
     }
 
     /// Opens a copy for reading.
@@ -328,6 +340,11 @@ impl Store {
         *known = skipped;
     }
 
+    fn ensure_room(&self, bytes: u64) -> Result<(), Failure> {
+        let has_room = bytes <= self.free_bytes()?;
+        has_room.then_some(()).ok_or(Failure::NoSpace)
+    }
+
     fn temp_path(&self) -> PathBuf {
         self.tmp.join(self.next_temp.fetch_add(1, Ordering::Relaxed).to_string())
     }
@@ -343,8 +360,12 @@ impl ChunkStore for Store {
     fn free_bytes(&self) -> Result<u64, Failure> {
         let stat = rustix::fs::fstatvfs(&self.lock).map_err(|errno| failure(&errno.into()))?;
         // What cannot be written has no space, whatever is free.
-        let is_read_only = stat.f_flag.contains(StatVfsMountFlags::RDONLY);
-        Ok(if is_read_only { 0 } else { stat.f_bavail.saturating_mul(stat.f_frsize) })
+        if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Ok(0);
+        }
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        let by_default = (bytes(stat.f_blocks) / 100).min(KEEP_FREE_MAX);
+        Ok(bytes(stat.f_bavail).saturating_sub(self.keep_free.unwrap_or(by_default)))
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
@@ -363,14 +384,13 @@ impl ChunkStore for Store {
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+        self.ensure_room(bytes)?;
         let chunk = TempChunk::create(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
     }
 
     fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
-        if bytes > self.free_bytes()? {
-            return Err(Failure::NoSpace);
-        }
+        self.ensure_room(bytes)?;
         let chunk = TempChunk::create_empty(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
     }

@@ -11,6 +11,7 @@
 //! mixed, everybody shares a little with everybody, and a repair draws on all.
 //!
 //! Fill is counted in chunks: what is stored, and what puts have been promised but not committed.
+//! A node that could not store a chunk gets another of the same put only where nobody else can.
 //!
 //! Who may keep a rebuilt chunk is asked of a stripe that has most of its homes already, and of one
 //! rack at a time; that rule is `planner/keep.rs`.
@@ -29,7 +30,7 @@ pub struct Placer {
 }
 
 /// New stripes that need nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// The ids of the stripes to place.
     pub stripes: &'a [StripeId],
@@ -37,6 +38,11 @@ pub struct Wanted<'a> {
     pub width: usize,
     /// The longest that a chunk may be.
     pub chunk_bytes: u64,
+    /// Nodes that are chosen only where there are not enough others.
+    pub avoid: &'a [NodeId],
+    /// Nodes that have chunks of these stripes already, or could not store one: none is chosen, and
+    /// those in racks count there.
+    pub beside: &'a [NodeId],
 }
 
 impl Placer {
@@ -50,8 +56,9 @@ impl Placer {
     ) -> Vec<Vec<NodeId>> {
         let place = |id: &StripeId| {
             let mut order = Random::new(id.0);
-            let candidates = self.candidates(cluster, nodes, wanted.chunk_bytes, &mut order);
-            let mut nodes = choose(candidates, wanted.width);
+            let candidates = self.candidates(cluster, nodes, wanted, &mut order);
+            let beside = wanted.beside.iter().filter_map(|node| cluster.node(*node).rack);
+            let mut nodes = choose(candidates, wanted.width, beside);
             // Which of them holds parity must not depend on how filled they are.
             order.shuffle(&mut nodes);
             nodes.iter().for_each(|node| *self.promised.entry(*node).or_default() += 1);
@@ -73,15 +80,17 @@ impl Placer {
         &self,
         cluster: &Cluster,
         nodes: &[NodeStatus],
-        chunk_bytes: u64,
+        wanted: &Wanted<'_>,
         order: &mut Random,
     ) -> Vec<FreeNode> {
         let mut candidates = Vec::new();
         for &NodeStatus { node, health, free_bytes, chunks } in nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
-            if health == Health::Up && free_bytes > chunk_bytes.saturating_mul(promised + 1) {
+            let has_room = free_bytes > wanted.chunk_bytes.saturating_mul(promised + 1);
+            if health == Health::Up && has_room && !wanted.beside.contains(&node) {
                 let (fill, order) = (chunks + promised, order.next_u64());
-                candidates.push(FreeNode { fill, order, node, rack: cluster.node(node).rack });
+                let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
+                candidates.push(FreeNode { is_avoided, fill, order, node, rack });
             }
         }
         candidates
@@ -91,6 +100,7 @@ impl Placer {
 /// A node that can take a chunk.
 #[derive(Clone, Copy, Debug)]
 struct FreeNode {
+    is_avoided: bool,
     /// The chunks that it has or is promised.
     fill: u64,
     /// Its place among equals.
@@ -99,15 +109,22 @@ struct FreeNode {
     rack: Option<RackId>,
 }
 
-/// Up to `width` nodes, the least filled first and of equals those whose rack has the least.
-fn choose(mut candidates: Vec<FreeNode>, width: usize) -> Vec<NodeId> {
-    let most = most_per_rack(&candidates, width);
+/// Up to `width` nodes, the least filled first and of equals those whose rack has the least, beside
+/// nodes in these racks.
+fn choose(
+    mut candidates: Vec<FreeNode>,
+    width: usize,
+    beside: impl Iterator<Item = RackId>,
+) -> Vec<NodeId> {
     let mut given: BTreeMap<RackId, usize> = BTreeMap::new();
+    beside.for_each(|rack| *given.entry(rack).or_default() += 1);
+    let most = most_per_rack(&candidates, width, &given);
     let mut nodes = Vec::with_capacity(width);
     while nodes.len() < width {
         let has = |rack: Option<RackId>| rack.and_then(|rack| given.get(&rack)).map_or(0, |n| *n);
         let open = candidates.iter().enumerate().filter(|(_, c)| has(c.rack) < most);
-        let key = |(_, c): &(usize, &FreeNode)| (c.fill, has(c.rack), c.order, c.node);
+        let key =
+            |(_, c): &(usize, &FreeNode)| (c.is_avoided, c.fill, has(c.rack), c.order, c.node);
         let Some((index, _)) = open.min_by_key(key) else { break };
         let chosen = candidates.swap_remove(index);
         chosen.rack.into_iter().for_each(|rack| *given.entry(rack).or_default() += 1);
@@ -116,14 +133,19 @@ fn choose(mut candidates: Vec<FreeNode>, width: usize) -> Vec<NodeId> {
     nodes
 }
 
-/// The least that each rack must be ready to take for the stripe to find room.
-fn most_per_rack(candidates: &[FreeNode], width: usize) -> usize {
+/// The least that each rack must be ready to have, beside what is `given`, for so many more chunks
+/// to find room.
+fn most_per_rack(candidates: &[FreeNode], width: usize, given: &BTreeMap<RackId, usize>) -> usize {
     let mut sizes: BTreeMap<RackId, usize> = BTreeMap::new();
     let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);
     in_racks.for_each(|rack| *sizes.entry(rack).or_default() += 1);
     let alone = candidates.len() - sizes.values().sum::<usize>();
-    let taken = |most: usize| alone + sizes.values().map(|size| most.min(*size)).sum::<usize>();
-    (1..width).find(|&most| taken(most) >= width).unwrap_or(width)
+    let room = |(rack, size): (&RackId, &usize), most: usize| {
+        (*size).min(most.saturating_sub(given.get(rack).copied().unwrap_or(0)))
+    };
+    let taken = |most: usize| alone + sizes.iter().map(|size| room(size, most)).sum::<usize>();
+    let all = width + given.values().sum::<usize>();
+    (1..all).find(|&most| taken(most) >= width).unwrap_or(all)
 }
 
 /// Of nodes in ascending order, the one whose turn comes after the last one's.
@@ -177,7 +199,7 @@ mod tests {
         placer.place(
             &world.0,
             &world.1,
-            &Wanted { stripes: &ids(count), width: 9, chunk_bytes: CHUNK },
+            &Wanted { stripes: &ids(count), width: 9, chunk_bytes: CHUNK, ..Wanted::default() },
         )
     }
 
@@ -225,7 +247,7 @@ mod tests {
             placer.place(
                 &cluster,
                 &nodes,
-                &Wanted { stripes: &stripes, width: 3, chunk_bytes: CHUNK },
+                &Wanted { stripes: &stripes, width: 3, chunk_bytes: CHUNK, ..Wanted::default() },
             )
         };
         let first = place(&mut placer, 1);
@@ -278,6 +300,47 @@ mod tests {
             let inside = nodes.iter().filter(|node| world.0.node(**node).rack.is_some());
             let counts = per_rack(&world.0, &inside.copied().collect::<Vec<_>>());
             assert!(counts[0] <= 2, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn who_could_not_store_a_chunk_is_asked_again_only_when_nobody_else_can() {
+        let world = cluster(12);
+        let (avoid, stripes) = ([NodeId(0), NodeId(5), NodeId(7)], ids(20));
+        let wanted = |width| Wanted {
+            stripes: &stripes,
+            width,
+            chunk_bytes: CHUNK,
+            avoid: &avoid,
+            ..Wanted::default()
+        };
+        for nodes in Placer::default().place(&world.0, &world.1, &wanted(9)) {
+            assert!(nodes.len() == 9 && avoid.iter().all(|node| !nodes.contains(node)));
+        }
+        for nodes in Placer::default().place(&world.0, &world.1, &wanted(11)) {
+            let avoided = avoid.iter().filter(|node| nodes.contains(node)).count();
+            assert_eq!((nodes.len(), avoided), (11, 2));
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_stripe_goes_beside_what_it_has() {
+        // Racks 0 to 2 have the nodes 0..4, 4..8 and 8..12.
+        let world = racks(&[4, 4, 4]);
+        let beside = [0, 1, 2, 4, 5, 6, 8].map(NodeId);
+        for id in ids(50) {
+            let stripes = [id];
+            let wanted = Wanted {
+                stripes: &stripes,
+                width: 2,
+                chunk_bytes: CHUNK,
+                beside: &beside,
+                ..Wanted::default()
+            };
+            let nodes = Placer::default().place(&world.0, &world.1, &wanted).remove(0);
+            assert!(nodes.len() == 2 && nodes.iter().all(|node| node.0 > 8), "{nodes:?}");
+            let all = Wanted { width: 9, ..wanted };
+            assert_eq!(Placer::default().place(&world.0, &world.1, &all)[0].len(), 5);
         }
     }
 

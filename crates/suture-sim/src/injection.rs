@@ -490,7 +490,7 @@ impl World {
     fn place(&mut self, nodes: &[NodeStatus], chunk_bytes: u64) -> Vec<NodeId> {
         let width = self.options.code.chunk_count();
         let stripes = [StripeId(self.metadata.next_stripe)];
-        let wanted = Wanted { stripes: &stripes, width, chunk_bytes };
+        let wanted = Wanted { stripes: &stripes, width, chunk_bytes, ..Wanted::default() };
         let cluster = self.placement_cluster();
         let (placed, is_even) = self.racks.place(&cluster, nodes, &wanted);
         if placed.len() == width && !is_even {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use suture_edge::error::quoted;
-use suture_edge::units::{parse_nonzero_size, parse_rate};
+use suture_edge::units::{parse_nonzero_size, parse_rate, parse_size};
 use suture_repair::policy::Policy;
 
 /// Reads a duration such as `500ms`, `30s`, `10min`, `2h`, `7d`, `4w`.
@@ -74,6 +74,15 @@ pub fn rate_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 /// When the text is none.
 pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     parse_nonzero_size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// Bytes, zero too.
+///
+/// # Errors
+/// When the text is no size.
+pub fn size_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let size = parse_size(&String::deserialize(deserializer)?);
+    size.map(Some).map_err(D::Error::custom)
 }
 
 /// Bytes per second, above zero.

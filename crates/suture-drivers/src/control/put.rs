@@ -6,7 +6,7 @@
 //! put: nothing becomes visible, its places are given back, and what it wrote is nobody's. So
 //! there is no lease to renew and no abandoned put to clean up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,7 @@ use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
+use crate::coordinator::NewPlaces;
 use crate::metadata::{Object, ObjectStripe, PutId};
 
 /// Longer names would make every listing a burden.
@@ -39,8 +40,19 @@ struct PutSession {
     stamp: Stamp,
     object: Object,
     /// Where each stripe was told to go.
-    placed: BTreeMap<StripeId, Vec<NodeId>>,
+    placed: BTreeMap<StripeId, StripePlaces>,
+    /// Nodes that could not store a chunk of it: others are preferred.
+    avoid: BTreeSet<NodeId>,
     stripes: Vec<ObjectStripe>,
+}
+
+/// The nodes of one stripe.
+#[derive(Debug)]
+struct StripePlaces {
+    /// By chunk; none where no node is left.
+    nodes: Vec<Option<NodeId>>,
+    /// Those that could not store a chunk of it.
+    failed: Vec<NodeId>,
 }
 
 /// Follows a put to its end.
@@ -55,7 +67,7 @@ pub async fn follow(
         service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
             tracing::warn!(%why, "a put's end could not be noted");
         });
-        let nodes = put.placed.into_values().flatten().collect();
+        let nodes = put.placed.into_values().flat_map(|places| places.nodes).flatten().collect();
         service.coordinator.unplace(nodes).await;
     }
     let last = match result {
@@ -86,6 +98,7 @@ async fn steps(
                 })
             }
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
+            (Step::Replace(again), Some(put)) => Reply::Placed(put.replace(service, again).await?),
             (Step::Stripe(stripe), Some(put)) => {
                 put.add(stripe)?;
                 continue;
@@ -120,7 +133,8 @@ async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<P
     };
     let stamp =
         random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
-    Ok(PutSession { id, stamp, object, placed: BTreeMap::new(), stripes: Vec::new() })
+    let (placed, avoid, stripes) = Default::default();
+    Ok(PutSession { id, stamp, object, placed, avoid, stripes })
 }
 
 impl PutSession {
@@ -135,29 +149,78 @@ impl PutSession {
         }
         let (id, count) = (self.id, place.stripes);
         let stripes = service.metadata.ask(move |store| store.reserve_stripes(id, count)).await?;
-        let (code, chunk_bytes) = (self.object.code, self.object.chunk_bytes);
-        let width = code.chunk_count();
-        let placed = service.coordinator.place(stripes.clone(), width, chunk_bytes).await;
-        self.placed.extend(stripes.iter().copied().zip(placed.iter().cloned()));
+        let code = self.object.code;
+        let wanted = NewPlaces {
+            stripes: stripes.clone(),
+            width: code.chunk_count(),
+            chunk_bytes: self.object.chunk_bytes,
+            avoid: self.avoid.iter().copied().collect(),
+            beside: Vec::new(),
+        };
+        let placed = service.coordinator.place(wanted).await;
+        let fewest = placed.iter().map(Vec::len).min().unwrap_or(0);
+        for (stripe, nodes) in stripes.iter().zip(placed) {
+            let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
+            nodes.resize(code.chunk_count(), None);
+            self.placed.insert(*stripe, StripePlaces { nodes, failed: Vec::new() });
+        }
         let least = code.durable_chunks_min();
-        if let Some(few) = placed.iter().map(Vec::len).find(|found| *found < least) {
+        if fewest < least {
             return Err(Status::resource_exhausted(format!(
-                "{few} nodes are up and have enough free bytes for a chunk, {code} needs at least {least}"
+                "{fewest} nodes are up and have enough free bytes for a chunk, {code} needs at least {least}"
             )));
         }
-        let peers = service.coordinator.query(|driver| driver.peers()).await.unwrap_or_default();
-        let peer = |chunk: Option<&NodeId>| {
-            chunk
-                .and_then(|node| peers.get(node.index()))
-                .map(convert::encode_peer)
-                .unwrap_or_default()
+        Ok(self.places(service, &stripes).await)
+    }
+
+    /// Other nodes for chunks that could not be stored; none where nobody else can take them.
+    async fn replace(
+        &mut self,
+        service: &ControlService,
+        again: proto::PutReplace,
+    ) -> Result<proto::PutPlaced, Status> {
+        let id = StripeId(again.stripe);
+        let Some(places) = self.placed.get_mut(&id) else {
+            return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
-        let places = stripes.iter().zip(&placed).map(|(stripe, nodes)| proto::Place {
+        let chunks: BTreeSet<usize> = again.chunks.iter().map(|chunk| *chunk as usize).collect();
+        let has_node = |chunk: &usize| places.nodes.get(*chunk).is_some_and(Option::is_some);
+        if let Some(chunk) = chunks.iter().find(|chunk| !has_node(chunk)) {
+            let what = format!("chunk {chunk} of {id} has no node that could fail");
+            return Err(Status::invalid_argument(what));
+        }
+        let failed: Vec<NodeId> =
+            chunks.iter().filter_map(|chunk| places.nodes[*chunk].take()).collect();
+        places.failed.extend(&failed);
+        service.coordinator.unplace(failed.clone()).await;
+        self.avoid.extend(failed);
+        let wanted = NewPlaces {
+            stripes: vec![id],
+            width: chunks.len(),
+            chunk_bytes: self.object.chunk_bytes,
+            avoid: self.avoid.iter().copied().collect(),
+            beside: places.nodes.iter().flatten().chain(&places.failed).copied().collect(),
+        };
+        let placed = service.coordinator.place(wanted).await;
+        for (chunk, node) in chunks.into_iter().zip(placed.into_iter().flatten()) {
+            places.nodes[chunk] = Some(node);
+        }
+        Ok(self.places(service, &[id]).await)
+    }
+
+    /// Where these stripes go now, with the addresses of the agents.
+    async fn places(&self, service: &ControlService, stripes: &[StripeId]) -> proto::PutPlaced {
+        let peers = service.coordinator.query(|driver| driver.peers()).await.unwrap_or_default();
+        let peer = |node: &Option<NodeId>| {
+            let peer = node.and_then(|node| peers.get(node.index()));
+            peer.map(convert::encode_peer).unwrap_or_default()
+        };
+        let told = stripes.iter().map(|stripe| proto::Place {
             stripe: stripe.0,
-            nodes: (0..width).map(|chunk| peer(nodes.get(chunk))).collect(),
+            nodes: self.placed[stripe].nodes.iter().map(peer).collect(),
             stamp: self.stamp.0,
         });
-        Ok(proto::PutPlaced { places: places.collect() })
+        proto::PutPlaced { places: told.collect() }
     }
 
     fn add(&mut self, stripe: proto::PutStripe) -> Result<(), Status> {
@@ -169,7 +232,7 @@ impl PutSession {
         }
         let decode = |chunk| convert::decode_chunk(chunk, chunk_bytes);
         let chunks: Vec<_> = stripe.chunks.into_iter().map(decode).collect();
-        let Some(nodes) = self.placed.get(&id) else {
+        let Some(places) = self.placed.get(&id) else {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
         let is_as_placed = chunks.len() == code.chunk_count()
@@ -177,7 +240,7 @@ impl PutSession {
                 chunk.stamp == self.stamp
                     && chunk.bytes == chunk_bytes
                     && chunk.crc.is_some()
-                    && chunk.node.is_none_or(|node| nodes.get(index) == Some(&node))
+                    && (chunk.node.is_none() || chunk.node == places.nodes[index])
             });
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));

@@ -4,8 +4,9 @@
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
 //!   window and hands all n to n tasks, which push them to n agents. When all have their last
 //!   window the checksums of all chunks are known, and each gets the label of the stripe.
-//! * A chunk that cannot be stored is left without a location, as long as one more than the data
-//!   chunks are durable; repair will bring it. Fewer, and the put fails and nothing is visible.
+//! * A chunk that cannot be stored is encoded again for another node, as long as there is one. Then
+//!   it is left without a location, and repair will bring it, if enough others of its stripe are
+//!   durable ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 
 use std::collections::BTreeMap;
@@ -111,14 +112,30 @@ pub async fn put(
             let Some(cut) = cut? else { break };
             let place = session.place(cutter.stripes_left().map(|left| left + 1)).await?;
             let first = *first.get_or_insert(StripeId(place.stripe));
-            let position = Position { first, ordinal };
-            in_flight.spawn(writer.clone().write_stripe(position, cut, place));
+            let stripe = StripeWrite {
+                position: Position { first, ordinal },
+                cut: Arc::new(cut),
+                is_stored: vec![false; place.nodes.len()],
+                place,
+                label: None,
+                trouble: None,
+            };
+            in_flight.spawn(writer.clone().write_stripe(stripe));
             ordinal += 1;
         }
         let Some(stripe) = in_flight.join_next().await else { break };
-        for stripe in written.accept(stripe??) {
-            written.count(&stripe);
-            session.send(Step::Stripe(stripe)).await?;
+        let mut stripe = stripe??;
+        let failed = stripe.failed();
+        if !failed.is_empty() {
+            stripe.place = session.replace(stripe.place.stripe, failed).await?;
+        }
+        if stripe.failed().is_empty() {
+            for stripe in written.accept(stripe.end(options.code)?) {
+                written.count(&stripe);
+                session.send(Step::Stripe(stripe)).await?;
+            }
+        } else {
+            in_flight.spawn(writer.clone().write_stripe(stripe));
         }
     }
     cutter.source.ensure_unchanged()?;
@@ -170,6 +187,8 @@ fn unexpected(reply: &Reply, request: &str) -> String {
 
 /// The put's stream to the coordinator.
 struct PutStream {
+    /// Chunks of a stripe.
+    width: usize,
     cluster: ClusterId,
     created: u64,
     requests: mpsc::Sender<proto::PutRequest>,
@@ -187,8 +206,9 @@ impl PutStream {
         });
         requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
         let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
-        let places = Vec::new().into_iter();
-        let mut begun = PutStream { cluster: ClusterId(0), created: 0, requests, replies, places };
+        let (width, places) = (options.code.chunk_count(), Vec::new().into_iter());
+        let (cluster, created) = (ClusterId(0), 0);
+        let mut begun = PutStream { width, cluster, created, requests, replies, places };
         let answer = match begun.receive().await? {
             Reply::Begun(answer) => answer,
             other => bail!(unexpected(&other, "Begin")),
@@ -204,12 +224,25 @@ impl PutStream {
         }
         let stripes = stripes.map_or(PLACES_AHEAD, |left| left.min(PLACES_AHEAD)) as u32;
         self.send(Step::Place(proto::PutPlace { stripes })).await?;
-        let placed = match self.receive().await? {
-            Reply::Placed(placed) => placed,
-            other => bail!(unexpected(&other, "Place")),
-        };
-        self.places = placed.places.into_iter();
+        self.places = self.receive_places("Place").await?.into_iter();
         self.places.next().context("the coordinator gave no places")
+    }
+
+    /// Where a stripe goes after these chunks of it could not be stored where they were to go.
+    async fn replace(&mut self, stripe: u64, chunks: Vec<u32>) -> Result<proto::Place> {
+        self.send(Step::Replace(proto::PutReplace { stripe, chunks })).await?;
+        let place = self.receive_places("Replace").await?.pop();
+        place.filter(|place| place.stripe == stripe).context("the coordinator gave no place")
+    }
+
+    async fn receive_places(&mut self, request: &str) -> Result<Vec<proto::Place>> {
+        let places = match self.receive().await? {
+            Reply::Placed(placed) => placed.places,
+            other => bail!(unexpected(&other, request)),
+        };
+        let is_whole = places.iter().all(|place| place.nodes.len() == self.width);
+        ensure!(is_whole, "the coordinator gave places for other chunks than the code has");
+        Ok(places)
     }
 
     async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
@@ -253,10 +286,60 @@ struct Position {
     ordinal: u64,
 }
 
+/// A stripe on its way to the disks.
+struct StripeWrite {
+    position: Position,
+    cut: Arc<Cut>,
+    place: proto::Place,
+    /// By chunk.
+    is_stored: Vec<bool>,
+    /// Known when every chunk was computed once.
+    label: Option<StripeLabel>,
+    /// Why the last chunk that failed did.
+    trouble: Option<anyhow::Error>,
+}
+
 /// A stripe that is durable.
 struct Done {
     ordinal: u64,
     stripe: proto::PutStripe,
+}
+
+impl StripeWrite {
+    /// Chunks that a node was to store, and has not.
+    fn failed(&self) -> Vec<u32> {
+        let chunks = (0..).zip(self.is_stored.iter().zip(&self.place.nodes));
+        let has_failed =
+            chunks.filter(|(_, (is_stored, peer))| !*is_stored && !peer.address.is_empty());
+        has_failed.map(|(chunk, _)| chunk).collect()
+    }
+
+    /// What the coordinator is told of it, when no other node can store what is left.
+    fn end(self, code: Code) -> Result<Done> {
+        let (count, least) = (self.is_stored.len(), code.durable_chunks_min());
+        let durable = self.is_stored.iter().filter(|is_stored| **is_stored).count();
+        if durable < least {
+            let why = self.trouble.unwrap_or_else(|| anyhow!("no node has enough free bytes"));
+            return Err(why.context(format!(
+                "only {durable} of {count} chunks of a stripe could be stored, {code} needs at least {least}; nothing was stored"
+            )));
+        }
+        let label = self.label.context("a stripe was ended before it was computed")?;
+        let stamp = self.place.stamp;
+        let chunks = self.is_stored.iter().zip(&self.place.nodes).zip(&label.crcs);
+        let chunks = chunks.map(|((is_stored, peer), &crc)| {
+            let node = is_stored.then_some(peer.node);
+            proto::Chunk { node, crc, stamp, ..Default::default() }
+        });
+        let stripe = proto::PutStripe {
+            stripe: self.place.stripe,
+            data_bytes: label.data_bytes,
+            chunk_bytes: self.cut.chunk_bytes,
+            chunks: chunks.collect(),
+            checksum: label.checksum,
+        };
+        Ok(Done { ordinal: self.position.ordinal, stripe })
+    }
 }
 
 /// The bytes of one chunk, and what it and its stripe tell each other while it is written.
@@ -271,67 +354,63 @@ struct Windows {
 }
 
 impl Writer {
-    async fn write_stripe(
-        self: Arc<Self>,
-        position: Position,
-        cut: Cut,
-        place: proto::Place,
-    ) -> Result<Done> {
-        let (chunk_bytes, stamp) = (cut.chunk_bytes, Stamp(place.stamp));
-        let stripe = StripeId(place.stripe);
+    /// Stores the chunks that are not stored yet, each at the node that it was given.
+    async fn write_stripe(self: Arc<Self>, mut stripe: StripeWrite) -> Result<StripeWrite> {
+        let place = &stripe.place;
         let (labelled, label) = watch::channel(Label::default());
-        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), Vec::new());
-        for (chunk, peer) in self.options.code.chunks().zip(&place.nodes) {
+        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), JoinSet::new());
+        for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
             let (told, sum) = oneshot::channel();
-            feeds.push(feed);
+            // Of a chunk that is stored nobody takes the windows.
+            feeds.push((!stripe.is_stored[index]).then_some(feed));
             sums.push(sum);
-            let copy = ChunkCopy { stripe, chunk, stamp };
+            if stripe.is_stored[index] {
+                continue;
+            }
+            let copy =
+                ChunkCopy { stripe: StripeId(place.stripe), chunk, stamp: Stamp(place.stamp) };
             let agent = convert::decode_peer(peer).ok().and_then(|(_, address)| address);
-            let writer = self.clone();
-            let (crc, told, label) = (Crc32c::new(), Some(told), label.clone());
-            let windows = Windows { feed: windows, crc, told, label };
-            chunks.push(tokio::spawn(writer.write_chunk(agent, copy, chunk_bytes, windows)));
+            let windows = Windows {
+                feed: windows,
+                crc: Crc32c::new(),
+                told: Some(told),
+                label: label.clone(),
+            };
+            let (writer, chunk_bytes) = (self.clone(), stripe.cut.chunk_bytes);
+            chunks.spawn(async move {
+                (index, writer.write_chunk(agent, copy, chunk_bytes, windows).await)
+            });
         }
-        let label = self.clone().label(position, cut, feeds, sums).await?;
-        labelled.send_replace(label.encode());
-        let (mut records, mut troubles) = (Vec::new(), Vec::new());
-        for ((chunk, peer), &crc) in chunks.into_iter().zip(&place.nodes).zip(&label.crcs) {
-            let result = chunk.await?;
-            let node = result.is_ok().then_some(peer.node);
-            troubles.extend(result.err());
-            records.push(proto::Chunk { node, crc, stamp: stamp.0, ..Default::default() });
-        }
-        let durable = records.len() - troubles.len();
-        let code = self.options.code;
-        let least = code.durable_chunks_min();
-        if durable < least {
-            let (count, why) = (records.len(), troubles.swap_remove(0));
-            return Err(why.context(format!(
-                "only {durable} of {count} chunks of a stripe could be stored, {code} needs at least {least}; nothing was stored"
-            )));
-        }
-        let stripe = proto::PutStripe {
-            stripe: place.stripe,
-            data_bytes: label.data_bytes,
-            chunk_bytes,
-            chunks: records,
-            checksum: label.checksum,
+        let label = match stripe.label.take() {
+            Some(label) => self.clone().feed_again(&stripe, feeds, sums, label).await?,
+            None => self.clone().label(&stripe, feeds, sums).await?,
         };
-        Ok(Done { ordinal: position.ordinal, stripe })
+        labelled.send_replace(label.encode());
+        stripe.label = Some(label);
+        while let Some(result) = chunks.join_next().await {
+            let (index, result) = result?;
+            stripe.is_stored[index] = result.is_ok();
+            // What there is no node for says less than what failed before.
+            let is_told = stripe.place.nodes[index].address.is_empty() && stripe.trouble.is_some();
+            if let (Err(why), false) = (result, is_told) {
+                stripe.trouble = Some(why);
+            }
+        }
+        Ok(stripe)
     }
 
     /// Hands out a stripe, and gives its label: the checksums of all of its chunks are in it.
     async fn label(
         self: Arc<Self>,
-        Position { first, ordinal }: Position,
-        cut: Cut,
-        feeds: Vec<mpsc::Sender<Bytes>>,
+        stripe: &StripeWrite,
+        feeds: Vec<Option<mpsc::Sender<Bytes>>>,
         sums: Vec<oneshot::Receiver<u32>>,
     ) -> Result<StripeLabel> {
-        let (data_bytes, chunk_bytes, is_last) = (cut.data_bytes, cut.chunk_bytes, cut.is_last);
-        let writer = self.clone();
-        let checksum = tokio::task::spawn_blocking(move || writer.feed(&cut, feeds)).await??;
+        let (writer, cut) = (self.clone(), stripe.cut.clone());
+        let progress = self.progress.clone();
+        let checksum =
+            tokio::task::spawn_blocking(move || writer.feed(&cut, feeds, &*progress)).await??;
         let mut crcs = Vec::new();
         for sum in sums {
             crcs.push(sum.await?);
@@ -342,18 +421,44 @@ impl Writer {
             code,
             object_chunk_bytes,
             created: self.created,
-            first,
-            ordinal,
-            is_last,
-            chunk_bytes,
-            data_bytes,
+            first: stripe.position.first,
+            ordinal: stripe.position.ordinal,
+            is_last: stripe.cut.is_last,
+            chunk_bytes: stripe.cut.chunk_bytes,
+            data_bytes: stripe.cut.data_bytes,
             checksum,
             crcs,
         })
     }
 
-    /// Reads, encodes and hands out window after window; gives the checksum of the data.
-    fn feed(&self, cut: &Cut, feeds: Vec<mpsc::Sender<Bytes>>) -> Result<u64> {
+    /// Hands out the chunks that are not stored of a stripe that was computed before; gives its
+    /// label back.
+    async fn feed_again(
+        self: Arc<Self>,
+        stripe: &StripeWrite,
+        feeds: Vec<Option<mpsc::Sender<Bytes>>>,
+        sums: Vec<oneshot::Receiver<u32>>,
+        label: StripeLabel,
+    ) -> Result<StripeLabel> {
+        let cut = stripe.cut.clone();
+        // Its bytes were counted the first time.
+        let feed = move || self.feed(&cut, feeds, &|_| ());
+        tokio::task::spawn_blocking(feed).await??;
+        let fed = stripe.is_stored.iter().zip(sums).zip(&label.crcs);
+        for ((_, sum), crc) in fed.filter(|((is_stored, _), _)| !**is_stored) {
+            ensure!(sum.await? == *crc, "the input changed while it was stored; put it again");
+        }
+        Ok(label)
+    }
+
+    /// Reads, encodes and hands out window after window of the chunks that are to be stored; gives
+    /// the checksum of the data.
+    fn feed(
+        &self,
+        cut: &Cut,
+        feeds: Vec<Option<mpsc::Sender<Bytes>>>,
+        progress: &Progress<'_>,
+    ) -> Result<u64> {
         let data_chunks = self.options.code.data_chunks();
         let spooled = match self.options.code.sub_chunk_count() {
             1 => None,
@@ -367,7 +472,7 @@ impl Writer {
             for (chunk, window) in data.iter_mut().enumerate() {
                 let piece = cut.read(chunk as u64, offset, window)?;
                 digests[chunk].update(piece);
-                (self.progress)(progress::Step::Done(piece.len() as u64));
+                progress(progress::Step::Done(piece.len() as u64));
             }
             match &spooled {
                 None => {
@@ -383,7 +488,7 @@ impl Writer {
             }
             for (feed, window) in feeds.iter().zip(windows) {
                 // Chunk tasks take all windows, also when they could not store the first.
-                let _ = feed.blocking_send(window.into());
+                let _ = feed.as_ref().map(|feed| feed.blocking_send(window.into()));
             }
         }
         let sums = digests.into_iter().enumerate().map(|(chunk, digest)| {

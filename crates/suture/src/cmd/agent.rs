@@ -136,7 +136,9 @@ impl AgentProcess {
                 let identity = Identity { cluster, node: name.clone() };
                 let store = data_dir.claim(&identity).map_err(anyhow::Error::from);
                 let cannot = || format!("cannot use '{}'", self.config.data_dir.display());
-                Arc::new(store.with_context(cannot)?)
+                let mut store = store.with_context(cannot)?;
+                store.keep_free(self.config.keep_free);
+                Arc::new(store)
             }
             Chunks::Lost => unreachable!("an agent that cannot claim its chunks ends"),
         };
