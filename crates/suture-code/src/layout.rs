@@ -125,7 +125,7 @@ impl Layout {
     /// Chunks that are cut like this, if they can be; for what comes from outside.
     ///
     /// # Errors
-    /// [`SizeError`] when a unit is empty or its sub-chunks, or those of the last one, cannot be
+    /// [`SizeError`] when a unit or the chunk is empty or its sub-chunks, or those of the last one, cannot be
     /// equally long, or when no code has so many sub-chunks.
     pub fn checked(
         chunk_bytes: u64,
@@ -134,9 +134,11 @@ impl Layout {
     ) -> Result<Layout, SizeError> {
         let step = u64::from(sub_chunk_count.clamp(1, SUB_CHUNK_COUNT_MAX));
         check_multiple(unit_bytes, step)?;
-        if step != u64::from(sub_chunk_count) || !chunk_bytes.is_multiple_of(step) {
+        if step != u64::from(sub_chunk_count) {
             return Err(SizeError { bytes: chunk_bytes, step });
         }
+        // Without a byte it would have no unit either.
+        check_multiple(chunk_bytes, step)?;
         Ok(Layout::cut(chunk_bytes, sub_chunk_count).in_units(unit_bytes))
     }
 

@@ -216,49 +216,81 @@ impl fmt::Display for Carries {
 impl Plan {
     /// The bytes of the chunk that `lane` covers, as ascending disjoint ranges: one, or one for
     /// each period.
-    pub fn pieces(&self, lane: &Lane) -> impl Iterator<Item = Range> + use<> {
-        let (range, lane) = (self.range, lane.range);
-        let (base, count, step) = match self.period {
-            None => (0, 1, 0),
-            Some(period) => (range.from, range.bytes().div_ceil(period), period),
-        };
-        (0..count)
-            .map(move |i| base + i * step)
-            .map(move |at| Range { from: lane.from + at, to: lane.to + at }.intersect(range))
-            .filter(|piece| piece.bytes() > 0)
+    pub fn pieces(&self, lane: &Lane) -> impl Iterator<Item = Range> {
+        let lane = lane.range;
+        (0..self.piece_count(lane)).map(move |index| self.piece(lane, index))
     }
 
     /// How many bytes of the chunk `lane` covers in all.
     pub fn lane_bytes(&self, lane: &Lane) -> u64 {
-        self.pieces(lane).map(Range::bytes).sum()
+        self.sum(lane, Range::bytes)
     }
 
     /// How many bytes traces of so many bits for each byte take for all of `lane`: bit planes, 64
     /// symbols at a time, each piece by itself.
     pub fn trace_bytes(&self, lane: &Lane, bits: u64) -> u64 {
-        self.pieces(lane).map(|piece| bits * 8 * piece.bytes().div_ceil(64)).sum()
+        self.sum(lane, |piece| bits * 8 * piece.bytes().div_ceil(64))
     }
 
-    /// The slices of `lane`: its pieces cut at multiples of `slice_bytes` from each piece's start.
-    /// Every participant derives the same list, so a slice's index names it on the wire.
+    /// How many slices `lane` has: its pieces cut at multiples of `slice_bytes` from each piece's
+    /// start. A plan from outside may want more than there can be.
+    pub fn slice_count(&self, lane: &Lane, slice_bytes: u32) -> u64 {
+        let (range, count) = (lane.range, self.piece_count(lane.range));
+        let Some(last) = count.checked_sub(1) else { return 0 };
+        let slices = |piece: Range| piece.bytes().div_ceil(u64::from(slice_bytes));
+        let before = last.saturating_mul(slices(self.piece(range, 0)));
+        before.saturating_add(slices(self.piece(range, last)))
+    }
+
+    /// The slices of `lane`. Every participant derives the same list, so a slice's index names it
+    /// on the wire.
     pub fn windows(&self, lane: &Lane, slice_bytes: u32) -> Windows {
         assert!(slice_bytes > 0, "a slice has at least one byte");
-        let mut pieces = self.pieces(lane);
-        let Some(first) = pieces.next() else {
-            return Windows {
-                first: Range { from: 0, to: 0 },
-                step: 0,
-                end: 0,
-                slice_bytes,
-                count: 0,
-            };
+        let (range, pieces) = (lane.range, self.piece_count(lane.range));
+        let Some(last) = pieces.checked_sub(1) else {
+            let first = Range { from: 0, to: 0 };
+            return Windows { first, step: 0, end: 0, slice_bytes, count: 0 };
         };
-        let (more, last) = pieces.fold((0, first), |(n, _), piece| (n + 1, piece));
-        let per_piece = first.bytes().div_ceil(u64::from(slice_bytes));
-        let in_last = last.bytes().div_ceil(u64::from(slice_bytes));
-        let count = if more == 0 { per_piece } else { more * per_piece + in_last };
-        let count = u32::try_from(count).expect("validated: fewer than 2^32 slices a lane");
-        Windows { first, step: self.period.unwrap_or(0), end: last.to, slice_bytes, count }
+        let (first, end) = (self.piece(range, 0), self.piece(range, last).to);
+        let count = u32::try_from(self.slice_count(lane, slice_bytes));
+        let count = count.expect("validated: fewer than 2^32 slices a lane");
+        Windows { first, step: self.period.unwrap_or(0), end, slice_bytes, count }
+    }
+
+    /// In how many periods a lane has bytes. Counted, not walked through: there may be billions.
+    fn piece_count(&self, lane: Range) -> u64 {
+        let has_bytes = |range: Range| u64::from(range.bytes() > 0);
+        match self.period {
+            None => has_bytes(lane.intersect(self.range)),
+            Some(period) => {
+                let (whole, rest) = self.periods(period);
+                whole * has_bytes(lane) + has_bytes(lane.intersect(rest))
+            }
+        }
+    }
+
+    /// What a lane has in one period.
+    fn piece(&self, lane: Range, index: u64) -> Range {
+        let at = self.period.map_or(0, |period| self.range.from + index * period);
+        // A period may be longer than any chunk.
+        let (from, to) = (lane.from.saturating_add(at), lane.to.saturating_add(at));
+        Range { from, to }.intersect(self.range)
+    }
+
+    /// The sum over all pieces of a lane.
+    fn sum(&self, lane: &Lane, measure: impl Fn(Range) -> u64) -> u64 {
+        match self.period {
+            None => measure(lane.range.intersect(self.range)),
+            Some(period) => {
+                let (whole, rest) = self.periods(period);
+                whole.saturating_mul(measure(lane.range)) + measure(lane.range.intersect(rest))
+            }
+        }
+    }
+
+    /// How many whole periods the range has, and what it has of another one.
+    fn periods(&self, period: u64) -> (u64, Range) {
+        (self.range.bytes() / period, Range { from: 0, to: self.range.bytes() % period })
     }
 
     /// Every node that sends or receives, ascending.

@@ -15,6 +15,7 @@ use suture_code::layout::{Layout, SizeError, check_unit};
 use suture_code::{ChunkSet, Code, CodeError, Shortened};
 
 use crate::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
+use crate::wire::CHUNK_BYTES_MAX;
 
 /// Where one chunk lies and what its bytes sum to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,9 @@ impl Stripe {
         let (found, expected) = (self.chunks.len(), self.code.chunk_count());
         if found != expected {
             return Err(StripeFault::ChunkCount { found, expected });
+        }
+        if self.chunk_bytes > CHUNK_BYTES_MAX {
+            return Err(StripeFault::TooLarge { bytes: self.chunk_bytes });
         }
         for (chunk, record) in self.indices().zip(&self.chunks) {
             let (bytes, chunk_bytes) = (record.bytes, self.chunk_bytes);
@@ -245,6 +249,11 @@ pub enum StripeFault {
         /// What its code has.
         expected: usize,
     },
+    /// No chunk is as long as its longest.
+    TooLarge {
+        /// What is said of the longest.
+        bytes: u64,
+    },
     /// A chunk is longer than the longest.
     TooLong {
         /// The chunk that is too long.
@@ -282,6 +291,9 @@ impl fmt::Display for StripeFault {
         match self {
             StripeFault::ChunkCount { found, expected } => {
                 write!(f, "it has {found} chunks, its code has {expected}")
+            }
+            StripeFault::TooLarge { bytes } => {
+                write!(f, "chunks have at most {CHUNK_BYTES_MAX} bytes, not {bytes}")
             }
             StripeFault::TooLong { chunk, bytes, chunk_bytes } => {
                 write!(f, "chunk {chunk} has {bytes} bytes, the longest is to have {chunk_bytes}")

@@ -430,3 +430,20 @@ fn an_error_in_json_names_the_field() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn periods_without_end_are_counted_not_walked_through() {
+    let (_, mut plan) = chain();
+    (plan.range, plan.period) = (Range { from: 64, to: 1 << 40 }, Some(64));
+    let mut lane = plan.lanes[0].clone();
+    lane.range = Range { from: 0, to: 64 };
+    assert_eq!(plan.lane_bytes(&lane), (1 << 40) - 64);
+    assert_eq!(plan.slice_count(&lane, 4096), (1 << 34) - 1);
+    assert_eq!(plan.trace_bytes(&lane, 3), 3 * 8 * ((1 << 34) - 1));
+    // Longer than any chunk: the only one there is.
+    plan.period = Some(u64::MAX - 63);
+    lane.range = Range { from: 64, to: u64::MAX - 63 };
+    assert_eq!(plan.lane_bytes(&lane), (1 << 40) - 128);
+    assert_eq!(plan.pieces(&lane).collect::<Vec<_>>(), [Range { from: 128, to: 1 << 40 }]);
+    assert_eq!(plan.windows(&lane, 1 << 20).count(), 1 << 20);
+}

@@ -48,6 +48,9 @@ fn stripes_that_cannot_be_are_refused_with_the_reason() {
     assert_eq!(refused("rs(2,1)", 64, &[64, 64]), count);
     let too_long = StripeFault::TooLong { chunk: ChunkIndex(2), bytes: 65, chunk_bytes: 64 };
     assert_eq!(refused("rs(2,1)", 64, &[64, 64, 65]), too_long);
+    let bytes = (1 << 40) + 64;
+    let too_large = StripeFault::TooLarge { bytes };
+    assert_eq!(refused("rs(2,1)", bytes, &[bytes, bytes, bytes]), too_large);
     // Where the data have ended, a parity is zero.
     let why = CodeError::ZeroToo { chunk: ChunkIndex(0) };
     let impossible = StripeFault::Impossible { end: 30, why };

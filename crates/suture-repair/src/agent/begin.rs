@@ -11,15 +11,18 @@ use super::running::{Phase, Running};
 use crate::id::{ChunkCopy, Stamp};
 use crate::message::{Failure, Refusal, Task};
 use crate::mutant::Mutant;
-use crate::plan::Plan;
 use crate::plan::validate::validate;
+use crate::plan::{Lane, Plan};
 use crate::pump::{Pump, WINDOW_MAX};
 use crate::role::Role;
-use crate::slice::{PAYLOAD_BYTES_MAX, memory};
+use crate::slice::{PAYLOAD_BYTES_MAX, lane_slice, memory};
 use crate::time::Time;
 
-/// Slices of a chunk: their indices have 32 bits, and a periodic plan cuts some in two.
+/// Slices of a lane: their indices have 32 bits. Short periods make many of them.
 const SLICES_MAX: u64 = 1 << 31;
+
+/// Lanes of a plan: their indices have 16 bits.
+const LANES_MAX: usize = 1 << 16;
 
 impl Agent {
     /// The task as it begins, if this agent can do its part.
@@ -76,8 +79,7 @@ impl Agent {
 fn check(task: &Task) -> Result<(), Refusal> {
     let alignment = task.stripe.code.alignment() as u64;
     let slices_fit = (1..=PAYLOAD_BYTES_MAX).contains(&task.slice_bytes)
-        && u64::from(task.slice_bytes).is_multiple_of(alignment)
-        && task.plan.range.bytes() / u64::from(task.slice_bytes) < SLICES_MAX;
+        && u64::from(task.slice_bytes).is_multiple_of(alignment);
     let is_later = task.continues.is_none_or(|old| old < task.repair);
     if task.window == 0 || task.window > WINDOW_MAX || !slices_fit || !is_later {
         return Err(Refusal::InvalidPlan);
@@ -86,7 +88,14 @@ fn check(task: &Task) -> Result<(), Refusal> {
     let survivors = task.survivors();
     let valid = validate(&task.plan, &task.facts(&survivors), usize::MAX);
     valid.map_err(|_| Refusal::InvalidPlan)?;
-    let Plan { lost, range, .. } = &task.plan;
+    let slices = |lane: &Lane| {
+        let slice = lane_slice(&task.plan, lane, task.slice_bytes, alignment as u32);
+        task.plan.slice_count(lane, slice)
+    };
+    let Plan { lost, range, lanes, .. } = &task.plan;
+    if lanes.len() > LANES_MAX || lanes.iter().any(|lane| slices(lane) >= SLICES_MAX) {
+        return Err(Refusal::InvalidPlan);
+    }
     let is_whole = range.to >= task.stripe.longest(lost);
     if !is_whole || range.from > 0 && task.continues.is_none() {
         // Part of a chunk cannot be proven; a requestor may want one, no store.
