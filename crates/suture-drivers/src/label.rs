@@ -12,6 +12,7 @@ use std::fmt;
 
 use prost::Message;
 use suture_code::Code;
+use suture_code::layout;
 use suture_repair::id::StripeId;
 use suture_repair::label::Label;
 use suture_repair::wire::CHUNK_BYTES_MAX;
@@ -129,7 +130,10 @@ impl StripeLabel {
             return fault("it has not one checksum for each chunk");
         }
         let lengths = [self.chunk_bytes, self.object_chunk_bytes];
-        if lengths.iter().any(|bytes| !(1..=CHUNK_BYTES_MAX).contains(bytes)) {
+        let is_one = |bytes: &u64| {
+            *bytes <= CHUNK_BYTES_MAX && layout::check_unit(&self.code, *bytes).is_ok()
+        };
+        if !lengths.iter().all(is_one) {
             return fault("its chunks have a length that none has");
         }
         let capacity = self.chunk_bytes.saturating_mul(self.code.data_chunks() as u64);
@@ -183,11 +187,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let wrong: [fn(&mut StripeLabel); 6] = [
+        let wrong: [fn(&mut StripeLabel); 7] = [
             |label| label.object.clear(),
             |label| label.object.push('\n'),
             |label| label.crcs.truncate(2),
             |label| label.chunk_bytes = 0,
+            |label| label.object_chunk_bytes += 1,
             |label| label.data_bytes = 0,
             |label| label.data_bytes = 3 * 4096 + 1,
         ];

@@ -33,14 +33,15 @@ use crate::object::pool::ConnectionPool;
 const LABELS_AT_ONCE: usize = 64;
 
 /// The copies of one stripe, and where they are.
-type Copies = Vec<(NodeId, ListedCopy)>;
+pub type Copies = Vec<(NodeId, ListedCopy)>;
 
 /// A stripe of which copies were listed.
 #[derive(Clone, Debug)]
 pub struct FoundStripe {
-    copies: Copies,
+    /// Where they are.
+    pub copies: Copies,
     /// What it tells; nothing when none of its copies has a label that can be read.
-    label: Option<StripeLabel>,
+    pub label: Option<StripeLabel>,
 }
 
 /// Objects that can be recorded, and what is left.
@@ -201,7 +202,7 @@ fn incomplete(stripes: &[(StripeLabel, ObjectStripe)]) -> IncompleteObject {
     IncompleteObject {
         name: stripes[0].0.object.clone(),
         found: stripes.len() as u64,
-        stripes: last.map(|(label, _)| label.ordinal + 1),
+        stripes: last.and_then(|(label, _)| label.ordinal.checked_add(1)),
     }
 }
 

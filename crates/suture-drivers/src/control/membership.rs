@@ -32,10 +32,12 @@ impl Membership {
     /// # Errors
     /// When the file cannot be read, or is none of this version.
     pub fn read(dir: &Path) -> io::Result<Option<Membership>> {
-        let text = match fs::read_to_string(dir.join("membership")) {
+        let bytes = match fs::read(dir.join("membership")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text?,
+            bytes => bytes?,
         };
+        // What is no text is refused below, by the file's name.
+        let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let mut field = |key: &str| lines.next()?.strip_prefix(key)?.parse::<u32>().ok();
         match (field("suture-membership "), field("node "), field("epoch ")) {

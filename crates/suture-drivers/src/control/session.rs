@@ -133,7 +133,11 @@ async fn join(
     Ok((NodeRecord { id, node }, epoch))
 }
 
-fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
+/// The node that an agent says it is, if there can be one of `cluster`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     if join.protocol != PROTOCOL_VERSION {
         return Err(Status::failed_precondition(format!(
             "the agent speaks protocol {}, the coordinator {PROTOCOL_VERSION}: run the same suture on both",

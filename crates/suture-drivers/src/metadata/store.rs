@@ -408,21 +408,27 @@ impl MetadataStore {
     ) -> Result<Vec<ObjectStripe>, MetadataError> {
         let mut query = self.database.prepare_cached(&format!(
             "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
-                    c.bytes, s.unit_bytes, s.checksum
+                    c.bytes, s.unit_bytes, s.checksum, c.idx
              FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
         ))?;
+        let nodes = "SELECT count(*) FROM node";
+        let nodes = self.database.query_row(nodes, [], |row| row.get(0))?;
         let mut rows = query.query(parameters)?;
         let mut stripes: Vec<ObjectStripe> = Vec::new();
         while let Some(row) = rows.next()? {
             let id = StripeId(row.get(0)?);
             if stripes.last().is_none_or(|last| last.stripe.id != id) {
-                check_complete(stripes.last())?;
+                check_complete(stripes.last(), nodes)?;
                 stripes.push(stripe_of(id, row)?);
             }
             let stripe = &mut stripes.last_mut().expect("pushed above").stripe;
+            if row.get::<_, usize>(11)? != stripe.chunks.len() {
+                let what = format!("{id}: it lacks chunk {}", stripe.chunks.len());
+                return Err(MetadataError::Damaged(what));
+            }
             stripe.chunks.push(record_of(row, stripe.chunk_bytes)?);
         }
-        check_complete(stripes.last())?;
+        check_complete(stripes.last(), nodes)?;
         Ok(stripes)
     }
 }
@@ -510,9 +516,24 @@ fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
     text.parse().map_err(|error| MetadataError::Damaged(format!("the code of {of}: {error}")))
 }
 
-fn check_complete(entry: Option<&ObjectStripe>) -> Result<(), MetadataError> {
+/// Whether there can be such a stripe, each of its chunks on a node of its own, of so many.
+fn check_complete(entry: Option<&ObjectStripe>, nodes: u32) -> Result<(), MetadataError> {
     let Some(ObjectStripe { stripe, .. }) = entry else { return Ok(()) };
-    stripe.check().map_err(|fault| MetadataError::Damaged(format!("{}: {fault}", stripe.id)))
+    let damaged =
+        |what: &dyn fmt::Display| Err(MetadataError::Damaged(format!("{}: {what}", stripe.id)));
+    if let Err(fault) = stripe.check() {
+        return damaged(&fault);
+    }
+    for (index, chunk) in stripe.chunks.iter().enumerate() {
+        let Some(node) = chunk.node else { continue };
+        if node.0 >= nodes {
+            return damaged(&format!("chunk {index} is on {node}, of which nothing is known"));
+        }
+        if stripe.chunks[..index].iter().any(|other| other.node == chunk.node) {
+            return damaged(&format!("two of its chunks are on {node}"));
+        }
+    }
+    Ok(())
 }
 
 impl From<rusqlite::Error> for MetadataError {

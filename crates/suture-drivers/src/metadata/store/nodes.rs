@@ -54,7 +54,14 @@ impl MetadataStore {
             let store = row.get::<_, Option<i64>>(6)?.map(|id| StoreId(id.cast_unsigned()));
             Ok(NodeRecord { id, node: NewNode { name, rack, address, uplink, downlink, store } })
         })?;
-        Ok(nodes.collect::<Result<_, _>>()?)
+        let nodes: Vec<NodeRecord> = nodes.collect::<Result<_, _>>()?;
+        // They are known by their places in this list.
+        match (0..).zip(&nodes).find(|(index, node)| node.id != NodeId(*index)) {
+            Some((missing, _)) => {
+                Err(MetadataError::Damaged(format!("{} is missing", NodeId(missing))))
+            }
+            None => Ok(nodes),
+        }
     }
 
     /// Registers a node, or notes what changed of the one with this name. One that was removed is a
