@@ -4,7 +4,9 @@
 
 use prost::Message;
 use suture_code::layout::Layout;
-use suture_drivers::control::{convert, proto};
+use suture_drivers::control::listing::Listing;
+use suture_drivers::control::proto::agent_message::Message as AgentWord;
+use suture_drivers::control::{PROTOCOL_VERSION, convert, proto, session};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
@@ -16,9 +18,12 @@ use suture_repair::plan::StripeFacts;
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::wire::ClusterId;
 
 /// Nodes that arbitrary plans may use.
 const NODES: usize = 14;
+/// Whose agents may join.
+const CLUSTER: ClusterId = ClusterId(7);
 
 /// Inputs to begin with: tasks with strange plans, and one of most other messages.
 pub fn valid() -> Vec<Vec<u8>> {
@@ -62,6 +67,20 @@ pub fn valid() -> Vec<Vec<u8>> {
         ]
         .map(|message| convert::encode_from_agent(message).encode_to_vec()),
     );
+    let join = proto::Join {
+        protocol: PROTOCOL_VERSION,
+        name: "n1".into(),
+        data_address: "[::1]:7401".into(),
+        uplink: 1e8,
+        downlink: 1e9,
+        cluster: Some(CLUSTER.0),
+        rack: Some("r1".into()),
+        epoch: 3,
+        store: Some(9),
+        takes_name: false,
+    };
+    let join = proto::AgentMessage { message: Some(AgentWord::Join(join)) };
+    inputs.push(join.encode_to_vec());
     inputs
 }
 
@@ -112,10 +131,40 @@ pub fn check(bytes: &[u8]) -> bool {
         assert_eq!(again.as_ref(), Ok(message));
     }
     let word = proto::AgentMessage::decode(bytes).ok();
-    let from_agent = word.and_then(|word| convert::decode_from_agent(word).ok());
+    if let Some(proto::AgentMessage { message: Some(AgentWord::Join(join)) }) = &word {
+        return check_join(join);
+    }
+    let from_agent = word.and_then(whole);
     if let Some(message) = &from_agent {
         let again = convert::decode_from_agent(convert::encode_from_agent(message.clone()));
         assert_eq!(again.as_ref(), Ok(message));
     }
     to_agent.is_some() || from_agent.is_some()
+}
+
+/// Either half of a session takes listings in parts; what is read of them is one message.
+fn whole(word: proto::AgentMessage) -> Option<FromAgent> {
+    let whole = Listing::default().whole(word.clone()).expect("one message is not too long");
+    if let Some(AgentWord::Inventory(part)) = &word.message {
+        assert_eq!(whole.is_none(), part.more);
+    }
+    let message = convert::decode_from_agent(whole?);
+    message.map_err(|why| assert!(!why.field.is_empty() && !why.fault.is_empty())).ok()
+}
+
+/// Whatever agent is let in has a name, an address and rates that can be worked with.
+fn check_join(join: &proto::Join) -> bool {
+    match session::check(CLUSTER, join.clone()) {
+        Ok(node) => {
+            assert!((1..=128).contains(&node.name.len()) && node.address.contains(':'), "{node:?}");
+            assert!(
+                [node.uplink, node.downlink].iter().all(|rate| rate.is_finite() && *rate > 0.0)
+            );
+            true
+        }
+        Err(status) => {
+            assert!(!status.message().is_empty());
+            false
+        }
+    }
 }
