@@ -10,9 +10,10 @@
 //!
 //! The control plane: [`metadata`] is the durable map of stripes, [`coordinator`] drives the
 //! coordinator core, [`control`] carries messages between them, agents and people; [`object`] puts
-//! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of daemons, [`address`] where a coordinator is, a
-//! [`data_dir`] keeps what they are given, a [`label`] lies beside each chunk for the metadata that
-//! are lost, [`record`] writes down what they did.
+//! and gets, [`rebuild`] makes the map again from chunks. [`config`] reads the configuration of
+//! daemons, [`address`] where a coordinator is, a [`data_dir`] keeps what they are given, a
+//! [`label`] lies beside each chunk for the metadata that are lost, [`record`] writes down what
+//! they did.
 //!
 //! Deliberately absent: arguments, printing and exit codes, which are the binary's.
 #![forbid(unsafe_code)]

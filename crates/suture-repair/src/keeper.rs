@@ -51,11 +51,11 @@ pub trait Keeper {
     /// answer is given once, and must reach the coordinator.
     fn changes(&mut self) -> Vec<Input>;
 
-    /// Asks to be left alone with a stripe. Answered by `Claimed`, with the label that is to be kept beside the chunks (empty where the
-    /// keeper wants none): until the claim ends, the
-    /// keeper repairs the stripe neither itself nor through another repair. Answered by
-    /// `ClaimRefused`, with the stripe as it stands (none: it is gone), when its generation is
-    /// another one, or somebody else is at work on it.
+    /// Asks to be left alone with a stripe. Answered by `Claimed`, with the label that is to be
+    /// kept beside the chunks (empty where the keeper wants none): until the claim ends, the keeper
+    /// repairs the stripe neither itself nor through another repair. Answered by `ClaimRefused`,
+    /// with the stripe as it stands (none: it is gone), when its generation is another one, or
+    /// somebody else is at work on it.
     ///
     /// Asking again for the same repair prolongs the claim. A claim ends when it is released, when
     /// every chunk that it names is committed, and by itself when it has not been prolonged for

@@ -13,7 +13,7 @@
 //! Fill is counted in chunks: what is stored, and what puts have been promised but not committed.
 //! A node that could not store a chunk gets another of the same put only where nobody else can.
 //!
-//! Who may keep a rebuilt chunk is asked of a stripe that has most of its homes already, and of one
+//! Who may keep a rebuilt chunk is asked of a stripe that has most of its nodes already, and of one
 //! rack at a time; that rule is `planner/keep.rs`.
 
 use std::collections::BTreeMap;

@@ -121,7 +121,8 @@ struct Arriving {
 }
 
 impl ChunkService {
-    /// Serves `store` within the limits of links and clients. `proofs` bounds how many chunks are read back at a time.
+    /// Serves `store` within the limits of links and clients. `proofs` bounds how many chunks are
+    /// read back at a time.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         (uplink, downlink): (Arc<Port>, Arc<Port>),

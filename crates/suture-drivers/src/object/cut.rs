@@ -3,7 +3,8 @@
 //! Place: [source] -> encoded, every chunk durable -> object visible; before any failure.
 //! A source that cannot be read at k places at once (stdin) is spooled to an unnamed file, a stripe
 //! at a time.
-//! Invariant: of a source with any bytes exactly one stripe knows that it is the last, before anything of it is stored.
+//! Invariant: of a source with any bytes exactly one stripe knows that it is the last, before
+//! anything of it is stored.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};

@@ -1,8 +1,8 @@
 //! The ledger of repairs: what waits, what runs, what memory is reserved, what load is charged.
 //!
-//! Place: ... plan -> [wait -> admit -> claim -> dispatch -> slices flow -> chunk durable ->
-//! commit location] -> stripe healthy. Several accounts are kept of the same repairs, so each transition is one
-//! method here that changes all of them; nothing else does:
+//! Place: ... plan -> [wait -> admit -> claim -> dispatch -> slices flow -> chunk durable -> commit
+//! location] -> stripe healthy. Several accounts are kept of the same repairs, so each transition
+//! is one method here that changes all of them; nothing else does:
 //!
 //! | transition    | waiting | running | memory | load     | schedule is told |
 //! |---------------|---------|---------|--------|----------|------------------|

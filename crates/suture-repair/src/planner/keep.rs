@@ -1,8 +1,8 @@
 //! Who may keep a rebuilt chunk: the one rule of all planners.
 //!
 //! Place: `[plan]`, inside of every choice of destinations. A node must have space for the chunk
-//! and none of the stripe's others. Besides, as far as enough nodes allow it, it should not have
-//! disappointed before, and no rack should end with more chunks of the stripe than the code can
+//! and none of the stripe's others. Besides, as far as enough nodes allow it, no attempt
+//! should have failed by it, and no rack should end with more chunks of the stripe than the code can
 //! lose, or losing that rack loses the stripe.
 //!
 //! Space here is that for a single chunk; a whole batch is held to it by `free_space.rs`.
