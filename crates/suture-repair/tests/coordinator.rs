@@ -9,7 +9,9 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
-use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::message::{
+    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
+};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 
@@ -352,6 +354,34 @@ fn of_several_chunks_nothing_is_left_when_their_stripe_is_removed_while_one_comm
     story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(current) });
     assert_eq!(story.core.running().count(), 0);
     assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
+}
+
+#[test]
+fn of_a_stripe_beyond_repair_what_local_groups_can_repair_is_repaired_also_one_by_one() {
+    let record =
+        |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), bytes: 4096, crc: Some(7) };
+    let (code, chunks) = ("lrc(4,2,2)".parse().unwrap(), (0..8).map(record).collect());
+    let mut story = Story::new(16, [Stripe { code, chunks, ..stripe(0, [0; 4]) }]);
+    let hello = |story: &mut Story, pool_bytes: u64| {
+        let (abilities, free_bytes) = (Abilities::ALL, 1 << 30);
+        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
+        (0..16).for_each(|node| story.hear(node, FromAgent::Hello(hello)));
+    };
+    let fail = |story: &mut Story, nodes: &[u32]| {
+        for node in nodes {
+            story.give(Input::Operator(Command::FailNode(NodeId(*node))));
+        }
+    };
+    // What one repair needs is more than there is, so chunks are repaired one by one.
+    hello(&mut story, 100);
+    fail(&mut story, &[0]);
+    assert!(story.dispatched().is_empty());
+    story.give(Input::Operator(Command::Pause));
+    hello(&mut story, 64 << 20);
+    fail(&mut story, &[1, 4, 5, 6, 7]);
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().remove(0);
+    assert_eq!(task.plan.lost, [ChunkIndex(5)], "chunks 2, 3 and 5 are a group");
 }
 
 #[test]

@@ -192,9 +192,13 @@ impl Coordinator {
 
     /// The question for the planner.
     fn job(&self, id: StripeId) -> Option<Job> {
+        let job = self.job_for(id, None)?;
         let is_single_chunk = self.trouble.get(&id).is_some_and(|trouble| trouble.is_single_chunk);
-        let first = self.lost.get(&id)?.first().copied();
-        self.job_for(id, first.filter(|_| is_single_chunk))
+        match job.lost[..] {
+            // Not the first that is lost: that may be beyond repair, and another one not.
+            [first, _, ..] if is_single_chunk => self.job_for(id, Some(first)),
+            _ => Some(job),
+        }
     }
 
     /// The question about only one of the lost chunks, or about all that go together.
