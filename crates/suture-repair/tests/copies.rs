@@ -1,0 +1,160 @@
+//! Which copies are adopted and deleted, and which answers count: each refusal alone decides.
+
+#[path = "common/story.rs"]
+mod story;
+
+use story::{Story, bad, copy, sent, stripe};
+use suture_repair::event::{Command, Input, Output};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::message::{Check, CopyFault, FromAgent, ToAgent};
+
+fn list(story: &mut Story, node: u32, copies: &[ChunkCopy]) -> Vec<Output> {
+    story.take();
+    story.hear(node, FromAgent::Inventory(copies.iter().map(|copy| (*copy).into()).collect()));
+    story.take()
+}
+
+fn is_checked(said: &[Output], node: u32, copy: ChunkCopy) -> bool {
+    let is_it = |m: &ToAgent| matches!(m, ToAgent::Check(check) if check.copy == copy);
+    sent(said, |to, m| to == NodeId(node) && is_it(m))
+}
+
+fn is_deleted(said: &[Output], node: u32, gone: ChunkCopy) -> bool {
+    let is_it = |m: &ToAgent| matches!(m, ToAgent::Delete { copy, .. } if *copy == gone);
+    sent(said, |to, m| to == NodeId(node) && is_it(m))
+}
+
+/// Node 4 holds these copies in excess of what nodes 0 hold; each replacement was read.
+fn order_away(story: &mut Story, excess: &[ChunkCopy]) -> Vec<Output> {
+    let mut said = list(story, 4, excess);
+    let mut all = Vec::new();
+    while !said.is_empty() {
+        for output in &said {
+            if let Output::Send { to, message: ToAgent::Check(check) } = output {
+                story.hear(to.0, FromAgent::Verified(*check));
+            }
+        }
+        all.append(&mut said);
+        said = story.take();
+    }
+    all
+}
+
+#[test]
+fn a_copy_that_was_ordered_away_is_never_adopted() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 9);
+    let said = order_away(&mut story, &[old]);
+    assert!(is_deleted(&said, 4, old), "{said:?}");
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    // What others list says nothing of it.
+    list(&mut story, 3, &[copy(0, 3, 0)]);
+    let said = list(&mut story, 4, &[old]);
+    assert!(!is_checked(&said, 4, old), "the order may still be on its way: {said:?}");
+    let said = list(&mut story, 5, &[old]);
+    assert!(is_checked(&said, 5, old), "this one was not ordered away: {said:?}");
+}
+
+#[test]
+fn a_copy_beside_another_chunk_of_its_stripe_is_not_adopted() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let found = copy(0, 0, 9);
+    let said = list(&mut story, 1, &[copy(0, 1, 0), found]);
+    assert!(!is_checked(&said, 1, found), "{said:?}");
+}
+
+#[test]
+fn a_good_copy_of_the_same_chunk_on_the_same_node_is_adopted() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.hear(0, bad(copy(0, 0, 0), CopyFault::Corrupt));
+    let found = copy(0, 0, 9);
+    let said = list(&mut story, 0, &[copy(0, 0, 0), found]);
+    assert!(is_checked(&said, 0, found), "{said:?}");
+}
+
+#[test]
+fn a_copy_known_to_be_corrupt_is_not_adopted_when_its_replacement_is_lost() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 0);
+    story.hear(0, bad(old, CopyFault::Corrupt));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    story.accept(commit);
+    story.give(Input::Operator(Command::FailNode(commit.node)));
+    assert!(story.core.is_lost(StripeId(0), ChunkIndex(0)));
+    let said = list(&mut story, 0, &[old]);
+    assert!(!is_checked(&said, 0, old), "{said:?}");
+}
+
+#[test]
+fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
+    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
+    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
+    let said = order_away(&mut story, &excess);
+    let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
+        excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
+    let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    let mut moved = story.core.stripes().get(waits.stripe).expect("known").clone();
+    moved.generation = Generation(2);
+    (moved.chunks[0].node, moved.chunks[0].stamp) = (Some(NodeId(5)), Stamp(3));
+    story.give(Input::StripeAdded(moved));
+    story.take();
+    story.hear(4, FromAgent::Deleted(ordered[0]));
+    let said = story.take();
+    assert!(!is_deleted(&said, 4, waits), "nobody has read what replaces it now: {said:?}");
+    assert!(is_checked(&said, 5, copy(waits.stripe.0, 0, 3)), "so that is read: {said:?}");
+    let check = Check {
+        copy: copy(waits.stripe.0, 0, 3),
+        digest: story.digest(copy(waits.stripe.0, 0, 3)),
+        excess: Some((NodeId(4), waits)),
+    };
+    story.hear(5, FromAgent::Verified(check));
+    assert!(is_deleted(&story.take(), 4, waits));
+}
+
+#[test]
+fn a_stripe_as_it_was_before_is_not_learnt() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = stripe(0, [0, 1, 2, 3]);
+    let mut new = stripe(0, [5, 1, 2, 3]);
+    new.generation = Generation(2);
+    story.give(Input::StripeAdded(new));
+    story.give(Input::StripeAdded(old));
+    let known = story.core.stripes().get(StripeId(0)).expect("known");
+    assert_eq!((known.generation, known.chunks[0].node), (Generation(2), Some(NodeId(5))));
+}
+
+#[test]
+fn a_refusal_of_an_older_commit_does_not_end_the_one_that_is_asked_for() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    for generation in [0, 1] {
+        let mut current = stripe(0, [0, 1, 2, 3]);
+        current.generation = Generation(generation);
+        let (repair, stripe) = (commit.repair, Some(current));
+        story.give(Input::CommitRefused { repair, stripe });
+        assert_eq!(story.core.running().count(), 1, "generation {generation}");
+    }
+    assert!(story.dispatched().is_empty(), "nothing is repaired anew");
+    story.accept(commit);
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.running.len()), (0, 0));
+}
+
+#[test]
+fn a_chunk_that_no_repair_made_is_forgotten_by_its_task_and_looked_at_as_a_copy() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let other = copy(0, 0, 9);
+    story.hear(destination.0, FromAgent::Stored { repair: task.repair, copy: other });
+    let said = story.take();
+    let is_forgotten = |to, m: &ToAgent| to == destination && *m == ToAgent::Forget(task.repair);
+    assert!(sent(&said, is_forgotten), "{said:?}");
+    assert!(!said.iter().any(|output| matches!(output, Output::Commit(_))), "{said:?}");
+    assert!(is_checked(&said, destination.0, other), "{said:?}");
+}
