@@ -15,7 +15,7 @@ use suture_code::Code;
 use suture_code::layout;
 use suture_repair::id::StripeId;
 use suture_repair::label::Label;
-use suture_repair::wire::CHUNK_BYTES_MAX;
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 
 /// A stripe of an object, as its chunks tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ pub type Copies = Vec<(NodeId, ListedCopy)>;
 /// A stripe of which copies were listed.
 #[derive(Clone, Debug)]
 pub struct FoundStripe {
-    /// Where they are.
+    /// Which nodes have a copy of which of its chunks.
     pub copies: Copies,
     /// What it tells; nothing when none of its copies has a label that can be read.
     pub label: Option<StripeLabel>,

@@ -340,9 +340,9 @@ impl Store {
         *known = skipped;
     }
 
-    fn ensure_room(&self, bytes: u64) -> Result<(), Failure> {
-        let has_room = bytes <= self.free_bytes()?;
-        has_room.then_some(()).ok_or(Failure::NoSpace)
+    fn ensure_space(&self, bytes: u64) -> Result<(), Failure> {
+        let has_space = bytes <= self.free_bytes()?;
+        has_space.then_some(()).ok_or(Failure::NoSpace)
     }
 
     fn temp_path(&self) -> PathBuf {
@@ -384,13 +384,13 @@ impl ChunkStore for Store {
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
-        self.ensure_room(bytes)?;
+        self.ensure_space(bytes)?;
         let chunk = TempChunk::create(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
     }
 
     fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
-        self.ensure_room(bytes)?;
+        self.ensure_space(bytes)?;
         let chunk = TempChunk::create_empty(self.temp_path(), bytes, self.chunks.clone())?;
         Ok(Arc::new(chunk))
     }

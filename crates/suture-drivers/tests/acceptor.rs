@@ -11,7 +11,7 @@ use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::{PROTOCOL_VERSION, REQUEST_BYTES_MAX, proto};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
-use suture_repair::wire::CHUNK_BYTES_MAX;
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};

@@ -86,8 +86,8 @@ impl Placer {
         let mut candidates = Vec::new();
         for &NodeStatus { node, health, free_bytes, chunks } in nodes {
             let promised = self.promised.get(&node).copied().unwrap_or(0);
-            let has_room = free_bytes > wanted.chunk_bytes.saturating_mul(promised + 1);
-            if health == Health::Up && has_room && !wanted.beside.contains(&node) {
+            let has_space = free_bytes > wanted.chunk_bytes.saturating_mul(promised + 1);
+            if health == Health::Up && has_space && !wanted.beside.contains(&node) {
                 let (fill, order) = (chunks + promised, order.next_u64());
                 let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
                 candidates.push(FreeNode { is_avoided, fill, order, node, rack });
@@ -140,10 +140,10 @@ fn most_per_rack(candidates: &[FreeNode], width: usize, given: &BTreeMap<RackId,
     let in_racks = candidates.iter().filter_map(|candidate| candidate.rack);
     in_racks.for_each(|rack| *sizes.entry(rack).or_default() += 1);
     let alone = candidates.len() - sizes.values().sum::<usize>();
-    let room = |(rack, size): (&RackId, &usize), most: usize| {
+    let takes = |(rack, size): (&RackId, &usize), most: usize| {
         (*size).min(most.saturating_sub(given.get(rack).copied().unwrap_or(0)))
     };
-    let taken = |most: usize| alone + sizes.iter().map(|size| room(size, most)).sum::<usize>();
+    let taken = |most: usize| alone + sizes.iter().map(|size| takes(size, most)).sum::<usize>();
     let all = width + given.values().sum::<usize>();
     (1..all).find(|&most| taken(most) >= width).unwrap_or(all)
 }

@@ -15,7 +15,9 @@ use suture_code::layout::{Layout, SizeError, check_unit};
 use suture_code::{ChunkSet, Code, CodeError, Shortened};
 
 use crate::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
-use crate::wire::CHUNK_BYTES_MAX;
+
+/// The longest chunk, in bytes.
+pub const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
 /// Where one chunk lies and what its bytes sum to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

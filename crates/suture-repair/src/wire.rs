@@ -29,12 +29,10 @@ use crate::id::{ChunkCopy, Digest, NodeId, RepairId, Stamp, StripeId};
 use crate::message::CopyFault;
 use crate::plan::Range;
 use crate::slice::{PAYLOAD_BYTES_MAX, SliceId};
+use crate::stripe::CHUNK_BYTES_MAX;
 
 /// The length of every header.
 pub const HEADER_BYTES: usize = 64;
-
-/// The longest chunk, in bytes.
-pub const CHUNK_BYTES_MAX: u64 = 1 << 40;
 
 const MAGIC: [u8; 4] = *b"SUTf";
 const CHECK_AT: usize = HEADER_BYTES - 4;

@@ -76,7 +76,7 @@ pub fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error>
     parse_nonzero_size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// Bytes, zero too.
+/// A number of bytes, which may be zero.
 ///
 /// # Errors
 /// When the text is no size.

@@ -15,8 +15,8 @@ use suture_code::layout::{self, SizeError};
 use suture_edge::error::quoted;
 use suture_repair::event::Health;
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 use suture_repair::stripe::Stripe;
-use suture_repair::wire::CHUNK_BYTES_MAX;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 

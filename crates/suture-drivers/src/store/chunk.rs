@@ -19,7 +19,7 @@ use suture_repair::chunk_store::ChunkReader;
 use suture_repair::id::ChunkCopy;
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::CopyFault;
-use suture_repair::wire::CHUNK_BYTES_MAX;
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 
 use super::layout::{FOOTER_BYTES, Footer, FooterError, LabelDigest, Version};
 

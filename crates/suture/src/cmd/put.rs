@@ -21,7 +21,7 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
-use suture_repair::wire::CHUNK_BYTES_MAX;
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
