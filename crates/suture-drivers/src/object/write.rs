@@ -291,7 +291,7 @@ struct StripeWrite {
     position: Position,
     cut: Arc<Cut>,
     place: proto::Place,
-    /// By chunk.
+    /// Of each chunk, in chunk order.
     is_stored: Vec<bool>,
     /// Known when every chunk was computed once.
     label: Option<StripeLabel>,
