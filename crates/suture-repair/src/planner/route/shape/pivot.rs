@@ -23,7 +23,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::hint;
 
 use crate::id::NodeId;
 use crate::planner::View;
@@ -46,6 +45,7 @@ pub struct Pivot {
     offers: BinaryHeap<ChildRate>,
     child_counts: Vec<u32>,
     leaves: Vec<Ranked>,
+    uplinks: Vec<u64>,
     helpers: Vec<u32>,
     parents: Vec<u32>,
 }
@@ -79,18 +79,6 @@ fn ordered(rate: f64) -> u64 {
     debug_assert!(rate >= 0.0, "a rate is a number and not negative");
     // Zero may come with a sign.
     (rate + 0.0).to_bits()
-}
-
-/// Where the last of the slowest is. A scan without branches beats a heap for as many leaves as
-/// trees of common codes have.
-fn slowest_of(leaves: &[Ranked]) -> usize {
-    let (mut slowest, mut slowness) = (0, 0);
-    for (at, leaf) in leaves.iter().enumerate() {
-        let is_slower = leaf.slowness >= slowness;
-        slowness = hint::select_unpredictable(is_slower, leaf.slowness, slowness);
-        slowest = hint::select_unpredictable(is_slower, at, slowest);
-    }
-    slowest
 }
 
 impl Pivot {
@@ -163,9 +151,11 @@ impl Pivot {
         }
     }
 
-    /// Step 2. A leaf gives way to those with larger uplinks only, the slowest first.
+    /// Step 2. Leaves whose uplinks are not among the largest of leaves and others together give
+    /// way to others whose are. Which of these takes whose place changes no rate.
     fn replace(&mut self, candidates: &[Links]) {
         let slowness = |candidate: u32| !ordered(candidates[candidate as usize].up);
+        let others = &self.ranked[self.helpers.len()..];
         self.leaves.clear();
         for (place, &child_count) in (0..).zip(&self.child_counts) {
             if child_count == 0 {
@@ -173,14 +163,14 @@ impl Pivot {
                 self.leaves.push(Ranked { slowness, index: place });
             }
         }
-        let mut slowest = slowest_of(&self.leaves);
-        for newcomer in &self.ranked[self.helpers.len()..] {
-            let (leaf, slowness) = (&mut self.leaves[slowest], slowness(newcomer.index));
-            if slowness < leaf.slowness {
-                leaf.slowness = slowness;
-                self.helpers[leaf.index as usize] = newcomer.index;
-                slowest = slowest_of(&self.leaves);
-            }
+        self.uplinks.clear();
+        self.uplinks.extend(self.leaves.iter().map(|leaf| leaf.slowness));
+        self.uplinks.extend(others.iter().map(|other| slowness(other.index)));
+        let (_, &mut limit, _) = self.uplinks.select_nth_unstable(self.leaves.len() - 1);
+        let weak = self.leaves.iter().filter(|leaf| leaf.slowness > limit);
+        let strong = others.iter().filter(|other| slowness(other.index) <= limit);
+        for (leaf, newcomer) in weak.zip(strong) {
+            self.helpers[leaf.index as usize] = newcomer.index;
         }
     }
 
