@@ -149,7 +149,9 @@ fn main() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
     let mut schemata = Schemata::of(&repository, &scratch, &files(&repository)?)?;
     let path = scratch.join("ledger");
-    schemata.write(&repository)?;
+    if arguments != ["list"] {
+        schemata.write(&repository)?;
+    }
     let known = ledger(&path);
     let is_left = |name: &str| match known.get(name) {
         Some((word, _)) => word == "survived" || word == "unreached",

@@ -10,23 +10,16 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, BinOp, Expr, ReturnType, Type, UnOp};
-
-/// A part of an edit's text.
-#[derive(Clone, Debug)]
-pub enum Piece {
-    Text(&'static str),
-    /// What stands here in the source, with the edits inside of it.
-    Source(Range<usize>),
-    /// Whether this mutant of the edit is on.
-    Switch(usize),
-}
+use syn::{Attribute, Expr, Pat, PatGuard, ReturnType, Type, UnOp};
 
 /// One place that changes, and the mutants that change it.
 #[derive(Clone, Debug)]
 pub struct Edit {
     pub range: Range<usize>,
-    pub pieces: Vec<Piece>,
+    /// The new text. In it `$l` and `$r` are what stands in `parts`, with the edits inside of that,
+    /// and `$0`, `$1` ask whether that mutant is on.
+    pub template: String,
+    pub parts: [Range<usize>; 2],
     /// `LINE:COLUMN in FUNCTION: WHAT` of each.
     pub mutants: Vec<String>,
 }
@@ -42,29 +35,6 @@ pub fn find(text: &str) -> syn::Result<Vec<Edit>> {
 struct Finder {
     edits: Vec<Edit>,
     function: String,
-}
-
-/// Expands to pieces: `"text"`, a range in brackets, or a number for a switch.
-macro_rules! pieces {
-    ($($piece:expr),* $(,)?) => { vec![$(Piece::from($piece)),*] };
-}
-
-impl From<&'static str> for Piece {
-    fn from(text: &'static str) -> Piece {
-        Piece::Text(text)
-    }
-}
-
-impl From<&Range<usize>> for Piece {
-    fn from(range: &Range<usize>) -> Piece {
-        Piece::Source(range.clone())
-    }
-}
-
-impl From<usize> for Piece {
-    fn from(switch: usize) -> Piece {
-        Piece::Switch(switch)
-    }
 }
 
 fn range(of: &impl Spanned) -> Range<usize> {
@@ -118,12 +88,13 @@ fn defaults(output: &ReturnType) -> Vec<&'static str> {
 }
 
 impl Finder {
-    fn add(&mut self, at: Span, range: Range<usize>, pieces: Vec<Piece>, whats: &[String]) {
-        let start = at.start();
-        let (line, column) = (start.line, start.column + 1);
-        let name = |what: &String| format!("{line}:{column} in {}: {what}", self.function);
-        let mutants = whats.iter().map(name).collect();
-        self.edits.push(Edit { range, pieces, mutants });
+    /// The mutants are named by what stands there instead.
+    fn add(&mut self, at: Span, range: Range<usize>, new: (&str, [Range<usize>; 2]), by: &[&str]) {
+        let (line, column) = (at.start().line, at.start().column + 1);
+        let name = |by: &&str| format!("{line}:{column} in {}: {by}", self.function);
+        let (template, parts) = (new.0.to_string(), new.1);
+        let mutants = by.iter().map(name).collect();
+        self.edits.push(Edit { range, template, parts, mutants });
     }
 
     fn body(&mut self, output: &ReturnType, block: &syn::Block) {
@@ -134,9 +105,10 @@ impl Finder {
                 continue;
             }
             let inside = block.brace_token.span.open().byte_range().end;
-            let pieces = pieces![" if ", 0, " { return ", value, "; }"];
+            let new = format!(" if $0 {{ return {value}; }}");
             let shown = if value.is_empty() { "()" } else { value };
-            self.add(block.span(), inside..inside, pieces, &[format!("body gives {shown}")]);
+            let by = format!("body gives {shown}");
+            self.add(block.span(), inside..inside, (&new, [0..0, 0..0]), &[&by]);
         }
     }
 
@@ -151,129 +123,76 @@ impl Finder {
     }
 
     fn binary(&mut self, node: &syn::ExprBinary) {
-        let (l, r) = (&range(&node.left), &range(&node.right));
-        let op = node.op.to_token_stream().to_string();
-        let replaced = |by: &str| format!("{by} for {op}");
-        let (at, all) = (node.op.span(), range(node));
         // By reference, since comparing takes nothing.
-        let compare = |whole: [&'static str; 3]| {
-            pieces![
-                "(match (&(",
-                l,
-                "), &(",
-                r,
-                ")) { (mutation_l, mutation_r) => if ",
-                0,
-                whole[0],
-                " else if ",
-                1,
-                whole[1],
-                " else ",
-                whole[2],
-                " })"
-            ]
+        let compare = |by: [&str; 2], own: &str| {
+            format!(
+                "(match (&($l), &($r)) {{ (left, right) => if $0 {{ left {} right }} \
+                 else if $1 {{ left {} right }} else {{ left {own} right }} }})",
+                by[0], by[1]
+            )
         };
-        const LT: &str = " { mutation_l < mutation_r }";
-        const LE: &str = " { mutation_l <= mutation_r }";
-        const GT: &str = " { mutation_l > mutation_r }";
-        const GE: &str = " { mutation_l >= mutation_r }";
-        let compute = |other: &'static str, own: &'static str| {
-            pieces![
-                "(match (",
-                l,
-                ", ",
-                r,
-                ") { (mutation_l, mutation_r) => if ",
-                0,
-                " { mutation_l ",
-                other,
-                " mutation_r } else { mutation_l ",
-                own,
-                " mutation_r } })"
-            ]
+        let compute = |by: &str, own: &str| {
+            format!(
+                "(match ($l, $r) {{ (left, right) => if $0 {{ left {by} right }} \
+                 else {{ left {own} right }} }})"
+            )
         };
-        let assign = |other: &'static str, own: &'static str| {
-            pieces![
-                "(match ",
-                r,
-                " { mutation_r => if ",
-                0,
-                " { ",
-                l,
-                other,
-                "mutation_r } else { ",
-                l,
-                own,
-                "mutation_r } })"
-            ]
+        let assign = |by: &str, own: &str| {
+            format!("(match $r {{ right => if $0 {{ $l {by} right }} else {{ $l {own} right }} }})")
         };
-        let (pieces, by): (Vec<Piece>, &[&str]) = match node.op {
-            BinOp::Eq(_) => (pieces!["((", l, " == ", r, ") != ", 0, ")"], &["!="]),
-            BinOp::Ne(_) => (pieces!["((", l, " != ", r, ") != ", 0, ")"], &["=="]),
-            BinOp::Lt(_) => (compare([LE, GE, LT]), &["<=", ">="]),
-            BinOp::Le(_) => (compare([LT, GT, LE]), &["<", ">"]),
-            BinOp::Gt(_) => (compare([GE, LE, GT]), &[">=", "<="]),
-            BinOp::Ge(_) => (compare([GT, LT, GE]), &[">", "<"]),
-            BinOp::And(_) => (
-                pieces![
-                    "(match ",
-                    l,
-                    " { mutation_l => if mutation_l != ",
-                    0,
-                    " { ",
-                    r,
-                    " } else { mutation_l } })"
-                ],
-                &["||"],
-            ),
-            BinOp::Or(_) => (
-                pieces![
-                    "(match ",
-                    l,
-                    " { mutation_l => if mutation_l == ",
-                    0,
-                    " { ",
-                    r,
-                    " } else { mutation_l } })"
-                ],
-                &["&&"],
-            ),
-            BinOp::Add(_) => (compute("-", "+"), &["-"]),
-            BinOp::Sub(_) => (compute("+", "-"), &["+"]),
-            BinOp::Mul(_) => (compute("/", "*"), &["/"]),
-            BinOp::Div(_) => (compute("*", "/"), &["*"]),
-            BinOp::AddAssign(_) => (assign(" -= ", " += "), &["-="]),
-            BinOp::SubAssign(_) => (assign(" += ", " -= "), &["+="]),
+        let logic =
+            |is: &str| format!("(match $l {{ left => if left {is} $0 {{ $r }} else {{ left }} }})");
+        let own = &*node.op.to_token_stream().to_string();
+        let by: &[&str] = match own {
+            "==" => &["!="],
+            "!=" => &["=="],
+            "<" => &["<=", ">="],
+            "<=" => &["<", ">"],
+            ">" => &[">=", "<="],
+            ">=" => &[">", "<"],
+            "&&" => &["||"],
+            "||" => &["&&"],
+            "+" => &["-"],
+            "-" => &["+"],
+            "*" => &["/"],
+            "/" => &["*"],
+            "+=" => &["-="],
+            "-=" => &["+="],
             _ => return,
         };
-        self.add(at, all, pieces, &by.iter().map(|by| replaced(by)).collect::<Vec<_>>());
+        let template = match own {
+            "==" | "!=" => format!("(($l {own} $r) != $0)"),
+            "<" | "<=" | ">" | ">=" => compare([by[0], by[1]], own),
+            "&&" => logic("!="),
+            "||" => logic("=="),
+            "+=" | "-=" => assign(by[0], own),
+            _ => compute(by[0], own),
+        };
+        let names: Vec<String> = by.iter().map(|by| format!("{by} for {own}")).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let parts = [range(&node.left), range(&node.right)];
+        self.add(node.op.span(), range(node), (&template, parts), &names);
     }
 
     fn arms(&mut self, node: &syn::ExprMatch) {
         let is_wild = |arm: &syn::Arm| match &arm.pat {
-            syn::Pat::Wild(_) => true,
-            syn::Pat::Ident(ident) => {
-                ident.subpat.is_none() && ident.ident.to_string().starts_with(char::is_lowercase)
-            }
+            Pat::Wild(_) => true,
+            Pat::Ident(name) => name.ident.to_string().starts_with(char::is_lowercase),
             _ => false,
         };
         let has_wild = node.arms.last().is_some_and(is_wild);
         for arm in &node.arms {
-            let (end, shown) = (range(&arm.pat).end, arm.pat.to_token_stream().to_string());
-            match &arm.pat {
-                syn::Pat::Guard(guarded) if has_let(&guarded.guard) || is_hook(&guarded.guard) => {}
-                syn::Pat::Guard(guarded) => {
-                    let (guard, inner) = (&guarded.guard, &range(&guarded.guard));
-                    let shown = guarded.pat.to_token_stream().to_string();
-                    let pieces = pieces!["((", 0, " || (", inner, ")) && !", 1, ")"];
-                    let whats = ["true", "false"].map(|by| format!("guard of {shown} is {by}"));
-                    self.add(guard.span(), inner.clone(), pieces, &whats);
+            let shown = arm.pat.to_token_stream().to_string();
+            if let Pat::Guard(PatGuard { pat, guard, .. }) = &arm.pat {
+                let shown = pat.to_token_stream().to_string();
+                if !has_let(guard) && !is_hook(guard) {
+                    let new = ("(($0 || ($l)) && !$1)", [range(guard), 0..0]);
+                    let by = ["true", "false"].map(|by| format!("guard of {shown} is {by}"));
+                    self.add(guard.span(), range(guard), new, &[&by[0], &by[1]]);
                 }
-                _ if has_wild && !is_wild(arm) => {
-                    let whats = [format!("arm {shown} deleted")];
-                    self.add(arm.pat.span(), end..end, pieces![" if !", 0], &whats);
-                }
-                _ => {}
+            } else if has_wild && !is_wild(arm) {
+                let (end, by) = (range(&arm.pat).end, format!("arm {shown} deleted"));
+                self.add(arm.pat.span(), end..end, (" if !$0", [0..0, 0..0]), &[&by]);
             }
         }
     }
@@ -283,7 +202,6 @@ impl<'ast> Visit<'ast> for Finder {
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
-    fn visit_type(&mut self, _: &'ast Type) {}
 
     fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {
         if !is_skipped(&node.attrs) {
@@ -327,8 +245,8 @@ impl<'ast> Visit<'ast> for Finder {
 
     fn visit_expr_unary(&mut self, node: &'ast syn::ExprUnary) {
         if matches!(node.op, UnOp::Not(_)) && !is_hook(&node.expr) {
-            let pieces = pieces!["((", &range(&node.expr), ") == ", 0, ")"];
-            self.add(node.span(), range(node), pieces, &["! removed".to_string()]);
+            let new = ("(($l) == $0)", [range(&node.expr), 0..0]);
+            self.add(node.span(), range(node), new, &["! removed"]);
         }
         visit::visit_expr_unary(self, node);
     }
@@ -340,10 +258,9 @@ impl<'ast> Visit<'ast> for Finder {
 
     fn visit_stmt(&mut self, node: &'ast syn::Stmt) {
         if let syn::Stmt::Expr(Expr::MethodCall(call), Some(_)) = node {
-            let inner = &range(node);
-            let pieces = pieces!["if !", 0, " { ", inner, " }"];
-            let what = format!("call of {} deleted", call.method);
-            self.add(call.method.span(), inner.clone(), pieces, &[what]);
+            let new = ("if !$0 { $l }", [range(node), 0..0]);
+            let by = format!("call of {} deleted", call.method);
+            self.add(call.method.span(), range(node), new, &[&by]);
         }
         visit::visit_stmt(self, node);
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::places::{self, Edit, Piece};
+use crate::places::{self, Edit};
 
 /// Stands in the copy as `mutation.rs`; `COUNT` is put before it.
 const SWITCH: &str = include_str!("switch.txt");
@@ -51,8 +51,11 @@ impl Source {
         out
     }
 
-    fn render(&self, range: Range<usize>, mut edits: &[usize], out: &mut String) {
-        let mut at = range.start;
+    /// A range of the text with those of the edits that are in it.
+    fn render(&self, range: Range<usize>, edits: &[usize], out: &mut String) {
+        let is_in = |edit: &Edit| range.start <= edit.range.start && edit.range.end <= range.end;
+        let edits: Vec<usize> = edits.iter().copied().filter(|n| is_in(&self.edits[*n])).collect();
+        let (mut at, mut edits) = (range.start, &*edits);
         while let [number, rest @ ..] = edits {
             let edit = &self.edits[*number];
             let inside = rest.iter().take_while(|n| self.edits[**n].range.start < edit.range.end);
@@ -61,22 +64,18 @@ impl Source {
             out.push_str(&self.text[at..edit.range.start]);
             at = edit.range.end;
             out.push_str(&format!("/*<{number}*/"));
-            for piece in &edit.pieces {
-                match piece {
-                    Piece::Text(text) => out.push_str(text),
-                    Piece::Switch(mutant) => {
-                        let id = self.first[*number] + *mutant as u32;
+            let mut template = edit.template.split('$');
+            out.push_str(template.next().unwrap_or_default());
+            for rest in template {
+                match &rest[..1] {
+                    "l" => self.render(edit.parts[0].clone(), inner, out),
+                    "r" => self.render(edit.parts[1].clone(), inner, out),
+                    mutant => {
+                        let id = self.first[*number] + mutant.parse::<u32>().expect("a number");
                         out.push_str(&format!("crate::mutation::is({id})"));
                     }
-                    Piece::Source(of) => {
-                        let is_in = |n: &&usize| {
-                            let range = &self.edits[**n].range;
-                            of.start <= range.start && range.end <= of.end
-                        };
-                        let inner: Vec<usize> = inner.iter().filter(is_in).copied().collect();
-                        self.render(of.clone(), &inner, out);
-                    }
                 }
+                out.push_str(&rest[1..]);
             }
             out.push_str("/*>*/");
         }
