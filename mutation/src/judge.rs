@@ -57,7 +57,7 @@ pub enum Verdict {
 impl Judge {
     fn process(&self, names: &[&str], seconds: f64) -> Command {
         let limit = (seconds * SLOWER).max(LEAST_SECONDS).ceil();
-        let script = format!("ulimit -t {limit} -v 4000000; exec \"$@\"");
+        let script = format!("ulimit -t {limit}; ulimit -v 4000000; exec \"$@\"");
         let mut process = Command::new("sh");
         process.args(["-c", &script, "sh"]).arg(&self.program).arg("--exact").args(names);
         process.arg("--test-threads=1").current_dir(&self.folder).stdin(Stdio::null());
@@ -98,15 +98,18 @@ pub fn prepare(schemata: &Schemata) -> Result<Vec<Judge>> {
                assert!(verdict.violation.is_none());\n}\n";
     let path = schemata.scratch.join(format!("crates/suture-sim/tests/{SWARM}.rs"));
     write_changed(&path, seeds.chain([run.to_string()]).collect::<String>().as_bytes())?;
+    // In one build, or the core would be compiled for each package anew.
     let mut cargo = schemata.cargo("test");
-    cargo.args(["-p", "suture-repair", "--lib", "--tests", "--no-run"]);
-    let mut programs = programs(cargo)?;
-    let mut cargo = schemata.cargo("test");
-    cargo.args(["-p", "suture-sim", "--no-run"]);
+    cargo.args(["-p", "suture-repair", "-p", "suture-sim", "--no-run", "--lib"]);
     cargo.args(SIMULATED.iter().flat_map(|target| ["--test", target]));
-    programs.extend(self::programs(cargo)?);
+    for entry in fs::read_dir(schemata.scratch.join("crates/suture-repair/tests"))? {
+        let path = entry?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_stem()) {
+            cargo.arg("--test").arg(name);
+        }
+    }
     let mut judges = Vec::new();
-    for (target, folder, program) in programs {
+    for (target, folder, program) in programs(cargo)? {
         let output = Command::new(&program).args(["--list", "--format", "terse"]).output()?;
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let Some(name) = line.strip_suffix(": test") else { continue };
@@ -196,8 +199,10 @@ pub fn judge(judges: &[Judge], mutant: u32, lately: &mut Vec<String>) -> Result<
         let output = process.env("SUTURE_MUTANT", mutant.to_string()).output()?;
         if !output.status.success() {
             let (is_swarm, by) = (batch[0].target == SWARM, failed(&output));
-            lately.retain(|name| Some(name) != by.as_ref());
-            lately.extend(by.clone());
+            if let (false, Some(by)) = (is_swarm, &by) {
+                lately.retain(|name| name != by);
+                lately.push(by.clone());
+            }
             let by = by.unwrap_or_else(|| format!("an end of {}", names[0]));
             let verdict = if is_swarm { Verdict::Swarm } else { Verdict::Test };
             return Ok((verdict, format!("{}: {by}", batch[0].target)));

@@ -72,7 +72,22 @@ impl Story {
         nodes: u32,
         stripes: impl IntoIterator<Item = Stripe>,
     ) -> Story {
-        let config = Config {
+        Story::configured(|config| Config { scrub, ..config }, (policy, liveness), nodes, stripes)
+    }
+
+    /// Repairs are claimed from the keeper.
+    pub fn that_claims(nodes: u32, stripes: impl IntoIterator<Item = Stripe>) -> Story {
+        let claiming = |config| Config { claims: true, ..config };
+        Story::configured(claiming, ("suture", Liveness::Own), nodes, stripes)
+    }
+
+    fn configured(
+        change: impl FnOnce(Config) -> Config,
+        (policy, liveness): (&str, Liveness),
+        nodes: u32,
+        stripes: impl IntoIterator<Item = Stripe>,
+    ) -> Story {
+        let config = change(Config {
             epoch: 1,
             timers: TIMERS,
             policy: policy.parse().expect("a policy"),
@@ -82,8 +97,8 @@ impl Story {
             claims: false,
             liveness,
             in_flight_max: 4,
-            scrub,
-        };
+            scrub: ScrubConfig::OFF,
+        });
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
         let (said, is_large) = (Vec::new(), core.stripes().iter().count() > 1000);
@@ -162,15 +177,24 @@ impl Story {
 
     /// The destination reports success; returns the commit that follows.
     pub fn store(&mut self, task: &Task) -> Commit {
-        let (chunk, node) = task.plan.destinations.first_key_value().expect("a destination");
-        let copy =
-            ChunkCopy { stripe: task.stripe.id, chunk: *chunk, stamp: Stamp::from(task.repair) };
-        self.hear(node.0, FromAgent::Stored { repair: task.repair, copy });
-        let commit = self.take().into_iter().find_map(|output| match output {
+        let chunk = *task.plan.destinations.first_key_value().expect("a destination").0;
+        self.store_chunk(task, chunk);
+        self.committing().expect("a stored chunk is committed")
+    }
+
+    /// The destination of this chunk reports success.
+    pub fn store_chunk(&mut self, task: &Task, chunk: ChunkIndex) {
+        let copy = ChunkCopy { stripe: task.stripe.id, chunk, stamp: Stamp::from(task.repair) };
+        let (repair, node) = (task.repair, task.plan.destinations[&chunk]);
+        self.hear(node.0, FromAgent::Stored { repair, copy });
+    }
+
+    /// The commit that was asked for since the last look.
+    pub fn committing(&mut self) -> Option<Commit> {
+        self.take().into_iter().find_map(|output| match output {
             Output::Commit(commit) => Some(commit),
             _ => None,
-        });
-        commit.expect("a stored chunk is committed")
+        })
     }
 
     /// The keeper accepts a commit.

@@ -1,0 +1,316 @@
+//! How attempts end, in whole and in part: who is told, what is claimed, and what operators see.
+
+#[path = "common/story.rs"]
+mod story;
+
+use std::collections::BTreeSet;
+
+use story::{Story, stripe};
+use suture_repair::event::{Command, Input, Output, Report};
+use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
+use suture_repair::label::Label;
+use suture_repair::message::{Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::planner::Abilities;
+use suture_repair::time::Time;
+
+/// The chunks 0 and 1 of a stripe are lost together, and may be rebuilt together.
+fn lose_two(story: &mut Story) {
+    (0..8).for_each(|node| story.greet_with(node, Abilities::ALL));
+    story.give(Input::Operator(Command::Pause));
+    (0..2).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
+    story.give(Input::Operator(Command::Resume));
+}
+
+/// Both in one repair.
+fn two_chunks() -> (Story, Task) {
+    let mut story = Story::new(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let task = story.dispatched().remove(0);
+    assert_eq!(task.plan.lost.len(), 2, "both in one go");
+    (story, task)
+}
+
+/// The same, claimed and granted.
+fn two_claimed_chunks() -> (Story, Task) {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let claims = claims(&story.take());
+    let [(repair, _)] = claims[..] else { panic!("one claim, not {claims:?}") };
+    story.give(Input::Claimed { repair, label: Label::default() });
+    let task = story.dispatched().remove(0);
+    (story, task)
+}
+
+fn claims(said: &[Output]) -> Vec<(RepairId, Generation)> {
+    let claim = |output: &Output| match output {
+        Output::Claim(claim) => Some((claim.repair, claim.generation)),
+        _ => None,
+    };
+    said.iter().filter_map(claim).collect()
+}
+
+fn released(said: &[Output]) -> Vec<RepairId> {
+    let release = |output: &Output| match output {
+        Output::Release(repair) => Some(*repair),
+        _ => None,
+    };
+    said.iter().filter_map(release).collect()
+}
+
+/// Who is told to drop the repair.
+fn cancelled(said: &[Output], repair: RepairId) -> BTreeSet<NodeId> {
+    let cancel = |output: &Output| match output {
+        Output::Send { to, message } => (*message == ToAgent::Cancel(repair)).then_some(*to),
+        _ => None,
+    };
+    said.iter().filter_map(cancel).collect()
+}
+
+fn fail(story: &mut Story, node: NodeId, repair: RepairId) -> Vec<Output> {
+    story.take();
+    story.hear(node.0, FromAgent::Failed { repair, why: Failure::Stalled });
+    story.take()
+}
+
+/// A helper of the task.
+fn helper(task: &Task) -> NodeId {
+    let keeps = |node: &NodeId| task.plan.destinations.values().any(|to| to == node);
+    task.plan.participants().into_iter().find(|node| !keeps(node)).expect("somebody helps")
+}
+
+#[test]
+fn a_failure_ends_what_flows_and_leaves_the_chunk_that_is_durable() {
+    let (mut story, task) = two_chunks();
+    let commit = story.store(&task);
+    let said = fail(&mut story, helper(&task), task.repair);
+    let mut workers: BTreeSet<NodeId> = task.plan.participants().into_iter().collect();
+    workers.remove(&commit.node);
+    assert_eq!(cancelled(&said, task.repair), workers, "but not who has done its part");
+    let running = story.core.status().running;
+    let chunks: Vec<ChunkIndex> = running.iter().map(|line| line.chunk).collect();
+    assert_eq!(chunks, [commit.copy.chunk], "its location is being changed");
+    assert!(story.dispatched().is_empty(), "one repair of a stripe at a time");
+    story.accept(commit);
+    let status = story.core.status();
+    assert_eq!((status.repaired_chunks, status.lost_chunks), (1, 1));
+    story.wait(1, 2..8);
+    let next = story.dispatched().remove(0);
+    assert_eq!(next.plan.lost, [ChunkIndex(1 - commit.copy.chunk.0)]);
+}
+
+#[test]
+fn a_second_failure_of_what_does_not_flow_any_more_changes_nothing() {
+    let (mut story, task) = two_chunks();
+    let commit = story.store(&task);
+    fail(&mut story, helper(&task), task.repair);
+    let said = fail(&mut story, helper(&task), task.repair);
+    assert!(cancelled(&said, task.repair).is_empty(), "{said:?}");
+    let is_failure = |output: &Output| matches!(output, Output::Report(Report::Failed { .. }));
+    assert!(!said.iter().any(is_failure), "{said:?}");
+    story.accept(commit);
+    assert_eq!(story.core.status().repaired_chunks, 1);
+}
+
+#[test]
+fn the_locations_of_two_chunks_are_changed_one_after_the_other() {
+    let (mut story, task) = two_chunks();
+    let first = story.store(&task);
+    story.store_chunk(&task, ChunkIndex(1 - first.copy.chunk.0));
+    assert_eq!(story.committing(), None, "the first one is not answered");
+    story.accept(first);
+    let second = story.committing().expect("now it is its turn");
+    assert_eq!(second.generation, Generation(2));
+    story.accept(second);
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.running.len()), (0, 0));
+    assert_eq!((status.repaired_chunks, status.repaired_bytes), (2, 2 * 4096));
+}
+
+#[test]
+fn a_participant_that_fails_after_its_part_ends_the_repair_while_others_work() {
+    let (mut story, task) = two_chunks();
+    let commit = story.store(&task);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(commit.node)));
+    assert!(!cancelled(&story.take(), task.repair).is_empty());
+}
+
+#[test]
+fn when_nothing_flows_any_more_the_death_of_a_helper_changes_nothing() {
+    let (mut story, task) = two_chunks();
+    let first = story.store(&task);
+    story.store_chunk(&task, ChunkIndex(1 - first.copy.chunk.0));
+    story.take();
+    story.give(Input::Operator(Command::FailNode(helper(&task))));
+    let said = story.take();
+    assert!(cancelled(&said, task.repair).is_empty(), "{said:?}");
+    story.accept(first);
+    assert_eq!(story.core.status().repaired_chunks, 1);
+}
+
+#[test]
+fn a_claim_is_asked_for_again_when_it_is_not_answered_and_not_before() {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let first = claims(&story.take());
+    assert_eq!(first[0].1, Generation(1));
+    story.wait(3, 2..8);
+    assert_eq!(claims(&story.take()), [], "the keeper may take its time");
+    story.wait(8, 2..8);
+    let again = claims(&story.take());
+    assert!(!again.is_empty() && again.len() <= 2, "each few seconds: {again:?}");
+    assert!(again.iter().all(|claim| *claim == first[0]));
+    assert!(story.dispatched().is_empty(), "nobody is told before");
+    story.give(Input::Claimed { repair: first[0].0, label: Label::default() });
+    assert_eq!(story.dispatched().len(), 1);
+    story.wait(12, 2..8);
+    assert_eq!(claims(&story.take()), [], "it was granted");
+}
+
+#[test]
+fn a_claim_that_is_not_answered_for_long_is_no_repair_that_stands_still() {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let first = claims(&story.take())[0];
+    story.wait(60, 2..8);
+    let said = story.take();
+    assert!(claims(&said).iter().all(|claim| *claim == first), "{said:?}");
+    let is_failure = |output: &Output| matches!(output, Output::Report(Report::Failed { .. }));
+    assert!(!said.iter().any(is_failure), "{said:?}");
+    // It counts from its answer on.
+    story.give(Input::Claimed { repair: first.0, label: Label::default() });
+    story.wait(15, 2..8);
+    assert!(!story.take().iter().any(is_failure));
+    story.wait(15, 2..8);
+    assert!(story.take().iter().any(is_failure));
+}
+
+#[test]
+fn a_claim_ends_with_the_last_commit_and_needs_no_release() {
+    let (mut story, task) = two_claimed_chunks();
+    let first = story.store(&task);
+    story.store_chunk(&task, ChunkIndex(1 - first.copy.chunk.0));
+    story.accept(first);
+    let second = story.committing().expect("both are durable");
+    story.accept(second);
+    assert_eq!(released(&story.take()), []);
+}
+
+#[test]
+fn a_claim_is_released_once_when_part_of_its_repair_failed() {
+    let (mut story, task) = two_claimed_chunks();
+    let commit = story.store(&task);
+    let said = fail(&mut story, helper(&task), task.repair);
+    assert_eq!(released(&said), [], "a chunk of it is still to be committed");
+    story.accept(commit);
+    assert_eq!(released(&story.take()), [task.repair]);
+}
+
+#[test]
+fn a_claim_is_released_when_one_of_its_commits_was_refused() {
+    let (mut story, task) = two_claimed_chunks();
+    let first = story.store(&task);
+    story.store_chunk(&task, ChunkIndex(1 - first.copy.chunk.0));
+    let mut current = stripe(0, [0, 1, 2, 3]);
+    current.generation = Generation(2);
+    story.take();
+    story.give(Input::CommitRefused { repair: first.repair, stripe: Some(current) });
+    let said = story.take();
+    assert_eq!(released(&said), [], "the other chunk is asked for");
+    let is_commit = |output: &&Output| matches!(output, Output::Commit(_));
+    let Some(Output::Commit(second)) = said.iter().find(is_commit) else { panic!("{said:?}") };
+    assert_eq!(second.generation, Generation(2));
+    story.accept(*second);
+    assert_eq!(released(&story.take()), [task.repair]);
+}
+
+#[test]
+fn a_claim_is_released_when_its_repair_ends_before_it_is_answered() {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let repair = claims(&story.take())[0].0;
+    story.give(Input::Operator(Command::Cancel));
+    let said = story.take();
+    assert_eq!(released(&said), [repair]);
+    assert!(cancelled(&said, repair).is_empty(), "nobody was told of it: {said:?}");
+}
+
+#[test]
+fn operators_see_each_chunk_of_a_repair_and_how_far_it_is() {
+    let (mut story, task) = two_chunks();
+    let since = story.now;
+    story.wait(1, 2..8);
+    let destination = task.plan.destinations[&ChunkIndex(1)];
+    for bytes in [2048, 1024] {
+        let running = vec![(task.repair, bytes)];
+        let beat = Heartbeat { incarnation: 1, running, ..Heartbeat::default() };
+        story.hear(destination.0, FromAgent::Heartbeat(beat));
+    }
+    let line = |story: &Story, chunk: u8| -> (u64, u64, Time, NodeId) {
+        let running = story.core.status().running;
+        let line = running.iter().find(|line| line.chunk == ChunkIndex(chunk)).expect("it runs");
+        assert_eq!((line.repair, line.stripe), (task.repair, StripeId(0)));
+        (line.bytes_done, line.bytes, line.since, line.destination)
+    };
+    assert_eq!(line(&story, 1), (2048, 4096, since, destination), "as far as it ever was");
+    assert_eq!(line(&story, 0).0, 0);
+    let commit = story.store(&task);
+    assert_eq!(line(&story, commit.copy.chunk.0).0, 4096, "all of it is durable");
+}
+
+#[test]
+fn operators_see_what_is_lost_and_how_much_more_may_be() {
+    let mut story = Story::new(8, (0..3).map(|id| stripe(id, [0, 1, 2, 3 + id as u32])));
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(3))));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.lost_bytes), (1, 4096));
+    assert_eq!((status.degraded, status.unreadable, status.queued), (1, 0, 1));
+    assert_eq!(status.at_risk, [0, 1], "one stripe can lose one more");
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.lost_bytes), (4, 4 * 4096));
+    assert_eq!((status.degraded, status.unreadable, status.queued), (3, 0, 3));
+    assert_eq!(status.at_risk, [1, 2]);
+    // A silent node is not lost, and cannot be read.
+    story.give(Input::AgentLost(NodeId(1)));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (4, 3, 1));
+}
+
+#[test]
+fn a_refusal_older_than_what_is_known_lets_the_stripe_be_repaired_again() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    let at = |generation| {
+        let mut stripe = stripe(0, [0, 1, 2, 3]);
+        stripe.generation = Generation(generation);
+        stripe
+    };
+    story.give(Input::StripeAdded(at(5)));
+    assert!(story.dispatched().is_empty(), "the commit is not answered");
+    story.give(Input::CommitRefused { repair: commit.repair, stripe: Some(at(3)) });
+    let next = story.dispatched().remove(0);
+    assert_eq!((next.plan.lost.len(), next.stripe.generation), (1, Generation(5)));
+}
+
+#[test]
+fn a_commit_ends_the_trouble_that_its_stripe_had() {
+    let (mut story, mut task) = two_chunks();
+    for _ in 0..4 {
+        fail(&mut story, helper(&task), task.repair);
+        story.wait(3, 2..8);
+        task = story.dispatched().pop().expect("it is tried again");
+    }
+    let commit = story.store(&task);
+    fail(&mut story, helper(&task), task.repair);
+    story.accept(commit);
+    story.wait(12, 2..8);
+    let next = story.dispatched().pop().expect("the other chunk");
+    let commits_before = story.core.status().repaired_chunks;
+    fail(&mut story, helper(&next), next.repair);
+    story.wait(1, 2..8);
+    assert_eq!((commits_before, story.dispatched().len()), (1, 1), "it waits as after the first");
+}
