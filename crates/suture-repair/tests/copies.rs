@@ -4,9 +4,9 @@
 mod story;
 
 use story::{Story, bad, copy, sent, stripe};
-use suture_repair::event::{Command, Input, Output};
+use suture_repair::event::{Command, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
-use suture_repair::message::{Check, CopyFault, FromAgent, ToAgent};
+use suture_repair::message::{Check, CopyFault, FromAgent, Heartbeat, ToAgent};
 
 fn list(story: &mut Story, node: u32, copies: &[ChunkCopy]) -> Vec<Output> {
     story.take();
@@ -22,6 +22,18 @@ fn is_checked(said: &[Output], node: u32, copy: ChunkCopy) -> bool {
 fn is_deleted(said: &[Output], node: u32, gone: ChunkCopy) -> bool {
     let is_it = |m: &ToAgent| matches!(m, ToAgent::Delete { copy, .. } if *copy == gone);
     sent(said, |to, m| to == NodeId(node) && is_it(m))
+}
+
+/// The copy of chunk 0 on node 0 is corrupt, and the chunk is rebuilt on another node, which is given.
+fn replace_corrupt(story: &mut Story) -> NodeId {
+    let full = Heartbeat { incarnation: 1, free_bytes: 0, ..Heartbeat::default() };
+    story.hear(0, FromAgent::Heartbeat(full));
+    story.hear(0, bad(copy(0, 0, 0), CopyFault::Corrupt));
+    let task = story.dispatched().remove(0);
+    let commit = story.store(&task);
+    story.accept(commit);
+    assert_ne!(commit.node, NodeId(0));
+    commit.node
 }
 
 /// Node 4 holds these copies in excess of what nodes 0 hold; each replacement was read.
@@ -77,11 +89,8 @@ fn a_good_copy_of_the_same_chunk_on_the_same_node_is_adopted() {
 fn a_copy_known_to_be_corrupt_is_not_adopted_when_its_replacement_is_lost() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     let old = copy(0, 0, 0);
-    story.hear(0, bad(old, CopyFault::Corrupt));
-    let task = story.dispatched().remove(0);
-    let commit = story.store(&task);
-    story.accept(commit);
-    story.give(Input::Operator(Command::FailNode(commit.node)));
+    let replacement = replace_corrupt(&mut story);
+    story.give(Input::Operator(Command::FailNode(replacement)));
     assert!(story.core.is_lost(StripeId(0), ChunkIndex(0)));
     let said = list(&mut story, 0, &[old]);
     assert!(!is_checked(&said, 0, old), "{said:?}");
@@ -157,4 +166,198 @@ fn a_chunk_that_no_repair_made_is_forgotten_by_its_task_and_looked_at_as_a_copy(
     assert!(sent(&said, is_forgotten), "{said:?}");
     assert!(!said.iter().any(|output| matches!(output, Output::Commit(_))), "{said:?}");
     assert!(is_checked(&said, destination.0, other), "{said:?}");
+}
+
+fn is_deleted_anywhere(said: &[Output]) -> bool {
+    sent(said, |_, m| matches!(m, ToAgent::Delete { .. }))
+}
+
+fn excess_was_reported(said: &[Output]) -> bool {
+    said.iter().any(|output| matches!(output, Output::Report(Report::Excess { .. })))
+}
+
+/// The answer to a check that was read for the sake of this excess copy.
+fn verified(story: &Story, copy: ChunkCopy, excess: Option<(u32, ChunkCopy)>) -> FromAgent {
+    let excess = excess.map(|(node, copy)| (NodeId(node), copy));
+    FromAgent::Verified(Check { copy, digest: story.digest(copy), excess })
+}
+
+#[test]
+fn a_location_that_was_read_for_its_own_sake_is_not_deleted() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let own = copy(0, 0, 0);
+    story.take();
+    story.hear(0, verified(&story, own, Some((0, own))));
+    let said = story.take();
+    assert!(!is_deleted_anywhere(&said) && !excess_was_reported(&said), "{said:?}");
+}
+
+#[test]
+fn a_copy_is_deleted_only_for_a_location_of_its_own_chunk() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 1, 2, 3])]);
+    story.take();
+    for other in [copy(0, 1, 9), copy(1, 0, 9)] {
+        story.hear(0, verified(&story, copy(0, 0, 0), Some((4, other))));
+        let said = story.take();
+        assert!(!is_deleted_anywhere(&said) && !excess_was_reported(&said), "{said:?}");
+    }
+}
+
+#[test]
+fn a_copy_that_was_read_and_is_no_location_replaces_none() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.hear(5, verified(&story, copy(0, 0, 7), Some((4, copy(0, 0, 9)))));
+    let said = story.take();
+    assert!(!is_deleted_anywhere(&said) && !excess_was_reported(&said), "{said:?}");
+}
+
+#[test]
+fn nothing_is_deleted_at_the_first_node_that_there_is_not() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.hear(0, verified(&story, copy(0, 0, 0), Some((6, copy(0, 0, 9)))));
+    assert!(!is_deleted_anywhere(&story.take()));
+}
+
+#[test]
+fn a_good_copy_of_a_chunk_that_is_not_lost_is_not_adopted() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.hear(5, verified(&story, copy(0, 0, 9), None));
+    let said = story.take();
+    assert!(!said.iter().any(|output| matches!(output, Output::Commit(_))), "{said:?}");
+}
+
+#[test]
+fn a_node_that_was_declared_failed_gives_no_copy() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.give(Input::Operator(Command::FailNode(NodeId(5))));
+    story.take();
+    story.hear(5, verified(&story, copy(0, 0, 9), None));
+    let said = story.take();
+    assert!(!said.iter().any(|output| matches!(output, Output::Commit(_))), "{said:?}");
+}
+
+#[test]
+fn a_found_copy_waits_while_another_chunk_of_its_stripe_is_rebuilt() {
+    let mut story = Story::new(8, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let involved = task.plan.participants();
+    let spare = (1..4).find(|node| !involved.contains(&NodeId(*node))).expect("two help");
+    story.give(Input::Operator(Command::FailNode(NodeId(spare))));
+    let found = copy(0, spare as u8, 9);
+    let free = (4..8).find(|node| !involved.contains(&NodeId(*node))).expect("some do nothing");
+    let said = list(&mut story, free, &[found]);
+    assert!(!is_checked(&said, free, found), "{said:?}");
+    let said = {
+        story.hear(free, verified(&story, found, None));
+        story.take()
+    };
+    assert!(!sent(&said, |_, m| *m == ToAgent::Cancel(task.repair)), "{said:?}");
+    let commit = story.store(&task);
+    story.accept(commit);
+    let said = list(&mut story, free, &[found]);
+    let busy = story.core.running().count() == 1;
+    assert!(busy || is_checked(&said, free, found), "{said:?}");
+}
+
+#[test]
+fn the_death_of_a_node_that_takes_no_part_ends_no_repair() {
+    let mut story = Story::new(8, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    let involved = task.plan.participants();
+    let free = (4..8).find(|node| !involved.contains(&NodeId(*node))).expect("some do nothing");
+    story.give(Input::Operator(Command::FailNode(NodeId(free))));
+    let said = story.take();
+    assert!(!sent(&said, |_, m| *m == ToAgent::Cancel(task.repair)), "{said:?}");
+}
+
+#[test]
+fn only_the_location_of_a_chunk_can_be_suspected() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.take();
+    let other = copy(0, 0, 9);
+    story.give(Input::ChunkSuspected { node: NodeId(5), copy: other });
+    assert!(!is_checked(&story.take(), 5, other));
+    story.give(Input::ChunkSuspected { node: NodeId(1), copy: copy(0, 1, 0) });
+    assert!(is_checked(&story.take(), 1, copy(0, 1, 0)));
+}
+
+#[test]
+fn a_location_that_is_corrupt_by_now_is_not_read_for_the_sake_of_an_excess_copy() {
+    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
+    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
+    story.give(Input::Operator(Command::Pause));
+    let said = list(&mut story, 4, &excess);
+    let (sent_now, waits): (Vec<u64>, Vec<u64>) =
+        (0..5).partition(|id| is_checked(&said, 0, copy(*id, 0, 0)));
+    let [waits] = waits[..] else { panic!("four are in flight, not {sent_now:?}") };
+    story.hear(0, bad(copy(waits, 0, 0), CopyFault::Corrupt));
+    story.hear(0, verified(&story, copy(sent_now[0], 0, 0), Some((4, copy(sent_now[0], 0, 9)))));
+    let said = story.take();
+    assert!(!is_checked(&said, 0, copy(waits, 0, 0)), "{said:?}");
+    assert!(is_checked(&said, 4, copy(waits, 0, 9)), "it may be the last one: {said:?}");
+}
+
+#[test]
+fn a_copy_that_was_ordered_away_and_has_gone_may_come_back() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 9);
+    assert!(is_deleted(&order_away(&mut story, &[old]), 4, old));
+    list(&mut story, 4, &[]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let said = list(&mut story, 4, &[old]);
+    assert!(is_checked(&said, 4, old), "somebody has put it there again: {said:?}");
+}
+
+#[test]
+fn what_was_wrong_with_a_copy_is_forgotten_when_it_has_gone() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 0);
+    let replacement = replace_corrupt(&mut story);
+    list(&mut story, 0, &[]);
+    story.give(Input::Operator(Command::FailNode(replacement)));
+    let said = list(&mut story, 0, &[old]);
+    assert!(is_checked(&said, 0, old), "it is another file of that name: {said:?}");
+}
+
+#[test]
+fn the_faults_of_one_node_are_not_forgotten_by_what_another_lists() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 0);
+    let replacement = replace_corrupt(&mut story);
+    list(&mut story, 1, &[copy(0, 1, 0)]);
+    story.give(Input::Operator(Command::FailNode(replacement)));
+    let said = list(&mut story, 0, &[old]);
+    assert!(!is_checked(&said, 0, old), "{said:?}");
+}
+
+#[test]
+fn a_stripe_that_is_whole_again_waits_for_nothing() {
+    let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(story.core.status().blocked.len(), 1, "there is no node that could keep it");
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    story.greet(0);
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.blocked), (0, Vec::new()));
+}
+
+#[test]
+fn what_is_not_answered_is_asked_again_after_the_stall_limit_and_no_later() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 9);
+    let said = list(&mut story, 4, &[old]);
+    assert!(is_checked(&said, 0, copy(0, 0, 0)));
+    story.wait(19, 0..6);
+    assert!(!is_checked(&story.take(), 0, copy(0, 0, 0)));
+    story.wait(1, 0..6);
+    assert!(is_checked(&story.take(), 0, copy(0, 0, 0)));
 }
