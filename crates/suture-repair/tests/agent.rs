@@ -9,7 +9,8 @@ use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
-use suture_repair::slice::SliceId;
+use suture_repair::pump::WINDOW_MAX;
+use suture_repair::slice::{PAYLOAD_BYTES_MAX, SliceId};
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::{Span, Time};
 
@@ -322,4 +323,129 @@ fn helpers_end_the_attempt_that_is_gone_on_with_and_need_no_room_for_both() {
     assert!(matches!(outputs[0], AgentOutput::Discard(OLD)) && has_grant(&outputs), "{outputs:?}");
     assert!(host.tell(ToAgent::Cancel(OLD)).is_empty());
     assert_eq!(host.agent.status().running.len(), 1);
+}
+
+/// This node is a relay between helper 1 and node 4, which keeps the chunk.
+fn relayed(repair: RepairId) -> Task {
+    let mut task = star(repair, 0, CHUNK);
+    let (bytes, carries) = (CHUNK, Carries::Partial);
+    let edge = |(child, parent)| Edge { child, parent, bytes, carries };
+    let edges = [(HELPERS[0], ME), (HELPERS[1], NodeId(4)), (ME, NodeId(4))];
+    task.plan.lanes[0].edges = edges.map(edge).to_vec();
+    task.plan.destinations = BTreeMap::from([(ChunkIndex(0), NodeId(4))]);
+    task
+}
+
+fn grant(repair: RepairId, below: u32) -> AgentInput {
+    AgentInput::Granted { from: NodeId(4), repair, lane: 0, below }
+}
+
+fn has_delivery(outputs: &[AgentOutput]) -> bool {
+    outputs.iter().any(|output| matches!(output, AgentOutput::Deliver { .. }))
+}
+
+#[test]
+fn a_grant_that_comes_before_the_task_is_remembered() {
+    for comes_early in [false, true] {
+        let mut host = Host::new();
+        if comes_early {
+            assert!(host.handle(grant(OLD, 1)).is_empty());
+        }
+        let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD))));
+        let outputs = host.flow(outputs, 1);
+        assert_eq!(has_delivery(&outputs), comes_early, "{outputs:?}");
+    }
+}
+
+#[test]
+fn a_task_whose_last_slice_has_left_is_not_begun_again() {
+    let mut host = Host::new();
+    host.handle(grant(OLD, 10));
+    let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD))));
+    host.flow(outputs, 10);
+    assert!(host.agent.status().running.is_empty());
+    assert!(host.tell(ToAgent::Dispatch(Arc::new(relayed(OLD)))).is_empty());
+    assert!(host.agent.status().running.is_empty());
+}
+
+#[test]
+fn a_task_that_was_cancelled_before_it_came_is_not_begun() {
+    let mut host = Host::new();
+    host.tell(ToAgent::Cancel(OLD));
+    assert!(host.tell(ToAgent::Dispatch(Arc::new(star(OLD, 0, CHUNK)))).is_empty());
+    assert!(host.agent.status().running.is_empty());
+}
+
+#[test]
+fn what_ended_long_ago_is_not_begun_again_though_few_ends_are_remembered() {
+    let mut host = Host::new();
+    (0..=4096).for_each(|sequence| drop(host.tell(ToAgent::Cancel(RepairId::new(1, sequence)))));
+    for sequence in [0, 1, 4096] {
+        let task = star(RepairId::new(1, sequence), 0, CHUNK);
+        assert!(host.tell(ToAgent::Dispatch(Arc::new(task))).is_empty(), "{sequence}");
+    }
+    let task = star(RepairId::new(1, 4097), 0, CHUNK);
+    assert!(!host.tell(ToAgent::Dispatch(Arc::new(task))).is_empty());
+}
+
+#[test]
+fn a_failure_is_repeated_until_the_coordinator_cancels_the_repair() {
+    let mut host = Host::new();
+    host.begin(star(OLD, 0, CHUNK));
+    let outputs = host.handle(AgentInput::PeerLost(HELPERS[0]));
+    let failed = [(OLD, Failure::PeerLost(HELPERS[0]))];
+    assert_eq!(failures(&outputs), failed);
+    assert_eq!(failures(&host.pass(Span::from_secs(1))), failed);
+    host.tell(ToAgent::Cancel(OLD));
+    assert_eq!(failures(&host.pass(Span::from_secs(3))), []);
+}
+
+#[test]
+fn a_grant_of_a_parent_that_is_gone_is_not_kept_for_another_attempt() {
+    let mut host = Host::new();
+    host.handle(grant(OLD, 5));
+    let outputs = host.tell(ToAgent::Dispatch(Arc::new(relayed(NEW))));
+    assert!(!has_delivery(&host.flow(outputs, 1)), "it was for another repair");
+}
+
+#[test]
+fn time_in_which_the_agent_slept_is_no_standstill() {
+    let mut host = Host::new();
+    host.begin(star(OLD, 0, CHUNK));
+    assert!(failures(&host.pass(Span::from_secs(50))).is_empty());
+    host.now = host.now + Span::from_secs(30);
+    assert!(failures(&host.handle(AgentInput::Tick)).is_empty(), "nobody was there to take slices");
+    assert!(failures(&host.pass(Span::from_secs(9))).is_empty());
+    assert_eq!(failures(&host.pass(Span::from_secs(3)))[..1], [(OLD, Failure::Stalled)]);
+}
+
+#[test]
+fn a_beat_that_is_a_little_late_excuses_nothing() {
+    let mut host = Host::new();
+    host.begin(star(OLD, 0, CHUNK));
+    let mut outputs = Vec::new();
+    for _ in 0..7 {
+        host.now = host.now + Span::from_secs(10);
+        outputs.extend(host.handle(AgentInput::Tick));
+    }
+    assert_eq!(failures(&outputs)[..1], [(OLD, Failure::Stalled)]);
+}
+
+#[test]
+fn a_task_that_makes_no_sense_is_refused() {
+    let refused = |change: &dyn Fn(&mut Task)| {
+        let (mut host, mut task) = (Host::new(), star(OLD, 0, CHUNK));
+        change(&mut task);
+        let outputs = host.tell(ToAgent::Dispatch(Arc::new(task)));
+        failures(&outputs).into_iter().map(|(_, why)| why).next()
+    };
+    let invalid = Some(Failure::Refused(Refusal::InvalidPlan));
+    assert_eq!(refused(&|_| ()), None);
+    assert_eq!(refused(&|task| task.window = 0), invalid);
+    assert_eq!(refused(&|task| task.window = WINDOW_MAX + 1), invalid);
+    assert_ne!(refused(&|task| task.window = WINDOW_MAX), invalid);
+    assert_eq!(refused(&|task| task.slice_bytes = 0), invalid);
+    assert_eq!(refused(&|task| task.slice_bytes = PAYLOAD_BYTES_MAX + 64), invalid);
+    assert_eq!(refused(&|task| task.slice_bytes = 100), invalid, "kernels take multiples of 64");
+    assert_eq!(refused(&|task| task.stripe.chunk_bytes = 0), invalid);
 }

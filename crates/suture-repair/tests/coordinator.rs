@@ -14,6 +14,7 @@ use suture_repair::message::{
 };
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::time::Span;
 
 #[test]
 fn a_dead_node_is_noticed_and_its_chunk_gets_a_new_home() {
@@ -470,166 +471,6 @@ fn by_its_own_timers_the_coordinator_heeds_no_keeper() {
     assert_eq!((story.core.health(NodeId(0)), story.core.status().lost_chunks), (Health::Up, 0));
 }
 
-/// A stripe of zeros of which nobody recorded a checksum, and whose chunk 0 is being rebuilt.
-fn unrecorded(code: &str) -> (Story, Task) {
-    unrecorded_without(code, 1)
-}
-
-/// The same, without so many of its first chunks.
-fn unrecorded_without(code: &str, lost: u32) -> (Story, Task) {
-    let nodes: Vec<u32> =
-        (0..code.parse::<suture_code::Code>().unwrap().chunk_count() as u32).collect();
-    let record = |node: &u32| ChunkRecord {
-        node: Some(NodeId(*node)),
-        stamp: Stamp(0),
-        bytes: 4096,
-        crc: None,
-    };
-    let chunks: Vec<ChunkRecord> = nodes.iter().map(record).collect();
-    let stripe = Stripe { code: code.parse().unwrap(), chunks, ..stripe(0, [0; 4]) };
-    let count = nodes.len() as u32 + 3;
-    let mut story = Story::new(count, [stripe]);
-    (0..count).for_each(|node| story.greet_with(node, Abilities::ALL));
-    story.give(Input::Operator(Command::Pause));
-    (0..lost).for_each(|node| story.give(Input::Operator(Command::FailNode(NodeId(node)))));
-    story.give(Input::Operator(Command::Resume));
-    let task = story.dispatched().pop().expect("it can be rebuilt");
-    (story, task)
-}
-
-/// The destination says that the chunk is written; everyone answers, these chunks with sums that
-/// are not those of zeros. Returns whose fingerprints were asked for, and all that was said
-/// otherwise.
-fn prove(story: &mut Story, task: &Task, wrong: &[u8]) -> (Vec<u8>, Vec<Output>) {
-    let (mut asked, mut said) = (Vec::new(), Vec::new());
-    let (chunk, destination) = task.plan.destinations.first_key_value().expect("a destination");
-    let beat = Heartbeat {
-        incarnation: 1,
-        free_bytes: 1 << 30,
-        running: vec![(task.repair, 4096)],
-        written: vec![task.repair],
-        ..Heartbeat::default()
-    };
-    story.hear(destination.0, FromAgent::Heartbeat(beat));
-    loop {
-        let mut requests = Vec::new();
-        for output in story.take() {
-            match output {
-                Output::Send { to, message: ToAgent::Fingerprint(request) } => {
-                    requests.push((to, request));
-                }
-                other => said.push(other),
-            }
-        }
-        if requests.is_empty() {
-            return (asked, said);
-        }
-        for (node, request) in requests {
-            let is_made = (node, request.copy.stamp) == (*destination, Stamp::from(task.repair));
-            assert_eq!(is_made, request.copy.chunk == *chunk);
-            let sum = u8::from(wrong.contains(&request.copy.chunk.0));
-            asked.push(request.copy.chunk.0);
-            let (repair, copy) = (request.repair, request.copy);
-            let sums = vec![sum; 16 << 10].into();
-            story.hear(node.0, FromAgent::Fingerprint { repair, copy, sums });
-        }
-    }
-}
-
-#[test]
-fn a_chunk_without_a_recorded_checksum_is_published_when_fingerprints_fit() {
-    let (mut story, task) = unrecorded("rs(2,2)");
-    let (mut asked, said) = prove(&mut story, &task, &[]);
-    let destination = task.plan.destinations[&ChunkIndex(0)];
-    let publish =
-        |to, message: &ToAgent| to == destination && *message == ToAgent::Publish(task.repair);
-    assert!(sent(&said, publish), "{said:?}");
-    asked.sort_unstable();
-    let survivors = task.survivors();
-    let helpers = task.plan.lanes[0].helpers(&task.facts(&survivors));
-    let other = (1..4).find(|chunk| !helpers.contains(&ChunkIndex(*chunk))).expect("two help");
-    assert!(asked.len() == 3 && asked.contains(&0) && asked.contains(&other), "{asked:?}");
-    // It says so again, in case that it was not heard.
-    let (asked, said) = prove(&mut story, &task, &[]);
-    assert!(asked.is_empty() && sent(&said, publish));
-    let commit = story.store(&task);
-    story.accept(commit);
-    assert_eq!(story.core.status().lost_chunks, 0);
-}
-
-#[test]
-fn a_chunk_whose_fingerprint_does_not_fit_is_rebuilt_again() {
-    let (mut story, task) = unrecorded("rs(2,2)");
-    let (_, said) = prove(&mut story, &task, &[0]);
-    assert!(!sent(&said, |_, message| matches!(message, ToAgent::Publish(_))), "{said:?}");
-    let destination = task.plan.destinations[&ChunkIndex(0)];
-    let why = Failure::Inconsistent;
-    let failed = Report::Failed { repair: task.repair, node: Some(destination), why };
-    assert!(said.contains(&Output::Report(failed)), "{said:?}");
-    assert!(sent(&said, |to, m| to == destination && *m == ToAgent::Cancel(task.repair)));
-    story.wait(1, 1..7);
-    assert_eq!(story.dispatched().len(), 1, "another attempt");
-}
-
-#[test]
-fn a_copy_that_is_wrong_though_it_can_be_read_is_found_and_rebuilt() {
-    let (mut story, task) = unrecorded("rs(2,3)");
-    let survivors = task.survivors();
-    let helper = task.plan.lanes[0].helpers(&task.facts(&survivors))[0];
-    let (asked, said) = prove(&mut story, &task, &[0, helper.0]);
-    assert_eq!(asked.len(), 5, "in the end all of them");
-    let (node, copy) = (NodeId(u32::from(helper.0)), copy(0, helper.0, 0));
-    let lost = Report::ChunkLost { node, copy, fault: CopyFault::Corrupt };
-    assert!(said.contains(&Output::Report(lost)), "{said:?}");
-    assert_eq!(story.core.status().lost_chunks, 2);
-}
-
-#[test]
-fn nothing_is_proven_of_a_stripe_that_is_removed_while_another_chunk_commits() {
-    let (mut story, task) = unrecorded_without("rs(2,2)", 2);
-    assert_eq!(task.plan.lost.len(), 2, "both in one go");
-    let commit = story.store(&task);
-    story.give(Input::StripeRemoved(StripeId(0)));
-    story.take();
-    let (asked, said) = prove(&mut story, &task, &[]);
-    assert!(asked.is_empty() && said.is_empty(), "{asked:?} {said:?}");
-    let other = task.plan.destinations[&ChunkIndex(1)].0;
-    let beat = Heartbeat { incarnation: 1, written: vec![task.repair], ..Heartbeat::default() };
-    story.hear(other, FromAgent::Heartbeat(beat));
-    assert!(story.take().is_empty());
-    story.give(Input::CommitRefused { repair: commit.repair, stripe: None });
-    assert_eq!(story.core.running().count(), 0);
-    assert!(sent(&story.take(), |_, m| *m == ToAgent::Cancel(task.repair)));
-}
-
-#[test]
-fn fingerprints_that_nobody_asked_for_prove_nothing() {
-    let (mut story, task) = unrecorded("rs(2,2)");
-    let repair = task.repair;
-    for chunk in 0..4 {
-        let sums = vec![0; 16 << 10].into();
-        let copy = copy(0, chunk, 0);
-        story.hear(u32::from(chunk), FromAgent::Fingerprint { repair, copy, sums });
-    }
-    assert!(story.take().is_empty());
-    let destination = task.plan.destinations[&ChunkIndex(0)].0;
-    let beat = Heartbeat { incarnation: 1, written: vec![repair], ..Heartbeat::default() };
-    story.hear(destination, FromAgent::Heartbeat(beat));
-    let requests: Vec<Output> = story.take();
-    for output in requests {
-        let Output::Send { to, message: ToAgent::Fingerprint(request) } = output else { continue };
-        // Too short, or from another node.
-        let message = |bytes: usize| FromAgent::Fingerprint {
-            repair,
-            copy: request.copy,
-            sums: vec![0; bytes].into(),
-        };
-        story.hear(to.0, message(100));
-        story.hear((to.0 + 1) % 7, message(16 << 10));
-    }
-    assert!(!sent(&story.take(), |_, message| matches!(message, ToAgent::Publish(_))));
-}
-
 #[test]
 fn chunks_that_are_known_to_be_zero_are_not_lost_and_take_no_place() {
     let mut short = stripe(0, [0, 1, 2, 3]);
@@ -644,4 +485,15 @@ fn chunks_that_are_known_to_be_zero_are_not_lost_and_take_no_place() {
     let commit = story.store(&task);
     story.accept(commit);
     assert_eq!(story.core.status().lost_chunks, 0);
+}
+
+#[test]
+fn a_short_sleep_of_the_coordinator_is_nobody_s_silence() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.wait(2, 0..6);
+    story.take();
+    story.now = story.now + Span::from_millis(3500);
+    story.give(Input::Tick);
+    let is_node = |output: &Output| matches!(output, Output::Report(Report::Node { .. }));
+    assert!(!story.take().iter().any(is_node), "nobody was there to receive");
 }

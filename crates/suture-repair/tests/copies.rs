@@ -361,3 +361,16 @@ fn what_is_not_answered_is_asked_again_after_the_stall_limit_and_no_later() {
     story.wait(1, 0..6);
     assert!(is_checked(&story.take(), 0, copy(0, 0, 0)));
 }
+
+#[test]
+fn what_waits_to_be_read_again_is_not_forgotten_by_listings() {
+    for (node, held) in [(2, copy(0, 2, 0)), (1, copy(0, 1, 0))] {
+        let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+        story.hear(1, bad(copy(0, 1, 0), CopyFault::Unreadable));
+        let said = list(&mut story, node, &[held]);
+        // What was listed and cannot be read is read anew by that alone.
+        let by_listing = is_checked(&said, 1, copy(0, 1, 0));
+        story.wait(1, 0..6);
+        assert!(by_listing || is_checked(&story.take(), 1, copy(0, 1, 0)), "node {node} listed");
+    }
+}
