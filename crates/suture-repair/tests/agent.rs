@@ -449,3 +449,33 @@ fn a_task_that_makes_no_sense_is_refused() {
     assert_eq!(refused(&|task| task.slice_bytes = 100), invalid, "kernels take multiples of 64");
     assert_eq!(refused(&|task| task.stripe.chunk_bytes = 0), invalid);
 }
+
+#[test]
+fn a_chunk_that_is_being_published_is_not_published_again() {
+    let mut host = Host::new();
+    let outputs = host.begin(star(OLD, 0, CHUNK));
+    let is_publish = |output: &AgentOutput| matches!(output, AgentOutput::Publish { .. });
+    assert!(host.flow(outputs, 10).iter().any(is_publish));
+    for held in [true, false] {
+        assert!(!host.tell(ToAgent::Hold { repair: OLD, held }).iter().any(is_publish));
+    }
+}
+
+#[test]
+fn few_outcomes_are_under_way_and_each_that_is_forgotten_lets_one_follow() {
+    let mut host = Host::new();
+    let mut count = 0;
+    for sequence in 1..=300 {
+        // Of an epoch that has passed.
+        let task = star(RepairId::new(0, sequence), 0, CHUNK);
+        count += failures(&host.tell(ToAgent::Dispatch(Arc::new(task)))).len();
+    }
+    assert_eq!(count, 256);
+    let forget = |host: &mut Host, sequence| {
+        let outputs = host.tell(ToAgent::Forget(RepairId::new(0, sequence)));
+        failures(&outputs).into_iter().map(|(repair, _)| repair).collect::<Vec<_>>()
+    };
+    assert_eq!(forget(&mut host, 1), [RepairId::new(0, 257)]);
+    assert_eq!(forget(&mut host, 2), [RepairId::new(0, 258)]);
+    assert_eq!(forget(&mut host, 2), [], "it was forgotten before");
+}

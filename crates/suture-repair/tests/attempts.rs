@@ -314,3 +314,18 @@ fn a_commit_ends_the_trouble_that_its_stripe_had() {
     story.wait(1, 2..8);
     assert_eq!((commits_before, story.dispatched().len()), (1, 1), "it waits as after the first");
 }
+
+#[test]
+fn a_claim_that_is_refused_because_the_stripe_has_changed_is_asked_for_anew() {
+    let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+    lose_two(&mut story);
+    let (repair, _) = claims(&story.take())[0];
+    let mut current = stripe(0, [5, 1, 2, 3]);
+    current.generation = Generation(2);
+    story.give(Input::ClaimRefused { repair, stripe: Some(current) });
+    let [(again, generation)] = claims(&story.take())[..] else { panic!("one claim") };
+    assert_eq!((again > repair, generation), (true, Generation(2)));
+    assert!(!story.core.is_lost(StripeId(0), ChunkIndex(0)), "somebody else has repaired it");
+    story.give(Input::ClaimRefused { repair: again, stripe: None });
+    assert_eq!(story.core.stripes().iter().count(), 0, "it was removed");
+}

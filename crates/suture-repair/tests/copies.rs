@@ -344,6 +344,7 @@ fn a_stripe_that_is_whole_again_waits_for_nothing() {
     let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert_eq!(story.core.status().blocked.len(), 1, "there is no node that could keep it");
+    story.give(Input::Operator(Command::Pause));
     story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
     story.greet(0);
     let status = story.core.status();

@@ -1,0 +1,270 @@
+//! What makes waiting plans be made anew, blocked stripes be tried again, and old work end.
+
+#[path = "common/story.rs"]
+mod story;
+
+use story::{Story, copy, sent, stripe};
+use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
+use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::message::{Failure, FromAgent, Hello, Refusal, Task, ToAgent};
+use suture_repair::planner::Abilities;
+use suture_repair::time::Span;
+
+/// All nodes join again, with so much slice memory.
+fn give_pools(story: &mut Story, nodes: u32, pool_bytes: u64) {
+    for node in 0..nodes {
+        let abilities = Abilities::PARTIAL;
+        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes: 1 << 30 };
+        story.hear(node, FromAgent::Hello(hello));
+    }
+}
+
+/// Six stripes lack a chunk, and memory suffices for a repair or two at a time. Gives those.
+fn crowded(liveness: Liveness) -> (Story, Vec<Task>) {
+    let stripes = (0..6).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::with("suture", liveness, 8, stripes);
+    give_pools(&mut story, 8, 4096);
+    match liveness {
+        Liveness::Own => story.give(Input::Operator(Command::FailNode(NodeId(0)))),
+        Liveness::Keeper => {
+            story.give(Input::NodeState { node: NodeId(0), state: NodeState::Dead });
+        }
+    }
+    let tasks = story.dispatched();
+    assert!((1..=2).contains(&tasks.len()), "{} repairs at a time", tasks.len());
+    (story, tasks)
+}
+
+/// The repairs that were dispatched, each once.
+fn begun(said: &[Output]) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for output in said {
+        if let Output::Send { message: ToAgent::Dispatch(task), .. } = output
+            && tasks.iter().all(|known| known.repair != task.repair)
+        {
+            tasks.push(Task::clone(task));
+        }
+    }
+    tasks
+}
+
+/// Brings these repairs to their end, and those that begin after them; gives the latter.
+fn finish(story: &mut Story, mut tasks: Vec<Task>) -> Vec<Task> {
+    let mut later = Vec::new();
+    while let Some(task) = tasks.pop() {
+        story.store_chunk(&task, ChunkIndex(0));
+        let mut said = story.take();
+        let commit = said.iter().find_map(|output| match output {
+            Output::Commit(commit) => Some(*commit),
+            _ => None,
+        });
+        story.accept(commit.expect("a stored chunk is committed"));
+        said.extend(story.take());
+        later.extend(begun(&said));
+        tasks.extend(begun(&said));
+    }
+    assert_eq!(story.core.status().lost_chunks, 0);
+    later
+}
+
+#[test]
+fn plans_that_wait_are_made_anew_when_a_node_falls_silent() {
+    let (mut story, mut tasks) = crowded(Liveness::Own);
+    story.give(Input::AgentLost(NodeId(3)));
+    assert_eq!(story.core.health(NodeId(3)), Health::Suspect);
+    tasks.extend(story.dispatched());
+    tasks.retain(|task| story.core.running().any(|id| id == task.stripe.id));
+    let later = finish(&mut story, tasks);
+    assert!(later.len() >= 3);
+    let asks = |task: &Task| task.plan.participants().contains(&NodeId(3));
+    assert!(!later.iter().any(asks), "it would not answer");
+}
+
+#[test]
+fn plans_that_wait_are_made_anew_when_a_node_is_to_be_emptied() {
+    let (mut story, tasks) = crowded(Liveness::Keeper);
+    for node in 4..7 {
+        let state = NodeState::Decommissioning;
+        story.give(Input::NodeState { node: NodeId(node), state });
+    }
+    let later = finish(&mut story, tasks);
+    assert!(later.len() >= 4);
+    let keeps = |task: &Task| task.plan.destinations[&ChunkIndex(0)];
+    assert!(later.iter().all(|task| keeps(task) == NodeId(7)), "the only one that is not");
+}
+
+#[test]
+fn what_was_blocked_for_want_of_a_node_is_tried_when_one_takes_chunks_again() {
+    let mut story = Story::with("suture", Liveness::Keeper, 5, [stripe(0, [0, 1, 2, 3])]);
+    let set = |story: &mut Story, node, state| {
+        story.give(Input::NodeState { node: NodeId(node), state });
+    };
+    set(&mut story, 4, NodeState::Decommissioning);
+    set(&mut story, 0, NodeState::Dead);
+    assert!(story.dispatched().is_empty());
+    assert_eq!(story.core.status().blocked.len(), 1);
+    set(&mut story, 4, NodeState::Up);
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+#[test]
+fn a_node_that_the_keeper_takes_back_is_asked_for_its_copies() {
+    let mut story = Story::with("suture", Liveness::Keeper, 5, [stripe(0, [0, 1, 2, 3])]);
+    let is_asked = |story: &mut Story, state| {
+        story.take();
+        story.give(Input::NodeState { node: NodeId(0), state });
+        sent(&story.take(), |to, m| to == NodeId(0) && *m == ToAgent::List)
+    };
+    assert!(!is_asked(&mut story, NodeState::Dead));
+    assert!(is_asked(&mut story, NodeState::Up));
+}
+
+#[test]
+fn the_keeper_s_word_about_a_node_that_there_is_not_changes_nothing() {
+    let mut story = Story::with("suture", Liveness::Keeper, 5, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.give(Input::NodeState { node: NodeId(5), state: NodeState::Dead });
+    assert_eq!(story.take(), []);
+}
+
+/// One of the nodes that supply their chunks.
+fn helper(task: &Task) -> NodeId {
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let mut nodes = task.plan.participants().into_iter();
+    nodes.find(|node| *node != destination).expect("somebody helps")
+}
+
+fn one_repair() -> (Story, Task) {
+    let mut story = Story::new(7, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let task = story.dispatched().remove(0);
+    (story, task)
+}
+
+#[test]
+fn an_agent_that_starts_again_has_forgotten_its_tasks_and_is_avoided() {
+    let (mut story, task) = one_repair();
+    let node = helper(&task);
+    let (abilities, pool_bytes, free_bytes) = (Abilities::PARTIAL, 64 << 20, 1 << 30);
+    let hello = Hello { incarnation: 2, abilities, pool_bytes, free_bytes };
+    story.hear(node.0, FromAgent::Hello(hello));
+    let said = story.take();
+    assert!(sent(&said, |_, m| *m == ToAgent::Cancel(task.repair)), "{said:?}");
+    story.wait(1, (1..7).filter(|other| *other != node.0));
+    let next = story.dispatched().remove(0);
+    assert!(!next.plan.participants().contains(&node), "others can help as well");
+}
+
+#[test]
+fn an_attempt_whose_proof_failed_is_followed_by_one_elsewhere() {
+    for why in [Failure::ProofFailed { expected: 1, found: 2 }, Failure::PastEnd { offset: 7 }] {
+        let (mut story, task) = one_repair();
+        let destination = task.plan.destinations[&ChunkIndex(0)];
+        story.hear(destination.0, FromAgent::Failed { repair: task.repair, why });
+        story.wait(1, 1..7);
+        let next = story.dispatched().remove(0);
+        let third = (1..4).map(NodeId).find(|node| !task.plan.participants().contains(node));
+        let third = third.expect("two of three help");
+        assert!(next.plan.participants().contains(&third), "the one that was not asked");
+        assert_ne!(next.plan.destinations[&ChunkIndex(0)], destination);
+    }
+}
+
+#[test]
+fn what_could_not_be_gone_on_with_is_tried_at_once_and_with_the_same_nodes() {
+    let (mut story, task) = one_repair();
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let why = Failure::Refused(Refusal::CannotContinue);
+    story.hear(destination.0, FromAgent::Failed { repair: task.repair, why });
+    assert_eq!(story.dispatched().len(), 1, "nobody is to blame");
+    let (mut story, task) = one_repair();
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let why = Failure::Refused(Refusal::Ability);
+    story.hear(destination.0, FromAgent::Failed { repair: task.repair, why });
+    assert!(story.dispatched().is_empty(), "not at once");
+}
+
+#[test]
+fn a_stripe_that_fails_again_and_again_is_shown_and_tried_ever_more_rarely() {
+    let (mut story, mut task) = one_repair();
+    let mut waits = Vec::new();
+    for attempt in 1..=8 {
+        let (repair, why) = (task.repair, Failure::Stalled);
+        story.hear(helper(&task).0, FromAgent::Failed { repair, why });
+        let blocked = story.core.status().blocked;
+        let is_shown = blocked.iter().any(|(_, why)| matches!(why, Blocked::Failing { .. }));
+        assert_eq!(is_shown, attempt >= 5, "{attempt}: {blocked:?}");
+        let failed_at = story.now;
+        let next = loop {
+            story.now = story.now + Span::from_millis(100);
+            (1..7).for_each(|node| story.beat(node));
+            if let Some(next) = story.dispatched().pop() {
+                break next;
+            }
+            assert!(story.now.since(failed_at) < Span::from_secs(20), "it is tried again");
+        };
+        waits.push(story.now.since(failed_at).ns / 100_000_000);
+        task = next;
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 100]);
+}
+
+#[test]
+fn a_stripe_that_fits_no_pool_is_shown_with_what_it_needs() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    give_pools(&mut story, 6, 100);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(3, 1..6);
+    assert!(story.dispatched().is_empty());
+    let blocked = story.core.status().blocked;
+    let [(StripeId(0), Blocked::Pool { needed, pool: 100, .. })] = blocked[..] else {
+        panic!("{blocked:?}")
+    };
+    assert!(needed > 100);
+    give_pools(&mut story, 6, 1 << 20);
+    story.wait(15, 1..6);
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+#[test]
+fn a_preview_counts_what_would_be_moved() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    assert_eq!(story.core.preview().max_load_seconds, 0.0);
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert!(story.core.preview().max_load_seconds > 0.001);
+}
+
+#[test]
+fn how_far_repairs_are_matters_while_something_is_to_be_planned() {
+    let mut story = Story::by("star/lru/all", 6, [stripe(0, [0, 1, 2, 3])]);
+    assert!(!story.core.heeds_progress());
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert!(story.core.heeds_progress(), "it waits to be planned");
+    story.give(Input::Operator(Command::Resume));
+    assert!(!story.core.heeds_progress(), "all is planned");
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    let running: Vec<Vec<ChunkIndex>> =
+        story.dispatched().into_iter().map(|task| task.plan.lost).collect();
+    let all = running.last().is_some_and(|lost| lost.len() == 2);
+    assert_eq!(story.core.heeds_progress(), !all, "{running:?}");
+}
+
+#[test]
+fn a_delete_that_is_not_answered_is_asked_again_after_the_stall_limit() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::StripesReserved { below: StripeId(9), writing: Vec::new() });
+    story.take();
+    let orphan = copy(7, 0, 5);
+    story.hear(4, FromAgent::Inventory(vec![orphan.into()]));
+    let is_delete = |story: &mut Story| {
+        let is_it = |m: &ToAgent| matches!(m, ToAgent::Delete { copy, .. } if *copy == orphan);
+        sent(&story.take(), |to, m| to == NodeId(4) && is_it(m))
+    };
+    assert!(is_delete(&mut story));
+    story.wait(19, 0..6);
+    assert!(!is_delete(&mut story));
+    story.wait(2, 0..6);
+    assert!(is_delete(&mut story));
+}
