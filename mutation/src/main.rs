@@ -149,7 +149,8 @@ fn main() -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(|argument| &**argument).collect();
     let mut schemata = Schemata::of(&repository, &scratch, &files(&repository)?)?;
     let path = scratch.join("ledger");
-    if arguments != ["list"] {
+    schemata.leave_out_refused();
+    if let ["run" | "again", ..] = arguments[..] {
         schemata.write(&repository)?;
     }
     let known = ledger(&path);

@@ -15,6 +15,9 @@ use crate::places::{self, Edit};
 /// Stands in the copy as `mutation.rs`; `COUNT` is put before it.
 const SWITCH: &str = include_str!("switch.txt");
 
+/// In the scratch folder: the places that do not compile.
+const REFUSED: &str = "dropped";
+
 /// A file of the core with its places.
 pub struct Source {
     /// Below `crates/suture-repair/src`.
@@ -141,20 +144,21 @@ impl Schemata {
         Ok(schemata)
     }
 
-    /// Copies the repository and writes the edited sources, without those that do not compile.
-    pub fn write(&mut self, repository: &Path) -> Result<()> {
-        let src = self.scratch.join("crates/suture-repair/src");
-        let known = self.scratch.join("dropped");
-        let refused = fs::read_to_string(&known).unwrap_or_default();
+    /// Leaves out what the compiler has refused before.
+    pub fn leave_out_refused(&mut self) {
+        let refused = fs::read_to_string(self.scratch.join(REFUSED)).unwrap_or_default();
+        let refused: BTreeSet<&str> = refused.lines().collect();
         for source in &mut self.sources {
-            let is_refused = |edit: &Edit| {
-                edit.mutants.first().is_some_and(|name| {
-                    refused.lines().any(|line| line == format!("{}:{name}", source.file))
-                })
-            };
+            let is_refused =
+                |edit: &Edit| refused.contains(&*format!("{}:{}", source.file, edit.mutants[0]));
             let edits = source.edits.iter().enumerate();
             source.dropped = edits.filter(|(_, e)| is_refused(e)).map(|(at, _)| at).collect();
         }
+    }
+
+    /// Copies the repository and writes the edited sources, without those that do not compile.
+    pub fn write(&mut self, repository: &Path) -> Result<()> {
+        let src = self.scratch.join("crates/suture-repair/src");
         for name in ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"] {
             fs::create_dir_all(&self.scratch)?;
             write_changed(&self.scratch.join(name), &fs::read(repository.join(name))?)?;
@@ -183,7 +187,7 @@ impl Schemata {
                 let names = source.dropped.iter().filter_map(name);
                 names.map(|name| format!("{}:{name}\n", source.file))
             });
-            fs::write(&known, dropped.collect::<String>())?;
+            fs::write(self.scratch.join(REFUSED), dropped.collect::<String>())?;
         }
         Ok(())
     }
