@@ -479,3 +479,23 @@ fn few_outcomes_are_under_way_and_each_that_is_forgotten_lets_one_follow() {
     assert_eq!(forget(&mut host, 2), [RepairId::new(0, 258)]);
     assert_eq!(forget(&mut host, 2), [], "it was forgotten before");
 }
+
+#[test]
+fn a_peer_that_is_lost_after_its_last_slice_came_is_not_missed() {
+    for is_gated in [false, true] {
+        let mut host = Host::new();
+        let mut outputs = host.begin(Task { gated: is_gated, ..star(OLD, 0, CHUNK) });
+        if is_gated {
+            outputs = host.tell(release(HELPERS[0]));
+        }
+        host.flow(outputs, 6);
+        for slice in 6..10 {
+            let id = SliceId { repair: OLD, lane: 0, slice };
+            assert!(host.agent.wants(HELPERS[0], id), "{slice}");
+            host.handle(AgentInput::SliceArrived { from: HELPERS[0], id });
+        }
+        assert_eq!(failures(&host.handle(AgentInput::PeerLost(HELPERS[0]))), []);
+        let lost = Failure::PeerLost(HELPERS[1]);
+        assert_eq!(failures(&host.handle(AgentInput::PeerLost(HELPERS[1]))), [(OLD, lost)]);
+    }
+}

@@ -6,7 +6,7 @@ mod story;
 use std::collections::BTreeSet;
 
 use story::{Story, stripe};
-use suture_repair::event::{Command, Input, Output, Report};
+use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{Failure, FromAgent, Heartbeat, Task, ToAgent};
@@ -276,6 +276,11 @@ fn operators_see_what_is_lost_and_how_much_more_may_be() {
     story.give(Input::AgentLost(NodeId(1)));
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (4, 3, 1));
+    let nodes: Vec<(Health, u64)> =
+        status.nodes.iter().map(|node| (node.health, node.chunks)).collect();
+    let (failed, suspect) = (Health::Failed, Health::Suspect);
+    assert_eq!(nodes[..4], [(failed, 3), (suspect, 3), (Health::Up, 3), (failed, 1)]);
+    assert_eq!((status.nodes.len(), status.nodes[2].free_bytes), (8, 1 << 30));
 }
 
 #[test]
@@ -328,4 +333,27 @@ fn a_claim_that_is_refused_because_the_stripe_has_changed_is_asked_for_anew() {
     assert!(!story.core.is_lost(StripeId(0), ChunkIndex(0)), "somebody else has repaired it");
     story.give(Input::ClaimRefused { repair: again, stripe: None });
     assert_eq!(story.core.stripes().iter().count(), 0, "it was removed");
+}
+
+#[test]
+fn a_commit_that_succeeds_after_its_stripe_was_removed_ends_the_rest_of_its_repair() {
+    let (mut story, task) = two_chunks();
+    let commit = story.store(&task);
+    let mut stripe = story.core.stripes().get(StripeId(0)).expect("known").clone();
+    let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
+    (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
+    stripe.generation.0 += 1;
+    story.give(Input::StripeRemoved(StripeId(0)));
+    story.take();
+    story.give(Input::Committed { repair: commit.repair, stripe });
+    let said = story.take();
+    assert!(!cancelled(&said, task.repair).is_empty(), "{said:?}");
+    assert_eq!(story.core.running().count(), 0);
+    let is_delete = |output: &Output| match output {
+        Output::Send { to, message: ToAgent::Delete { copy, .. } } => {
+            (*to, *copy) == (commit.node, commit.copy)
+        }
+        _ => false,
+    };
+    assert!(said.iter().any(is_delete), "its copy is an orphan: {said:?}");
 }

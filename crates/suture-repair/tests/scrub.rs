@@ -322,3 +322,55 @@ fn what_was_written_wrong_is_reported_since_no_repair_can_mend_it() {
     let report = Report::Inconsistent { stripe: StripeId(1), odd: Some(ChunkIndex(2)) };
     assert!(pass.reports.contains(&report), "{:?}", pass.reports);
 }
+
+#[test]
+fn a_node_that_falls_silent_while_stripes_wait_to_be_read_puts_them_off() {
+    let scrub = ScrubConfig { rate: Some(4096), ..ScrubConfig::OFF };
+    let mut pass = Pass::new(scrub, 4, (0..8).map(|id| stripe(id, [0, 1, 2, 3])));
+    pass.scrub();
+    pass.story.wait(2, 0..4);
+    pass.answer();
+    pass.story.give(Input::AgentLost(NodeId(3)));
+    pass.answer();
+    let before = pass.reads.len();
+    pass.story.wait(2, 0..3);
+    pass.answer();
+    assert_eq!(pass.reads.len(), before, "none of them can be compared");
+    pass.story.greet(3);
+    for _ in 0..20 {
+        pass.story.wait(1, 0..4);
+        pass.answer();
+    }
+    assert!(pass.has_ended());
+    assert_eq!(pass.reads.len(), 8 * 4, "and all of them are read in the end");
+    let ended = Report::PassEnded { stripes: 8, bytes: 8 * 4 * 4096 };
+    assert!(pass.reports.contains(&ended), "{:?}", pass.reports);
+}
+
+#[test]
+fn a_node_is_asked_again_in_its_next_session_and_no_other_is() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 4, [stripe(0, [0, 1, 2, 3])]);
+    pass.story.give(Input::Operator(Command::Scrub));
+    pass.take();
+    let first = std::mem::take(&mut pass.asked);
+    pass.story.greet(2);
+    pass.take();
+    let again: Vec<_> = first.into_iter().filter(|(node, _)| *node == NodeId(2)).collect();
+    assert_eq!(pass.asked, again);
+}
+
+#[test]
+fn stripes_that_are_removed_while_they_are_read_hold_up_no_others() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 4, (0..6).map(|id| stripe(id, [0, 1, 2, 3])));
+    pass.story.give(Input::Operator(Command::Scrub));
+    pass.take();
+    pass.asked.clear();
+    (0..2).for_each(|id| pass.story.give(Input::StripeRemoved(StripeId(id))));
+    pass.answer();
+    assert!(!pass.has_ended(), "agents may be at them yet");
+    pass.story.wait(22, 0..4);
+    pass.answer();
+    assert!(pass.has_ended());
+    let is_read = |id: u64| pass.reads.keys().filter(|(_, copy)| copy.stripe.0 == id).count() == 4;
+    assert!((2..6).all(is_read));
+}

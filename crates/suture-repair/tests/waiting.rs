@@ -6,7 +6,7 @@ mod story;
 use story::{Story, copy, sent, stripe};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
-use suture_repair::message::{Failure, FromAgent, Hello, Refusal, Task, ToAgent};
+use suture_repair::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::time::Span;
 
@@ -267,4 +267,30 @@ fn a_delete_that_is_not_answered_is_asked_again_after_the_stall_limit() {
     assert!(!is_delete(&mut story));
     story.wait(2, 0..6);
     assert!(is_delete(&mut story));
+}
+
+/// The edges that were released: to whom, and from whom it may receive.
+fn released(said: &[Output]) -> Vec<(NodeId, NodeId)> {
+    let release = |output: &Output| match output {
+        Output::Send { to, message: ToAgent::Release { child, .. } } => Some((*to, *child)),
+        _ => None,
+    };
+    said.iter().filter_map(release).collect()
+}
+
+#[test]
+fn what_was_released_and_has_not_arrived_is_released_again() {
+    let mut story = Story::by("star/lru/slots", 6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let said = story.take();
+    let task = begun(&said).remove(0);
+    let [(parent, child)] = released(&said)[..] else { panic!("one chunk a slot: {said:?}") };
+    story.beat(parent.0);
+    assert_eq!(released(&story.take()), [(parent, child)], "the first may be lost");
+    let arrived = vec![(task.repair, 0, child)];
+    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, arrived, ..Heartbeat::default() };
+    story.hear(parent.0, FromAgent::Heartbeat(beat));
+    let next = released(&story.take());
+    assert!(!next.is_empty() && !next.contains(&(parent, child)), "another chunk: {next:?}");
 }
