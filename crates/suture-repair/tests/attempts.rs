@@ -357,3 +357,14 @@ fn a_commit_that_succeeds_after_its_stripe_was_removed_ends_the_rest_of_its_repa
     };
     assert!(said.iter().any(is_delete), "its copy is an orphan: {said:?}");
 }
+
+#[test]
+fn a_chunk_on_a_silent_node_is_missing_and_not_lost() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 4, 2, 3])]);
+    story.give(Input::AgentLost(NodeId(1)));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 1, 0));
+    let known = story.core.stripes().get(StripeId(0)).expect("known");
+    let state = story.core.stripe_state(known);
+    assert_eq!((state.missing, state.readable_bytes, state.is_readable), (1, 3 * 4096, true));
+}
