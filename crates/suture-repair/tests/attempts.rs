@@ -367,4 +367,7 @@ fn a_chunk_on_a_silent_node_is_missing_and_not_lost() {
     let known = story.core.stripes().get(StripeId(0)).expect("known");
     let state = story.core.stripe_state(known);
     assert_eq!((state.missing, state.readable_bytes, state.is_readable), (1, 3 * 4096, true));
+    [0, 2, 3].into_iter().for_each(|node| story.give(Input::AgentLost(NodeId(node))));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 2, 2));
 }

@@ -205,13 +205,19 @@ fn stripes_on_silent_nodes_are_put_off_and_read_when_they_are_back() {
     // One that falls silent while it reads has the whole stripe read again, when it is back.
     pass.story.give(Input::Operator(Command::Scrub));
     pass.take();
-    pass.asked.retain(|(node, _)| *node != NodeId(1));
+    let (unread, asked) =
+        std::mem::take(&mut pass.asked).into_iter().partition(|(node, _)| *node == NodeId(1));
+    let unread: Vec<(NodeId, FingerprintRequest)> = unread;
+    pass.asked = asked;
     pass.story.give(Input::AgentLost(NodeId(1)));
     pass.answer();
     assert!(!pass.has_ended());
     pass.story.greet(1);
     pass.answer();
-    assert!(pass.has_ended());
+    assert!(pass.has_ended() && !unread.is_empty());
+    for (node, request) in unread {
+        assert_eq!(pass.reads[&(node, request.copy)], 3, "{}: once more", request.copy);
+    }
 }
 
 #[test]
@@ -373,4 +379,15 @@ fn stripes_that_are_removed_while_they_are_read_hold_up_no_others() {
     assert!(pass.has_ended());
     let is_read = |id: u64| pass.reads.keys().filter(|(_, copy)| copy.stripe.0 == id).count() == 4;
     assert!((2..6).all(is_read));
+}
+
+#[test]
+fn a_stripe_that_is_gone_is_inconsistent_no_more() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 6, unrecorded("rs(3,1)", 2));
+    pass.wrong = vec![copy(1, 0, 0)];
+    pass.scrub();
+    assert_eq!(pass.story.core.status().scrub.inconsistent, [StripeId(1)]);
+    pass.story.give(Input::StripeRemoved(StripeId(1)));
+    pass.scrub();
+    assert_eq!(pass.story.core.status().scrub.inconsistent, []);
 }
