@@ -9,9 +9,7 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
-use suture_repair::message::{
-    Check, CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
-};
+use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Hello, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::Span;

@@ -5,7 +5,7 @@ mod story;
 
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Input, Output, Report};
-use suture_repair::id::{ChunkIndex, NodeId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -194,7 +194,7 @@ fn requests(said: &[Output]) -> Vec<(u32, u8)> {
 }
 
 /// A stripe of which one copy is known to be wrong, though it has its own checksums.
-fn with_inconsistent() -> (Story, NodeId, suture_repair::id::ChunkCopy) {
+fn with_inconsistent() -> (Story, NodeId, ChunkCopy) {
     let (mut story, task) = unrecorded("rs(2,3)");
     let survivors = task.survivors();
     let helper = task.plan.lanes[0].helpers(&task.facts(&survivors))[0];
