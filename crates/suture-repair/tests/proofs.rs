@@ -205,6 +205,9 @@ fn with_inconsistent() -> (Story, NodeId, ChunkCopy) {
 #[test]
 fn a_copy_that_does_not_fit_the_others_is_not_good_by_its_own_checksums() {
     let (mut story, node, copy) = with_inconsistent();
+    // It is listed, and so are others.
+    story.greet(node.0 % 4 + 1);
+    story.greet(node.0);
     let check = Check { copy, digest: story.digest(copy), excess: None };
     story.hear(node.0, FromAgent::Verified(check));
     assert!(story.core.is_lost(copy.stripe, copy.chunk));
