@@ -202,7 +202,7 @@ async fn perform(role: u32, dir: &Path) {
     let line = next_line();
     let (addresses, crcs): (Vec<&str>, Vec<&str>) = line.split(' ').partition(|w| w.contains(':'));
     let address = |(index, addr): (usize, &&str)| {
-        (NodeId(index as u32 + 1), Some(addr.parse::<SocketAddr>().unwrap()))
+        (NodeId(index as u32 + 1), Some(addr.parse::<SocketAddr>().unwrap().into()))
     };
     let peers = addresses.iter().enumerate().map(address).collect();
     feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();

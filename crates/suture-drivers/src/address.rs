@@ -1,14 +1,40 @@
-//! Addresses of coordinators, as people write them on command lines and in configurations.
+//! Addresses: of coordinators as people write them, of agents as coordinators say them.
 //!
 //! Place: [arguments and configuration] -> a connection made. An address that cannot be right is
 //! refused where it is read, with what is wrong: a resolver or a socket would only fail later.
 
-use std::net::Ipv6Addr;
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use suture_edge::error::quoted;
 
 /// Where coordinators listen unless an address says otherwise.
 const PORT: u16 = 7400;
+
+/// Where an agent listens, and which it is: whoever answers there has to prove that it is that.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentAddress {
+    /// The name of its node; empty where nobody has to prove it.
+    pub name: Arc<str>,
+    /// The address that it listens on.
+    pub addr: SocketAddr,
+}
+
+impl From<SocketAddr> for AgentAddress {
+    fn from(addr: SocketAddr) -> AgentAddress {
+        AgentAddress { name: "".into(), addr }
+    }
+}
+
+impl fmt::Display for AgentAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.name {
+            "" => self.addr.fmt(f),
+            name => write!(f, "{name} at {}", self.addr),
+        }
+    }
+}
 
 /// The address of a coordinator as people write it, with its port.
 ///

@@ -40,20 +40,22 @@ use suture_repair::role::{Role, Sink};
 use suture_repair::slice::SliceId;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
-use suture_repair::wire::ClusterId;
+use suture_repair::wire::{ClusterId, Who};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tracing::{debug, warn};
 
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Source};
+use crate::identity::credentials::Kept;
 use crate::limit::{Port, Rates};
 use crate::net::NetEvent;
+use crate::net::connection::Greeting;
 use crate::net::grants::Grants;
-use crate::net::incoming::{self, Acceptor};
+use crate::net::incoming::{self, Acceptor, NodeNames};
 use crate::net::outgoing::ToPeer;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
@@ -99,6 +101,22 @@ pub struct Config {
     pub record: Option<RecordTo>,
     /// What clients may hold of it.
     pub clients: ClientLimits,
+    /// What proves who is at each end of its connections, if anything does.
+    pub credentials: Option<Arc<Kept>>,
+}
+
+impl Config {
+    /// Who this agent is to others.
+    fn greeting(&self) -> Greeting {
+        let (cluster, who) = (self.cluster, Who::Agent(self.me));
+        Greeting { cluster, who, credentials: self.credentials.clone() }
+    }
+
+    /// Uplink and downlink, as they are limited.
+    fn ports(&self) -> (Arc<Port>, Arc<Port>) {
+        let Rates { uplink, downlink, repair } = self.rates;
+        (Arc::new(Port::new(uplink, repair)), Arc::new(Port::new(downlink, repair)))
+    }
 }
 
 struct AgentDriver {
@@ -108,6 +126,8 @@ struct AgentDriver {
     /// What became known while an output was performed.
     later: Vec<AgentInput>,
     peers: Peers,
+    /// Where those who take connections learn who is who.
+    names: watch::Sender<NodeNames>,
     grants: Arc<Grants>,
     disk: Disk,
     pool: Arc<Pool>,
@@ -142,20 +162,20 @@ pub async fn run(
     let (disk_events, mut disk) = mpsc::unbounded_channel();
     let pool = Pool::new(config.pool_bytes as usize);
     let proofs = Arc::new(Semaphore::new(PROOFS));
-    let Rates { uplink, downlink, repair } = config.rates;
-    let uplink = Arc::new(Port::new(uplink, repair));
-    let downlink = Arc::new(Port::new(downlink, repair));
-    let ports = (uplink.clone(), downlink.clone());
+    let ports = config.ports();
+    let (uplink, downlink) = ports.clone();
     let (proof, found) = (proofs.clone(), disk_events.clone());
     let service = ChunkService::new(store.clone(), ports, config.clients, proof, found);
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
+    let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
     let mut driver = AgentDriver {
         core: core(&config, free_bytes)?,
         origin: Instant::now(),
         tasks: HashMap::new(),
         later: Vec::new(),
-        peers: Peers::new((config.cluster, config.me), uplink, net_events.clone()),
+        peers: Peers::new(greeting.clone(), uplink, net_events.clone()),
+        names,
         grants: grants.clone(),
         disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, disk_events)?,
         pool: pool.clone(),
@@ -163,8 +183,8 @@ pub async fn run(
         free_bytes,
     };
     let acceptor = Acceptor {
-        cluster: config.cluster,
-        me: config.me,
+        greeting,
+        names: known_names,
         downlink,
         grants,
         pool,
@@ -262,6 +282,9 @@ impl AgentDriver {
             SessionEvent::Disconnected => self.handle(AgentInput::Disconnected),
             SessionEvent::Message(message) => self.handle(AgentInput::Message(Box::new(message))),
             SessionEvent::Peers(addresses) => {
+                let named =
+                    addresses.iter().filter_map(|(node, agent)| Some((*node, agent.as_ref()?)));
+                self.names.send_replace(named.map(|(node, of)| (node, of.name.clone())).collect());
                 for peer in self.peers.update(addresses) {
                     self.handle(AgentInput::PeerLost(peer));
                 }

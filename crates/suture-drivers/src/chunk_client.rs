@@ -8,7 +8,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use suture_edge::checksum::crc32c;
@@ -16,19 +15,20 @@ use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::CopyFault;
 use suture_repair::plan::Range;
-use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
+use suture_repair::wire::{Denial, Frame, Payload};
 
+use crate::address::AgentAddress;
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, NetError, Traffic};
+use crate::net::connection::{Connection, Greeting, NetError, Traffic};
 
 /// What a write sends at a time.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Which cluster to speak to, and how long to wait for it.
-#[derive(Clone, Copy, Debug)]
+/// Which cluster to speak to as whom, and how long to wait for it.
+#[derive(Clone, Debug)]
 pub struct ChunkClient {
-    /// Agents of another cluster are refused.
-    pub cluster: ClusterId,
+    /// The cluster, and who we are; agents of another cluster are refused.
+    pub greeting: Greeting,
     /// For a connection to stand.
     pub connect_timeout: Duration,
     /// For the other side to move at least one byte, or to make a chunk durable.
@@ -38,7 +38,7 @@ pub struct ChunkClient {
 /// A connection to one agent.
 #[derive(Debug)]
 pub struct ChunkConnection {
-    addr: SocketAddr,
+    agent: AgentAddress,
     connection: Connection,
     idle_timeout: Duration,
     unlimited: Port,
@@ -58,15 +58,15 @@ pub struct ChunkWriter<'a> {
 pub enum ChunkError {
     /// There was no connection, or it broke.
     Unreachable {
-        /// Address of the agent.
-        addr: SocketAddr,
+        /// The agent that it was.
+        agent: AgentAddress,
         /// What the system said.
         source: io::Error,
     },
     /// Nothing moved for too long.
     Timeout {
-        /// Address of the agent.
-        addr: SocketAddr,
+        /// The agent that it was.
+        agent: AgentAddress,
         /// What was waited for.
         doing: &'static str,
         /// How long nothing moved.
@@ -81,15 +81,15 @@ pub enum ChunkError {
     },
     /// The agent understood and said no.
     Refused {
-        /// Address of the agent.
-        addr: SocketAddr,
+        /// The agent that it was.
+        agent: AgentAddress,
         /// The reason that it sent.
         why: Denial,
     },
     /// The other side does not speak our frames.
     Protocol {
-        /// Address of the agent.
-        addr: SocketAddr,
+        /// The agent that it was.
+        agent: AgentAddress,
         /// What was expected, and what came.
         detail: String,
     },
@@ -100,14 +100,17 @@ impl ChunkClient {
     ///
     /// # Errors
     /// When the agent cannot be reached, is of another cluster or speaks another version.
-    pub async fn connect(&self, addr: SocketAddr) -> Result<ChunkConnection, ChunkError> {
-        let me = (self.cluster, Who::Client);
-        let unlimited = Port::unlimited();
-        let opened = Connection::open(addr, me, &unlimited, self.connect_timeout).await;
-        let (mut connection, _) = opened.map_err(|error| ChunkError::of(addr, error))?;
+    pub async fn connect(
+        &self,
+        agent: impl Into<AgentAddress>,
+    ) -> Result<ChunkConnection, ChunkError> {
+        let (agent, unlimited) = (agent.into(), Port::unlimited());
+        let opened =
+            Connection::open(&agent, &self.greeting, &unlimited, self.connect_timeout).await;
+        let (mut connection, _) = opened.map_err(|error| ChunkError::of(&agent, error))?;
         connection.set_timeout(self.idle_timeout);
         let idle_timeout = self.idle_timeout;
-        Ok(ChunkConnection { addr, connection, idle_timeout, unlimited, broken: false })
+        Ok(ChunkConnection { agent, connection, idle_timeout, unlimited, broken: false })
     }
 
     /// Connects and writes one chunk: durable when it returns.
@@ -116,12 +119,12 @@ impl ChunkClient {
     /// When the agent cannot be reached, refuses the chunk or cannot keep it.
     pub async fn write_chunk(
         &self,
-        addr: SocketAddr,
+        agent: impl Into<AgentAddress>,
         copy: ChunkCopy,
         crc: u32,
         data: &[u8],
     ) -> Result<(), ChunkError> {
-        let mut connection = self.connect(addr).await?;
+        let mut connection = self.connect(agent).await?;
         let mut writer = connection.write(copy, data.len() as u64).await?;
         writer.push(data).await?;
         writer.finish(crc, &Label::default()).await
@@ -133,12 +136,12 @@ impl ChunkClient {
     /// When the agent cannot be reached, or the copy is missing or corrupt.
     pub async fn read_chunk(
         &self,
-        addr: SocketAddr,
+        agent: impl Into<AgentAddress>,
         wanted: impl Into<ListedCopy>,
         range: Range,
     ) -> Result<Vec<u8>, ChunkError> {
         let mut bytes = vec![0; range.bytes() as usize];
-        self.connect(addr).await?.read(wanted, range.from, &mut bytes).await?;
+        self.connect(agent).await?.read(wanted, range.from, &mut bytes).await?;
         Ok(bytes)
     }
 }
@@ -206,7 +209,7 @@ impl ChunkConnection {
     ) -> Result<ChunkWriter<'_>, ChunkError> {
         self.begin()?;
         let sent = self.connection.write_frame(Frame::WriteChunk { copy, bytes }).await;
-        sent.map_err(|error| ChunkError::of(self.addr, error))?;
+        sent.map_err(|error| ChunkError::of(&self.agent, error))?;
         Ok(ChunkWriter { connection: self, copy })
     }
 
@@ -246,7 +249,7 @@ impl ChunkConnection {
     fn begin(&mut self) -> Result<(), ChunkError> {
         if self.broken {
             let source = io::Error::new(io::ErrorKind::BrokenPipe, "the connection has failed");
-            return Err(ChunkError::Unreachable { addr: self.addr, source });
+            return Err(ChunkError::Unreachable { agent: self.agent.clone(), source });
         }
         self.broken = true;
         Ok(())
@@ -257,7 +260,7 @@ impl ChunkConnection {
         self.broken = !matches!(result, Ok(()) | Err(NetError::Denied(_)));
         result.map_err(|error| match error {
             NetError::Denied(Denial::Fault(fault)) => ChunkError::Fault { copy, fault },
-            error => ChunkError::of(self.addr, error),
+            error => ChunkError::of(&self.agent, error),
         })
     }
 }
@@ -268,12 +271,12 @@ impl ChunkWriter<'_> {
     /// # Errors
     /// When the connection breaks or the agent has given up.
     pub async fn push(&mut self, data: &[u8]) -> Result<(), ChunkError> {
-        let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
+        let ChunkConnection { agent, connection, unlimited, .. } = &mut *self.connection;
         let traffic = Traffic { port: unlimited, purpose: Purpose::Client };
         for part in data.chunks(WRITE_BYTES) {
             let payload = Payload { bytes: part.len() as u32, crc: crc32c(part) };
             let sent = connection.write(&Frame::WriteData(payload).encode(), part, traffic).await;
-            sent.map_err(|error| ChunkError::of(*addr, error))?;
+            sent.map_err(|error| ChunkError::of(agent, error))?;
         }
         Ok(())
     }
@@ -300,25 +303,26 @@ impl ChunkWriter<'_> {
     }
 
     async fn send_label(&mut self, label: &[u8]) -> Result<(), ChunkError> {
-        let ChunkConnection { addr, connection, unlimited, .. } = &mut *self.connection;
+        let ChunkConnection { agent, connection, unlimited, .. } = &mut *self.connection;
         let traffic = Traffic { port: unlimited, purpose: Purpose::Client };
         let payload = Payload { bytes: label.len() as u32, crc: crc32c(label) };
         let sent = connection.write(&Frame::WriteLabel(payload).encode(), label, traffic).await;
-        sent.map_err(|error| ChunkError::of(*addr, error))
+        sent.map_err(|error| ChunkError::of(agent, error))
     }
 }
 
 impl ChunkError {
-    fn of(addr: SocketAddr, error: NetError) -> ChunkError {
+    fn of(agent: &AgentAddress, error: NetError) -> ChunkError {
+        let agent = agent.clone();
         match error {
-            NetError::Io(source) => ChunkError::Unreachable { addr, source },
+            NetError::Io(source) => ChunkError::Unreachable { agent, source },
             NetError::Closed => {
                 let source = io::Error::new(io::ErrorKind::ConnectionReset, error.to_string());
-                ChunkError::Unreachable { addr, source }
+                ChunkError::Unreachable { agent, source }
             }
-            NetError::Stalled { doing, waited } => ChunkError::Timeout { addr, doing, waited },
-            NetError::Denied(why) => ChunkError::Refused { addr, why },
-            error => ChunkError::Protocol { addr, detail: error.to_string() },
+            NetError::Stalled { doing, waited } => ChunkError::Timeout { agent, doing, waited },
+            NetError::Denied(why) => ChunkError::Refused { agent, why },
+            error => ChunkError::Protocol { agent, detail: error.to_string() },
         }
     }
 }
@@ -326,13 +330,13 @@ impl ChunkError {
 impl fmt::Display for ChunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChunkError::Unreachable { addr, source } => write!(f, "agent at {addr}: {source}"),
-            ChunkError::Timeout { addr, doing, waited } => {
-                write!(f, "agent at {addr}: {doing}: nothing for {} s", waited.as_secs_f64())
+            ChunkError::Unreachable { agent, source } => write!(f, "agent {agent}: {source}"),
+            ChunkError::Timeout { agent, doing, waited } => {
+                write!(f, "agent {agent}: {doing}: nothing for {} s", waited.as_secs_f64())
             }
             ChunkError::Fault { copy, fault } => write!(f, "{copy} is {fault}"),
-            ChunkError::Refused { addr, why } => write!(f, "agent at {addr} refused: {why}"),
-            ChunkError::Protocol { addr, detail } => write!(f, "agent at {addr}: {detail}"),
+            ChunkError::Refused { agent, why } => write!(f, "agent {agent} refused: {why}"),
+            ChunkError::Protocol { agent, detail } => write!(f, "agent {agent}: {detail}"),
         }
     }
 }

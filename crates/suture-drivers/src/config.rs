@@ -71,7 +71,9 @@ pub struct CoordinatorConfig {
     pub listen: SocketAddr,
     /// Where its metadata lives.
     pub data_dir: PathBuf,
-    /// Whether it may listen beyond loopback.
+    /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
+    pub credentials: Option<PathBuf>,
+    /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
     /// When silence means what.
     pub timers: CoordinatorTimers,
@@ -170,7 +172,9 @@ pub struct AgentConfig {
     /// Bytes per second of repair in each direction.
     #[serde(deserialize_with = "rate")]
     pub repair_cap: Option<f64>,
-    /// Whether it may listen beyond loopback.
+    /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
+    pub credentials: Option<PathBuf>,
+    /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
     /// When it does what.
     pub timers: AgentTimers,
@@ -326,6 +330,7 @@ impl Default for CoordinatorConfig {
         CoordinatorConfig {
             listen: COORDINATOR_ADDRESS.parse().expect("it is an address"),
             data_dir: "/var/lib/suture/coordinator".into(),
+            credentials: None,
             insecure: false,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
@@ -380,6 +385,7 @@ impl Default for AgentConfig {
             uplink: None,
             downlink: None,
             repair_cap: None,
+            credentials: None,
             insecure: false,
             timers: AgentTimers::default(),
         }

@@ -12,6 +12,7 @@
 //! on, with the reason; it never reaches the core.
 
 pub mod acceptor;
+pub mod access;
 pub mod backup;
 pub mod client;
 pub mod convert;

@@ -16,6 +16,7 @@ pub mod incoming;
 pub mod outgoing;
 pub mod places;
 pub mod round;
+pub mod tls;
 
 use std::fmt;
 use std::io;
@@ -70,13 +71,13 @@ pub enum BindError {
     },
 }
 
-/// Listens on `addr`. One that is not loopback is refused unless `insecure` is set: frames are
-/// neither encrypted nor authenticated.
+/// Listens on `addr`. One that is not loopback is refused unless `is_open` says that it may be:
+/// whoever connects has to prove who it is, or the operator trusts the network.
 ///
 /// # Errors
 /// When the address is exposed, in use or not of this machine.
-pub async fn bind(addr: SocketAddr, insecure: bool) -> Result<TcpListener, BindError> {
-    if !insecure && !addr.ip().is_loopback() {
+pub async fn bind(addr: SocketAddr, is_open: bool) -> Result<TcpListener, BindError> {
+    if !is_open && !addr.ip().is_loopback() {
         return Err(BindError::Exposed(addr));
     }
     TcpListener::bind(addr).await.map_err(|source| BindError::Io { addr, source })
@@ -87,9 +88,9 @@ impl fmt::Display for BindError {
         match self {
             BindError::Exposed(addr) => write!(
                 f,
-                "{addr} can be reached from other machines, and this build has no mutual TLS: \
-                 anyone there could read and write chunks. Listen on a loopback address, or say \
-                 `insecure` if the network is trusted",
+                "{addr} can be reached from other machines, where anyone could read and write \
+                 chunks: name a folder of credentials (`credentials`, made by `suture cert`), \
+                 listen on a loopback address, or say `insecure` if the network is trusted",
             ),
             BindError::Io { addr, source } if source.kind() == io::ErrorKind::AddrInUse => {
                 write!(f, "{addr} is in use by another process")

@@ -13,7 +13,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use suture_edge::error::quoted;
@@ -23,7 +22,9 @@ use suture_repair::wire::ClusterId;
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::address::AgentAddress;
 use crate::coordinator::Listings;
+use crate::identity::credentials::Kept;
 use crate::label::StripeLabel;
 use crate::metadata::{Object, ObjectStripe};
 use crate::object::layout::join_checksums;
@@ -84,11 +85,11 @@ pub fn copies_of_unknown(
 /// `read` hears of each stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
-    addresses: &BTreeMap<NodeId, SocketAddr>,
+    (addresses, credentials): (&BTreeMap<NodeId, AgentAddress>, Option<Arc<Kept>>),
     copies: BTreeMap<StripeId, Copies>,
     mut read: impl FnMut(),
 ) -> BTreeMap<StripeId, FoundStripe> {
-    let pool = Arc::new(ConnectionPool::new(cluster));
+    let pool = Arc::new(ConnectionPool::new(cluster, credentials));
     let mut found = BTreeMap::new();
     let mut waiting = copies.into_iter();
     let mut asked = JoinSet::new();
@@ -96,8 +97,9 @@ pub async fn read_labels(
         while asked.len() < LABELS_AT_ONCE
             && let Some((stripe, copies)) = waiting.next()
         {
-            let source =
-                |&(node, listed): &(NodeId, ListedCopy)| Some((*addresses.get(&node)?, listed));
+            let source = |&(node, listed): &(NodeId, ListedCopy)| {
+                Some((addresses.get(&node)?.clone(), listed))
+            };
             let sources: Vec<_> = copies.iter().filter_map(source).collect();
             let pool = pool.clone();
             asked.spawn(async move {
@@ -113,9 +115,9 @@ pub async fn read_labels(
 
 async fn read_label(
     pool: &ConnectionPool,
-    sources: &[(SocketAddr, ListedCopy)],
+    sources: &[(AgentAddress, ListedCopy)],
 ) -> Option<StripeLabel> {
-    for &(address, listed) in sources {
+    for &(ref address, listed) in sources {
         if pool.is_silent(address) {
             continue;
         }

@@ -28,12 +28,12 @@ async fn start(limits: ControlLimits) -> (TempDir, SocketAddr) {
     let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(acceptor::serve(listener, control::coordinator(store), limits));
+    tokio::spawn(acceptor::serve(listener, control::coordinator(store), limits, None));
     (dir, address)
 }
 
 async fn client(address: SocketAddr) -> Client {
-    client::connect(&address.to_string()).await.unwrap()
+    client::connect(&address.to_string(), None).await.unwrap()
 }
 
 fn status() -> proto::StatusRequest {
@@ -88,7 +88,7 @@ async fn an_address_has_its_share_of_connections() {
     answers(&mut first).await;
     answers(&mut second).await;
     let refused = async {
-        let third = client::connect(&address.to_string()).await;
+        let third = client::connect(&address.to_string(), None).await;
         match third {
             Ok(mut third) => third.status(status()).await.is_err(),
             Err(_) => true,
@@ -104,7 +104,7 @@ async fn an_address_has_its_share_of_connections() {
     drop(first);
     let again = async {
         loop {
-            let third = client::connect(&address.to_string()).await;
+            let third = client::connect(&address.to_string(), None).await;
             if let Ok(mut third) = third
                 && third.status(status()).await.is_ok()
             {
@@ -152,12 +152,13 @@ async fn a_session_without_a_join_ends_and_calls_are_counted() {
 #[tokio::test]
 async fn no_request_is_longer_than_the_longest_honest_one() {
     let (_dir, address) = start(ControlLimits::default()).await;
-    let mut client = client(address).await.max_encoding_message_size(usize::MAX);
+    let mut client = client(address).await;
+    let mut unbounded = (*client).clone().max_encoding_message_size(usize::MAX);
     for (bytes, code) in
         [(REQUEST_BYTES_MAX - 100, Code::NotFound), (REQUEST_BYTES_MAX + 1, Code::OutOfRange)]
     {
         let name = "n".repeat(bytes);
-        let error = client.remove(proto::ObjectName { name }).await.unwrap_err();
+        let error = unbounded.remove(proto::ObjectName { name }).await.unwrap_err();
         assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
     }
     answers(&mut client).await;

@@ -109,6 +109,7 @@ impl Kept {
             takes_name: false,
             membership: Membership::read(data_dir).unwrap(),
             data_dir: data_dir.to_path_buf(),
+            credentials: None,
         };
         let membership = runtime.spawn(join::keep(me, feed, welcome));
         let welcome = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });
@@ -193,6 +194,7 @@ fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
         takes_name: false,
         membership: None,
         data_dir: folders.path("n0"),
+        credentials: None,
     };
     let why = runtime.block_on(join::keep(me, feed, oneshot::channel().0)).unwrap_err();
     assert!(why.to_string().contains("belong to cluster"), "{why}");

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use agents::{CLUSTER, Cluster, client};
+use suture_drivers::address::AgentAddress;
 use suture_drivers::chunk_client::ChunkError;
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
@@ -113,8 +114,8 @@ async fn calling_something_else_names_it() {
 #[tokio::test]
 async fn another_cluster_that_calls_is_told_so_and_not_which_it_called() {
     let cluster = Cluster::start(1, Rates::default()).await;
-    let stranger =
-        suture_drivers::chunk_client::ChunkClient { cluster: ClusterId(0xbad), ..client() };
+    let mut stranger = client();
+    stranger.greeting.cluster = ClusterId(0xbad);
     let error = stranger.connect(cluster.nodes[0].addr).await.unwrap_err().to_string();
     assert!(error.contains("it belongs to another cluster"), "{error}");
 }
@@ -206,7 +207,10 @@ fn a_cause_is_said_once() {
     let addr = "127.0.0.1:1".parse().unwrap();
     let refused = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
     let errors = [
-        anyhow::Error::from(ChunkError::Unreachable { addr, source: refused() }),
+        anyhow::Error::from(ChunkError::Unreachable {
+            agent: AgentAddress::from(addr),
+            source: refused(),
+        }),
         anyhow::Error::from(net::BindError::Io { addr, source: refused() }),
         anyhow::Error::from(OpenError::Io { path: "/x".into(), source: refused() }),
     ];

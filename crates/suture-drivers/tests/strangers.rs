@@ -258,10 +258,11 @@ async fn space_is_taken_as_bytes_come_and_not_as_they_are_announced() {
 async fn a_connection_that_was_hung_up_on_is_not_used_again() {
     let limits = ClientLimits { idle: SHORT, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
-    let (addr, pool) = (cluster.nodes[0].addr, ConnectionPool::new(CLUSTER));
+    let (addr, pool) = (cluster.nodes[0].addr, ConnectionPool::new(CLUSTER, None));
+    let agent = addr.into();
     client().write_chunk(addr, copy(1), crc32c(b"well"), b"well").await.unwrap();
     for _ in 0..2 {
-        let mut connection = pool.take(addr).await.unwrap();
+        let mut connection = pool.take(&agent).await.unwrap();
         let mut data = [0; 4];
         let result = connection.read(copy(1), 0, &mut data).await;
         assert_eq!((&data, result.is_ok()), (b"well", true), "{result:?}");
@@ -271,6 +272,6 @@ async fn a_connection_that_was_hung_up_on_is_not_used_again() {
             }
         };
         timeout(TIMEOUT, wait).await.expect("the agent hangs up");
-        pool.give(addr, connection, &result);
+        pool.give(&agent, connection, &result);
     }
 }

@@ -170,6 +170,8 @@ pub enum Denial {
     Disk,
     /// It has as many connections as it takes, in all or from this address.
     Busy,
+    /// Who asks has not proven who it is, or is nobody who may ask that.
+    Unproven,
 }
 
 /// Why 64 bytes are not a frame.
@@ -403,6 +405,7 @@ impl Writer {
             Denial::Disk => (10, 0, 0),
             Denial::Fault(CopyFault::Unreadable) => (11, 0, 0),
             Denial::Busy => (12, 0, 0),
+            Denial::Unproven => (13, 0, 0),
         };
         self.u8(code);
         self.u64(a);
@@ -509,6 +512,7 @@ impl Reader<'_> {
             10 => Denial::Disk,
             11 => Denial::Fault(CopyFault::Unreadable),
             12 => Denial::Busy,
+            13 => Denial::Unproven,
             _ => return Err(DecodeError::Field("error")),
         };
         let unused_a = !matches!(code, 1 | 6 | 9);
@@ -559,6 +563,9 @@ impl fmt::Display for Denial {
             }
             Denial::Disk => write!(f, "its disk failed"),
             Denial::Busy => write!(f, "it has too many connections"),
+            Denial::Unproven => {
+                write!(f, "it asks for credentials that say who you are, and that you may do this")
+            }
         }
     }
 }
@@ -597,6 +604,7 @@ mod tests {
             Denial::Version { found: 9 },
             Denial::Cluster,
             Denial::Busy,
+            Denial::Unproven,
             Denial::Malformed,
             Denial::Fault(CopyFault::Missing),
             Denial::Fault(CopyFault::Corrupt),

@@ -2,10 +2,16 @@
 //!
 //! Place: arguments and environment -> [which coordinator] -> a connection made.
 
-use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Result;
 use suture_drivers::address::parse_address;
 use suture_drivers::config::COORDINATOR_ADDRESS;
 use suture_drivers::control::client::{Client, connect};
+use suture_drivers::identity::credentials::Kept;
+use suture_edge::error::{ErrorKind, kind};
 
 /// Which coordinator a command talks to.
 #[derive(clap::Args, Clone, Debug)]
@@ -19,16 +25,29 @@ pub struct CoordinatorAddress {
         default_value = COORDINATOR_ADDRESS
     )]
     pub address: String,
+    /// The folder with your certificate, its key and whom you trust (see `suture cert`)
+    #[arg(long, value_name = "DIR", env = "SUTURE_CREDENTIALS")]
+    pub credentials: Option<PathBuf>,
 }
 
 impl CoordinatorAddress {
     /// Connects to the coordinator.
     ///
     /// # Errors
-    /// When the address is none, or no coordinator answers there.
+    /// When the address is none, the credentials cannot be used, or no coordinator answers there.
     pub async fn connect(&self) -> Result<Client> {
-        connect(&self.address).await.context(
-            "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",
-        )
+        let credentials = self.credentials.as_deref().map(|dir| {
+            let kept = Kept::open(dir, SystemTime::now())?;
+            if let Some(warning) = kept.current().warning(SystemTime::now()) {
+                errln!("warning: {warning}");
+            }
+            anyhow::Ok(Arc::new(kept))
+        });
+        connect(&self.address, credentials.transpose()?).await.map_err(|error| match kind(&error) {
+            ErrorKind::BadInput => error,
+            ErrorKind::Failure => error.context(
+                "cannot connect: start a coordinator (suture coordinator), or name another one (--coordinator)",
+            ),
+        })
     }
 }

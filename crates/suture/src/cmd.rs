@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod calibrate;
+pub mod cert;
 pub mod codes;
 pub mod coordinator;
 pub mod decode;

@@ -8,11 +8,14 @@ use std::fs;
 use std::future::Future;
 use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::Kept;
 use suture_drivers::net::{self, BindError};
 use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
@@ -22,11 +25,17 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tracing::warn;
+use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 /// How long a daemon may take to end when its standard input has closed: it writes what it records.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often credentials are looked at.
+const RELOAD_EVERY: Duration = Duration::from_secs(2);
+
+/// How often a certificate that expires soon is warned of.
+const WARNING_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
@@ -88,13 +97,56 @@ pub fn block_on_runtime<T>(
     result
 }
 
+/// The credentials that the configuration names, read anew while the daemon runs.
+///
+/// # Errors
+/// Bad input when they cannot be used, or are of another role.
+pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Kept>>> {
+    let Some(dir) = dir else { return Ok(None) };
+    let kept = Arc::new(Kept::open(dir, SystemTime::now())?);
+    let found = kept.current().own.principal.clone();
+    if found.role != role {
+        let dir = dir.display();
+        return Err(bad_input(format!("'{dir}' has the certificate of {found}, not of a {role}")));
+    }
+    tokio::spawn(reload(kept.clone()));
+    Ok(Some(kept))
+}
+
+/// Reads credentials anew now and then. What cannot be used may be half of a change: it is warned
+/// of once, when it stays so.
+async fn reload(kept: Arc<Kept>) {
+    let (mut failed, mut warned_at) = (0, None);
+    loop {
+        tokio::time::sleep(RELOAD_EVERY).await;
+        let now = SystemTime::now();
+        match kept.reload(now) {
+            Ok(true) => info!("new credentials are in use"),
+            Ok(false) => failed = 0,
+            Err(why) => {
+                failed += 1;
+                if failed == 2 {
+                    warn!("{why:#}");
+                }
+            }
+        }
+        let warning = kept.current().warning(now);
+        if let Some(warning) = warning
+            && warned_at.is_none_or(|at: Instant| at.elapsed() > WARNING_EVERY)
+        {
+            warn!("{warning}");
+            warned_at = Some(Instant::now());
+        }
+    }
+}
+
 /// Listens where the configuration says. An address that may not be is the configuration's fault.
 ///
 /// # Errors
-/// Bad input for an address beyond loopback without `insecure`; a failure when it is in use or not
+/// Bad input for an address beyond loopback that is not open to all; a failure when it is in use or not
 /// of this machine.
-pub async fn listen(address: SocketAddr, insecure: bool) -> Result<TcpListener> {
-    net::bind(address, insecure).await.map_err(|error| match error {
+pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
+    net::bind(address, is_open).await.map_err(|error| match error {
         BindError::Exposed(_) => bad_input(error),
         BindError::Io { .. } => error.into(),
     })

@@ -379,7 +379,7 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture repair start", "repairs were paused; now they go on", 0),
     ("suture repair start", SILENT, 0),
     ("suture repair status --watch --format json | grep -c '^{' | grep -qx 1", SILENT, 0),
-    ("suture status --coordinator $AGENT", "what listens there is no coordinator", 1),
+    ("suture status --coordinator $AGENT", "what listens there speaks otherwise", 1),
     ("suture status --coordinator $SILENT_PORT", "what listens there does not answer", 1),
     ("suture coordinator --config same-dir.toml", "is in use by another coordinator", 1),
     ("suture coordinator --config same-port.toml", "is in use by another process", 1),

@@ -5,24 +5,23 @@
 //! They are few, because slices are sent when they were asked for and are counted in the pool.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use suture_repair::id::{NodeId, RepairId};
-use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::address::AgentAddress;
 use crate::limit::Port;
 use crate::net::NetEvent;
+use crate::net::connection::Greeting;
 use crate::net::outgoing::{self, Destination, ToPeer};
 
 /// The peers of one agent.
 #[derive(Debug)]
 pub struct Peers {
-    cluster: ClusterId,
-    me: NodeId,
+    greeting: Greeting,
     uplink: Arc<Port>,
     events: mpsc::Sender<NetEvent>,
     /// None: out of reach.
@@ -33,7 +32,7 @@ pub struct Peers {
 
 #[derive(Debug)]
 struct Peer {
-    addr: SocketAddr,
+    agent: AgentAddress,
     failures: Arc<AtomicU32>,
     connection: Option<Sending>,
 }
@@ -47,21 +46,20 @@ struct Sending {
 
 impl Peers {
     /// Nobody is known yet.
-    pub fn new(
-        (cluster, me): (ClusterId, NodeId),
-        uplink: Arc<Port>,
-        events: mpsc::Sender<NetEvent>,
-    ) -> Peers {
-        Peers { cluster, me, uplink, events, known: HashMap::new(), waiting: HashMap::new() }
+    pub fn new(greeting: Greeting, uplink: Arc<Port>, events: mpsc::Sender<NetEvent>) -> Peers {
+        Peers { greeting, uplink, events, known: HashMap::new(), waiting: HashMap::new() }
     }
 
     /// Where everyone is now; none: out of reach. Gives the peers that were being sent to elsewhere
     /// or are waited for in vain.
-    pub fn update(&mut self, addresses: Vec<(NodeId, Option<SocketAddr>)>) -> Vec<NodeId> {
+    pub fn update(&mut self, addresses: Vec<(NodeId, Option<AgentAddress>)>) -> Vec<NodeId> {
         let mut former = std::mem::take(&mut self.known);
-        for (id, addr) in addresses {
-            let same = former.get(&id).is_some_and(|peer| peer.as_ref().map(|p| p.addr) == addr);
-            let new = || addr.map(|addr| Peer { addr, failures: Arc::default(), connection: None });
+        for (id, agent) in addresses {
+            let is_same =
+                |peer: &Option<Peer>| peer.as_ref().map(|peer| &peer.agent) == agent.as_ref();
+            let same = former.get(&id).is_some_and(is_same);
+            let new =
+                || agent.map(|agent| Peer { agent, failures: Arc::default(), connection: None });
             let peer = if same { former.remove(&id).flatten() } else { new() };
             self.known.insert(id, peer);
         }
@@ -86,11 +84,12 @@ impl Peers {
             return true;
         };
         let Some(peer) = peer else { return false };
-        let (cluster, me, uplink) = (self.cluster, self.me, &self.uplink);
+        let (greeting, uplink) = (&self.greeting, &self.uplink);
         let connection = peer.connection.get_or_insert_with(|| {
             let (inbox, queued) = mpsc::unbounded_channel();
             let (failures, uplink) = (peer.failures.clone(), uplink.clone());
-            let to = Destination { peer: to, addr: peer.addr, cluster, me, uplink, failures };
+            let (agent, greeting) = (peer.agent.clone(), greeting.clone());
+            let to = Destination { peer: to, agent, greeting, uplink, failures };
             let task = tokio::spawn(outgoing::run(to, queued, self.events.clone()));
             Sending { inbox, task: task.abort_handle() }
         });

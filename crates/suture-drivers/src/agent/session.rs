@@ -5,11 +5,11 @@
 //! messages, as `message.rs` allows, and it never makes the agent wait: a full outbox drops the
 //! message, which the core repeats by time.
 
-use std::net::SocketAddr;
-
 use suture_repair::id::NodeId;
 use suture_repair::message::{FromAgent, ToAgent};
 use tokio::sync::mpsc;
+
+use crate::address::AgentAddress;
 
 /// Messages that may wait in either direction. Heartbeats are seconds apart and a dispatch is the
 /// most frequent message, so this is minutes of talk; more only hides a coordinator that hangs.
@@ -29,7 +29,7 @@ pub enum SessionEvent {
     Message(ToAgent),
     /// Where each node takes slices, or that it is out of reach; replaces what was known before.
     /// Frames for a node that is left out wait until something is known of it.
-    Peers(Vec<(NodeId, Option<SocketAddr>)>),
+    Peers(Vec<(NodeId, Option<AgentAddress>)>),
 }
 
 /// The agent's end of the seam.

@@ -1,6 +1,8 @@
 //! Who may be connected to the coordinator, and what a connection may ask for at a time.
 //!
 //! Place: before anything of the control plane is heard.
+//! Where there are credentials, a connection is encrypted and its other end has proven who it is
+//! before it can ask anything; every call sees who that is (`CallerCell`).
 //! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
 //! connection has to begin HTTP/2 at once or gives way to newer ones, an address has its share of
 //! the connections that have begun, and a connection has so many calls and so much time for each.
@@ -18,13 +20,18 @@ use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, TlsAcceptor};
 use tokio_stream::Stream;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
 use tracing::warn;
 
+use super::access::{Caller, CallerCell};
 use super::service::ControlService;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
+use crate::identity::certificate::explain;
+use crate::identity::credentials::{Kept, Proven};
 use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
 
 /// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
@@ -75,6 +82,7 @@ pub async fn serve(
     listener: TcpListener,
     service: ControlService,
     limits: ControlLimits,
+    credentials: Option<Arc<Kept>>,
 ) -> Result<()> {
     Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE_EVERY))
@@ -83,7 +91,7 @@ pub async fn serve(
         .max_concurrent_streams(limits.calls)
         .timeout(limits.answer)
         .add_service(rpc::server(service))
-        .serve_with_incoming(Incoming::new(listener, limits))
+        .serve_with_incoming(Incoming::new(listener, limits, credentials))
         .await
         .context("the control plane's listener failed")
 }
@@ -95,12 +103,18 @@ struct Incoming {
     places: Arc<Places>,
     handshake: Duration,
     pause: Option<Pin<Box<Sleep>>>,
+    credentials: Option<Arc<Kept>>,
 }
 
 impl Incoming {
-    fn new(listener: TcpListener, limits: ControlLimits) -> Incoming {
+    fn new(
+        listener: TcpListener,
+        limits: ControlLimits,
+        credentials: Option<Arc<Kept>>,
+    ) -> Incoming {
         Incoming {
             listener,
+            credentials,
             newcomers: Newcomers::new(limits.newcomers),
             places: Arc::new(Places::new(limits.connections, limits.connections_each)),
             handshake: limits.handshake,
@@ -115,7 +129,15 @@ impl Incoming {
             received: 0,
             places: self.places.clone(),
         };
-        Accepted { stream, from, handshake }
+        let caller = CallerCell::default();
+        let wire = match &self.credentials {
+            None => {
+                caller.set(Caller::unproven(from));
+                Wire::Plain(stream)
+            }
+            Some(kept) => Wire::shaking(stream, kept.clone()),
+        };
+        Accepted { wire, from, handshake, caller }
     }
 }
 
@@ -145,9 +167,25 @@ impl Stream for Incoming {
 
 /// A connection, with what it holds.
 struct Accepted {
-    stream: TcpStream,
+    wire: Wire,
     from: SocketAddr,
     handshake: Handshake,
+    caller: CallerCell,
+}
+
+/// The bytes of a connection.
+enum Wire {
+    Plain(TcpStream),
+    /// Who is at the other end is not proven yet.
+    Shaking(Box<Accept<TcpStream>>, Arc<Kept>),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Wire {
+    fn shaking(stream: TcpStream, kept: Arc<Kept>) -> Wire {
+        let acceptor = TlsAcceptor::from(kept.current().server.clone());
+        Wire::Shaking(Box::new(acceptor.accept(stream)), kept)
+    }
 }
 
 enum Handshake {
@@ -165,6 +203,30 @@ impl Accepted {
             return Err(ErrorKind::TimedOut.into());
         }
         Ok(())
+    }
+
+    /// Goes on with the handshake, if there is one; ready when bytes can pass.
+    fn poll_proven(&mut self, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
+        let Wire::Shaking(accept, kept) = &mut self.wire else { return Poll::Ready(Ok(())) };
+        let refused = |why: String| {
+            warn!("connection from {} refused: {why}", self.from);
+            Poll::Ready(Err(ErrorKind::ConnectionRefused.into()))
+        };
+        let stream = match ready!(Pin::new(&mut **accept).poll(waker)) {
+            Ok(stream) => stream,
+            Err(error) => {
+                let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+                return refused(cause.map_or_else(|| error.to_string(), explain));
+            }
+        };
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let proven = match Proven::new(chain, kept.clone()) {
+            Ok(proven) => Arc::new(proven),
+            Err(flaw) => return refused(format!("its certificate: {flaw}")),
+        };
+        self.caller.set(Caller::proven(proven, self.from));
+        self.wire = Wire::Tls(Box::new(stream));
+        Poll::Ready(Ok(()))
     }
 
     /// Notes that so many bytes came. With the last of the preface it needs a place.
@@ -190,8 +252,13 @@ impl AsyncRead for Accepted {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check_new(waker)?;
+        ready!(self.poll_proven(waker))?;
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(waker, buffer))?;
+        match &mut self.wire {
+            Wire::Plain(stream) => ready!(Pin::new(stream).poll_read(waker, buffer))?,
+            Wire::Tls(stream) => ready!(Pin::new(stream).poll_read(waker, buffer))?,
+            Wire::Shaking(..) => unreachable!("proven above"),
+        }
         Poll::Ready(self.note(buffer.filled().len() - before))
     }
 }
@@ -202,7 +269,12 @@ impl AsyncWrite for Accepted {
         waker: &mut Waker<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(waker, bytes)
+        ready!(self.poll_proven(waker))?;
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_write(waker, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_write(waker, bytes),
+            Wire::Shaking(..) => unreachable!("proven above"),
+        }
     }
 
     fn poll_write_vectored(
@@ -210,24 +282,39 @@ impl AsyncWrite for Accepted {
         waker: &mut Waker<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(waker, parts)
+        ready!(self.poll_proven(waker))?;
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(waker, parts),
+            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(waker, parts),
+            Wire::Shaking(..) => unreachable!("proven above"),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(waker)
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_flush(waker),
+            Wire::Tls(stream) => Pin::new(stream).poll_flush(waker),
+            Wire::Shaking(..) => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(waker)
+        match &mut self.wire {
+            Wire::Plain(stream) => Pin::new(stream).poll_shutdown(waker),
+            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(waker),
+            Wire::Shaking(..) => Poll::Ready(Ok(())),
+        }
     }
 }
 
 impl Connected for Accepted {
-    type ConnectInfo = ();
+    type ConnectInfo = CallerCell;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> CallerCell {
+        self.caller.clone()
+    }
 }

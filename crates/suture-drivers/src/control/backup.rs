@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use suture_edge::checksum::Crc32c;
@@ -19,6 +20,7 @@ use tracing::{info, warn};
 
 use super::client::{self, refusal};
 use super::proto;
+use crate::identity::credentials::Kept;
 use crate::metadata::backup::Contents;
 use crate::metadata::{Backup, Metadata};
 
@@ -99,14 +101,19 @@ pub const KEPT_AS: &str = "metadata-backup.db";
 #[derive(Debug)]
 pub(super) struct BackupKeeper {
     coordinator: String,
+    credentials: Option<Arc<Kept>>,
     data_dir: PathBuf,
     job: Option<JoinHandle<()>>,
 }
 
 impl BackupKeeper {
     /// Keeps copies of that coordinator's metadata in a folder.
-    pub(super) fn new(coordinator: String, data_dir: PathBuf) -> BackupKeeper {
-        BackupKeeper { coordinator, data_dir, job: None }
+    pub(super) fn new(
+        coordinator: String,
+        credentials: Option<Arc<Kept>>,
+        data_dir: PathBuf,
+    ) -> BackupKeeper {
+        BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
     /// Fetches a copy meanwhile. What was kept before stays until all of the new one is durable.
@@ -115,8 +122,9 @@ impl BackupKeeper {
             return;
         }
         let (coordinator, data_dir) = (self.coordinator.clone(), self.data_dir.clone());
+        let credentials = self.credentials.clone();
         self.job = Some(tokio::spawn(async move {
-            match fetch(&coordinator, &data_dir).await {
+            match fetch(&coordinator, credentials, &data_dir).await {
                 Ok(contents) => info!(objects = contents.objects, "keeps a copy of the metadata"),
                 Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),
             }
@@ -124,8 +132,12 @@ impl BackupKeeper {
     }
 }
 
-async fn fetch(coordinator: &str, data_dir: &Path) -> Result<Contents> {
-    let mut client = client::connect(coordinator).await?;
+async fn fetch(
+    coordinator: &str,
+    credentials: Option<Arc<Kept>>,
+    data_dir: &Path,
+) -> Result<Contents> {
+    let mut client = client::connect(coordinator, credentials).await?;
     let replies = client.backup_metadata(proto::BackupRequest {}).await.map_err(refusal)?;
     let part = NamedTempFile::new_in(data_dir.join("tmp"))?;
     let (_, contents) = receive(replies.into_inner(), part.as_file()).await?;

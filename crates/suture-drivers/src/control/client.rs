@@ -3,28 +3,65 @@
 //! Place: [a connection made] -> put, get or an operator's command.
 
 use std::error::Error;
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Waker, Poll};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
 use suture_edge::error::bad_input;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::proto::coordinator_client::CoordinatorClient;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::address::parse_address;
+use crate::identity::AccessRole;
+use crate::identity::certificate::explain;
+use crate::identity::credentials::{Kept, Proven};
 
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection to a coordinator.
-pub type Client = CoordinatorClient<Channel>;
+/// A connection to a coordinator, and what proves who we are to agents too.
+#[derive(Clone, Debug)]
+pub struct Client {
+    rpc: CoordinatorClient<Channel>,
+    /// None: nobody proves anything.
+    pub credentials: Option<Arc<Kept>>,
+}
 
-/// Connects to the coordinator at `address`, such as `127.0.0.1:7400`.
+impl Deref for Client {
+    type Target = CoordinatorClient<Channel>;
+
+    fn deref(&self) -> &CoordinatorClient<Channel> {
+        &self.rpc
+    }
+}
+
+impl DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut CoordinatorClient<Channel> {
+        &mut self.rpc
+    }
+}
+
+/// Connects to the coordinator at `address`, such as `127.0.0.1:7400`, and has it prove that it is
+/// one, if there are credentials.
 ///
 /// # Errors
-/// Bad input when `address` is none; a failure when nobody answers there.
-pub async fn connect(address: &str) -> Result<Client> {
+/// Bad input when `address` is none; a failure when nobody answers there, or somebody else does.
+pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Client> {
     let address = parse_address(address).map_err(bad_input)?;
     let endpoint = Endpoint::from_shared(format!("http://{address}"))
         .map_err(|_| bad_input(format!("'{address}' is not an address like 127.0.0.1:7400")))?
@@ -33,20 +70,102 @@ pub async fn connect(address: &str) -> Result<Client> {
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true);
-    let channel = endpoint.connect().await.map_err(|error| anyhow!("{}", root_cause(&error)));
-    let channel = channel.with_context(|| format!("no coordinator answers at {address}"))?;
-    Ok(CoordinatorClient::new(channel)
+    let channel = match credentials.clone() {
+        None => endpoint.connect().await,
+        Some(kept) => {
+            let connector = Connector { address: address.clone().into(), kept };
+            endpoint.connect_with_connector(connector).await
+        }
+    };
+    let channel = channel.map_err(|error| match root_cause(&error) {
+        cause if is_distrust(cause) => bad_input(format!("what answers at {address}: {cause}")),
+        cause => anyhow!("no coordinator answers at {address}: {cause}"),
+    })?;
+    let rpc = CoordinatorClient::new(channel)
         .max_decoding_message_size(REPLY_BYTES_MAX)
-        .max_encoding_message_size(REQUEST_BYTES_MAX))
+        .max_encoding_message_size(REQUEST_BYTES_MAX);
+    Ok(Client { rpc, credentials })
+}
+
+/// Whoever answers is not to be believed, or does not believe us; in words.
+#[derive(Debug)]
+struct Distrust(String);
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Distrust {}
+
+fn is_distrust(cause: &(dyn Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    inner.is_some_and(|inner| inner.is::<Distrust>())
+}
+
+/// Connects with TLS, each time with the credentials that count then.
+#[derive(Clone, Debug)]
+struct Connector {
+    address: Arc<str>,
+    kept: Arc<Kept>,
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<BufReader<TlsStream<TcpStream>>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Waker<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        Box::pin(secure(self.address.clone(), self.kept.clone()))
+    }
+}
+
+/// An encrypted connection to whoever listens there, if that is a coordinator.
+async fn secure(
+    address: Arc<str>,
+    kept: Arc<Kept>,
+) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
+    let tcp = TcpStream::connect(&*address).await?;
+    tcp.set_nodelay(true)?;
+    // What it is called is in its certificate, and not where it is.
+    let nobody = ServerName::try_from("suture").expect("it is a name");
+    let stream = TlsConnector::from(kept.current().client.clone()).connect(nobody, tcp).await;
+    let mut stream = BufReader::new(stream.map_err(explained)?);
+    let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
+    let found = Proven::new(chain, kept);
+    let distrust = |why: String| io::Error::other(Distrust(why));
+    let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?.principal;
+    if found.role != AccessRole::Coordinator {
+        return Err(distrust(format!("it is {found}, and no coordinator")));
+    }
+    // It says something first, once it believes us; or why it does not.
+    if stream.fill_buf().await.map_err(explained)?.is_empty() {
+        return Err(distrust("it ended the connection and did not say why".into()));
+    }
+    Ok(TokioIo::new(stream))
+}
+
+/// What an error has to do with who is at either end, if anything.
+fn explained(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    cause.map(|cause| Distrust(explain(cause))).map_or(error, io::Error::other)
 }
 
 /// What the coordinator said no to, as an error that blames whom it should.
 pub fn refusal(status: Status) -> anyhow::Error {
     match status.code() {
-        Code::InvalidArgument | Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => {
-            bad_input(status.message())
-        }
-        _ if status.source().is_some() => anyhow!(broken(&root_cause(&status))),
+        Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::PermissionDenied
+        | Code::Unauthenticated => bad_input(status.message()),
+        _ if status.source().is_some() => anyhow!(broken(&root_cause(&status).to_string())),
         // It understands, and cannot do it now.
         Code::ResourceExhausted => anyhow!("{}", status.message()),
         Code::Unavailable | Code::Cancelled | Code::Unknown => {
@@ -62,15 +181,17 @@ fn broken(cause: &str) -> String {
         return "what listens there does not answer: the coordinator hangs, or it is none".into();
     }
     if cause.contains("frame with invalid size") || cause.contains("PROTOCOL_ERROR") {
-        return "what listens there is no coordinator: is it the address of an agent?".into();
+        return "what listens there speaks otherwise: a coordinator that asks for credentials \
+                (--credentials), or an agent"
+            .into();
     }
-    format!("the coordinator went away, or what listens there is no coordinator: {cause}")
+    format!("the coordinator went away, asks for credentials, or is none: {cause}")
 }
 
-fn root_cause(error: &dyn Error) -> String {
+fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string()
+    cause
 }

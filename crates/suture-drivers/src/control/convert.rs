@@ -8,7 +8,6 @@
 mod plan;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,6 +28,7 @@ use suture_repair::stripe::{ChunkRecord, Stripe};
 use super::proto;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
+use crate::address::AgentAddress;
 use crate::coordinator::outbox::{Outgoing, PeerAddress};
 use crate::metadata::{Object, ObjectStripe};
 
@@ -335,9 +335,12 @@ pub fn encode_peer(peer: &PeerAddress) -> proto::Peer {
 ///
 /// # Errors
 /// When the address is none.
-pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<SocketAddr>), Malformed> {
+pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<AgentAddress>), Malformed> {
     let wrong = |error| malformed("Peer.address", format!("'{}': {error}", peer.address));
-    let address = (!peer.address.is_empty()).then(|| peer.address.parse().map_err(wrong));
+    let address = (!peer.address.is_empty()).then(|| {
+        let addr = peer.address.parse().map_err(wrong)?;
+        Ok(AgentAddress { name: peer.name.as_str().into(), addr })
+    });
     Ok((NodeId(peer.node), address.transpose()?))
 }
 

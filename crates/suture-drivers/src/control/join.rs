@@ -12,6 +12,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -29,6 +30,7 @@ use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
+use crate::identity::credentials::Kept;
 use crate::store::StoreId;
 
 /// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
@@ -64,6 +66,8 @@ pub struct Introduction {
     pub membership: Option<Membership>,
     /// Where that is kept.
     pub data_dir: PathBuf,
+    /// What proves that it is this node, if anything does.
+    pub credentials: Option<Arc<Kept>>,
 }
 
 /// What it is told when it has joined.
@@ -106,7 +110,8 @@ pub async fn keep(
     welcome: oneshot::Sender<Welcome>,
 ) -> Result<Left> {
     let (mut welcome, mut number) = (Some(welcome), None);
-    let mut keeper = BackupKeeper::new(me.coordinator.clone(), me.data_dir.clone());
+    let mut keeper =
+        BackupKeeper::new(me.coordinator.clone(), me.credentials.clone(), me.data_dir.clone());
     let mut wait = RETRY_FIRST;
     loop {
         let end = match join(&me).await {
@@ -162,7 +167,8 @@ struct JoinedSession {
 }
 
 async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
-    let mut client = client::connect(&me.coordinator).await.map_err(End::Broken)?;
+    let mut client =
+        client::connect(&me.coordinator, me.credentials.clone()).await.map_err(End::Broken)?;
     let (outgoing, words) = mpsc::channel(SESSION_QUEUE);
     let introduction = proto::Join {
         protocol: PROTOCOL_VERSION,

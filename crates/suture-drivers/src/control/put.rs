@@ -20,6 +20,7 @@ use suture_repair::stripe::Stripe;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
+use super::access::Caller;
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
 use super::service::ControlService;
@@ -58,11 +59,12 @@ struct StripePlaces {
 /// Follows a put to its end.
 pub async fn follow(
     service: Arc<ControlService>,
+    caller: Caller,
     mut said: Streaming<proto::PutRequest>,
     replies: Replies,
 ) {
     let mut put = None;
-    let result = steps(&service, &mut said, &replies, &mut put).await;
+    let result = steps((&service, &caller), &mut said, &replies, &mut put).await;
     if let Some(put) = put {
         service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
             tracing::warn!(%why, "a put's end could not be noted");
@@ -81,15 +83,17 @@ pub async fn follow(
 
 /// All steps; the last reply is sent when the put's places have been given back.
 async fn steps(
-    service: &ControlService,
+    (service, caller): (&ControlService, &Caller),
     said: &mut Streaming<proto::PutRequest>,
     replies: &Replies,
     put: &mut Option<PutSession>,
 ) -> Result<Option<proto::PutReply>, Status> {
     while let Some(request) = said.message().await? {
+        caller.check_still()?;
         let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
+                caller.check_name(&begin.name)?;
                 *put = Some(begin_put(service, begin).await?);
                 let put = put.as_ref().expect("begun above");
                 Reply::Begun(proto::PutBegun {

@@ -8,7 +8,9 @@ use suture_repair::id::NodeId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::warn;
 
+use super::access::{Call, Caller, CallerCell};
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
 use super::service::{ControlService, REBUILDING};
 use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, backup, convert, proto, put, session};
@@ -29,11 +31,19 @@ pub struct RpcAdapter(Arc<ControlService>);
 type Answer<T> = Result<Response<T>, Status>;
 
 impl RpcAdapter {
-    /// The service, for anyone but an agent.
-    fn served(&self) -> Result<&Arc<ControlService>, Status> {
-        match self.0.is_rebuilding {
+    /// The service, for a caller that may ask this. There is no other way to it.
+    fn served<T>(
+        &self,
+        request: &Request<T>,
+        call: Call,
+    ) -> Result<(Arc<ControlService>, Caller), Status> {
+        let caller = request.extensions().get::<CallerCell>().and_then(CallerCell::get).cloned();
+        let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
+        caller.check_still()?;
+        caller.check(call).inspect_err(|why| warn!(from = %caller.from, "{}", why.message()))?;
+        match self.0.is_rebuilding && call != Call::Session {
             true => Err(Status::unavailable(REBUILDING)),
-            false => Ok(&self.0),
+            false => Ok((self.0.clone(), caller)),
         }
     }
 }
@@ -50,73 +60,97 @@ impl Coordinator for RpcAdapter {
         &self,
         request: Request<Streaming<proto::AgentMessage>>,
     ) -> Answer<Self::SessionStream> {
-        Ok(Response::new(session::begin(self.0.clone(), request.into_inner()).await?))
+        let (service, caller) = self.served(&request, Call::Session)?;
+        Ok(Response::new(session::begin(service, caller, request.into_inner()).await?))
     }
 
     async fn put(&self, request: Request<Streaming<proto::PutRequest>>) -> Answer<Self::PutStream> {
+        let (service, caller) = self.served(&request, Call::Put)?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(put::follow(self.served()?.clone(), request.into_inner(), replies));
+        tokio::spawn(put::follow(service, caller, request.into_inner(), replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
+        let (service, caller) = self.served(&request, Call::Lookup)?;
         let name = request.into_inner().name;
-        let head = self.served()?.lookup_head(&name).await?;
+        caller.check_name(&name)?;
+        let head = service.lookup_head(&name).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(self.served()?.clone().lookup_stripes(name, head, replies));
+        tokio::spawn(service.lookup_stripes(name, head, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
+        let (service, caller) = self.served(&request, Call::List)?;
+        let prefix = caller.listed(request.into_inner().prefix)?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(self.served()?.clone().list_objects(request.into_inner().prefix, replies));
+        tokio::spawn(service.list_objects(prefix, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
-        Ok(Response::new(self.served()?.stat(request.into_inner().name).await?))
+        let (service, caller) = self.served(&request, Call::Stat)?;
+        let name = request.into_inner().name;
+        caller.check_name(&name)?;
+        Ok(Response::new(service.stat(name).await?))
     }
 
     async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
+        let (service, caller) = self.served(&request, Call::Remove)?;
         let name = request.into_inner().name;
-        let removed = self.served()?.metadata.ask(move |store| store.remove(&name)).await?;
+        caller.check_name(&name)?;
+        let removed = service.metadata.ask(move |store| store.remove(&name)).await?;
         Ok(Response::new(proto::RemoveReply { stripes: removed.stripes, bytes: removed.bytes }))
     }
 
     async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
+        let (service, _) = self.served(&request, Call::ReportBad)?;
         let proto::BadCopy { node, copy } = request.into_inner();
         let copy = convert::decode_copy(copy)?;
-        let known = self.served()?.query(|driver| driver.core().cluster().nodes.len()).await?;
+        let known = service.query(|driver| driver.core().cluster().nodes.len()).await?;
         if node as usize >= known {
             return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
         }
-        self.served()?.coordinator.suspect(NodeId(node), copy).await;
+        service.coordinator.suspect(NodeId(node), copy).await;
         Ok(Response::new(proto::Done {}))
     }
 
-    async fn status(&self, _: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
-        Ok(Response::new(self.served()?.status().await?))
+    async fn status(&self, request: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
+        let (service, _) = self.served(&request, Call::Status)?;
+        Ok(Response::new(service.status().await?))
     }
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
-        self.served()?.command_node(request.into_inner()).await?;
+        let unknown = || Status::invalid_argument("unknown command for a node");
+        let call = Call::of_node(request.get_ref().action()).ok_or_else(unknown)?;
+        let (service, _) = self.served(&request, call)?;
+        service.command_node(request.into_inner()).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
-        self.served()?.command_repair(request.into_inner().action()).await?;
+        let unknown = || Status::invalid_argument("unknown command for repairs");
+        let call = Call::of_repair(request.get_ref().action()).ok_or_else(unknown)?;
+        let (service, _) = self.served(&request, call)?;
+        service.command_repair(request.into_inner().action()).await?;
         Ok(Response::new(proto::Done {}))
     }
 
-    async fn start_scrub(&self, _: Request<proto::ScrubRequest>) -> Answer<proto::ScrubStarted> {
-        Ok(Response::new(self.served()?.start_scrub().await?))
+    async fn start_scrub(
+        &self,
+        request: Request<proto::ScrubRequest>,
+    ) -> Answer<proto::ScrubStarted> {
+        let (service, _) = self.served(&request, Call::StartScrub)?;
+        Ok(Response::new(service.start_scrub().await?))
     }
 
     async fn backup_metadata(
         &self,
-        _: Request<proto::BackupRequest>,
+        request: Request<proto::BackupRequest>,
     ) -> Answer<Self::BackupMetadataStream> {
-        let backup = backup::take(&self.served()?.metadata).await?;
+        let (service, _) = self.served(&request, Call::BackupMetadata)?;
+        let backup = backup::take(&service.metadata).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
         tokio::spawn(backup::send(backup, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
@@ -124,8 +158,9 @@ impl Coordinator for RpcAdapter {
 
     async fn preview_repair(
         &self,
-        _: Request<proto::PreviewRequest>,
+        request: Request<proto::PreviewRequest>,
     ) -> Answer<proto::PreviewReply> {
-        Ok(Response::new(self.served()?.preview().await?))
+        let (service, _) = self.served(&request, Call::PreviewRepair)?;
+        Ok(Response::new(service.preview().await?))
     }
 }

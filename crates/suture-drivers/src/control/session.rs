@@ -19,6 +19,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 use tracing::{debug, warn};
 
+use super::access::Caller;
 use super::listing::Listing;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
@@ -50,9 +51,10 @@ pub type Messages =
 /// Why the agent may not join.
 pub async fn begin(
     service: Arc<ControlService>,
+    caller: Caller,
     mut said: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
-    let joined = join(&service, &mut said).await;
+    let joined = join(&service, &caller, &mut said).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
     let (record, epoch) = joined?;
     let (node, name) = (record.id, record.node.name.clone());
@@ -69,7 +71,7 @@ pub async fn begin(
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
     service.coordinator.joined(record, session, outbox).await;
     tokio::spawn(async move {
-        if let Err(status) = receive(&service, (node, session), &mut said).await {
+        if let Err(status) = receive(&service, &caller, (node, session), &mut said).await {
             debug!(node = name, why = status.message(), "session broke");
         }
         service.coordinator.left(node, session).await;
@@ -80,11 +82,13 @@ pub async fn begin(
 /// Hands on what the agent sends until it ends the session.
 async fn receive(
     service: &ControlService,
+    caller: &Caller,
     (node, session): (NodeId, u64),
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(), Status> {
     let mut listing = Listing::default();
     while let Some(message) = said.message().await? {
+        caller.check_still()?;
         let Some(message) = listing.whole(message)? else { continue };
         let message = convert::decode_from_agent(message)?;
         service.coordinator.received(node, session, message).await;
@@ -94,6 +98,7 @@ async fn receive(
 
 async fn join(
     service: &ControlService,
+    caller: &Caller,
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(NodeRecord, u32), Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
@@ -102,6 +107,7 @@ async fn join(
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
         return Err(Status::invalid_argument("a session begins with Join"));
     };
+    caller.check_node(&join.name)?;
     let is_new = join.cluster.is_none();
     let takes_name = is_new && join.takes_name;
     let followed = join.epoch;

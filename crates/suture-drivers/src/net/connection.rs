@@ -10,14 +10,20 @@
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{RecvFlags, sockopt};
+use rustix::net::sockopt;
 use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame, HEADER_BYTES, Who};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use super::tls::{Stream, TlsStream};
+use crate::address::AgentAddress;
+use crate::identity::certificate::{Flaw, explain};
+use crate::identity::credentials::{Kept, Proven};
+use crate::identity::{AccessRole, Principal};
 use crate::limit::{Port, Purpose};
 
 /// How long the other side may move nothing, once something was begun.
@@ -33,13 +39,18 @@ const KEEPALIVE_COUNT: u32 = 3;
 const BUFFERED: Duration = Duration::from_millis(20);
 const BUFFERED_MIN: u64 = 32 * 1024;
 
+/// What TLS begins with.
+const TLS_HANDSHAKE: u8 = 22;
+
 /// What skipped payload is read into.
 const SKIP_BYTES: usize = 16 * 1024;
 
 /// A connection, with the header of the next frame as far as it has come.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
+    /// Who is at the other end, where that is proven.
+    proven: Option<Proven>,
     timeout: Duration,
     header: [u8; HEADER_BYTES],
     filled: usize,
@@ -83,6 +94,17 @@ pub struct Traffic<'a> {
     pub purpose: Purpose,
 }
 
+/// Who we are to the other side, and how both prove it.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// The cluster that both must belong to.
+    pub cluster: ClusterId,
+    /// Who we say that we are.
+    pub who: Who,
+    /// What proves it; none: nothing is proven, and nothing encrypted.
+    pub credentials: Option<Arc<Kept>>,
+}
+
 /// Why a connection is of no more use.
 #[derive(Debug)]
 pub enum NetError {
@@ -110,25 +132,102 @@ pub enum NetError {
     Denied(Denial),
     /// The other side belongs to this cluster, not to ours.
     Cluster(ClusterId),
+    /// Who is at either end is not proven; in words.
+    Tls(String),
+    /// The other side is somebody else than it should be.
+    Other {
+        /// Who it has proven to be.
+        found: Principal,
+        /// Who it should be.
+        expected: String,
+    },
     /// A payload was damaged on its way.
     Damaged,
     /// A frame that cannot come at this point.
     Unexpected(Frame),
 }
 
+impl Greeting {
+    /// Proves who we are to whom we connected to, and has it prove that it is the agent of that
+    /// name.
+    async fn prove_to(
+        &self,
+        tcp: TcpStream,
+        name: &str,
+    ) -> Result<(Stream, Option<Proven>), NetError> {
+        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
+        let stream = TlsStream::connect(tcp, &kept.current().client).await;
+        let stream = stream.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
+                NetError::Tls("it ended the handshake: it may run without credentials".into())
+            }
+            _ => error.into(),
+        })?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        let found = &proven.principal;
+        if found.role != AccessRole::Agent || found.name != name {
+            let (found, expected) = (found.clone(), format!("agent {name}"));
+            return Err(NetError::Other { found, expected });
+        }
+        Ok((Stream::Tls(stream.into()), Some(proven)))
+    }
+
+    /// Has whoever connected prove who it is, and proves who we are.
+    async fn believe(&self, tcp: TcpStream) -> Result<(Stream, Option<Proven>), NetError> {
+        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
+        refuse_plain(&tcp).await?;
+        let stream = TlsStream::accept(tcp, &kept.current().server).await?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        Ok((Stream::Tls(stream.into()), Some(proven)))
+    }
+}
+
+/// Tells a peer that begins without TLS what is missing, in the frames that it speaks.
+async fn refuse_plain(tcp: &TcpStream) -> Result<(), NetError> {
+    let mut first = [0; 1];
+    if tcp.peek(&mut first).await? == 1 && first[0] == TLS_HANDSHAKE {
+        return Ok(());
+    }
+    let _ = tcp.try_write(&Frame::Error(Denial::Unproven).encode());
+    Err(NetError::Tls("it does not speak TLS: it has no credentials, or is something else".into()))
+}
+
+/// The socket as it is to be: quick, and ended by the system where its other end is gone.
+fn prepared(stream: TcpStream, limits: &Port) -> Result<TcpStream, NetError> {
+    stream.set_nodelay(true)?;
+    // Where another one is the default: BBR paces every segment by a timer, which on a fast
+    // link costs more processor time than the copying. A host that has no cubic keeps what it
+    // has.
+    let _ = sockopt::set_tcp_congestion(&stream, "cubic");
+    sockopt::set_socket_keepalive(&stream, true)?;
+    sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
+    sockopt::set_tcp_user_timeout(&stream, TIMEOUT.as_millis() as u32)?;
+    if let Some(rate) = limits.rate() {
+        let bytes = (rate * BUFFERED.as_millis() as u64 / 1000).max(BUFFERED_MIN) as usize;
+        sockopt::set_socket_send_buffer_size(&stream, bytes)?;
+        sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
+    }
+    Ok(stream)
+}
+
 impl Connection {
-    /// Connects and shakes hands; gives who answered.
+    /// Connects and shakes hands with the agent of that name; gives who answered.
     ///
     /// # Errors
-    /// When nobody answers in time, or the answer is a refusal or no handshake.
+    /// When nobody answers in time, it is somebody else, or the answer is a refusal or no handshake.
     pub async fn open(
-        addr: SocketAddr,
-        (cluster, who): (ClusterId, Who),
+        agent: &AgentAddress,
+        greeting: &Greeting,
         limits: &Port,
         connect_timeout: Duration,
     ) -> Result<(Connection, Who), NetError> {
+        let Greeting { cluster, who, .. } = *greeting;
         let attempt = async {
-            let mut connection = Connection::new(TcpStream::connect(addr).await?, limits)?;
+            let stream = prepared(TcpStream::connect(agent.addr).await?, limits)?;
+            let (stream, proven) = greeting.prove_to(stream, &agent.name).await?;
+            let mut connection = Connection::new(stream, proven);
             connection.write_frame(Frame::Hello { cluster, who }).await?;
             match connection.read_frame().await? {
                 Frame::Hello { cluster: found, who } if found == cluster => Ok((connection, who)),
@@ -142,23 +241,33 @@ impl Connection {
     }
 
     /// Answers the handshake of someone who connected, if `admit` lets it in; gives what that
-    /// makes of it. A refusal is sent, so that both sides know why, but not which cluster this is:
-    /// whoever belongs to it knows.
+    /// makes of it: where it is, who it says that it is, and who it has proven to be. A refusal is
+    /// sent, so that both sides know why, but not which cluster this is: whoever belongs to it
+    /// knows.
     ///
     /// # Errors
-    /// When the first frame does not come `within` that time, is no handshake, or of another
-    /// cluster or version, and when it is not admitted.
+    /// When who it is is not proven, or its first frame does not come `within` that time, is no
+    /// handshake, or of another cluster or version, and when it is not admitted.
     pub async fn welcome<T>(
         stream: TcpStream,
-        (cluster, me): (ClusterId, Who),
+        greeting: &Greeting,
         (limits, within): (&Port, Duration),
-        admit: impl FnOnce(IpAddr, Who) -> Result<T, Denial>,
+        admit: impl AsyncFnOnce(IpAddr, Who, Option<Principal>) -> Result<T, Denial>,
     ) -> Result<(Connection, T), NetError> {
-        let mut connection = Connection::new(stream, limits)?;
-        let greeting = connection.read_frame_within(within, "waiting for its handshake").await;
+        let Greeting { cluster, who: me, .. } = *greeting;
+        let stalled = NetError::Stalled { doing: "waiting for its handshake", waited: within };
+        let attempt = async {
+            let stream = prepared(stream, limits)?;
+            let (stream, proven) = greeting.believe(stream).await?;
+            let mut connection = Connection::new(stream, proven);
+            let greeting = connection.read_frame().await;
+            Ok((connection, greeting))
+        };
+        let (mut connection, greeting) = timeout(within, attempt).await.unwrap_or(Err(stalled))?;
         let (denial, error) = match greeting {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
-                match admit(connection.address(), who) {
+                let principal = connection.proven.as_ref().map(|proven| proven.principal.clone());
+                match admit(connection.address(), who, principal).await {
                     Ok(admitted) => {
                         connection.write_frame(Frame::Hello { cluster, who: me }).await?;
                         return Ok((connection, admitted));
@@ -178,43 +287,27 @@ impl Connection {
         Err(error)
     }
 
-    fn new(stream: TcpStream, limits: &Port) -> Result<Connection, NetError> {
-        stream.set_nodelay(true)?;
-        // Where another one is the default: BBR paces every segment by a timer, which on a fast
-        // link costs more processor time than the copying. A host that has no cubic keeps what it
-        // has.
-        let _ = sockopt::set_tcp_congestion(&stream, "cubic");
-        sockopt::set_socket_keepalive(&stream, true)?;
-        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_IDLE)?;
-        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_EVERY)?;
-        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_COUNT)?;
-        sockopt::set_tcp_user_timeout(&stream, TIMEOUT.as_millis() as u32)?;
-        if let Some(rate) = limits.rate() {
-            let bytes = (rate * BUFFERED.as_millis() as u64 / 1000).max(BUFFERED_MIN) as usize;
-            sockopt::set_socket_send_buffer_size(&stream, bytes)?;
-            sockopt::set_socket_recv_buffer_size(&stream, bytes)?;
-        }
-        Ok(Connection {
+    fn new(stream: Stream, proven: Option<Proven>) -> Connection {
+        Connection {
             stream,
+            proven,
             timeout: TIMEOUT,
             header: [0; HEADER_BYTES],
             filled: 0,
             turn: 0,
             allowance: None,
-        })
+        }
     }
 
     /// Where the other side is.
     pub fn address(&self) -> IpAddr {
         // One that is gone has none any more, and will not move a byte either.
-        self.stream.peer_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip())
+        self.stream.tcp().peer_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip())
     }
 
     /// Whether the other side has neither closed nor said anything since the last frame.
     pub fn is_idle(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let nothing = rustix::net::recv(&self.stream, &mut [0; 1], flags);
-        self.filled == 0 && matches!(nothing, Err(rustix::io::Errno::WOULDBLOCK))
+        self.filled == 0 && self.stream.is_idle()
     }
 
     /// Begins an operation in which the other side must be as fast as that; nothing ends it.
@@ -234,16 +327,19 @@ impl Connection {
     /// When the connection ends or breaks, or what comes is no header.
     pub async fn read_frame(&mut self) -> Result<Frame, NetError> {
         while self.filled < HEADER_BYTES {
-            match self.stream.try_read(&mut self.header[self.filled..]) {
+            let rest = &mut [IoSliceMut::new(&mut self.header[self.filled..])];
+            match self.stream.try_read_vectored(rest) {
                 Ok(0) => return Err(NetError::Closed),
                 Ok(bytes) => self.filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stream.rest();
                     self.stream.readable().await?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         self.filled = 0;
+        self.check_proven()?;
         Frame::decode(&self.header).map_err(NetError::Decode)
     }
 
@@ -378,6 +474,7 @@ impl Connection {
         mut payload: &[u8],
         traffic: Traffic<'_>,
     ) -> Result<(), NetError> {
+        self.check_proven()?;
         while !headers.is_empty() || !payload.is_empty() {
             if !payload.is_empty() {
                 self.take_turn(traffic).await;
@@ -399,7 +496,27 @@ impl Connection {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        self.flush(traffic).await
+    }
+
+    /// Sends what was encrypted and did not leave at once.
+    async fn flush(&mut self, traffic: Traffic<'_>) -> Result<(), NetError> {
+        loop {
+            match self.stream.try_flush() {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.end_turn(traffic);
+                    let ready = self.stream.writable();
+                    wait(self.timeout, &mut self.allowance, "sending", ready).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Whether the other end is to be believed still.
+    fn check_proven(&self) -> Result<(), NetError> {
+        Ok(self.proven.as_ref().map_or(Ok(()), Proven::check)?)
     }
 
     fn moved(&mut self, bytes: usize) {
@@ -429,7 +546,16 @@ async fn wait(
 
 impl From<io::Error> for NetError {
     fn from(error: io::Error) -> NetError {
-        NetError::Io(error)
+        match error.get_ref().and_then(|cause| cause.downcast_ref()) {
+            Some(cause) => NetError::Tls(explain(cause)),
+            None => NetError::Io(error),
+        }
+    }
+}
+
+impl From<Flaw> for NetError {
+    fn from(flaw: Flaw) -> NetError {
+        NetError::Tls(format!("its certificate: {flaw}"))
     }
 }
 
@@ -454,6 +580,8 @@ impl fmt::Display for NetError {
             NetError::Decode(error) => error.fmt(f),
             NetError::Denied(denial) => denial.fmt(f),
             NetError::Cluster(found) => write!(f, "it belongs to cluster {found}"),
+            NetError::Tls(why) => f.write_str(why),
+            NetError::Other { found, expected } => write!(f, "it is {found}, not {expected}"),
             NetError::Damaged => write!(f, "a payload was damaged on its way"),
             NetError::Unexpected(frame) => {
                 write!(f, "unexpected frame {frame:?}")

@@ -18,18 +18,20 @@ use std::time::Duration;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::NodeId;
 use suture_repair::slice::SliceId;
-use suture_repair::wire::{ClusterId, Denial, Frame, Payload, Who};
+use suture_repair::wire::{Denial, Frame, Payload, Who};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, NetError, Traffic};
+use super::connection::{Connection, Greeting, NetError, Traffic};
 use super::grants::Grants;
 use super::places::{HeldPlace, Newcomer, Newcomers, Places};
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
+use crate::identity::{AccessRole, Principal};
 use crate::limit::{Port, Purpose};
 
 /// Peers with a connection at a time: more than a cluster has nodes.
@@ -41,10 +43,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Who takes what comes in.
 #[derive(Debug)]
 pub struct Acceptor {
-    /// The cluster that peers and clients must name.
-    pub cluster: ClusterId,
-    /// The node that this agent is.
-    pub me: NodeId,
+    /// Who this agent is to whoever connects.
+    pub greeting: Greeting,
+    /// The names of the nodes, as far as they are known: a peer has to prove its own.
+    pub names: watch::Receiver<NodeNames>,
     /// The limits of what is received.
     pub downlink: Arc<Port>,
     /// Which slices may come.
@@ -69,6 +71,9 @@ pub struct Admission {
     /// How long they may take to say it.
     pub handshake: Duration,
 }
+
+/// The name of each node that is known.
+pub type NodeNames = HashMap<NodeId, Arc<str>>;
 
 /// Whose connection it is.
 enum Admitted {
@@ -116,11 +121,10 @@ async fn accept<S, F>(
     F: Future<Output = ()>,
 {
     let from = stream.peer_addr().map_or_else(|_| "someone".to_owned(), |addr| addr.to_string());
-    let me = (acceptor.cluster, Who::Agent(acceptor.me));
-    let admit = |address, who| acceptor.admit(address, who);
+    let admit = async |address, who, principal| acceptor.admit(address, who, principal).await;
     let within = (&*acceptor.downlink, acceptor.admission.handshake);
     let welcomed = tokio::select! {
-        welcomed = Connection::welcome(stream, me, within, admit) => welcomed,
+        welcomed = Connection::welcome(stream, &acceptor.greeting, within, admit) => welcomed,
         () = newcomer => return debug!("connection from {from} closed: it did not say whose it is"),
     };
     match welcomed {
@@ -205,8 +209,20 @@ async fn read_slice(
 }
 
 impl Acceptor {
-    /// Whether there is a place for one more connection like this.
-    fn admit(&self, address: IpAddr, who: Who) -> Result<Admitted, Denial> {
+    /// Whether whoever connects is who it says that it is, and there is a place for one more
+    /// connection like this.
+    async fn admit(
+        &self,
+        address: IpAddr,
+        who: Who,
+        principal: Option<Principal>,
+    ) -> Result<Admitted, Denial> {
+        if let Some(principal) = principal
+            && !self.is_proven(who, &principal).await
+        {
+            warn!("{principal} says that it is {who}");
+            return Err(Denial::Unproven);
+        }
         match who {
             Who::Client => self.admission.clients.try_take(address).map(Admitted::Client),
             Who::Agent(peer) => {
@@ -216,6 +232,22 @@ impl Acceptor {
             }
         }
         .ok_or(Denial::Busy)
+    }
+
+    /// Whether a certificate proves it. A peer may know of this node before this node knows of it:
+    /// then its name is waited for.
+    async fn is_proven(&self, who: Who, principal: &Principal) -> bool {
+        let Who::Agent(node) = who else {
+            let roles = [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator];
+            return roles.contains(&principal.role);
+        };
+        if principal.role != AccessRole::Agent {
+            return false;
+        }
+        let mut names = self.names.clone();
+        let known = names.wait_for(|names| names.contains_key(&node));
+        let known = timeout(self.admission.handshake, known).await;
+        known.is_ok_and(|known| known.is_ok_and(|names| *names[&node] == *principal.name))
     }
 
     fn peers(&self) -> MutexGuard<'_, PeerConnections> {

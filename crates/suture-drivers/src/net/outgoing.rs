@@ -6,7 +6,6 @@
 //! cache; its memory is free once the system has it.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,14 +13,15 @@ use std::time::Duration;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::slice::SliceId;
-use suture_repair::wire::{ClusterId, Frame, Payload, Who};
+use suture_repair::wire::{Frame, Payload, Who};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, NetError, Traffic};
+use super::connection::{Connection, Greeting, NetError, Traffic};
 use super::round::Round;
+use crate::address::AgentAddress;
 use crate::combination::Pending;
 use crate::limit::{Port, Purpose};
 
@@ -67,12 +67,10 @@ impl ToPeer {
 pub struct Destination {
     /// The node that is connected to.
     pub peer: NodeId,
-    /// Where that node listens.
-    pub addr: SocketAddr,
-    /// The cluster of both.
-    pub cluster: ClusterId,
-    /// The node that connects.
-    pub me: NodeId,
+    /// Where that node listens, and its name.
+    pub agent: AgentAddress,
+    /// Who we are to it.
+    pub greeting: Greeting,
     /// The limits of what is sent.
     pub uplink: Arc<Port>,
     /// How often in a row the peer was not reached.
@@ -109,25 +107,25 @@ pub async fn run(
     let result = match connect(&to).await {
         Ok(mut connection) => {
             to.failures.store(0, Ordering::Relaxed);
-            debug!("connected to {} at {}", to.peer, to.addr);
+            debug!("connected to {} at {}", to.peer, to.agent);
             send_all(&to, &mut connection, &mut inbox, &events).await
         }
         Err(error) => Err(error),
     };
     if let Err(error) = result {
         to.failures.fetch_add(1, Ordering::Relaxed);
-        warn!("{} at {} is lost: {error}", to.peer, to.addr);
+        warn!("{} at {} is lost: {error}", to.peer, to.agent);
         // A closed channel means that the agent is stopping.
         let _ = events.send(NetEvent::Lost(to.peer)).await;
     }
 }
 
 async fn connect(to: &Destination) -> Result<Connection, NetError> {
-    let me = (to.cluster, Who::Agent(to.me));
-    let (connection, who) = Connection::open(to.addr, me, &to.uplink, CONNECT_TIMEOUT).await?;
+    let opened = Connection::open(&to.agent, &to.greeting, &to.uplink, CONNECT_TIMEOUT).await;
+    let (connection, who) = opened?;
     match who {
         Who::Agent(found) if found == to.peer => Ok(connection),
-        _ => Err(NetError::Unexpected(Frame::Hello { cluster: to.cluster, who })),
+        _ => Err(NetError::Unexpected(Frame::Hello { cluster: to.greeting.cluster, who })),
     }
 }
 

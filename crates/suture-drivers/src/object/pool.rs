@@ -5,13 +5,15 @@
 //! not stand is what makes a degraded read slow.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use suture_repair::wire::ClusterId;
+use suture_repair::wire::{ClusterId, Who};
 
+use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
+use crate::identity::credentials::Kept;
+use crate::net::connection::Greeting;
 
 /// An agent that is there takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,48 +24,49 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections to the agents of one cluster.
 pub struct ConnectionPool {
     client: ChunkClient,
-    idle: Mutex<BTreeMap<SocketAddr, Vec<ChunkConnection>>>,
-    silent: Mutex<BTreeSet<SocketAddr>>,
+    idle: Mutex<BTreeMap<AgentAddress, Vec<ChunkConnection>>>,
+    silent: Mutex<BTreeSet<AgentAddress>>,
 }
 
 impl ConnectionPool {
     /// A pool without connections, for agents of this cluster.
-    pub fn new(cluster: ClusterId) -> ConnectionPool {
+    pub fn new(cluster: ClusterId, credentials: Option<Arc<Kept>>) -> ConnectionPool {
+        let greeting = Greeting { cluster, who: Who::Client, credentials };
         let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
-        let client = ChunkClient { cluster, connect_timeout, idle_timeout };
+        let client = ChunkClient { greeting, connect_timeout, idle_timeout };
         ConnectionPool { client, idle: Mutex::default(), silent: Mutex::default() }
     }
 
     /// Whether the agent failed to answer before.
-    pub fn is_silent(&self, agent: SocketAddr) -> bool {
-        self.silent.lock().expect("no thread panics here").contains(&agent)
+    pub fn is_silent(&self, agent: &AgentAddress) -> bool {
+        self.silent.lock().expect("no thread panics here").contains(agent)
     }
 
     /// A connection to the agent, to be given back with how it went.
     ///
     /// # Errors
     /// When the agent does not answer, or did not a moment ago.
-    pub async fn take(&self, agent: SocketAddr) -> Result<ChunkConnection, ChunkError> {
+    pub async fn take(&self, agent: &AgentAddress) -> Result<ChunkConnection, ChunkError> {
         match self.idle(agent) {
             Some(connection) => Ok(connection),
             None => {
-                let connection = self.client.connect(agent).await;
+                let connection = self.client.connect(agent.clone()).await;
                 self.note(agent, &connection);
                 connection
             }
         }
     }
 
-    fn idle(&self, agent: SocketAddr) -> Option<ChunkConnection> {
+    fn idle(&self, agent: &AgentAddress) -> Option<ChunkConnection> {
         let mut idle = self.idle.lock().expect("no thread panics here");
-        let connections = idle.get_mut(&agent)?;
+        let connections = idle.get_mut(agent)?;
         std::iter::from_fn(|| connections.pop()).find(ChunkConnection::is_usable)
     }
 
     /// Gives a connection back: it serves again unless it broke.
     pub fn give<T>(
         &self,
-        agent: SocketAddr,
+        agent: &AgentAddress,
         connection: ChunkConnection,
         result: &Result<T, ChunkError>,
     ) {
@@ -74,15 +77,15 @@ impl ConnectionPool {
         );
         if is_usable {
             let mut idle = self.idle.lock().expect("no thread panics here");
-            idle.entry(agent).or_default().push(connection);
+            idle.entry(agent.clone()).or_default().push(connection);
         }
     }
 
-    fn note<T>(&self, agent: SocketAddr, result: &Result<T, ChunkError>) {
+    fn note<T>(&self, agent: &AgentAddress, result: &Result<T, ChunkError>) {
         let is_silent =
             matches!(result, Err(ChunkError::Unreachable { .. }) | Err(ChunkError::Timeout { .. }));
         if is_silent {
-            self.silent.lock().expect("no thread panics here").insert(agent);
+            self.silent.lock().expect("no thread panics here").insert(agent.clone());
         }
     }
 }

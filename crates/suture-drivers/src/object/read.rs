@@ -11,7 +11,6 @@
 //! gets its name before that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -27,6 +26,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::layout::{Checksum, data_in_chunk, object_checksum};
 use super::pool::ConnectionPool;
+use crate::address::AgentAddress;
 use crate::chunk_client::ChunkError;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::lookup_reply::Part;
@@ -74,7 +74,7 @@ pub struct Lookup {
     /// What the metadata has of it.
     pub object: Object,
     cluster: ClusterId,
-    nodes: BTreeMap<NodeId, SocketAddr>,
+    nodes: BTreeMap<NodeId, AgentAddress>,
     parts: tonic::Streaming<proto::LookupReply>,
 }
 
@@ -141,7 +141,7 @@ pub async fn get(
 ) -> Result<Fetched> {
     let (reports, reporter) = report_bad_copies(client.clone());
     let reader = Arc::new(Reader {
-        pool: ConnectionPool::new(lookup.cluster),
+        pool: ConnectionPool::new(lookup.cluster, client.credentials.clone()),
         nodes: lookup.nodes.clone(),
         bad: Mutex::default(),
         reports,
@@ -260,7 +260,7 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
 
 struct Reader {
     pool: ConnectionPool,
-    nodes: BTreeMap<NodeId, SocketAddr>,
+    nodes: BTreeMap<NodeId, AgentAddress>,
     /// Copies that are known to be of no use.
     bad: Mutex<BTreeSet<BadCopy>>,
     reports: mpsc::UnboundedSender<BadCopy>,
@@ -285,9 +285,9 @@ impl Reader {
         &self,
         stripe: &Stripe,
         chunk: ChunkIndex,
-    ) -> Option<(NodeId, SocketAddr, ChunkCopy)> {
+    ) -> Option<(NodeId, &AgentAddress, ChunkCopy)> {
         let (node, copy) = stripe.copy(chunk)?;
-        let agent = *self.nodes.get(&node)?;
+        let agent = self.nodes.get(&node)?;
         let is_bad = self.bad.lock().expect("no thread panics here").contains(&(node, copy));
         (!is_bad && !self.pool.is_silent(agent)).then_some((node, agent, copy))
     }

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -32,6 +31,7 @@ use tonic::Streaming;
 use super::cut::{Cut, Cutter, ObjectSource};
 use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
+use crate::address::AgentAddress;
 use crate::control::client::{Client, refusal};
 use crate::control::proto::put_reply::Step as Reply;
 use crate::control::proto::put_request::Step;
@@ -94,7 +94,7 @@ pub async fn put(
         options: options.clone(),
         created: session.created,
         encode: Program::compile(&options.code.encode_dag())?,
-        pool: ConnectionPool::new(session.cluster),
+        pool: ConnectionPool::new(session.cluster, client.credentials.clone()),
         progress: progress.clone(),
     });
     let mut cutter = Cutter::new(source, options.code, options.chunk_bytes);
@@ -529,17 +529,17 @@ impl Writer {
     /// whether or not it is stored, because a chunk without a location is rebuilt against it.
     async fn write_chunk(
         self: Arc<Self>,
-        agent: Option<SocketAddr>,
+        agent: Option<AgentAddress>,
         copy: ChunkCopy,
         bytes: u64,
         mut windows: Windows,
     ) -> Result<()> {
         let result = match agent {
             None => Err(anyhow!("no node has enough free bytes for {copy}")),
-            Some(agent) if self.pool.is_silent(agent) => {
-                Err(anyhow!("the agent at {agent} does not answer"))
+            Some(agent) if self.pool.is_silent(&agent) => {
+                Err(anyhow!("agent {agent} does not answer"))
             }
-            Some(agent) => self.send_chunk(agent, copy, bytes, &mut windows).await,
+            Some(agent) => self.send_chunk(&agent, copy, bytes, &mut windows).await,
         };
         windows.drain().await;
         result
@@ -547,7 +547,7 @@ impl Writer {
 
     async fn send_chunk(
         &self,
-        agent: SocketAddr,
+        agent: &AgentAddress,
         copy: ChunkCopy,
         bytes: u64,
         windows: &mut Windows,

@@ -9,12 +9,15 @@ use std::time::{Duration, Instant};
 
 use suture_code::Code;
 use suture_code::execute::Program;
+use suture_drivers::address::AgentAddress;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::session::{SessionEvent, session};
 use suture_drivers::agent::{self, Config};
 use suture_drivers::chunk_client::ChunkClient;
+use suture_drivers::identity::credentials::Kept;
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
+use suture_drivers::net::connection::Greeting;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -24,7 +27,7 @@ use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::random::Random;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::Span;
-use suture_repair::wire::ClusterId;
+use suture_repair::wire::{ClusterId, Who};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -34,8 +37,17 @@ pub const CLUSTER: ClusterId = ClusterId(0x5075);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn client() -> ChunkClient {
-    ChunkClient { cluster: CLUSTER, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
+    client_as(None)
 }
+
+/// A client that proves who it is.
+pub fn client_as(credentials: Option<Arc<Kept>>) -> ChunkClient {
+    let greeting = Greeting { cluster: CLUSTER, who: Who::Client, credentials };
+    ChunkClient { greeting, connect_timeout: TIMEOUT, idle_timeout: TIMEOUT }
+}
+
+/// What proves that an agent is that node, if anything does.
+pub type CredentialsOf<'a> = &'a dyn Fn(NodeId) -> Option<Arc<Kept>>;
 
 pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
     Config {
@@ -50,7 +62,13 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         spool_dir: spool_dir.to_path_buf(),
         record: None,
         clients: ClientLimits::default(),
+        credentials: None,
     }
+}
+
+/// The name of a node.
+pub fn name(node: NodeId) -> String {
+    format!("n{}", node.0)
 }
 
 /// One agent of the cluster.
@@ -74,14 +92,28 @@ impl Cluster {
         Cluster::start_limited(count, rates, ClientLimits::default()).await
     }
 
+    /// Agents that prove who they are.
+    pub async fn start_proven(count: u32, credentials: CredentialsOf<'_>) -> Cluster {
+        let limits = (Rates::default(), ClientLimits::default());
+        Cluster::start_all(count, limits, credentials).await
+    }
+
     /// Agents of which clients may hold no more than that.
     pub async fn start_limited(count: u32, rates: Rates, clients: ClientLimits) -> Cluster {
+        Cluster::start_all(count, (rates, clients), &|_| None).await
+    }
+
+    async fn start_all(
+        count: u32,
+        limits: (Rates, ClientLimits),
+        credentials: CredentialsOf<'_>,
+    ) -> Cluster {
         let (heard, said) = mpsc::unbounded_channel();
         let mut nodes = Vec::new();
         for id in (0..count).map(NodeId) {
-            nodes.push(Node::start(id, (rates, clients), heard.clone()).await);
+            nodes.push(Node::start(id, limits, credentials(id), heard.clone()).await);
         }
-        let peers: Vec<_> = nodes.iter().map(|node| (node.id, Some(node.addr))).collect();
+        let peers: Vec<_> = nodes.iter().map(|node| (node.id, Some(node.address()))).collect();
         for node in &nodes {
             node.tell(SessionEvent::Connected { epoch: 1 }).await;
             node.tell(SessionEvent::Peers(peers.clone())).await;
@@ -95,11 +127,22 @@ impl Cluster {
 
     /// Puts the stripe's chunks where they belong, but for those without a node.
     pub async fn store(&self, stripe: &Stripe, chunks: &[Vec<u8>]) {
+        self.store_as(None, stripe, chunks).await;
+    }
+
+    /// As someone who proves who it is.
+    pub async fn store_as(
+        &self,
+        credentials: Option<Arc<Kept>>,
+        stripe: &Stripe,
+        chunks: &[Vec<u8>],
+    ) {
+        let client = client_as(credentials);
         for chunk in stripe.indices() {
             let Some((node, copy)) = stripe.copy(chunk) else { continue };
             let data = &chunks[usize::from(chunk.0)];
             let crc = stripe.record(chunk).crc.expect("recorded");
-            client().write_chunk(self.node(node).addr, copy, crc, data).await.unwrap();
+            client.write_chunk(self.node(node).address(), copy, crc, data).await.unwrap();
         }
     }
 
@@ -147,6 +190,7 @@ impl Node {
     async fn start(
         id: NodeId,
         (rates, clients): (Rates, ClientLimits),
+        credentials: Option<Arc<Kept>>,
         heard: mpsc::UnboundedSender<(NodeId, FromAgent)>,
     ) -> Node {
         let dir = tempfile::tempdir().unwrap();
@@ -156,7 +200,7 @@ impl Node {
         let addr = listener.local_addr().unwrap();
         let (seam, mut feed) = session();
         let (stop, stopped) = oneshot::channel::<()>();
-        let config = Config { clients, ..config(id, rates, dir.path()) };
+        let config = Config { clients, credentials, ..config(id, rates, dir.path()) };
         let ended = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };
             agent::run(config, store, seam, listener, shutdown).await.unwrap();
@@ -169,6 +213,11 @@ impl Node {
             }
         });
         Node { id, addr, dir, session: feed.events, stop: Some(stop), ended }
+    }
+
+    /// Where it listens, and its name.
+    pub fn address(&self) -> AgentAddress {
+        AgentAddress { name: name(self.id).into(), addr: self.addr }
     }
 
     pub async fn tell(&self, event: SessionEvent) {

@@ -1,7 +1,7 @@
 //! `suture agent`: keeps chunks, serves them, and takes its part in repairs.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,6 +11,8 @@ use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
+use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::Kept;
 use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
@@ -60,16 +62,20 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let stop = Stop::new(args.until_stdin_closes)?;
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
     let data_dir = open_data_dir(&config, args.new)?;
-    let listener = daemon::listen(config.listen, config.insecure).await?;
+    let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Agent)?;
+    check_own(&config, credentials.as_deref())?;
+    let is_open = config.insecure || credentials.is_some();
+    let listener = daemon::listen(config.listen, is_open).await?;
     let listener = listener.into_std().context("cannot keep the listener")?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
     let mut me = introduction(&config, address, &data_dir);
     me.takes_name = args.new;
+    me.credentials = credentials.clone();
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
-    let mut agent = AgentProcess { config, record, listener, stop, chunks };
+    let mut agent = AgentProcess { config, record, listener, stop, chunks, credentials };
     loop {
         match agent.serve(&mut me).await? {
             Some(Left::Renumbered) => info!("beginning anew under the new number"),
@@ -86,6 +92,7 @@ struct AgentProcess {
     listener: std::net::TcpListener,
     stop: Stop,
     chunks: Chunks,
+    credentials: Option<Arc<Kept>>,
 }
 
 /// What the agent keeps chunks in.
@@ -115,8 +122,11 @@ impl AgentProcess {
         (me.cluster, me.takes_name) = (Some(joined.cluster), false);
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         let listener = listener.context("cannot keep the listener")?;
-        let config =
-            agent::Config { record: self.record.clone(), ..agent_config(&self.config, joined) };
+        let config = agent::Config {
+            record: self.record.clone(),
+            credentials: self.credentials.clone(),
+            ..agent_config(&self.config, joined)
+        };
         agent::run(config, store, session, listener, self.stop.requested())
             .await
             .context("the agent cannot go on")?;
@@ -194,7 +204,22 @@ fn introduction(config: &AgentConfig, listening: SocketAddr, data_dir: &DataDir)
         takes_name: false,
         membership: None,
         data_dir: config.data_dir.clone(),
+        credentials: None,
     }
+}
+
+/// Refuses a certificate of another node: nobody would believe this one.
+fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
+    let Some(kept) = credentials else { return Ok(()) };
+    let (found, name) = (&kept.current().own.principal.name, config.name());
+    if *found == name {
+        return Ok(());
+    }
+    Err(bad_input(format!(
+        "the certificate in '{}' is node {found}'s, and this is node {name}: correct name or \
+         credentials",
+        config.credentials.as_deref().unwrap_or(Path::new("")).display(),
+    )))
 }
 
 fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
@@ -211,6 +236,7 @@ fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
         rates: config.rates(),
         spool_dir: config.data_dir.clone(),
         record: None,
+        credentials: None,
         clients: ClientLimits::default(),
     }
 }

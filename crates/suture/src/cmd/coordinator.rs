@@ -8,6 +8,7 @@ use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::service::ControlService;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
+use suture_drivers::identity::AccessRole;
 use suture_drivers::metadata::{
     Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
 };
@@ -68,7 +69,9 @@ pub fn run(args: Args) -> Result<Outcome> {
 async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let mut stop = Stop::new(args.until_stdin_closes)?;
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
-    let listener = daemon::listen(config.listen, config.insecure).await?;
+    let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Coordinator)?;
+    let is_open = config.insecure || credentials.is_some();
+    let listener = daemon::listen(config.listen, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
@@ -84,7 +87,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
-        result = acceptor::serve(listener, service, ControlLimits::default()) => result,
+        result = acceptor::serve(listener, service, ControlLimits::default(), credentials) => result,
         () = stop.requested() => Ok(()),
     };
     ended.and(metadata.close().await)?;

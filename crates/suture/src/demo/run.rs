@@ -141,7 +141,7 @@ impl DemoScenario {
 /// # Errors
 /// When a process cannot be started, or not all have joined after a minute.
 pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
-    let mut client = client::connect(&processes.address).await?;
+    let mut client = client::connect(&processes.address, None).await?;
     for _ in 0..scenario.setting.agents {
         processes.start_agent(&scenario.setting).await?;
     }

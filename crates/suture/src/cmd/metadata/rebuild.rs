@@ -1,16 +1,19 @@
 //! `suture metadata rebuild`: the map of what is stored, from what the agents hold.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde_json::json;
+use suture_drivers::address::AgentAddress;
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::service::ControlService;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, Listings, inbox};
+use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metadata::unfinished::Unfinished;
 use suture_drivers::metadata::{
     Added, Incomplete, Leftovers, Metadata, MetadataError, MetadataStore,
@@ -82,9 +85,12 @@ pub fn run(args: &RebuildArgs) -> Result<Outcome> {
     daemon::raise_descriptor_limit();
     daemon::block_on(async {
         let mut stop = Stop::new(false)?;
-        let listener = daemon::listen(config.listen, config.insecure).await?;
+        let credentials =
+            daemon::credentials(config.credentials.as_deref(), AccessRole::Coordinator)?;
+        let is_open = config.insecure || credentials.is_some();
+        let listener = daemon::listen(config.listen, is_open).await?;
         let found = tokio::select! {
-            found = rebuild(args, &config, listener) => found?,
+            found = rebuild(args, &config, listener, credentials) => found?,
             () = stop.requested() => bail!("ended before it was done: no object was added"),
         };
         show(args.format, &found)
@@ -96,6 +102,7 @@ async fn rebuild(
     args: &RebuildArgs,
     config: &CoordinatorConfig,
     listener: TcpListener,
+    credentials: Option<Arc<Kept>>,
 ) -> Result<Recovered> {
     let unfinished = Unfinished::begin(&config.data_dir)?;
     let dir = unfinished.as_ref().map_or(config.data_dir.as_path(), Unfinished::folder);
@@ -110,10 +117,10 @@ async fn rebuild(
     let service = ControlService::rebuilding(metadata.clone(), coordinator.clone(), cluster);
     let found = tokio::select! {
         () = driver.run(inbox) => bail!("the coordinator ended"),
-        ended = acceptor::serve(listener, service, ControlLimits::default()) => {
+        ended = acceptor::serve(listener, service, ControlLimits::default(), credentials.clone()) => {
             return ended.and_then(|()| bail!("nobody listens any more"));
         }
-        found = collect(args, &metadata, &coordinator) => found?,
+        found = collect(args, &metadata, &coordinator, credentials) => found?,
     };
     metadata.close().await?;
     unfinished.map_or(Ok(()), Unfinished::finish)?;
@@ -125,6 +132,7 @@ async fn collect(
     args: &RebuildArgs,
     metadata: &Metadata,
     coordinator: &Handle,
+    credentials: Option<Arc<Kept>>,
 ) -> Result<Recovered> {
     coordinator.apply(Command::Pause).await;
     let Listed { listings, addresses, names } = listed(args, coordinator).await?;
@@ -133,7 +141,7 @@ async fn collect(
     let copies = rebuild::copies_of_unknown(&listings, &known);
     let progress = Progress::stripes(args.format, "reading labels");
     let (mut done, all) = (0, copies.len() as u64);
-    let stripes = rebuild::read_labels(cluster, &addresses, copies, || {
+    let stripes = rebuild::read_labels(cluster, (&addresses, credentials), copies, || {
         done += 1;
         progress.set(done, all, "read".into());
     });
@@ -157,7 +165,7 @@ async fn collect(
 /// What agents hold and where they serve it.
 struct Listed {
     listings: Listings,
-    addresses: BTreeMap<NodeId, SocketAddr>,
+    addresses: BTreeMap<NodeId, AgentAddress>,
     names: Vec<String>,
 }
 
@@ -194,8 +202,9 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
             "no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait"
         );
     }
-    let address = |(node, _, address): &(NodeId, String, Option<String>)| {
-        Some((*node, address.as_ref()?.parse().ok()?))
+    let address = |(node, name, address): &(NodeId, String, Option<String>)| {
+        let addr = address.as_ref()?.parse().ok()?;
+        Some((*node, AgentAddress { name: name.as_str().into(), addr }))
     };
     let addresses = peers.iter().filter_map(address).collect();
     let names = peers.into_iter().map(|(_, name, _)| name).collect();

@@ -1,0 +1,240 @@
+//! Who may ask what of a coordinator: one table.
+//!
+//! Place: a call comes -> [whoever asks may ask it] -> it is answered.
+//! A certificate says a role, and a role which calls. Nobody who has no certificate gets as far as
+//! this where certificates are asked for; where none are, on loopback or by `insecure`, everybody
+//! may ask everything, as the machine's own users may. A client's calls are about objects whose
+//! names begin with its prefix, and about no others.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use suture_edge::error::quoted;
+use tonic::Status;
+
+use super::proto::{NodeAction, RepairAction};
+use crate::identity::credentials::Proven;
+use crate::identity::{AccessRole, Principal};
+
+/// What may be asked. One call of the protocol may be several of these, by what it is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Call {
+    /// A session of an agent begins.
+    Session,
+    /// Objects are to be stored.
+    Put,
+    /// Where an object's chunks are, to read them.
+    Lookup,
+    /// Which objects there are.
+    List,
+    /// How an object does.
+    Stat,
+    /// An object is removed.
+    Remove,
+    /// A copy was found to be bad.
+    ReportBad,
+    /// How the cluster does.
+    Status,
+    /// What a repair of all that is lost would do.
+    PreviewRepair,
+    /// A node counts as lost.
+    FailNode,
+    /// It counts as lost no more.
+    ReturnNode,
+    /// Its name is for a new store.
+    ReplaceNode,
+    /// A node without chunks is forgotten.
+    RemoveNode,
+    /// Repairs begin, rest, go on or are given up.
+    CommandRepair,
+    /// Every copy is read.
+    StartScrub,
+    /// All metadata are copied.
+    BackupMetadata,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// What is asked by it.
+    pub call: Call,
+    /// The call of the protocol.
+    pub rpc: &'static str,
+    /// In words: to do what.
+    pub to: &'static str,
+    /// Whether it changes anything: then it is written down.
+    pub changes: bool,
+    /// The roles that may ask it.
+    pub roles: &'static [AccessRole],
+}
+
+const fn rule(
+    call: Call,
+    rpc: &'static str,
+    to: &'static str,
+    changes: bool,
+    roles: &'static [AccessRole],
+) -> Rule {
+    Rule { call, rpc, to, changes, roles }
+}
+
+use AccessRole::{Admin, Agent, Client, Operator, Viewer};
+
+/// Who may ask what, a line for each call.
+#[rustfmt::skip]
+pub const TABLE: [Rule; 16] = [
+    rule(Call::Session, "Session", "join as an agent", true, &[Agent]),
+    rule(Call::Put, "Put", "put objects", true, &[Client, Admin]),
+    rule(Call::Lookup, "Lookup", "read objects", false, &[Client, Admin]),
+    rule(Call::List, "List", "list objects", false, &[Viewer, Client, Operator, Admin]),
+    rule(Call::Stat, "Stat", "look at objects", false, &[Viewer, Client, Operator, Admin]),
+    rule(Call::Remove, "Remove", "remove objects", true, &[Client, Admin]),
+    rule(Call::ReportBad, "ReportBad", "report bad copies", true, &[Client, Admin]),
+    rule(Call::Status, "Status", "look at the cluster", false, &[Viewer, Operator, Admin]),
+    rule(Call::PreviewRepair, "PreviewRepair", "plan repairs", false, &[Viewer, Operator, Admin]),
+    rule(Call::FailNode, "CommandNode", "fail nodes", true, &[Operator, Admin]),
+    rule(Call::ReturnNode, "CommandNode", "return nodes", true, &[Operator, Admin]),
+    rule(Call::ReplaceNode, "CommandNode", "replace nodes", true, &[Admin]),
+    rule(Call::RemoveNode, "CommandNode", "remove nodes", true, &[Admin]),
+    rule(Call::CommandRepair, "CommandRepair", "command repairs", true, &[Operator, Admin]),
+    rule(Call::StartScrub, "StartScrub", "start a scrub", true, &[Operator, Admin]),
+    // The coordinator of another epoch fetches none, and an agent keeps a copy.
+    rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", true, &[Agent, Admin]),
+];
+
+impl Call {
+    /// The line of the table that is about it.
+    pub fn rule(self) -> &'static Rule {
+        TABLE.iter().find(|rule| rule.call == self).expect("every call has a rule")
+    }
+
+    /// What a command for a node is; none for one that there is not.
+    pub fn of_node(action: NodeAction) -> Option<Call> {
+        match action {
+            NodeAction::Unspecified => None,
+            NodeAction::Fail => Some(Call::FailNode),
+            NodeAction::Return => Some(Call::ReturnNode),
+            NodeAction::Replace => Some(Call::ReplaceNode),
+            NodeAction::Remove => Some(Call::RemoveNode),
+        }
+    }
+
+    /// What a command for repairs is; none for one that there is not.
+    pub fn of_repair(action: RepairAction) -> Option<Call> {
+        (action != RepairAction::Unspecified).then_some(Call::CommandRepair)
+    }
+}
+
+/// Who is at the other end of a connection, once that is known: before it is, no call comes.
+#[derive(Clone, Debug, Default)]
+pub struct CallerCell(Arc<OnceLock<Caller>>);
+
+impl CallerCell {
+    /// Whoever that is, if it is known.
+    pub fn get(&self) -> Option<&Caller> {
+        self.0.get()
+    }
+
+    /// Notes who it is; once for each connection.
+    pub fn set(&self, caller: Caller) {
+        self.0.set(caller).expect("a connection is believed once");
+    }
+}
+
+/// Who asks, and from where.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Who it is; none where nobody has to prove it.
+    pub principal: Option<Principal>,
+    /// Where its connection comes from.
+    pub from: SocketAddr,
+    proof: Option<Arc<Proven>>,
+}
+
+impl Caller {
+    /// Someone who has proven who it is.
+    pub fn proven(proof: Arc<Proven>, from: SocketAddr) -> Caller {
+        Caller { principal: Some(proof.principal.clone()), from, proof: Some(proof) }
+    }
+
+    /// Someone who does not have to.
+    pub fn unproven(from: SocketAddr) -> Caller {
+        Caller { principal: None, from, proof: None }
+    }
+
+    /// Whether it is to be believed still: certificates end while connections last.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_still(&self) -> Result<(), Status> {
+        let still = self.proof.as_ref().map_or(Ok(()), |proof| proof.check());
+        still.map_err(|flaw| Status::unauthenticated(format!("your certificate: {flaw}")))
+    }
+
+    /// Lets it ask that, or not.
+    ///
+    /// # Errors
+    /// That its role may not, and which may.
+    pub fn check(&self, call: Call) -> Result<(), Status> {
+        let rule = call.rule();
+        match &self.principal {
+            Some(who) if !rule.roles.contains(&who.role) => {
+                let roles: Vec<&str> = rule.roles.iter().map(|role| role.word()).collect();
+                let (to, roles) = (rule.to, roles.join(" or "));
+                Err(Status::permission_denied(format!("{who} may not {to}: the role is {roles}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets it name that object, or names that begin so, or not.
+    ///
+    /// # Errors
+    /// That the name has not its prefix.
+    pub fn check_name(&self, name: &str) -> Result<(), Status> {
+        match &self.principal {
+            Some(who) if !name.starts_with(&who.prefix) => {
+                let (name, prefix) = (quoted(name), &who.prefix);
+                Err(Status::permission_denied(format!(
+                    "{name} is not {who}'s: its objects have names that begin with {prefix}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The names that it lists: those that begin so, but of a client only its own.
+    ///
+    /// # Errors
+    /// That none of its own begin so.
+    pub fn listed(&self, prefix: String) -> Result<String, Status> {
+        match &self.principal {
+            Some(who) if who.prefix.starts_with(&prefix) => Ok(who.prefix.clone()),
+            _ => self.check_name(&prefix).map(|()| prefix),
+        }
+    }
+
+    /// The name that it joins under must be its own.
+    ///
+    /// # Errors
+    /// That it is somebody else's.
+    pub fn check_node(&self, name: &str) -> Result<(), Status> {
+        match &self.principal {
+            Some(who) if who.name != name => Err(Status::permission_denied(format!(
+                "the certificate of this agent says that it is {who}, not {}",
+                quoted(name)
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.principal {
+            Some(who) => write!(f, "{who} at {}", self.from),
+            None => write!(f, "{}", self.from),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Who somebody is: a name and a role, said by a certificate that an authority signed.
+//!
+//! Place: before anything of either plane is heard.
+//! * [`certificate`] reads what a certificate says; [`credentials`] are a daemon's or a command's
+//!   own: certificate, key, and whom it trusts; [`authority`] makes and signs them.
+//!
+//! Addresses prove nothing: nodes move, and names of hosts are somebody else's. So a certificate
+//! says `suture://ROLE/NAME` in a URI of its subject's alternative names, and whoever connects
+//! compares that with whom it wants. Keys of the field's usual kinds, TLS 1.3, and nothing older.
+
+pub mod authority;
+pub mod certificate;
+pub mod credentials;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a certificate's URI begins with.
+const SCHEME: &str = "suture://";
+
+/// Names of nodes and users are for tables and logs.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What the holder of a certificate may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AccessRole {
+    /// The coordinator, which tells agents what to do.
+    Coordinator,
+    /// The agent of a node.
+    Agent,
+    /// A user who sees what there is and how it does.
+    Viewer,
+    /// A user who puts, gets, lists and removes objects of one prefix.
+    Client,
+    /// A user who runs the cluster: what a viewer may, and repairs, scrubs, failed nodes.
+    Operator,
+    /// A user who may do everything.
+    Admin,
+}
+
+/// Who somebody is, as a certificate says it or as nobody had to prove it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// What it may be.
+    pub role: AccessRole,
+    /// The node's or the user's name.
+    pub name: String,
+    /// What the names of its objects begin with, if it is a client.
+    pub prefix: String,
+}
+
+impl AccessRole {
+    /// All of them, with the words that stand for them.
+    pub const ALL: [(AccessRole, &str); 6] = [
+        (AccessRole::Coordinator, "coordinator"),
+        (AccessRole::Agent, "agent"),
+        (AccessRole::Viewer, "viewer"),
+        (AccessRole::Client, "client"),
+        (AccessRole::Operator, "operator"),
+        (AccessRole::Admin, "admin"),
+    ];
+
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        let of = |(role, _): &&(AccessRole, &str)| *role == self;
+        AccessRole::ALL.iter().find(of).expect("all roles have words").1
+    }
+}
+
+impl Principal {
+    /// Someone of this role and name; a client has the prefix `NAME/`.
+    ///
+    /// # Errors
+    /// What is wrong with the name.
+    pub fn new(role: AccessRole, name: &str) -> Result<Principal, String> {
+        let prefix = match role {
+            AccessRole::Client => format!("{name}/"),
+            _ => String::new(),
+        };
+        Principal::with_prefix(role, name, prefix)
+    }
+
+    /// Someone of this role and name whose objects begin with `prefix`.
+    ///
+    /// # Errors
+    /// What is wrong with the name or the prefix.
+    pub fn with_prefix(role: AccessRole, name: &str, prefix: String) -> Result<Principal, String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~@".contains(c);
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+            return Err(format!(
+                "a name has 1 to {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 - . _ ~ @"
+            ));
+        }
+        if !prefix.chars().all(|c| is_plain(c) || c == '/') || prefix.len() > NAME_BYTES_MAX {
+            return Err(format!(
+                "a prefix has at most {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 - . _ ~ @ /"
+            ));
+        }
+        if role != AccessRole::Client && !prefix.is_empty() {
+            return Err("only clients have a prefix".into());
+        }
+        if role == AccessRole::Client && prefix.is_empty() {
+            return Err("a client of all objects is an admin: say that role".into());
+        }
+        Ok(Principal { role, name: name.to_owned(), prefix })
+    }
+
+    /// What a certificate says of it.
+    pub fn uri(&self) -> String {
+        let Principal { role, name, prefix } = self;
+        match *role == AccessRole::Client && *prefix != format!("{name}/") {
+            true => format!("{SCHEME}{}/{name}?prefix={prefix}", role.word()),
+            false => format!("{SCHEME}{}/{name}", role.word()),
+        }
+    }
+
+    /// Reads what a certificate says; none if the URI is not about Suture.
+    ///
+    /// # Errors
+    /// What is wrong with a URI that is.
+    pub fn from_uri(uri: &str) -> Option<Result<Principal, String>> {
+        let rest = uri.strip_prefix(SCHEME)?;
+        Some(Principal::parse(rest).map_err(|why| format!("{uri}: {why}")))
+    }
+
+    fn parse(rest: &str) -> Result<Principal, String> {
+        let (role, name) = rest.split_once('/').ok_or("it has no name after its role")?;
+        let role = role.parse()?;
+        match name.split_once("?prefix=") {
+            Some((name, prefix)) => Principal::with_prefix(role, name, prefix.to_owned()),
+            None => Principal::new(role, name),
+        }
+    }
+}
+
+impl FromStr for AccessRole {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AccessRole, String> {
+        let of = |(_, word): &&(AccessRole, &str)| *word == text;
+        let found = AccessRole::ALL.iter().find(of).map(|(role, _)| *role);
+        let words = || AccessRole::ALL.map(|(_, word)| word).join(", ");
+        found.ok_or_else(|| format!("'{text}' is no role: there are {}", words()))
+    }
+}
+
+impl fmt::Display for AccessRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.role, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_uri_says_reads_back() {
+        for (role, _) in AccessRole::ALL {
+            let someone = Principal::new(role, "rack-1.node_2").unwrap();
+            assert_eq!(Principal::from_uri(&someone.uri()), Some(Ok(someone)));
+        }
+        let backups =
+            Principal::with_prefix(AccessRole::Client, "nightly", "backups/db/".into()).unwrap();
+        assert_eq!(backups.uri(), "suture://client/nightly?prefix=backups/db/");
+        assert_eq!(Principal::from_uri(&backups.uri()), Some(Ok(backups)));
+        assert_eq!(Principal::from_uri("https://example.org/agent/n1"), None);
+    }
+
+    #[test]
+    fn what_is_no_principal_is_refused_with_a_reason() {
+        for uri in [
+            "suture://",
+            "suture://agent",
+            "suture://agent/",
+            "suture://root/alice",
+            "suture://agent/a/b",
+            "suture://agent/a b",
+            "suture://agent/n1?prefix=x/",
+            "suture://client/a?prefix=",
+            "suture://client/a?prefix=x?y",
+            &format!("suture://agent/{}", "n".repeat(129)),
+        ] {
+            let error = Principal::from_uri(uri).unwrap().unwrap_err();
+            assert!(error.starts_with(uri), "{error}");
+        }
+    }
+}

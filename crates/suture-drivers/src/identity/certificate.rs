@@ -1,0 +1,159 @@
+//! What certificates say: who somebody is, from when until when, and what is wrong with them.
+//!
+//! Place: [a certificate is read or was shown by a peer] -> who it is -> what it may do.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::pki_types::CertificateDer;
+use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::Principal;
+
+/// What a certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// Who its holder is.
+    pub principal: Principal,
+    /// When it begins to count, in seconds since 1970.
+    pub not_before: u64,
+    /// The last second in which it counts.
+    pub not_after: u64,
+    /// Its number at its authority, in hexadecimal digits.
+    pub serial: String,
+}
+
+/// What is wrong with a certificate, or with what it came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It is no certificate.
+    Malformed,
+    /// It has no URI of ours.
+    NoPrincipal,
+    /// It has one that says something impossible.
+    Principal(String),
+    /// It counts no more.
+    Expired,
+    /// It does not count yet.
+    NotYetValid,
+    /// Nobody trusted signed it.
+    Authority,
+    /// Its authority took it back.
+    Revoked,
+    /// Something else, in the words of the library.
+    Other(String),
+}
+
+impl Statement {
+    /// Reads what a certificate says.
+    ///
+    /// # Errors
+    /// When it is none, or does not say who its holder is.
+    pub fn read(certificate: &CertificateDer<'_>) -> Result<Statement, Flaw> {
+        let (rest, parsed) = X509Certificate::from_der(certificate).map_err(|_| Flaw::Malformed)?;
+        if !rest.is_empty() {
+            return Err(Flaw::Malformed);
+        }
+        let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
+        Ok(Statement {
+            principal: principal(&parsed)?,
+            not_before: seconds(parsed.validity().not_before.timestamp()),
+            not_after: seconds(parsed.validity().not_after.timestamp()),
+            serial: serial(&parsed),
+        })
+    }
+
+    /// How long it still counts.
+    pub fn left(&self, now: SystemTime) -> Duration {
+        (UNIX_EPOCH + Duration::from_secs(self.not_after)).duration_since(now).unwrap_or_default()
+    }
+}
+
+/// A certificate's number at its authority, in hexadecimal digits.
+pub(super) fn serial(certificate: &X509Certificate<'_>) -> String {
+    certificate.raw_serial().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The one principal that a certificate names: two would be somebody else wherever it is shown.
+fn principal(certificate: &X509Certificate<'_>) -> Result<Principal, Flaw> {
+    let names = certificate.subject_alternative_name().map_err(|_| Flaw::Malformed)?;
+    let names = names.map(|extension| extension.value.general_names.as_slice()).unwrap_or(&[]);
+    let uris = names.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Principal::from_uri(uri),
+        _ => None,
+    });
+    let mut found = uris.collect::<Result<Vec<_>, _>>().map_err(Flaw::Principal)?;
+    match (found.pop(), found.is_empty()) {
+        (Some(principal), true) => Ok(principal),
+        (Some(_), false) => Err(Flaw::Principal("it names more than one".into())),
+        (None, _) => Err(Flaw::NoPrincipal),
+    }
+}
+
+impl From<&CertificateError> for Flaw {
+    fn from(error: &CertificateError) -> Flaw {
+        use CertificateError as E;
+        match error {
+            E::BadEncoding => Flaw::Malformed,
+            E::Expired | E::ExpiredContext { .. } => Flaw::Expired,
+            E::NotValidYet | E::NotValidYetContext { .. } => Flaw::NotYetValid,
+            E::UnknownIssuer | E::BadSignature => Flaw::Authority,
+            E::Revoked => Flaw::Revoked,
+            error => Flaw::Other(error.to_string()),
+        }
+    }
+}
+
+/// Why a connection could not be made or went away, as far as who is at its ends has to do with it.
+pub fn explain(error: &TlsError) -> String {
+    match error {
+        TlsError::InvalidCertificate(error) => format!("its certificate: {}", Flaw::from(error)),
+        TlsError::NoCertificatesPresented => "it showed no certificate".into(),
+        TlsError::AlertReceived(alert) => refused(*alert),
+        TlsError::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "it does not speak TLS: it runs without credentials, or is something else".into()
+        }
+        TlsError::PeerIncompatible(_) => "it does not speak TLS 1.3 as this does".into(),
+        error => error.to_string(),
+    }
+}
+
+/// What the other side says of our certificate.
+fn refused(alert: AlertDescription) -> String {
+    use AlertDescription as Alert;
+    let why = match alert {
+        Alert::CertificateExpired => "expired, or not valid yet by its clock",
+        Alert::CertificateRevoked => "revoked",
+        Alert::UnknownCA => "of an authority that it does not trust",
+        Alert::CertificateRequired => "missing",
+        Alert::BadCertificate | Alert::CertificateUnknown | Alert::UnsupportedCertificate => {
+            "of no use to it"
+        }
+        Alert::AccessDenied => "not one that may do this",
+        alert => return format!("it ended the handshake: {alert:?}"),
+    };
+    format!("it refuses our certificate: {why}")
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flaw::Malformed => f.write_str("it is no certificate"),
+            Flaw::NoPrincipal => f.write_str(
+                "it has no role: its alternative names lack a URI like suture://agent/NAME",
+            ),
+            Flaw::Principal(why) => write!(f, "it names nobody who can be: {why}"),
+            Flaw::Expired => f.write_str("it has expired"),
+            Flaw::NotYetValid => {
+                f.write_str("it is not valid yet: is this machine's clock right, and the signer's?")
+            }
+            Flaw::Authority => f.write_str("it is of another authority than those trusted here"),
+            Flaw::Revoked => f.write_str("it was revoked"),
+            Flaw::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Flaw {}

@@ -1,0 +1,354 @@
+//! The credentials of a daemon or a command: who it is, how it proves it, and whom it believes.
+//!
+//! Place: [files are read] -> connections are made and taken -> who is there is known.
+//! They are a folder: `tls.crt` with the certificate and those between it and the authority,
+//! `tls.key`, `ca.crt` with all authorities that are trusted, and `ca.crl` with what these revoked,
+//! if anything: names that other tools use too. A daemon reads them anew while it runs; what cannot
+//! be used is refused, and what was read before stays.
+//!
+//! Both ends of a connection are judged by the same verifier: of a trusted authority, valid now,
+//! not revoked, with a principal. Which principal it has to be, whoever asked compares.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, version,
+};
+use suture_edge::error::bad_input;
+
+use super::Principal;
+use super::certificate::{Flaw, Statement};
+
+/// The certificate, and those between it and the authority.
+pub const CERTIFICATE: &str = "tls.crt";
+
+/// The key of the certificate.
+pub const KEY: &str = "tls.key";
+
+/// The authorities that are trusted.
+pub const AUTHORITY: &str = "ca.crt";
+
+/// The lists of what they revoked.
+pub const REVOKED: &str = "ca.crl";
+
+/// What group and others may do with a key.
+const OTHERS: u32 = 0o077;
+
+/// Whoever has less left is warned; a quarter of a shorter lifetime.
+const WARNED_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Credentials as they were read at one moment.
+#[derive(Debug)]
+pub struct Credentials {
+    /// What our own certificate says.
+    pub own: Statement,
+    /// How connections are made.
+    pub client: Arc<ClientConfig>,
+    /// How connections are taken.
+    pub server: Arc<ServerConfig>,
+    verifier: Arc<dyn ClientCertVerifier>,
+    files: CredentialFiles,
+}
+
+/// The files as they were.
+#[derive(Debug, PartialEq, Eq)]
+struct CredentialFiles {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    authority: Vec<u8>,
+    revoked: Option<Vec<u8>>,
+}
+
+impl Credentials {
+    /// Reads and checks a folder.
+    ///
+    /// # Errors
+    /// Bad input, with the file: it cannot be read, is no certificate, key or list, does not match
+    /// the others, names nobody, counts no more or not yet; others may read the key.
+    pub fn read(dir: &Path, now: SystemTime) -> Result<Credentials> {
+        Credentials::of(CredentialFiles::read(dir)?, dir, now)
+    }
+
+    fn of(files: CredentialFiles, dir: &Path, now: SystemTime) -> Result<Credentials> {
+        let provider = Arc::new(provider());
+        let at = dir.join(CERTIFICATE);
+        let chain = certificates(&files.certificate, &at)?;
+        let own = Statement::read(&chain[0]).map_err(|flaw| flawed(&at, &flaw))?;
+        let verifier = verifier(&files, dir, &provider)?;
+        verify(&*verifier, &chain, now).map_err(|flaw| flawed(&at, &flaw))?;
+        let key = PrivateKeyDer::from_pem_slice(&files.key)
+            .map_err(|_| bad_input(format!("{}: it is no key", dir.join(KEY).display())))?;
+        let certified = CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider);
+        certified.map_err(|_| {
+            let (key, certificate) = (dir.join(KEY), at.display());
+            bad_input(format!("{} is not the key of {certificate}", key.display()))
+        })?;
+        let client = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(EitherEnd(verifier.clone())))
+            .with_client_auth_cert(chain.clone(), key.clone_key())?;
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&version::TLS13])?
+            .with_client_cert_verifier(verifier.clone())
+            .with_single_cert(chain, key)?;
+        // Connections last; one that is made anew proves itself anew.
+        server.send_tls13_tickets = 0;
+        let (client, server) = (Arc::new(client), Arc::new(server));
+        Ok(Credentials { own, client, server, verifier, files })
+    }
+
+    /// Whether certificates that were shown, the holder's first, can be believed.
+    ///
+    /// # Errors
+    /// Why they cannot be believed.
+    pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Flaw> {
+        verify(&*self.verifier, chain, now)
+    }
+
+    /// What whoever runs this has to be told of its time, if that is soon over.
+    pub fn warning(&self, now: SystemTime) -> Option<String> {
+        let left = self.own.left(now);
+        let lifetime = Duration::from_secs(self.own.not_after - self.own.not_before);
+        let who = &self.own.principal;
+        (left < WARNED_BEFORE.min(lifetime / 4)).then(|| {
+            let days = left.as_secs() / (24 * 3600);
+            format!("the certificate of {who} expires in {days} days: give it a new one")
+        })
+    }
+}
+
+impl CredentialFiles {
+    fn read(dir: &Path) -> Result<CredentialFiles> {
+        let read = |name: &str| {
+            let path = dir.join(name);
+            fs::read(&path).map_err(|error| {
+                bad_input(format!(
+                    "cannot read {}: {error}. A folder of credentials has {CERTIFICATE}, {KEY} and \
+                     {AUTHORITY}; 'suture cert' makes one",
+                    path.display(),
+                ))
+            })
+        };
+        let key = dir.join(KEY);
+        let mode = fs::metadata(&key).map_or(0, |of| of.mode());
+        if mode & OTHERS != 0 {
+            let (key, mode) = (key.display(), mode & 0o777);
+            return Err(bad_input(format!(
+                "others than its owner may read {key} (mode {mode:o}): chmod go-rwx {key}, and \
+                 take a new key if they may have"
+            )));
+        }
+        let revoked = dir.join(REVOKED).exists().then(|| read(REVOKED)).transpose()?;
+        let (certificate, authority) = (read(CERTIFICATE)?, read(AUTHORITY)?);
+        Ok(CredentialFiles { certificate, key: read(KEY)?, authority, revoked })
+    }
+}
+
+/// What is used of cryptography. The shorter key is as safe, and faster.
+fn provider() -> CryptoProvider {
+    let mut provider = ring::default_provider();
+    let suites = [
+        ring::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        ring::cipher_suite::TLS13_AES_256_GCM_SHA384,
+        ring::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ];
+    provider.cipher_suites = suites.to_vec();
+    provider
+}
+
+fn verifier(
+    files: &CredentialFiles,
+    dir: &Path,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>> {
+    let path = dir.join(AUTHORITY);
+    let mut roots = RootCertStore::empty();
+    for root in certificates(&files.authority, &path)? {
+        roots.add(root).map_err(|_| flawed(&path, &Flaw::Malformed))?;
+    }
+    let path = dir.join(REVOKED);
+    let wrong = || bad_input(format!("{}: it is no list of revocations", path.display()));
+    let lists = files.revoked.as_deref().unwrap_or_default();
+    let lists = CertificateRevocationListDer::pem_slice_iter(lists);
+    let lists = lists.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
+    WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+        .with_crls(lists)
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
+        .build()
+        .map_err(|_| wrong())
+}
+
+fn verify(
+    verifier: &dyn ClientCertVerifier,
+    chain: &[CertificateDer<'_>],
+    now: SystemTime,
+) -> Result<(), Flaw> {
+    let (own, between) = chain.split_first().ok_or(Flaw::Malformed)?;
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = UnixTime::since_unix_epoch(since);
+    match verifier.verify_client_cert(own, between, now) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InvalidCertificate(error)) => Err(Flaw::from(&error)),
+        Err(error) => Err(Flaw::Other(error.to_string())),
+    }
+}
+
+fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let all = all.ok().filter(|all| !all.is_empty());
+    all.ok_or_else(|| flawed(path, &Flaw::Malformed))
+}
+
+fn flawed(path: &Path, flaw: &Flaw) -> anyhow::Error {
+    bad_input(format!("{}: {flaw}", path.display()))
+}
+
+/// Judges servers as clients are judged: what a certificate says is not where its holder is.
+#[derive(Debug)]
+struct EitherEnd(Arc<dyn ClientCertVerifier>);
+
+impl ServerCertVerifier for EitherEnd {
+    fn verify_server_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.0.verify_client_cert(own, between, now).map(|_| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, own, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, own, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Credentials that are read anew while a daemon runs.
+#[derive(Debug)]
+pub struct Kept {
+    dir: PathBuf,
+    current: RwLock<Arc<Credentials>>,
+    /// How often they have changed.
+    changes: AtomicU64,
+}
+
+/// Who is at the other end of a connection, for as long as that can be believed: certificates
+/// expire and are revoked while connections last.
+#[derive(Debug)]
+pub struct Proven {
+    /// Who is at the other end.
+    pub principal: Principal,
+    chain: Vec<CertificateDer<'static>>,
+    not_after: u64,
+    by: Arc<Kept>,
+    /// The change of our credentials by which it was believed last.
+    at: AtomicU64,
+}
+
+impl Proven {
+    /// Believes the certificates that the other end of a connection showed.
+    ///
+    /// # Errors
+    /// Why they cannot be believed.
+    pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>) -> Result<Proven, Flaw> {
+        let at = AtomicU64::new(by.changes.load(Ordering::Acquire));
+        by.current().verify(chain, SystemTime::now())?;
+        let said = Statement::read(&chain[0])?;
+        let chain = chain.iter().map(|of| of.clone().into_owned()).collect();
+        Ok(Proven { principal: said.principal, chain, not_after: said.not_after, by, at })
+    }
+
+    /// Whether it is to be believed still. Costs next to nothing while our credentials stay.
+    ///
+    /// # Errors
+    /// Why it cannot be any more.
+    pub fn check(&self) -> Result<(), Flaw> {
+        let (now, changes) = (SystemTime::now(), self.by.changes.load(Ordering::Acquire));
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        if since > self.not_after {
+            return Err(Flaw::Expired);
+        }
+        if self.at.load(Ordering::Relaxed) != changes {
+            self.by.current().verify(&self.chain, now)?;
+            self.at.store(changes, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Reads them for the first time.
+    ///
+    /// # Errors
+    /// As [`Credentials::read`].
+    pub fn open(dir: &Path, now: SystemTime) -> Result<Kept> {
+        let current = RwLock::new(Arc::new(Credentials::read(dir, now)?));
+        Ok(Kept { dir: dir.to_owned(), current, changes: AtomicU64::new(0) })
+    }
+
+    /// Those that count now.
+    pub fn current(&self) -> Arc<Credentials> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads them anew, if anything of them changed; gives whether it did.
+    ///
+    /// # Errors
+    /// As [`Credentials::read`], and when they are another principal's; those before stay.
+    pub fn reload(&self, now: SystemTime) -> Result<bool> {
+        let files = CredentialFiles::read(&self.dir)?;
+        let former = self.current();
+        if files == former.files {
+            return Ok(false);
+        }
+        let new = Credentials::of(files, &self.dir, now)
+            .context("changed credentials are not used, those before are")?;
+        if new.own.principal != former.own.principal {
+            return Err(bad_input(format!(
+                "{}: these are the credentials of {}, and this is {}: start it anew to change that",
+                self.dir.display(),
+                new.own.principal,
+                former.own.principal,
+            )));
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        self.changes.fetch_add(1, Ordering::Release);
+        Ok(true)
+    }
+}

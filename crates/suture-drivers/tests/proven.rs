@@ -1,0 +1,215 @@
+//! Who is at the other end of a connection between agents, and to a client: certificates of an
+//! authority that is made here, real sockets, and everyone who should not get in.
+
+mod agents;
+mod signed;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
+use signed::{DAY, Signed, open};
+use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::{Credentials, Kept};
+use suture_drivers::net::connection::{Connection, Greeting};
+use suture_edge::checksum::crc32c;
+use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::plan::{Mode, Range};
+use suture_repair::wire::Who;
+
+fn agent(signed: &Signed, node: NodeId) -> Arc<Kept> {
+    signed.credentials(AccessRole::Agent, &name(node))
+}
+
+fn well() -> (ChunkCopy, Range) {
+    let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(0) };
+    (copy, Range { from: 0, to: 4 })
+}
+
+/// Writes and reads a chunk at the first agent.
+async fn use_agent(cluster: &Cluster, credentials: Arc<Kept>) -> Result<(), String> {
+    let (client, agent) = (client_as(Some(credentials)), cluster.nodes[0].address());
+    let (copy, range) = well();
+    let written = client.write_chunk(agent.clone(), copy, crc32c(b"well"), b"well").await;
+    written.map_err(|error| error.to_string())?;
+    let read = client.read_chunk(agent, copy, range).await.map_err(|error| error.to_string())?;
+    assert_eq!(read, b"well");
+    Ok(())
+}
+
+#[tokio::test]
+async fn agents_that_prove_who_they_are_repair() {
+    let signed = Signed::new();
+    let mut cluster = Cluster::start_proven(4, &|node| Some(agent(&signed, node))).await;
+    let (stripe, chunks) = stripe("rs(3,1)", 1, 3 << 20);
+    let admin = signed.credentials(AccessRole::Admin, "root");
+    cluster.store_as(Some(admin.clone()), &stripe, &chunks).await;
+    let trees = [chain(&[1, 2, 3], 0)];
+    let task = task(RepairId::new(1, 1), &stripe, (&trees, Mode::Streamed), 0);
+    cluster.dispatch(&task).await;
+    let copy = cluster.outcome(task.repair).await.unwrap();
+    let range = Range { from: 0, to: stripe.chunk_bytes };
+    let agent = cluster.nodes[0].address();
+    assert_eq!(client_as(Some(admin)).read_chunk(agent, copy, range).await.unwrap(), chunks[0]);
+}
+
+#[tokio::test]
+async fn who_has_no_place_at_an_agent_is_told_why() {
+    let (signed, others) = (Signed::new(), Signed::new());
+    let cluster = Cluster::start_proven(1, &|node| Some(agent(&signed, node))).await;
+    for role in [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator] {
+        use_agent(&cluster, signed.credentials(role, "may")).await.unwrap();
+    }
+    for role in [AccessRole::Viewer, AccessRole::Operator, AccessRole::Agent] {
+        let error = use_agent(&cluster, signed.credentials(role, "not")).await.unwrap_err();
+        assert!(error.contains("it asks for credentials"), "{role}: {error}");
+    }
+    let error = use_agent(&cluster, others.credentials(AccessRole::Admin, "x")).await.unwrap_err();
+    assert!(error.contains("another authority") && error.contains("certificate"), "{error}");
+    let (copy, range) = well();
+    let error = client().read_chunk(cluster.nodes[0].addr, copy, range).await.unwrap_err();
+    assert!(error.to_string().contains("it asks for credentials"), "{error}");
+    use_agent(&cluster, signed.credentials(AccessRole::Admin, "again")).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_is_a_node_whose_name_its_certificate_does_not_say() {
+    let signed = Signed::new();
+    let cluster = Cluster::start_proven(2, &|node| Some(agent(&signed, node))).await;
+    let limits = suture_drivers::limit::Port::unlimited();
+    let agent = cluster.nodes[0].address();
+    let hello = async |role, name: &str, who| {
+        let credentials = Some(signed.credentials(role, name));
+        let greeting = Greeting { cluster: CLUSTER, who, credentials };
+        let opened = Connection::open(&agent, &greeting, &limits, DAY).await;
+        opened.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let second = NodeId(1);
+    hello(AccessRole::Agent, &name(second), Who::Agent(second)).await.unwrap();
+    for (role, name, who) in [
+        (AccessRole::Agent, "n7", Who::Agent(second)),
+        (AccessRole::Admin, &name(second), Who::Agent(second)),
+        (AccessRole::Agent, &name(second), Who::Client),
+    ] {
+        let error = hello(role, name, who).await.unwrap_err();
+        assert!(error.contains("it asks for credentials"), "{role} {name} as {who}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_is_another_than_the_one_meant_is_not_believed() {
+    let signed = Signed::new();
+    let cluster = Cluster::start_proven(2, &|node| Some(agent(&signed, node))).await;
+    let mut agent = cluster.nodes[0].address();
+    agent.name = "n1".into();
+    let client = client_as(Some(signed.credentials(AccessRole::Admin, "root")));
+    let error = client.connect(agent).await.unwrap_err().to_string();
+    assert!(error.contains("it is agent n0, not agent n1"), "{error}");
+    let plain = agents::Cluster::start(1, Default::default()).await;
+    let error = client.connect(plain.nodes[0].address()).await.unwrap_err().to_string();
+    assert!(error.contains("credentials"), "{error}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_revoked_ends_connections_that_there_are() {
+    let signed = Signed::new();
+    let own = signed.folder(AccessRole::Agent, "n0");
+    let kept = open(&own);
+    let cluster = Cluster::start_proven(1, &|_| Some(kept.clone())).await;
+    let client = client_as(Some(signed.credentials(AccessRole::Client, "lost-laptop")));
+    let mut connection = client.connect(cluster.nodes[0].address()).await.unwrap();
+    let (copy, _) = well();
+    let mut writer = connection.write(copy, 4).await.unwrap();
+    writer.push(b"well").await.unwrap();
+    writer.finish(crc32c(b"well"), &Default::default()).await.unwrap();
+    connection.read(copy, 0, &mut [0; 4]).await.unwrap();
+    signed.authority.revoke("client lost-laptop", SystemTime::now()).unwrap();
+    signed.authority.give(&own).unwrap();
+    assert!(kept.reload(SystemTime::now()).unwrap());
+    assert!(connection.read(copy, 0, &mut [0; 4]).await.is_err(), "it was open");
+    let error = client.connect(cluster.nodes[0].address()).await.unwrap_err().to_string();
+    assert!(error.contains("revoked"), "{error}");
+    let other = signed.credentials(AccessRole::Client, "other");
+    client_as(Some(other)).read_chunk(cluster.nodes[0].address(), copy, well().1).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_authority_changes_and_nobody_is_cut_off() {
+    let signed = Signed::new();
+    let (node, user) =
+        (signed.folder(AccessRole::Agent, "n0"), signed.folder(AccessRole::Admin, "a"));
+    let (kept, before) = (open(&node), open(&user));
+    let cluster = Cluster::start_proven(1, &|_| Some(kept.clone())).await;
+    let now = SystemTime::now();
+    let mut open_since =
+        client_as(Some(before.clone())).connect(cluster.nodes[0].address()).await.unwrap();
+    signed.authority.rotate("tests", now).unwrap();
+    for folder in [&node, &user] {
+        signed.authority.give(folder).unwrap();
+    }
+    assert!(kept.reload(now).unwrap() && before.reload(now).unwrap());
+    use_agent(&cluster, before.clone()).await.unwrap();
+    assert!(signed.authority.finish(false, now).is_err(), "nobody has a new certificate yet");
+    signed.folder(AccessRole::Agent, "n0");
+    assert!(kept.reload(now).unwrap());
+    use_agent(&cluster, before.clone()).await.unwrap();
+    signed.folder(AccessRole::Admin, "a");
+    assert!(before.reload(now).unwrap());
+    assert!(signed.authority.finish(false, now).unwrap().is_empty());
+    let (copy, _) = well();
+    open_since.write(copy, 0).await.map(|_| ()).expect("its certificate is trusted still");
+    for folder in [&node, &user] {
+        signed.authority.give(folder).unwrap();
+    }
+    assert!(kept.reload(now).unwrap() && before.reload(now).unwrap());
+    use_agent(&cluster, before).await.unwrap();
+}
+
+#[test]
+fn credentials_that_cannot_be_used_are_refused_with_the_file() {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    let (signed, others) = (Signed::new(), Signed::new());
+    let now = SystemTime::now();
+    let fresh = || signed.folder(AccessRole::Agent, "n0");
+    let other = others.folder(AccessRole::Agent, "n0");
+    let refused =
+        |folder: &Path, at: SystemTime| Credentials::read(folder, at).unwrap_err().to_string();
+    let folder = fresh();
+    assert!(Credentials::read(&folder, now).is_ok());
+    for (at, expected) in [(now + 2 * DAY, "expired"), (now - 2 * DAY, "not valid yet")] {
+        let error = refused(&folder, at);
+        assert!(error.contains("tls.crt") && error.contains(expected), "{error}");
+    }
+    for (file, text, expected) in [
+        ("tls.crt", "nothing", "is no certificate"),
+        ("tls.key", "nothing", "is no key"),
+        ("ca.crt", "", "is no certificate"),
+        (
+            "ca.crl",
+            "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
+            "no list of revocations",
+        ),
+    ] {
+        fs::write(folder.join(file), text).unwrap();
+        let error = refused(&folder, now);
+        assert!(error.contains(file) && error.contains(expected), "{error}");
+        let _ = fs::remove_file(folder.join("ca.crl"));
+        fs::remove_dir_all(&folder).unwrap();
+        fresh();
+    }
+    for (file, expected) in [("tls.key", "is not the key of"), ("ca.crt", "another authority")] {
+        fs::copy(other.join(file), folder.join(file)).unwrap();
+        let error = refused(&folder, now);
+        assert!(error.contains(expected), "{error}");
+        fs::remove_dir_all(&folder).unwrap();
+        fresh();
+    }
+    fs::set_permissions(folder.join("tls.key"), fs::Permissions::from_mode(0o640)).unwrap();
+    let error = refused(&folder, now);
+    assert!(error.contains("mode 640") && error.contains("chmod go-rwx"), "{error}");
+    fs::remove_file(folder.join("tls.key")).unwrap();
+    let error = refused(&folder, now);
+    assert!(error.contains("cannot read") && error.contains("tls.key"), "{error}");
+}

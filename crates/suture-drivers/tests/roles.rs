@@ -1,0 +1,198 @@
+//! Who may ask what of a coordinator: every call of the protocol by every role, over real
+//! connections, and against the table.
+
+mod control;
+mod signed;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use signed::{DAY, Signed, open};
+use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::access::{Call, TABLE};
+use suture_drivers::control::client::{self, Client};
+use suture_drivers::control::proto;
+use suture_drivers::control::proto::{NodeAction, RepairAction};
+use suture_drivers::identity::credentials::Kept;
+use suture_drivers::identity::{AccessRole, Principal};
+use suture_drivers::metadata::{Incomplete, MetadataStore};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tonic::{Code, Status};
+
+const PROTOCOL: &str = include_str!("../proto/suture.proto");
+
+async fn start(credentials: Option<Arc<Kept>>) -> (TempDir, SocketAddr) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (service, limits) = (control::coordinator(store), ControlLimits::default());
+    tokio::spawn(acceptor::serve(listener, service, limits, credentials));
+    (dir, address)
+}
+
+/// A coordinator that proves that it is one, and asks the same of others.
+async fn start_proven(signed: &Signed) -> (TempDir, SocketAddr) {
+    start(Some(signed.credentials(AccessRole::Coordinator, "c"))).await
+}
+
+async fn connect(address: SocketAddr, credentials: Option<Arc<Kept>>) -> Result<Client, String> {
+    let connected = client::connect(&address.to_string(), credentials).await;
+    connected.map_err(|error| format!("{error:#}"))
+}
+
+/// What a call that means nothing is answered with, if it is answered at all.
+async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
+    let name = || proto::ObjectName { name: "them/x".into() };
+    let node = |action: NodeAction| proto::NodeCommand { name: "n9".into(), action: action.into() };
+    let start = proto::RepairCommand { action: RepairAction::Start.into() };
+    match call {
+        Call::Session => {
+            let mut said = client.session(tokio_stream::iter([])).await?.into_inner();
+            said.message().await.map(drop)
+        }
+        Call::Put => {
+            let begin = proto::PutBegin { name: "them/x".into(), ..Default::default() };
+            let step = Some(proto::put_request::Step::Begin(begin));
+            let said = tokio_stream::iter([proto::PutRequest { step }]);
+            client.put(said).await?.into_inner().message().await.map(drop)
+        }
+        Call::Lookup => client.lookup(name()).await.map(drop),
+        Call::List => client.list(proto::ListRequest { prefix: String::new() }).await.map(drop),
+        Call::Stat => client.stat(name()).await.map(drop),
+        Call::Remove => client.remove(name()).await.map(drop),
+        Call::ReportBad => client.report_bad(proto::BadCopy::default()).await.map(drop),
+        Call::Status => client.status(proto::StatusRequest {}).await.map(drop),
+        Call::PreviewRepair => client.preview_repair(proto::PreviewRequest {}).await.map(drop),
+        Call::FailNode => client.command_node(node(NodeAction::Fail)).await.map(drop),
+        Call::ReturnNode => client.command_node(node(NodeAction::Return)).await.map(drop),
+        Call::ReplaceNode => client.command_node(node(NodeAction::Replace)).await.map(drop),
+        Call::RemoveNode => client.command_node(node(NodeAction::Remove)).await.map(drop),
+        Call::CommandRepair => client.command_repair(start).await.map(drop),
+        Call::StartScrub => client.start_scrub(proto::ScrubRequest {}).await.map(drop),
+        Call::BackupMetadata => client.backup_metadata(proto::BackupRequest {}).await.map(drop),
+    }
+}
+
+fn is_refused(answer: &Result<(), Status>) -> bool {
+    answer.as_ref().is_err_and(|status| status.code() == Code::PermissionDenied)
+}
+
+#[test]
+fn every_call_of_the_protocol_has_a_rule() {
+    let service = PROTOCOL.split("service Coordinator {").nth(1).unwrap().split("\n}").next();
+    let calls = service.unwrap().lines().filter_map(|line| line.trim().strip_prefix("rpc "));
+    let mut calls: Vec<&str> = calls.map(|line| line.split('(').next().unwrap()).collect();
+    let mut ruled: Vec<&str> = TABLE.iter().map(|rule| rule.rpc).collect();
+    calls.sort_unstable();
+    ruled.sort_unstable();
+    ruled.dedup();
+    assert_eq!(calls, ruled);
+}
+
+#[tokio::test]
+async fn each_role_may_what_the_table_says_and_nothing_else() {
+    let signed = Signed::new();
+    let (_dir, address) = start_proven(&signed).await;
+    for (role, word) in AccessRole::ALL {
+        let credentials = match role {
+            // Whose names these are is another question.
+            AccessRole::Client => {
+                let them = Principal::with_prefix(role, word, "them/".into()).unwrap();
+                let folder = signed.dir.path().join("them");
+                let now = std::time::SystemTime::now();
+                signed.authority.issue(&them, DAY, &folder, now).unwrap();
+                open(&folder)
+            }
+            role => signed.credentials(role, word),
+        };
+        let mut client = connect(address, Some(credentials)).await.unwrap();
+        for rule in &TABLE {
+            let answer = ask(&mut client, rule.call).await;
+            let may = rule.roles.contains(&role);
+            assert_eq!(!is_refused(&answer), may, "{word} asks to {}: {answer:?}", rule.to);
+            if let (false, Err(status)) = (may, answer) {
+                let said = status.message();
+                assert!(said.starts_with(&format!("{word} {word} may not {}", rule.to)), "{said}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_names_only_what_begins_with_its_prefix() {
+    let signed = Signed::new();
+    let (_dir, address) = start_proven(&signed).await;
+    let credentials = signed.credentials(AccessRole::Client, "us");
+    let mut client = connect(address, Some(credentials)).await.unwrap();
+    for call in [Call::Put, Call::Lookup, Call::Stat, Call::Remove] {
+        let answer = ask(&mut client, call).await;
+        let said = answer.as_ref().unwrap_err().message();
+        assert!(is_refused(&answer) && said.contains("'them/x' is not client us's"), "{said}");
+    }
+    let list = |prefix: &str| proto::ListRequest { prefix: prefix.into() };
+    for ours in ["", "us", "us/", "us/2026"] {
+        client.list(list(ours)).await.unwrap();
+    }
+    for theirs in ["them", "them/", "usa"] {
+        assert_eq!(client.list(list(theirs)).await.unwrap_err().code(), Code::PermissionDenied);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_joins_under_the_name_of_its_certificate() {
+    let signed = Signed::new();
+    let (_dir, address) = start_proven(&signed).await;
+    let credentials = signed.credentials(AccessRole::Agent, "n1");
+    let mut client = connect(address, Some(credentials)).await.unwrap();
+    let join = proto::Join { name: "n2".into(), ..Default::default() };
+    let message = Some(proto::agent_message::Message::Join(join));
+    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    let error = client.session(said).await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied);
+    assert!(error.message().contains("says that it is agent n1, not 'n2'"), "{error}");
+}
+
+#[tokio::test]
+async fn who_is_not_known_gets_no_answer_and_who_is_no_coordinator_no_question() {
+    let (signed, others) = (Signed::new(), Signed::new());
+    let (_dir, address) = start_proven(&signed).await;
+    let status = async |credentials| match connect(address, credentials).await {
+        Ok(mut client) => match client.status(proto::StatusRequest {}).await {
+            Ok(_) => String::new(),
+            Err(status) => format!("{:#}", client::refusal(status)),
+        },
+        Err(error) => error,
+    };
+    let admin = |of: &Signed| Some(of.credentials(AccessRole::Admin, "root"));
+    assert_eq!(status(admin(&signed)).await, "");
+    let error = status(admin(&others)).await;
+    assert!(error.contains("another authority"), "{error}");
+    let error = status(None).await;
+    assert!(error.contains("credentials"), "{error}");
+    let (_dir, agent) = start(Some(signed.credentials(AccessRole::Agent, "n1"))).await;
+    let error = connect(agent, admin(&signed)).await.unwrap_err();
+    assert!(error.contains("it is agent n1, and no coordinator"), "{error}");
+    let (_dir, plain) = start(None).await;
+    let error = connect(plain, admin(&signed)).await.unwrap_err();
+    assert!(error.contains("the handshake") || error.contains("credentials"), "{error}");
+}
+
+#[tokio::test]
+async fn a_caller_whose_certificate_was_revoked_is_answered_no_more() {
+    let signed = Signed::new();
+    let own = signed.folder(AccessRole::Coordinator, "c");
+    let kept = open(&own);
+    let (_dir, address) = start(Some(kept.clone())).await;
+    let credentials = signed.credentials(AccessRole::Operator, "alice");
+    let mut client = connect(address, Some(credentials)).await.unwrap();
+    ask(&mut client, Call::Status).await.unwrap();
+    let now = std::time::SystemTime::now();
+    signed.authority.revoke("operator alice", now).unwrap();
+    signed.authority.give(&own).unwrap();
+    assert!(kept.reload(now).unwrap());
+    let error = ask(&mut client, Call::Status).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unauthenticated);
+    assert!(error.message().contains("revoked"), "{error}");
+}

@@ -1,0 +1,280 @@
+//! `suture cert`: a private authority, and the certificates that it signs.
+//!
+//! Place: before a cluster's first start, and whenever a certificate comes or goes.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use serde_json::json;
+use suture_drivers::identity::authority::{Authority, Issued, NODE_LIFETIME, USER_LIFETIME};
+use suture_drivers::identity::credentials::Credentials;
+use suture_drivers::identity::{AccessRole, Principal};
+use suture_edge::error::bad_input;
+use suture_edge::units::format_seconds;
+
+use crate::outcome::Outcome;
+use crate::output::{Format, print_json};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest time that a certificate may be asked for: that of an authority.
+const DAYS_MAX: u64 = 3650;
+
+/// Make an authority and the certificates of nodes and users, take them back, change the authority.
+///
+/// A folder of credentials has tls.crt, tls.key and ca.crt: name it in a daemon's configuration
+/// (`credentials`), or with --credentials or SUTURE_CREDENTIALS for a command. Daemons notice within
+/// seconds when its files change.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: CertSubcommand,
+}
+
+#[derive(clap::Subcommand)]
+enum CertSubcommand {
+    /// Make an authority, in a folder to be kept away from the cluster's machines
+    Init(InitArgs),
+    /// Make the credentials of a node's agent, or of a coordinator
+    Node(NodeArgs),
+    /// Make the credentials of a user
+    User(UserArgs),
+    /// Take back all certificates of somebody, such as 'agent n1' or 'operator alice'
+    Revoke(RevokeArgs),
+    /// Begin to change the authority: both are trusted, the new one signs. With --finish end it: only
+    /// the new one is trusted
+    Rotate(RotateArgs),
+    /// Say whose credentials a folder has, and until when
+    Show(ShowArgs),
+}
+
+#[derive(clap::Args)]
+struct AuthorityArgs {
+    /// The folder of the authority
+    #[arg(long, value_name = "DIR", env = "SUTURE_AUTHORITY", default_value = "suture-authority")]
+    authority: PathBuf,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(clap::Args)]
+struct InitArgs {
+    #[command(flatten)]
+    at: AuthorityArgs,
+    /// What it is called in its certificate
+    #[arg(long, default_value = "Suture authority")]
+    name: String,
+}
+
+#[derive(clap::Args)]
+struct IssueArgs {
+    /// The folder for the credentials [default: the name]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// For how many days it counts [default: 365 for nodes, 90 for users]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX))]
+    days: Option<u64>,
+    #[command(flatten)]
+    at: AuthorityArgs,
+}
+
+#[derive(clap::Args)]
+struct NodeArgs {
+    /// The node's name, as its agent's configuration says it, or a coordinator's
+    name: String,
+    /// It is a coordinator's, not an agent's
+    #[arg(long)]
+    coordinator: bool,
+    #[command(flatten)]
+    issue: IssueArgs,
+}
+
+#[derive(clap::Args)]
+struct UserArgs {
+    /// The user's name
+    name: String,
+    /// What the user may do: viewer, client, operator or admin
+    #[arg(long, value_parser = parse_user_role)]
+    role: AccessRole,
+    /// What the names of a client's objects begin with [default: NAME/]
+    #[arg(long)]
+    prefix: Option<String>,
+    #[command(flatten)]
+    issue: IssueArgs,
+}
+
+#[derive(clap::Args)]
+struct RevokeArgs {
+    /// A role and a name, such as 'agent n1'
+    #[arg(value_name = "WHO")]
+    who: String,
+    /// Folders of credentials that get the new list at once; copy it to all others
+    #[arg(value_name = "DIR")]
+    to: Vec<PathBuf>,
+    #[command(flatten)]
+    at: AuthorityArgs,
+}
+
+#[derive(clap::Args)]
+struct RotateArgs {
+    /// Trust only the new authority
+    #[arg(long)]
+    finish: bool,
+    /// Finish although some certificates were not made anew: they count no more then
+    #[arg(long, requires = "finish")]
+    force: bool,
+    /// Folders of credentials that get what is trusted at once; copy it to all others
+    #[arg(value_name = "DIR")]
+    to: Vec<PathBuf>,
+    #[command(flatten)]
+    at: AuthorityArgs,
+}
+
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// A folder of credentials
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+fn parse_user_role(text: &str) -> Result<AccessRole, String> {
+    match text.parse()? {
+        AccessRole::Agent | AccessRole::Coordinator => {
+            Err("nodes are not users: use 'suture cert node'".into())
+        }
+        role => Ok(role),
+    }
+}
+
+/// Makes, takes back or shows certificates.
+///
+/// # Errors
+/// Bad input for names, folders and times that cannot be; a failure when files cannot be written.
+pub fn run(args: Args) -> Result<Outcome> {
+    match args.command {
+        CertSubcommand::Init(args) => init(&args),
+        CertSubcommand::Node(NodeArgs { name, coordinator, issue: args }) => {
+            let role = if coordinator { AccessRole::Coordinator } else { AccessRole::Agent };
+            let principal = Principal::new(role, &name).map_err(bad_input)?;
+            issue(&principal, NODE_LIFETIME, &args)
+        }
+        CertSubcommand::User(UserArgs { name, role, prefix, issue: args }) => {
+            let principal = match prefix {
+                Some(prefix) => Principal::with_prefix(role, &name, prefix),
+                None => Principal::new(role, &name),
+            };
+            issue(&principal.map_err(bad_input)?, USER_LIFETIME, &args)
+        }
+        CertSubcommand::Revoke(args) => revoke(&args),
+        CertSubcommand::Rotate(args) => rotate(&args),
+        CertSubcommand::Show(args) => show(&args),
+    }
+}
+
+fn init(InitArgs { at, name }: &InitArgs) -> Result<Outcome> {
+    Authority::create(&at.authority, name, SystemTime::now())?;
+    let dir = at.authority.display();
+    match at.format {
+        Format::Json => print_json(&json!({ "authority": at.authority }))?,
+        Format::Text => outln!(
+            "made an authority in {dir}: whoever has its ca.key can be anybody, so keep it safe\n\
+             next: suture cert node NAME --coordinator, then suture cert node NAME for each agent"
+        ),
+    }
+    Ok(Outcome::Done)
+}
+
+fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<Outcome> {
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(&principal.name));
+    let lifetime = args.days.map_or(lifetime, |days| DAY * days as u32);
+    let authority = Authority::open(&args.at.authority)?;
+    let issued = authority.issue(principal, lifetime, &out, SystemTime::now())?;
+    let days = lifetime.as_secs() / DAY.as_secs();
+    match args.at.format {
+        Format::Json => print_json(&json!({ "credentials": out, "certificate": issued }))?,
+        Format::Text => {
+            outln!("{}: credentials of {principal}, for {days} days", out.display());
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn revoke(RevokeArgs { who, to, at }: &RevokeArgs) -> Result<Outcome> {
+    let authority = Authority::open(&at.authority)?;
+    let revoked = authority.revoke(who, SystemTime::now())?;
+    to.iter().try_for_each(|dir| authority.give(dir))?;
+    match at.format {
+        Format::Json => print_json(&json!({ "revoked": revoked, "given_to": to }))?,
+        Format::Text => {
+            outln!("revoked {} of {who}", certificates(revoked.len()));
+            hint_copy(at, "ca.crl");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn rotate(RotateArgs { finish, force, to, at }: &RotateArgs) -> Result<Outcome> {
+    let (authority, now) = (Authority::open(&at.authority)?, SystemTime::now());
+    let left: Vec<Issued> = match finish {
+        true => authority.finish(*force, now)?,
+        false => authority.rotate("Suture authority", now).map(|()| Vec::new())?,
+    };
+    to.iter().try_for_each(|dir| authority.give(dir))?;
+    match (at.format, finish) {
+        (Format::Json, _) => {
+            print_json(&json!({ "finished": finish, "no_longer_trusted": left, "given_to": to }))?;
+        }
+        (Format::Text, true) => {
+            outln!("only the new authority is trusted");
+            hint_copy(at, "ca.crt");
+        }
+        (Format::Text, false) => {
+            outln!("both authorities are trusted, and the new one signs");
+            hint_copy(at, "ca.crt");
+            outln!("then make all credentials anew (suture cert node, suture cert user)");
+            outln!("then end it: suture cert rotate --finish");
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(ShowArgs { dir, format }: &ShowArgs) -> Result<Outcome> {
+    let now = SystemTime::now();
+    let credentials = Credentials::read(dir, now)?;
+    let (own, left) = (&credentials.own, credentials.own.left(now));
+    match format {
+        Format::Json => print_json(&json!({
+            "role": own.principal.role.word(),
+            "name": own.principal.name,
+            "prefix": own.principal.prefix,
+            "serial": own.serial,
+            "not_after": own.not_after,
+            "seconds_left": left.as_secs(),
+        }))?,
+        Format::Text => {
+            let left = format_seconds(left.as_secs_f64());
+            outln!("{}, for {left} more (number {})", own.principal, own.serial);
+            if let Some(warning) = credentials.warning(now) {
+                outln!("warning: {warning}");
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn certificates(count: usize) -> String {
+    match count {
+        1 => "1 certificate".into(),
+        count => format!("{count} certificates"),
+    }
+}
+
+fn hint_copy(at: &AuthorityArgs, file: &str) {
+    let path = at.authority.join(file);
+    outln!("copy {} to every folder of credentials: daemons notice within seconds", path.display());
+}
