@@ -164,6 +164,8 @@ async fn an_authority_changes_and_nobody_is_cut_off() {
     }
     assert!(kept.reload(now).unwrap() && before.reload(now).unwrap());
     use_agent(&cluster, before).await.unwrap();
+    // Of the former authority; whoever had it is connected anew.
+    assert!(!open_since.is_usable() || open_since.read(copy, 0, &mut [0; 1]).await.is_err());
 }
 
 #[test]

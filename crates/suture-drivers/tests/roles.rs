@@ -6,6 +6,7 @@ mod signed;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use signed::{DAY, Signed, open};
 use suture_drivers::control::acceptor::{self, ControlLimits};
@@ -17,17 +18,28 @@ use suture_drivers::identity::credentials::Kept;
 use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tonic::{Code, Status};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const PROTOCOL: &str = include_str!("../proto/suture.proto");
 
 async fn start(credentials: Option<Arc<Kept>>) -> (TempDir, SocketAddr) {
+    start_limited(credentials, ControlLimits::default()).await
+}
+
+async fn start_limited(
+    credentials: Option<Arc<Kept>>,
+    limits: ControlLimits,
+) -> (TempDir, SocketAddr) {
     let dir = tempfile::tempdir().unwrap();
     let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (service, limits) = (control::coordinator(store), ControlLimits::default());
+    let service = control::coordinator(store);
     tokio::spawn(acceptor::serve(listener, service, limits, credentials));
     (dir, address)
 }
@@ -195,4 +207,45 @@ async fn a_caller_whose_certificate_was_revoked_is_answered_no_more() {
     let error = ask(&mut client, Call::Status).await.unwrap_err();
     assert_eq!(error.code(), Code::Unauthenticated);
     assert!(error.message().contains("revoked"), "{error}");
+}
+
+async fn hung_up(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("it hangs up");
+}
+
+#[tokio::test]
+async fn connections_that_prove_nothing_give_way_and_end() {
+    let signed = Signed::new();
+    let credentials = || Some(signed.credentials(AccessRole::Coordinator, "c"));
+    let admin = signed.credentials(AccessRole::Admin, "root");
+    let answers = async |address| {
+        let mut client = connect(address, Some(admin.clone())).await.unwrap();
+        ask(&mut client, Call::Status).await.unwrap();
+    };
+    // Not because they are late.
+    let handshake = Duration::from_secs(3600);
+    let limits = ControlLimits { newcomers: 4, handshake, ..ControlLimits::default() };
+    let (_dir, address) = start_limited(credentials(), limits).await;
+    let mut silent = Vec::new();
+    for number in 0..12 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // Nothing, or a part of what TLS begins with.
+        let part = if number % 2 == 0 { &[][..] } else { &[22, 3, 1, 2, 0, 1] };
+        stream.write_all(part).await.unwrap();
+        silent.push(stream);
+    }
+    for stream in &mut silent[..8] {
+        hung_up(stream).await;
+    }
+    answers(address).await;
+
+    let limits = ControlLimits { handshake: Duration::from_millis(200), ..Default::default() };
+    let (_dir, address) = start_limited(credentials(), limits).await;
+    for part in [&[][..], &[22, 3, 1]] {
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        silent.write_all(part).await.unwrap();
+        hung_up(&mut silent).await;
+    }
+    answers(address).await;
 }

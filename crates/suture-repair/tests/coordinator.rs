@@ -384,6 +384,22 @@ fn of_a_stripe_beyond_repair_what_local_groups_can_repair_is_repaired_also_one_b
 }
 
 #[test]
+fn of_a_stripe_beyond_repair_local_groups_are_repaired_where_nodes_take_turns() {
+    let record =
+        |node| ChunkRecord { node: Some(NodeId(node)), stamp: Stamp(0), bytes: 4096, crc: Some(7) };
+    let (code, chunks) = ("lrc(4,2,2)".parse().unwrap(), (0..8).map(record).collect());
+    let stripe = Stripe { code, chunks, ..stripe(0, [0; 4]) };
+    let mut story = Story::by("ppr/greedy/slots:by-node", 16, [stripe]);
+    story.give(Input::Operator(Command::Pause));
+    for node in [0, 1, 4, 5, 6, 7] {
+        story.give(Input::Operator(Command::FailNode(NodeId(node))));
+    }
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().remove(0);
+    assert_eq!(task.plan.lost, [ChunkIndex(5)], "chunks 2, 3 and 5 are a group");
+}
+
+#[test]
 fn racks_are_numbered_in_the_order_in_which_nodes_say_them() {
     let mut story = Story::new(3, []);
     for (node, rack) in [(1, "b"), (0, "a"), (2, "b"), (3, "c")] {

@@ -5,7 +5,7 @@ mod story;
 
 use story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Command, Input, Output, Report};
-use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{Check, CopyFault, FromAgent, Heartbeat, ToAgent};
 
 fn list(story: &mut Story, node: u32, copies: &[ChunkCopy]) -> Vec<Output> {
@@ -166,6 +166,29 @@ fn a_chunk_that_no_repair_made_is_forgotten_by_its_task_and_looked_at_as_a_copy(
     assert!(sent(&said, is_forgotten), "{said:?}");
     assert!(!said.iter().any(|output| matches!(output, Output::Commit(_))), "{said:?}");
     assert!(is_checked(&said, destination.0, other), "{said:?}");
+}
+
+#[test]
+fn a_chunk_stored_for_another_coordinator_is_what_its_listing_says() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    // Other metadata gave the same ids to something else.
+    let repair = RepairId::new(99, 0);
+    let foreign = copy(0, 0, repair.0);
+    story.hear(4, FromAgent::Stored { repair, copy: foreign });
+    let said = story.take();
+    assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::Forget(repair)), "{said:?}");
+    assert!(sent(&said, |to, m| to == NodeId(4) && *m == ToAgent::List), "{said:?}");
+    assert!(!is_checked(&said, 0, copy(0, 0, 0)), "nothing is done by its name: {said:?}");
+}
+
+#[test]
+fn of_a_node_that_counts_as_lost_no_chunk_comes_back_by_a_read() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    story.hear(0, bad(copy(0, 0, 0), CopyFault::Corrupt));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.hear(0, verified(&story, copy(0, 0, 0), None));
+    assert_eq!(story.core.status().lost_chunks, 1);
 }
 
 fn is_deleted_anywhere(said: &[Output]) -> bool {

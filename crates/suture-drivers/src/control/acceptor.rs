@@ -207,6 +207,8 @@ impl Accepted {
 
     /// Goes on with the handshake, if there is one; ready when bytes can pass.
     fn poll_proven(&mut self, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
+        // What is written first goes through here too: nobody waits for a handshake for ever.
+        self.check_new(waker)?;
         let Wire::Shaking(accept, kept) = &mut self.wire else { return Poll::Ready(Ok(())) };
         let refused = |why: String| {
             warn!("connection from {} refused: {why}", self.from);

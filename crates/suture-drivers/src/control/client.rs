@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as Waker, Poll};
 use std::time::Duration;
 
@@ -40,6 +40,20 @@ pub struct Client {
     rpc: CoordinatorClient<Channel>,
     /// None: nobody proves anything.
     pub credentials: Option<Arc<Kept>>,
+    /// Who the coordinator has proven to be, by its newest connection.
+    proven: Arc<Mutex<Option<Arc<Proven>>>>,
+}
+
+impl Client {
+    /// Whether the coordinator is to be believed still: certificates end while connections last.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_still(&self) -> Result<()> {
+        let proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = proven.as_ref().map_or(Ok(()), |proven| proven.check());
+        checked.map_err(|flaw| anyhow!("the certificate of the coordinator: {flaw}"))
+    }
 }
 
 impl Deref for Client {
@@ -70,10 +84,12 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true);
+    let proven = Arc::<Mutex<Option<Arc<Proven>>>>::default();
     let channel = match credentials.clone() {
         None => endpoint.connect().await,
         Some(kept) => {
-            let connector = Connector { address: address.clone().into(), kept };
+            let (address, proven) = (address.clone().into(), proven.clone());
+            let connector = Connector { address, kept, proven };
             endpoint.connect_with_connector(connector).await
         }
     };
@@ -84,7 +100,7 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
     let rpc = CoordinatorClient::new(channel)
         .max_decoding_message_size(REPLY_BYTES_MAX)
         .max_encoding_message_size(REQUEST_BYTES_MAX);
-    Ok(Client { rpc, credentials })
+    Ok(Client { rpc, credentials, proven })
 }
 
 /// Whoever answers is not to be believed, or does not believe us; in words.
@@ -109,6 +125,7 @@ fn is_distrust(cause: &(dyn Error + 'static)) -> bool {
 struct Connector {
     address: Arc<str>,
     kept: Arc<Kept>,
+    proven: Arc<Mutex<Option<Arc<Proven>>>>,
 }
 
 impl Service<Uri> for Connector {
@@ -121,33 +138,34 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        Box::pin(secure(self.address.clone(), self.kept.clone()))
+        Box::pin(self.clone().secure())
     }
 }
 
-/// An encrypted connection to whoever listens there, if that is a coordinator.
-async fn secure(
-    address: Arc<str>,
-    kept: Arc<Kept>,
-) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
-    let tcp = TcpStream::connect(&*address).await?;
-    tcp.set_nodelay(true)?;
-    // What it is called is in its certificate, and not where it is.
-    let nobody = ServerName::try_from("suture").expect("it is a name");
-    let stream = TlsConnector::from(kept.current().client.clone()).connect(nobody, tcp).await;
-    let mut stream = BufReader::new(stream.map_err(explained)?);
-    let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
-    let found = Proven::new(chain, kept);
-    let distrust = |why: String| io::Error::other(Distrust(why));
-    let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?.principal;
-    if found.role != AccessRole::Coordinator {
-        return Err(distrust(format!("it is {found}, and no coordinator")));
+impl Connector {
+    /// An encrypted connection to whoever listens there, if that is a coordinator.
+    async fn secure(self) -> io::Result<TokioIo<BufReader<TlsStream<TcpStream>>>> {
+        let Connector { address, kept, proven } = self;
+        let tcp = TcpStream::connect(&*address).await?;
+        tcp.set_nodelay(true)?;
+        // What it is called is in its certificate, and not where it is.
+        let nobody = ServerName::try_from("suture").expect("it is a name");
+        let stream = TlsConnector::from(kept.current().client.clone()).connect(nobody, tcp).await;
+        let mut stream = BufReader::new(stream.map_err(explained)?);
+        let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
+        let found = Proven::new(chain, kept);
+        let distrust = |why: String| io::Error::other(Distrust(why));
+        let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?;
+        if found.principal.role != AccessRole::Coordinator {
+            return Err(distrust(format!("it is {}, and no coordinator", found.principal)));
+        }
+        *proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(found));
+        // It says something first, once it believes us; or why it does not.
+        if stream.fill_buf().await.map_err(explained)?.is_empty() {
+            return Err(distrust("it ended the connection and did not say why".into()));
+        }
+        Ok(TokioIo::new(stream))
     }
-    // It says something first, once it believes us; or why it does not.
-    if stream.fill_buf().await.map_err(explained)?.is_empty() {
-        return Err(distrust("it ended the connection and did not say why".into()));
-    }
-    Ok(TokioIo::new(stream))
 }
 
 /// What an error has to do with who is at either end, if anything.

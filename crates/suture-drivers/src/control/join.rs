@@ -25,6 +25,7 @@ use tonic::{Code, Status, Streaming};
 use tracing::{info, warn};
 
 use super::backup::BackupKeeper;
+use super::client::Client;
 use super::membership::Membership;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
@@ -161,6 +162,7 @@ impl Introduction {
 
 /// A session that has been welcomed.
 struct JoinedSession {
+    client: Client,
     epoch: u32,
     outgoing: mpsc::Sender<proto::AgentMessage>,
     incoming: Streaming<proto::CoordinatorMessage>,
@@ -220,7 +222,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         ));
     }
     let joined = Welcome { node: NodeId(welcome.node), cluster };
-    Ok((joined, JoinedSession { epoch: welcome.epoch, outgoing, incoming }))
+    Ok((joined, JoinedSession { client, epoch: welcome.epoch, outgoing, incoming }))
 }
 
 fn broken(me: &Introduction, why: anyhow::Error) -> End {
@@ -254,6 +256,9 @@ async fn converse(
     let why = 'session: loop {
         tokio::select! {
             received = session.incoming.message() => {
+                if let Err(why) = session.client.check_still() {
+                    break why;
+                }
                 let event = match received {
                     Ok(Some(message)) if is_keep_backup(&message) => {
                         keeper.keep();

@@ -9,7 +9,7 @@
 //!
 //! Files are replaced whole, so that a daemon that reads them anew never sees half of one.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use rcgen::{
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, SanType, SerialNumber,
 };
+use rustix::fs::{FlockOperation, flock};
 use rustix::rand::GetRandomFlags;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -60,9 +61,11 @@ pub const USER_LIFETIME: Duration = DAY.saturating_mul(90);
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
 /// A folder that signs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Authority {
     dir: PathBuf,
+    /// Held as long as this lives: one command at a time changes what was signed.
+    _lock: File,
 }
 
 /// A certificate that was signed.
@@ -88,7 +91,8 @@ impl Authority {
     /// # Errors
     /// Bad input when there is one already; a failure when its files cannot be written.
     pub fn create(dir: &Path, name: &str, now: SystemTime) -> Result<Authority> {
-        let authority = Authority { dir: dir.to_owned() };
+        data_dir::open(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let authority = Authority::locked(dir)?;
         let path = authority.path(AUTHORITY);
         if path.exists() {
             return Err(bad_input(format!(
@@ -96,7 +100,6 @@ impl Authority {
                 path.display(),
             )));
         }
-        data_dir::open(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let (certificate, key) = self_signed(name, now)?;
         write_private(&authority.path(AUTHORITY_KEY), key.serialize_pem().as_bytes())?;
         write_public(&path, certificate.as_bytes())?;
@@ -108,17 +111,31 @@ impl Authority {
     /// # Errors
     /// Bad input when the folder has none.
     pub fn open(dir: &Path) -> Result<Authority> {
-        let authority = Authority { dir: dir.to_owned() };
+        let missing = |path: &Path| {
+            bad_input(format!(
+                "{} is not there: make an authority with 'suture cert init', or name its folder",
+                path.display(),
+            ))
+        };
+        if !dir.is_dir() {
+            return Err(missing(dir));
+        }
+        let authority = Authority::locked(dir)?;
         for name in [AUTHORITY, AUTHORITY_KEY] {
             let path = authority.path(name);
             if !path.exists() {
-                return Err(bad_input(format!(
-                    "{} is not there: make an authority with 'suture cert init', or name its folder",
-                    path.display(),
-                )));
+                return Err(missing(&path));
             }
         }
         Ok(authority)
+    }
+
+    /// The folder, once no other command changes it.
+    fn locked(dir: &Path) -> Result<Authority> {
+        let cannot = || format!("cannot lock {}", dir.display());
+        let lock = File::open(dir).with_context(cannot)?;
+        flock(&lock, FlockOperation::LockExclusive).with_context(cannot)?;
+        Ok(Authority { dir: dir.to_owned(), _lock: lock })
     }
 
     /// Signs a certificate for someone and puts it, with a new key and what its holder is to trust,

@@ -10,6 +10,7 @@
 //! not revoked, with a principal. Which principal it has to be, whoever asked compares.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,7 +155,11 @@ impl CredentialFiles {
                  take a new key if they may have"
             )));
         }
-        let revoked = dir.join(REVOKED).exists().then(|| read(REVOKED)).transpose()?;
+        let is_absent = match fs::metadata(dir.join(REVOKED)) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(_) => false,
+        };
+        let revoked = if is_absent { None } else { Some(read(REVOKED)?) };
         let (certificate, authority) = (read(CERTIFICATE)?, read(AUTHORITY)?);
         Ok(CredentialFiles { certificate, key: read(KEY)?, authority, revoked })
     }
@@ -187,9 +192,12 @@ fn verifier(
     let lists = files.revoked.as_deref().unwrap_or_default();
     let lists = CertificateRevocationListDer::pem_slice_iter(lists);
     let lists = lists.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
+    if files.revoked.is_some() && lists.is_empty() {
+        // Half of a change, or something else: nobody is let in again by it.
+        return Err(wrong());
+    }
     WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
         .with_crls(lists)
-        .only_check_end_entity_revocation()
         .allow_unknown_revocation_status()
         .build()
         .map_err(|_| wrong())

@@ -185,8 +185,10 @@ impl Greeting {
 /// Tells a peer that begins without TLS what is missing, in the frames that it speaks.
 async fn refuse_plain(tcp: &TcpStream) -> Result<(), NetError> {
     let mut first = [0; 1];
-    if tcp.peek(&mut first).await? == 1 && first[0] == TLS_HANDSHAKE {
-        return Ok(());
+    match tcp.peek(&mut first).await? {
+        0 => return Err(NetError::Closed),
+        _ if first[0] == TLS_HANDSHAKE => return Ok(()),
+        _ => {}
     }
     let _ = tcp.try_write(&Frame::Error(Denial::Unproven).encode());
     Err(NetError::Tls("it does not speak TLS: it has no credentials, or is something else".into()))

@@ -72,6 +72,9 @@ pub struct Admission {
     pub handshake: Duration,
 }
 
+/// How long a peer's name is waited for; whoever connects waits no longer either.
+const NAME_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The name of each node that is known.
 pub type NodeNames = HashMap<NodeId, Arc<str>>;
 
@@ -246,7 +249,7 @@ impl Acceptor {
         }
         let mut names = self.names.clone();
         let known = names.wait_for(|names| names.contains_key(&node));
-        let known = timeout(self.admission.handshake, known).await;
+        let known = timeout(NAME_TIMEOUT, known).await;
         known.is_ok_and(|known| known.is_ok_and(|names| *names[&node] == *principal.name))
     }
 

@@ -121,6 +121,7 @@ impl Stream {
     pub async fn readable(&self) -> io::Result<()> {
         match self {
             Stream::Tls(tls) if !tls.plain.is_empty() => Ok(()),
+            // Whoever tries to read meets an error of the socket's before nothing is there.
             _ => self.tcp().readable().await,
         }
     }
@@ -339,14 +340,18 @@ impl TlsStream {
     /// Encrypts bytes behind those that wait to be sent.
     fn encrypt(&mut self, bytes: &[u8]) -> io::Result<()> {
         loop {
-            let result = match &mut self.session {
+            // What was received comes along: the library remembers how far it has come in it.
+            let received = self.received.bytes_mut();
+            let to = (&mut self.plain, &mut self.encrypted);
+            let (used, result) = match &mut self.session {
                 TlsSession::Client(client) => {
-                    encrypt(client.process_tls_records(&mut []), bytes, &mut self.encrypted)
+                    encrypt(client.process_tls_records(received), bytes, to)
                 }
                 TlsSession::Server(server) => {
-                    encrypt(server.process_tls_records(&mut []), bytes, &mut self.encrypted)
+                    encrypt(server.process_tls_records(received), bytes, to)
                 }
             };
+            self.received.consume(used);
             if result? {
                 return Ok(());
             }
@@ -403,26 +408,33 @@ fn perform<Data>(
     (used, Ok(step))
 }
 
-/// Encrypts the bytes, if nothing comes before them; gives whether it did.
+/// Encrypts the bytes, if nothing comes before them: records that were received, for `plain`, and
+/// messages of the library's own. Gives how much of what was received is used up, and whether the
+/// bytes are encrypted.
 fn encrypt<Data>(
-    UnbufferedStatus { state, .. }: UnbufferedStatus<'_, '_, Data>,
+    status: UnbufferedStatus<'_, '_, Data>,
     bytes: &[u8],
-    encrypted: &mut Queue,
-) -> io::Result<bool> {
-    match state.map_err(io::Error::other)? {
-        ConnectionState::WriteTraffic(mut traffic) => {
-            let records = bytes.len() / (16 << 10) + 1;
-            let to = encrypted.more(bytes.len() + records * OVERHEAD_BYTES + KEY_UPDATE_BYTES);
-            let written = traffic.encrypt(bytes, to).map_err(io::Error::other)?;
-            encrypted.fill(written);
-            return Ok(true);
-        }
-        ConnectionState::EncodeTlsData(mut message) => encode(&mut message, encrypted),
-        ConnectionState::TransmitTlsData(message) => message.done(),
-        ConnectionState::PeerClosed => {}
-        _ => return Err(ErrorKind::BrokenPipe.into()),
+    (plain, encrypted): (&mut Queue, &mut Queue),
+) -> (usize, io::Result<bool>) {
+    if let UnbufferedStatus {
+        discard, state: Ok(ConnectionState::WriteTraffic(mut traffic)), ..
+    } = status
+    {
+        let records = bytes.len() / (16 << 10) + 1;
+        let to = encrypted.more(bytes.len() + records * OVERHEAD_BYTES + KEY_UPDATE_BYTES);
+        let written = traffic.encrypt(bytes, to).map_err(io::Error::other);
+        encrypted.fill(*written.as_ref().unwrap_or(&0));
+        return (discard, written.map(|_| true));
     }
-    Ok(false)
+    let (used, step) = perform(status, &mut |record| plain.append(record), encrypted);
+    let step = step.map_err(io::Error::other);
+    (
+        used,
+        step.and_then(|step| match step {
+            Step::Again => Ok(false),
+            Step::Receive | Step::Idle | Step::Closed => Err(ErrorKind::BrokenPipe.into()),
+        }),
+    )
 }
 
 /// Puts a message of the handshake behind what waits to be sent.

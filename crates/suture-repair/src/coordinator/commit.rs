@@ -20,7 +20,13 @@ impl Coordinator {
             return self.commit_next(now, id);
         }
         self.send(node, ToAgent::Forget(id));
-        self.reconcile(node, copy);
+        if id.epoch() == self.config.epoch {
+            self.reconcile(node, copy);
+        } else {
+            // Perhaps of other metadata, which gave the same ids to something else: whether the
+            // copy is what its name says, a listing tells.
+            self.send(node, ToAgent::List);
+        }
     }
 
     /// Asks for the location of the next durable chunk, unless one is being asked for.

@@ -283,7 +283,11 @@ impl Coordinator {
             None if !is_location && self.can_adopt(node, check.copy) => {
                 self.adopt(now, node, check.copy);
             }
-            None if is_location && self.faults.read_well((node, check.copy)) => {
+            // Of a node that counts as lost nothing counts, whatever it has read.
+            None if is_location
+                && self.faults.read_well((node, check.copy))
+                && !self.health.is_failed(node) =>
+            {
                 self.regain(check.copy.stripe, check.copy.chunk);
             }
             _ => {}

@@ -137,17 +137,34 @@ impl Coordinator {
             return ready.take(quota).filter_map(|id| self.job(id)).collect();
         };
         let jobs = ready.filter_map(|id| {
-            let (chunk, _) = self.lost_locations(id).find(|(_, node)| *node == turn)?;
+            let mut locations = self.lost_locations(id).into_iter();
+            let (chunk, _) = locations.find(|(_, node)| *node == turn)?;
             self.job_for(id, Some(chunk))
         });
         jobs.take(quota).collect()
     }
 
-    /// A stripe's lost chunks, and the nodes that keep them by the keeper's map.
-    fn lost_locations(&self, id: StripeId) -> impl Iterator<Item = (ChunkIndex, NodeId)> {
-        let lost = self.lost.get(&id).into_iter().flatten();
-        let stripe = self.stripes.get(id);
-        lost.filter_map(move |&chunk| Some((chunk, stripe?.copy(chunk)?.0)))
+    /// The lost chunks of a stripe that are to be rebuilt, and the nodes that keep them by the
+    /// keeper's map.
+    fn lost_locations(&self, id: StripeId) -> Vec<(ChunkIndex, NodeId)> {
+        let (Some(stripe), Some(lost)) = (self.stripes.get(id), self.lost.get(&id)) else {
+            return Vec::new();
+        };
+        let location = |chunk: ChunkIndex| Some((chunk, stripe.copy(chunk)?.0));
+        let known: Vec<ChunkIndex> = self.survivors(stripe, lost).map(|(chunk, _)| chunk).collect();
+        repairable(stripe, lost, &known).into_iter().filter_map(location).collect()
+    }
+
+    /// The chunks of a stripe that can be read, and where.
+    fn survivors<'a>(
+        &'a self,
+        stripe: &'a Stripe,
+        lost: &'a BTreeSet<ChunkIndex>,
+    ) -> impl Iterator<Item = (ChunkIndex, NodeId)> + 'a {
+        stripe.indices().filter_map(move |chunk| {
+            let (node, _) = stripe.copy(chunk)?;
+            (self.health.is_up(node) && !lost.contains(&chunk)).then_some((chunk, node))
+        })
     }
 
     /// Forgets all plans that have not been dispatched; their stripes are ready again.
@@ -204,11 +221,7 @@ impl Coordinator {
     /// The question about only one of the lost chunks, or about all that go together.
     fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
         let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
-        let usable = |chunk: ChunkIndex| {
-            let (node, _) = stripe.copy(chunk)?;
-            (self.health.is_up(node) && !all_lost.contains(&chunk)).then_some((chunk, node))
-        };
-        let survivors: Vec<(ChunkIndex, NodeId)> = stripe.indices().filter_map(usable).collect();
+        let survivors: Vec<(ChunkIndex, NodeId)> = self.survivors(stripe, all_lost).collect();
         let lost = match only {
             Some(chunk) => vec![chunk],
             None => self.lost_together(stripe, all_lost, &survivors),
@@ -248,16 +261,10 @@ impl Coordinator {
         lost: &BTreeSet<ChunkIndex>,
         survivors: &[(ChunkIndex, NodeId)],
     ) -> Vec<ChunkIndex> {
-        let mut lost: Vec<ChunkIndex> = lost.iter().copied().collect();
+        let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
+        let mut lost = repairable(stripe, lost, &known);
         if lost.len() == 1 {
             return lost;
-        }
-        let known: Vec<ChunkIndex> = survivors.iter().map(|(chunk, _)| *chunk).collect();
-        let code = stripe.shortened();
-        let can_repair = |lost: &[ChunkIndex]| code.helpers_for(lost, &known).is_ok();
-        if !can_repair(&lost) && lost.iter().any(|&chunk| can_repair(&[chunk])) {
-            // Local groups repair what the rest of the stripe cannot.
-            lost.retain(|&chunk| can_repair(&[chunk]));
         }
         let has_space = |node: &NodeId| {
             let free_bytes = self.health.get(*node).free_bytes;
@@ -308,4 +315,21 @@ impl Coordinator {
             |chunk: &ChunkIndex| !lost.contains(chunk) && !stripe.record(*chunk).is_known_zero();
         stripe.indices().filter(is_left).collect()
     }
+}
+
+/// Those of a stripe's lost chunks that are to be rebuilt from what is known: all of them; or, where
+/// local groups repair some and the rest of the stripe is beyond repair, these.
+fn repairable(
+    stripe: &Stripe,
+    lost: &BTreeSet<ChunkIndex>,
+    known: &[ChunkIndex],
+) -> Vec<ChunkIndex> {
+    let mut lost: Vec<ChunkIndex> = lost.iter().copied().collect();
+    let code = stripe.shortened();
+    let can_repair = |lost: &[ChunkIndex]| code.helpers_for(lost, known).is_ok();
+    let is_some = |lost: &[ChunkIndex]| lost.iter().any(|&chunk| can_repair(&[chunk]));
+    if lost.len() > 1 && !can_repair(&lost) && is_some(&lost) {
+        lost.retain(|&chunk| can_repair(&[chunk]));
+    }
+    lost
 }
