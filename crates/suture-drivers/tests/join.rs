@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use suture_drivers::agent::session::{Session, SessionEvent, session};
+use suture_drivers::control::access::{Caller, CallerCell};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
 use suture_drivers::control::rpc;
@@ -24,6 +25,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
+use tonic::Request;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -77,8 +80,14 @@ async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<Atomic
         accepted.fetch_add(1, Ordering::Relaxed);
         stream
     });
+    let caller = CallerCell::default();
+    caller.set(Caller::unproven(([127, 0, 0, 1], 0).into()));
+    let asked = move |mut request: Request<()>| {
+        request.extensions_mut().insert(caller.clone());
+        Ok(request)
+    };
     Server::builder()
-        .add_service(rpc::server(service))
+        .add_service(InterceptedService::new(rpc::server(service), asked))
         .serve_with_incoming(incoming)
         .await
         .expect("the server runs until its runtime ends");

@@ -193,6 +193,7 @@ fn credentials_that_cannot_be_used_are_refused_with_the_file() {
             "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
             "no list of revocations",
         ),
+        ("ca.crl", "", "no list of revocations"),
     ] {
         fs::write(folder.join(file), text).unwrap();
         let error = refused(&folder, now);

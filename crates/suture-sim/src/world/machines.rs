@@ -188,11 +188,19 @@ impl World {
     }
 
     pub(crate) fn coordinator_input(&mut self, input: event::Input) {
+        if self.coordinator.is_none() {
+            return;
+        }
+        match &mut self.asleep {
+            Some(asleep) => asleep.waiting.push_back(input),
+            None => self.take_in(input),
+        }
+    }
+
+    /// The coordinator takes in the next word.
+    pub(crate) fn take_in(&mut self, input: event::Input) {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
-        if let Some(asleep) = &mut self.asleep {
-            return asleep.waiting.push_back(input);
-        }
         self.racks.told(&input);
         if let Some(records) = &mut self.records {
             records.input(now, Party::Coordinator, &input);

@@ -41,15 +41,18 @@ impl World {
     pub(crate) fn wake_up(&mut self) {
         // A sleep that was cut short may be shorter than the timers, and go unnoticed.
         let is_judged = self.has_slept();
-        let Some(Asleep { mut waiting, .. }) = self.asleep.take() else { return };
-        waiting.push_back(Input::Tick);
-        while let Some(input) = waiting.pop_front() {
+        let Some(asleep) = &mut self.asleep else { return };
+        asleep.waiting.push_back(Input::Tick);
+        // What is answered meanwhile waits its turn too: the metadata speak in order.
+        while let Some(input) = self.asleep.as_mut().and_then(|asleep| asleep.waiting.pop_front()) {
             let is_ordered = matches!(input, Input::Operator(_) | Input::NodeState { .. });
             let before = self.failed_nodes();
-            self.coordinator_input(input);
+            self.take_in(input);
+            let waiting = self.asleep.as_ref().map(|asleep| &asleep.waiting);
             let has_word = |node: &NodeId| {
                 waiting
-                    .iter()
+                    .into_iter()
+                    .flatten()
                     .any(|input| matches!(input, Input::Agent { node: of, .. } if of == node))
             };
             let mut failed = self.failed_nodes().into_iter();
@@ -58,6 +61,7 @@ impl World {
                 self.fail(Violation::Unheard(node));
             }
         }
+        self.asleep = None;
     }
 
     fn failed_nodes(&self) -> Vec<NodeId> {
