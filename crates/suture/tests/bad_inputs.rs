@@ -214,7 +214,7 @@ const CONFIGURATIONS: &[(&str, &str, &str, i32)] = &[
     ("coordinator", "listen = '127.0.0.1'", "is not an IP address", 2),
     ("coordinator", "listen = '127.0.0.1:99999'", "is not an IP address", 2),
     ("coordinator", "listen = 'localhost:0'", "(not a name)", 2),
-    ("coordinator", "listen = '0.0.0.0:0'", "Listen on a loopback address, or say `insecure`", 2),
+    ("coordinator", "listen = '0.0.0.0:0'", "listen on a loopback address, or say `insecure`", 2),
     ("agent", "listen = '0.0.0.0:0'", "set advertise to an address that they reach", 2),
     (
         "coordinator",
