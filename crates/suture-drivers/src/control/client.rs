@@ -203,7 +203,10 @@ fn broken(cause: &str) -> String {
                 (--credentials), or an agent"
             .into();
     }
-    format!("the coordinator went away, asks for credentials, or is none: {cause}")
+    format!(
+        "what listens there speaks otherwise, asks for credentials (--credentials), or went away: \
+         {cause}"
+    )
 }
 
 fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
