@@ -4,9 +4,10 @@
 //! chunk, adds it, and sends the sums on; without rate limits, in slices of 256 KiB, on loopback.
 //! The target is 1 GB/s in and out at no more than 1 core-second per GB.
 //!
-//! First the relay alone is measured: its neighbours are thin (`endpoints`). Then both of them are
-//! agents too, with stores; on two cores all three share, so the rate is what the machine gives to
-//! all of them, and only the processor time is the relay's own.
+//! First the relay alone is measured: its neighbours are thin (`endpoints`); as bytes are, then with
+//! TLS, and what that costs in processor time, of which the limit is 1.5 times as much. Then both
+//! neighbours are agents too, with stores; on two cores all three share, so the rate is what the
+//! machine gives to all of them, and only the processor time is the relay's own.
 //!
 //! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
 //! is measured. `SUTURE_BENCH_MIB` is the length of the chunk.
@@ -18,15 +19,19 @@ mod endpoints;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use agents::{CLUSTER, chain, stripe, task};
+use agents::{CLUSTER, chain, name, stripe, task};
 use endpoints::{Endpoint, Received, Slices};
 use rustix::time::{ClockId, clock_gettime};
+use suture_drivers::address::AgentAddress;
 use suture_drivers::agent::session::{SessionEvent, SessionFeed, session};
+use suture_drivers::identity::authority::Authority;
+use suture_drivers::identity::credentials::Kept;
+use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
 use suture_drivers::store::{Identity, Store};
@@ -41,12 +46,16 @@ use suture_repair::time::Span;
 const SLICE_BYTES: u32 = 256 * 1024;
 const WINDOW: u32 = 16;
 const ROUNDS: u32 = 5;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const ROLES: [&str; 3] = ["helper", "relay", "destination"];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().position(|argument| argument == "--role") {
-        Some(at) => play(arguments[at + 1].parse().unwrap(), Path::new(&arguments[at + 2])),
+        Some(at) => {
+            let (role, dir) = (arguments[at + 1].parse().unwrap(), Path::new(&arguments[at + 2]));
+            play(role, dir, arguments.get(at + 3).map(Path::new));
+        }
         None => conduct(),
     }
 }
@@ -79,22 +88,44 @@ fn conduct() {
     let dir = dir.unwrap();
     println!("chunk of {} MiB, slices of {} KiB", chunk_bytes() >> 20, SLICE_BYTES >> 10);
     let chunks = fill(dir.path());
-    let crcs = chunks.crcs.clone();
-    alone(dir.path(), chunks);
-    among_agents(dir.path(), &crcs);
+    let folder = sign(dir.path());
+    let plain = alone(dir.path(), &chunks, None);
+    let encrypted = alone(dir.path(), &chunks, Some(&folder));
+    println!("TLS costs {:.2} times the processor time (medians)", encrypted / plain);
+    among_agents(dir.path(), &chunks.crcs);
 }
 
-/// The relay between thin neighbours.
-fn alone(dir: &Path, chunks: Chunks) {
+/// Credentials of the three nodes, each in the folder of its name.
+fn sign(dir: &Path) -> PathBuf {
+    let (folder, now) = (dir.join("credentials"), SystemTime::now());
+    let authority = Authority::create(&folder.join("authority"), "bench", now).unwrap();
+    for node in 1..=3 {
+        let name = name(NodeId(node));
+        let principal = Principal::new(AccessRole::Agent, &name).unwrap();
+        authority.issue(&principal, DAY, &folder.join(name), now).unwrap();
+    }
+    folder
+}
+
+fn credentials(folder: &Path, node: u32) -> Arc<Kept> {
+    let own = folder.join(name(NodeId(node)));
+    Arc::new(Kept::open(&own, SystemTime::now()).unwrap())
+}
+
+/// The relay between thin neighbours; gives its core-seconds per GB, the median of all rounds.
+fn alone(dir: &Path, chunks: &Chunks, folder: Option<&Path>) -> f64 {
+    let of = |node| folder.map(|folder| credentials(folder, node).current());
+    let how = if folder.is_some() { "with TLS" } else { "plain" };
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [helper, destination] = listeners.each_ref().map(|of| of.local_addr().unwrap());
-    let mut relay = Player::start(1, dir);
+    let mut relay = Player::start(1, dir, folder);
     let address: SocketAddr = relay.hear().parse().unwrap();
     relay.say(&format!("{helper} {address} {destination} {}", chunks.crcs));
     let (partial, lost) = slices(chunks);
     let [first, last] = listeners;
-    let mut source = Endpoint::new(first, address, (CLUSTER, NodeId(1)));
-    let mut sink = Endpoint::new(last, address, (CLUSTER, NodeId(3)));
+    let mut source = Endpoint::new(first, address, (CLUSTER, NodeId(1)), of(1));
+    let mut sink = Endpoint::new(last, address, (CLUSTER, NodeId(3)), of(3));
+    let mut costs = Vec::new();
     for round in 1..=ROUNDS {
         relay.say(&round.to_string());
         let repair = RepairId::new(1, round);
@@ -103,17 +134,22 @@ fn alone(dir: &Path, chunks: Chunks) {
             sink.receive(repair, WINDOW, &lost)
         });
         let rate = chunk_bytes() as f64 / 1e9 / wall.as_secs_f64();
-        println!("round {round}, relay alone: {}", relay.hear());
+        let figures = relay.hear();
+        let cost = figures.split(", ").nth(1).and_then(|cost| cost.split(' ').next());
+        costs.push(cost.and_then(|cost| cost.parse::<f64>().ok()).unwrap());
+        println!("round {round}, relay alone, {how}: {figures}");
         println!("round {round}, its sink: {rate:.2} GB/s, {verified} of {slices} slices verified");
     }
     relay.stop();
+    costs.sort_by(f64::total_cmp);
+    costs[costs.len() / 2]
 }
 
 /// What the source sends, and what has to come of it.
-fn slices(chunks: Chunks) -> (Slices, Slices) {
+fn slices(chunks: &Chunks) -> (Slices, Slices) {
     let crcs: Vec<&str> = chunks.crcs.split(' ').collect();
     let roles = Role::of(&the_task(1, &crcs), NodeId(1)).unwrap();
-    let [lost, own, _] = chunks.bytes.try_into().unwrap();
+    let [lost, own, _] = <[Vec<u8>; 3]>::try_from(chunks.bytes.clone()).unwrap();
     let mut partial = vec![0; own.len()];
     let Work::Sum { coefficient } = roles[0].1.work else { panic!("a chain sums") };
     suture_gf::mul_add(&mut partial, coefficient, &own);
@@ -123,7 +159,7 @@ fn slices(chunks: Chunks) -> (Slices, Slices) {
 
 /// The relay between agents.
 fn among_agents(dir: &Path, crcs: &str) {
-    let mut players: Vec<Player> = (0..3).map(|role| Player::start(role, dir)).collect();
+    let mut players: Vec<Player> = (0..3).map(|role| Player::start(role, dir, None)).collect();
     let addresses: Vec<String> = players.iter_mut().map(Player::hear).collect();
     let line = format!("{} {crcs}", addresses.join(" "));
     players.iter_mut().for_each(|player| player.say(&line));
@@ -158,9 +194,9 @@ fn open(dir: &Path, role: u32) -> Store {
 }
 
 impl Player {
-    fn start(role: u32, dir: &Path) -> Player {
+    fn start(role: u32, dir: &Path, folder: Option<&Path>) -> Player {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--role", &role.to_string()]).arg(dir);
+        command.args(["--role", &role.to_string()]).arg(dir).args(folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let says = BufReader::new(child.stdout.take().unwrap());
         let hears = child.stdin.take().unwrap();
@@ -184,16 +220,17 @@ impl Player {
 }
 
 /// Runs one agent, on the runtime that agents have.
-fn play(role: u32, dir: &Path) {
-    suture_drivers::agent::runtime().unwrap().block_on(perform(role, dir));
+fn play(role: u32, dir: &Path, folder: Option<&Path>) {
+    suture_drivers::agent::runtime().unwrap().block_on(perform(role, dir, folder));
 }
 
-async fn perform(role: u32, dir: &Path) {
+async fn perform(role: u32, dir: &Path, folder: Option<&Path>) {
     let store = Arc::new(open(dir, role));
     let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     println!("{}", listener.local_addr().unwrap());
     let config = suture_drivers::agent::Config {
         heartbeat_every: Span::from_millis(2),
+        credentials: folder.map(|folder| credentials(folder, role + 1)),
         ..agents::config(NodeId(role + 1), Rates::default(), dir)
     };
     let (seam, mut feed) = session();
@@ -202,7 +239,9 @@ async fn perform(role: u32, dir: &Path) {
     let line = next_line();
     let (addresses, crcs): (Vec<&str>, Vec<&str>) = line.split(' ').partition(|w| w.contains(':'));
     let address = |(index, addr): (usize, &&str)| {
-        (NodeId(index as u32 + 1), Some(addr.parse::<SocketAddr>().unwrap().into()))
+        let node = NodeId(index as u32 + 1);
+        let addr = addr.parse().unwrap();
+        (node, Some(AgentAddress { name: name(node).into(), addr }))
     };
     let peers = addresses.iter().enumerate().map(address).collect();
     feed.events.send(SessionEvent::Connected { epoch: 1 }).await.unwrap();

@@ -58,6 +58,9 @@ const RATE_MAX: f64 = 12.5e12;
 /// What an agent works with at all: a few slices of each of a stripe's lanes.
 const MEMORY_MIN: u64 = 1 << 20;
 
+/// What the audit log is called in a data_dir.
+const AUDIT_NAME: &str = "audit.jsonl";
+
 /// A commit that is not answered within this is asked for again. The metadata thread answers
 /// within milliseconds; longer means that the disk failed it.
 const COMMIT_RETRY: Span = Span::from_secs(5);
@@ -75,6 +78,8 @@ pub struct CoordinatorConfig {
     pub credentials: Option<PathBuf>,
     /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
+    /// Where changes that somebody asks for are written down, if not in its data_dir.
+    pub audit: Option<PathBuf>,
     /// When silence means what.
     pub timers: CoordinatorTimers,
     /// How it plans and schedules repairs.
@@ -224,6 +229,11 @@ impl CoordinatorConfig {
         Ok(())
     }
 
+    /// Where changes that somebody asks for are written down.
+    pub fn audit(&self) -> PathBuf {
+        self.audit.clone().unwrap_or_else(|| self.data_dir.join(AUDIT_NAME))
+    }
+
     /// The timers as the core wants them.
     pub fn timers(&self) -> Timers {
         Timers {
@@ -332,6 +342,7 @@ impl Default for CoordinatorConfig {
             data_dir: "/var/lib/suture/coordinator".into(),
             credentials: None,
             insecure: false,
+            audit: None,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
             scrub: ScrubSettings::default(),

@@ -13,6 +13,7 @@
 
 pub mod acceptor;
 pub mod access;
+pub mod audit;
 pub mod backup;
 pub mod client;
 pub mod convert;
@@ -22,6 +23,7 @@ pub mod membership;
 pub mod put;
 pub mod rpc;
 mod scrub;
+pub mod served;
 pub mod service;
 pub mod session;
 

@@ -1,14 +1,18 @@
 //! The relay's two neighbours, as thin as they can be: blocking sockets, no store, no runtime.
 //!
-//! They speak the agents' protocol to the letter: a connection in each direction, `Hello` on both,
-//! a grant for each slice. What the source sends was computed and summed beforehand. The sink knows
+//! They speak the agents' protocol to the letter, with TLS or without: a connection in each
+//! direction, `Hello` on both, a grant for each slice. What the source sends was computed and summed beforehand. The sink knows
 //! what must come, from the lost chunk itself: it compares the announced checksum of every slice,
 //! and the bytes of one in `VERIFY_EVERY`.
 
-use std::io::{IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, ServerConnection, StreamOwned};
+use suture_drivers::identity::credentials::Credentials;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{NodeId, RepairId};
 use suture_repair::slice::SliceId;
@@ -20,10 +24,69 @@ const VERIFY_EVERY: u32 = 8;
 pub struct Endpoint {
     hello: Frame,
     listener: TcpListener,
+    credentials: Option<Arc<Credentials>>,
     /// Where we send.
-    out: TcpStream,
+    out: Wire,
     /// Where the relay sends, once it has something to say.
-    into: Option<TcpStream>,
+    into: Option<Wire>,
+}
+
+/// The bytes of a connection.
+enum Wire {
+    Plain(TcpStream),
+    Client(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Server(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Wire {
+    fn connect(tcp: TcpStream, credentials: Option<&Credentials>) -> Wire {
+        let Some(credentials) = credentials else { return Wire::Plain(tcp) };
+        let name = ServerName::try_from("suture").unwrap();
+        let session = ClientConnection::new(credentials.client.clone(), name).unwrap();
+        Wire::Client(Box::new(StreamOwned::new(session, tcp)))
+    }
+
+    fn accept(tcp: TcpStream, credentials: Option<&Credentials>) -> Wire {
+        let Some(credentials) = credentials else { return Wire::Plain(tcp) };
+        let session = ServerConnection::new(credentials.server.clone()).unwrap();
+        Wire::Server(Box::new(StreamOwned::new(session, tcp)))
+    }
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.read(buffer),
+            Wire::Client(stream) => stream.read(buffer),
+            Wire::Server(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.write(bytes),
+            Wire::Client(stream) => stream.write(bytes),
+            Wire::Server(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.write_vectored(parts),
+            Wire::Client(stream) => stream.write_vectored(parts),
+            Wire::Server(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Wire::Plain(stream) => stream.flush(),
+            Wire::Client(stream) => stream.flush(),
+            Wire::Server(stream) => stream.flush(),
+        }
+    }
 }
 
 /// What is sent, or expected: the bytes of all slices and their checksums.
@@ -49,14 +112,16 @@ impl Endpoint {
         listener: TcpListener,
         relay: SocketAddr,
         (cluster, me): (ClusterId, NodeId),
+        credentials: Option<Arc<Credentials>>,
     ) -> Endpoint {
         let hello = Frame::Hello { cluster, who: Who::Agent(me) };
-        let mut out = TcpStream::connect(relay).unwrap();
+        let out = TcpStream::connect(relay).unwrap();
         out.set_nodelay(true).unwrap();
         let _ = rustix::net::sockopt::set_tcp_congestion(&out, "cubic");
+        let mut out = Wire::connect(out, credentials.as_deref());
         out.write_all(&hello.encode()).unwrap();
         assert!(matches!(read_frame(&mut out), Frame::Hello { .. }));
-        Endpoint { hello, listener, out, into: None }
+        Endpoint { hello, listener, credentials, out, into: None }
     }
 
     /// Sends all slices, each as soon as it is granted.
@@ -104,10 +169,11 @@ impl Endpoint {
         self.out.write_all(&Frame::Grant { repair, lane: 0, below }.encode()).unwrap();
     }
 
-    fn into(&mut self) -> &mut TcpStream {
+    fn into(&mut self) -> &mut Wire {
         self.into.get_or_insert_with(|| {
-            let (mut into, _) = self.listener.accept().unwrap();
+            let (into, _) = self.listener.accept().unwrap();
             into.set_nodelay(true).unwrap();
+            let mut into = Wire::accept(into, self.credentials.as_deref());
             assert!(matches!(read_frame(&mut into), Frame::Hello { .. }));
             into.write_all(&self.hello.encode()).unwrap();
             into
@@ -133,13 +199,13 @@ impl Slices {
     }
 }
 
-fn read_frame(stream: &mut TcpStream) -> Frame {
+fn read_frame(stream: &mut Wire) -> Frame {
     let mut header = [0; HEADER_BYTES];
     stream.read_exact(&mut header).unwrap();
     Frame::decode(&header).unwrap()
 }
 
-fn write_both(stream: &mut TcpStream, header: &[u8], payload: &[u8]) {
+fn write_both(stream: &mut Wire, header: &[u8], payload: &[u8]) {
     let mut parts = &mut [IoSlice::new(header), IoSlice::new(payload)][..];
     while !parts.is_empty() {
         let written = stream.write_vectored(parts).unwrap();

@@ -63,20 +63,31 @@ pub struct Rule {
     pub rpc: &'static str,
     /// In words: to do what.
     pub to: &'static str,
-    /// Whether it changes anything: then it is written down.
-    pub changes: bool,
+    /// What the audit log has to do with it.
+    pub record: Record,
     /// The roles that may ask it.
     pub roles: &'static [AccessRole],
+}
+
+/// What the audit log has to do with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// It changes nothing, and is not written down.
+    No,
+    /// It is written down if that can be done: repairs wait for it.
+    IfPossible,
+    /// It is not carried out unless it is written down.
+    First,
 }
 
 const fn rule(
     call: Call,
     rpc: &'static str,
     to: &'static str,
-    changes: bool,
+    record: Record,
     roles: &'static [AccessRole],
 ) -> Rule {
-    Rule { call, rpc, to, changes, roles }
+    Rule { call, rpc, to, record, roles }
 }
 
 use AccessRole::{Admin, Agent, Client, Operator, Viewer};
@@ -84,23 +95,23 @@ use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 /// Who may ask what, a line for each call.
 #[rustfmt::skip]
 pub const TABLE: [Rule; 16] = [
-    rule(Call::Session, "Session", "join as an agent", true, &[Agent]),
-    rule(Call::Put, "Put", "put objects", true, &[Client, Admin]),
-    rule(Call::Lookup, "Lookup", "read objects", false, &[Client, Admin]),
-    rule(Call::List, "List", "list objects", false, &[Viewer, Client, Operator, Admin]),
-    rule(Call::Stat, "Stat", "look at objects", false, &[Viewer, Client, Operator, Admin]),
-    rule(Call::Remove, "Remove", "remove objects", true, &[Client, Admin]),
-    rule(Call::ReportBad, "ReportBad", "report bad copies", true, &[Client, Admin]),
-    rule(Call::Status, "Status", "look at the cluster", false, &[Viewer, Operator, Admin]),
-    rule(Call::PreviewRepair, "PreviewRepair", "plan repairs", false, &[Viewer, Operator, Admin]),
-    rule(Call::FailNode, "CommandNode", "fail nodes", true, &[Operator, Admin]),
-    rule(Call::ReturnNode, "CommandNode", "return nodes", true, &[Operator, Admin]),
-    rule(Call::ReplaceNode, "CommandNode", "replace nodes", true, &[Admin]),
-    rule(Call::RemoveNode, "CommandNode", "remove nodes", true, &[Admin]),
-    rule(Call::CommandRepair, "CommandRepair", "command repairs", true, &[Operator, Admin]),
-    rule(Call::StartScrub, "StartScrub", "start a scrub", true, &[Operator, Admin]),
+    rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
+    rule(Call::Put, "Put", "put objects", Record::First, &[Client, Admin]),
+    rule(Call::Lookup, "Lookup", "read objects", Record::No, &[Client, Admin]),
+    rule(Call::List, "List", "list objects", Record::No, &[Viewer, Client, Operator, Admin]),
+    rule(Call::Stat, "Stat", "look at objects", Record::No, &[Viewer, Client, Operator, Admin]),
+    rule(Call::Remove, "Remove", "remove objects", Record::First, &[Client, Admin]),
+    rule(Call::ReportBad, "ReportBad", "report bad copies", Record::IfPossible, &[Client, Admin]),
+    rule(Call::Status, "Status", "look at the cluster", Record::No, &[Viewer, Operator, Admin]),
+    rule(Call::PreviewRepair, "PreviewRepair", "plan repairs", Record::No, &[Viewer, Operator, Admin]),
+    rule(Call::FailNode, "CommandNode", "fail nodes", Record::First, &[Operator, Admin]),
+    rule(Call::ReturnNode, "CommandNode", "return nodes", Record::First, &[Operator, Admin]),
+    rule(Call::ReplaceNode, "CommandNode", "replace nodes", Record::First, &[Admin]),
+    rule(Call::RemoveNode, "CommandNode", "remove nodes", Record::First, &[Admin]),
+    rule(Call::CommandRepair, "CommandRepair", "command repairs", Record::First, &[Operator, Admin]),
+    rule(Call::StartScrub, "StartScrub", "start a scrub", Record::First, &[Operator, Admin]),
     // The coordinator of another epoch fetches none, and an agent keeps a copy.
-    rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", true, &[Agent, Admin]),
+    rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", Record::IfPossible, &[Agent, Admin]),
 ];
 
 impl Call {
@@ -161,6 +172,12 @@ impl Caller {
     /// Someone who does not have to.
     pub fn unproven(from: SocketAddr) -> Caller {
         Caller { principal: None, from, proof: None }
+    }
+
+    /// What tells it from others: who it is, or where it comes from.
+    pub fn name(&self) -> String {
+        let address = || self.from.ip().to_string();
+        self.principal.as_ref().map_or_else(address, ToString::to_string)
     }
 
     /// Whether it is to be believed still: certificates end while connections last.

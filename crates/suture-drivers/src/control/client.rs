@@ -185,8 +185,8 @@ pub fn refusal(status: Status) -> anyhow::Error {
         | Code::Unauthenticated => bad_input(status.message()),
         _ if status.source().is_some() => anyhow!(broken(&root_cause(&status).to_string())),
         // It understands, and cannot do it now.
-        Code::ResourceExhausted => anyhow!("{}", status.message()),
-        Code::Unavailable | Code::Cancelled | Code::Unknown => {
+        Code::ResourceExhausted | Code::Unavailable => anyhow!("{}", status.message()),
+        Code::Cancelled | Code::Unknown => {
             anyhow!("the coordinator went away: {}", status.message())
         }
         _ => anyhow!("the coordinator: {}", status.message()),

@@ -7,7 +7,6 @@
 //! there is no lease to renew and no abandoned put to clean up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
@@ -20,9 +19,10 @@ use suture_repair::stripe::Stripe;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-use super::access::Caller;
+use super::audit::Begun;
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
+use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::NewPlaces;
@@ -45,6 +45,8 @@ struct PutSession {
     /// Nodes that could not store a chunk of it: others are preferred.
     avoid: BTreeSet<NodeId>,
     stripes: Vec<ObjectStripe>,
+    /// What the audit log has of it.
+    begun: Option<Begun>,
 }
 
 /// The nodes of one stripe.
@@ -57,15 +59,19 @@ struct StripePlaces {
 }
 
 /// Follows a put to its end.
-pub async fn follow(
-    service: Arc<ControlService>,
-    caller: Caller,
-    mut said: Streaming<proto::PutRequest>,
-    replies: Replies,
-) {
+pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, replies: Replies) {
     let mut put = None;
-    let result = steps((&service, &caller), &mut said, &replies, &mut put).await;
-    if let Some(put) = put {
+    let mut result = steps(&served, &mut said, &replies, &mut put).await;
+    let service = &served.service;
+    if let Some(mut put) = put {
+        let outcome = match &result {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Status::cancelled("the client gave it up")),
+            Err(status) => Err(status.clone()),
+        };
+        if let Err(why) = served.end(put.begun.take(), outcome).await {
+            result = Err(why);
+        }
         service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
             tracing::warn!(%why, "a put's end could not be noted");
         });
@@ -83,23 +89,29 @@ pub async fn follow(
 
 /// All steps; the last reply is sent when the put's places have been given back.
 async fn steps(
-    (service, caller): (&ControlService, &Caller),
+    served: &Served,
     said: &mut Streaming<proto::PutRequest>,
     replies: &Replies,
     put: &mut Option<PutSession>,
 ) -> Result<Option<proto::PutReply>, Status> {
+    let service = &*served.service;
     while let Some(request) = said.message().await? {
-        caller.check_still()?;
+        served.check_still()?;
         let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
-                caller.check_name(&begin.name)?;
-                *put = Some(begin_put(service, begin).await?);
-                let put = put.as_ref().expect("begun above");
-                Reply::Begun(proto::PutBegun {
-                    cluster: service.cluster().0,
-                    created: put.object.created,
-                })
+                served.check_name(&begin.name).await?;
+                let begun = served.begin(&begin.name).await?;
+                let session = match begin_put(service, begin).await {
+                    Ok(session) => PutSession { begun, ..session },
+                    Err(refused) => {
+                        served.end(begun, Err(refused.clone())).await?;
+                        return Err(refused);
+                    }
+                };
+                let (cluster, created) = (service.cluster().0, session.object.created);
+                *put = Some(session);
+                Reply::Begun(proto::PutBegun { cluster, created })
             }
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
             (Step::Replace(again), Some(put)) => Reply::Placed(put.replace(service, again).await?),
@@ -138,7 +150,7 @@ async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<P
     let stamp =
         random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
     let (placed, avoid, stripes) = Default::default();
-    Ok(PutSession { id, stamp, object, placed, avoid, stripes })
+    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None })
 }
 
 impl PutSession {

@@ -8,11 +8,11 @@ use suture_repair::id::NodeId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use tracing::warn;
 
-use super::access::{Call, Caller, CallerCell};
+use super::access::Call;
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
-use super::service::{ControlService, REBUILDING};
+use super::served::Served;
+use super::service::ControlService;
 use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, backup, convert, proto, put, session};
 
 /// Messages that may wait for a client; then it is waited for.
@@ -31,20 +31,8 @@ pub struct RpcAdapter(Arc<ControlService>);
 type Answer<T> = Result<Response<T>, Status>;
 
 impl RpcAdapter {
-    /// The service, for a caller that may ask this. There is no other way to it.
-    fn served<T>(
-        &self,
-        request: &Request<T>,
-        call: Call,
-    ) -> Result<(Arc<ControlService>, Caller), Status> {
-        let caller = request.extensions().get::<CallerCell>().and_then(CallerCell::get).cloned();
-        let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
-        caller.check_still()?;
-        caller.check(call).inspect_err(|why| warn!(from = %caller.from, "{}", why.message()))?;
-        match self.0.is_rebuilding && call != Call::Session {
-            true => Err(Status::unavailable(REBUILDING)),
-            false => Ok((self.0.clone(), caller)),
-        }
+    async fn served<T>(&self, request: &Request<T>, call: Call) -> Result<Served, Status> {
+        Served::admit(&self.0, request, call).await
     }
 }
 
@@ -60,80 +48,93 @@ impl Coordinator for RpcAdapter {
         &self,
         request: Request<Streaming<proto::AgentMessage>>,
     ) -> Answer<Self::SessionStream> {
-        let (service, caller) = self.served(&request, Call::Session)?;
-        Ok(Response::new(session::begin(service, caller, request.into_inner()).await?))
+        let served = self.served(&request, Call::Session).await?;
+        Ok(Response::new(session::begin(served, request.into_inner()).await?))
     }
 
     async fn put(&self, request: Request<Streaming<proto::PutRequest>>) -> Answer<Self::PutStream> {
-        let (service, caller) = self.served(&request, Call::Put)?;
+        let served = self.served(&request, Call::Put).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(put::follow(service, caller, request.into_inner(), replies));
+        tokio::spawn(put::follow(served, request.into_inner(), replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
-        let (service, caller) = self.served(&request, Call::Lookup)?;
+        let served = self.served(&request, Call::Lookup).await?;
         let name = request.into_inner().name;
-        caller.check_name(&name)?;
-        let head = service.lookup_head(&name).await?;
+        served.check_name(&name).await?;
+        let head = served.service.lookup_head(&name).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(service.lookup_stripes(name, head, replies));
+        tokio::spawn(served.service.lookup_stripes(name, head, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
-        let (service, caller) = self.served(&request, Call::List)?;
-        let prefix = caller.listed(request.into_inner().prefix)?;
+        let served = self.served(&request, Call::List).await?;
+        let prefix = served.listed(request.into_inner().prefix).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(service.list_objects(prefix, replies));
+        tokio::spawn(served.service.list_objects(prefix, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
-        let (service, caller) = self.served(&request, Call::Stat)?;
+        let served = self.served(&request, Call::Stat).await?;
         let name = request.into_inner().name;
-        caller.check_name(&name)?;
-        Ok(Response::new(service.stat(name).await?))
+        served.check_name(&name).await?;
+        Ok(Response::new(served.service.stat(name).await?))
     }
 
     async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
-        let (service, caller) = self.served(&request, Call::Remove)?;
+        let served = self.served(&request, Call::Remove).await?;
         let name = request.into_inner().name;
-        caller.check_name(&name)?;
-        let removed = service.metadata.ask(move |store| store.remove(&name)).await?;
+        served.check_name(&name).await?;
+        let (what, service) = (name.clone(), served.service.clone());
+        let remove =
+            async move { Ok(service.metadata.ask(move |store| store.remove(&name)).await?) };
+        let removed = served.change(what, remove).await?;
         Ok(Response::new(proto::RemoveReply { stripes: removed.stripes, bytes: removed.bytes }))
     }
 
     async fn report_bad(&self, request: Request<proto::BadCopy>) -> Answer<proto::Done> {
-        let (service, _) = self.served(&request, Call::ReportBad)?;
+        let served = self.served(&request, Call::ReportBad).await?;
         let proto::BadCopy { node, copy } = request.into_inner();
         let copy = convert::decode_copy(copy)?;
-        let known = service.query(|driver| driver.core().cluster().nodes.len()).await?;
+        let known = served.service.query(|driver| driver.core().cluster().nodes.len()).await?;
         if node as usize >= known {
             return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
         }
-        service.coordinator.suspect(NodeId(node), copy).await;
+        let service = served.service.clone();
+        let suspect = async move {
+            service.coordinator.suspect(NodeId(node), copy).await;
+            Ok(())
+        };
+        served.change(format!("{copy} at {}", NodeId(node)), suspect).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn status(&self, request: Request<proto::StatusRequest>) -> Answer<proto::StatusReply> {
-        let (service, _) = self.served(&request, Call::Status)?;
-        Ok(Response::new(service.status().await?))
+        let served = self.served(&request, Call::Status).await?;
+        Ok(Response::new(served.service.status().await?))
     }
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
         let unknown = || Status::invalid_argument("unknown command for a node");
         let call = Call::of_node(request.get_ref().action()).ok_or_else(unknown)?;
-        let (service, _) = self.served(&request, call)?;
-        service.command_node(request.into_inner()).await?;
+        let served = self.served(&request, call).await?;
+        let command = request.into_inner();
+        let name = command.name.clone();
+        let service = served.service.clone();
+        served.change(name, async move { service.command_node(command).await }).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
         let unknown = || Status::invalid_argument("unknown command for repairs");
         let call = Call::of_repair(request.get_ref().action()).ok_or_else(unknown)?;
-        let (service, _) = self.served(&request, call)?;
-        service.command_repair(request.into_inner().action()).await?;
+        let served = self.served(&request, call).await?;
+        let action = request.into_inner().action();
+        let (what, service) = (action.as_str_name().to_owned(), served.service.clone());
+        served.change(what, async move { service.command_repair(action).await }).await?;
         Ok(Response::new(proto::Done {}))
     }
 
@@ -141,16 +142,20 @@ impl Coordinator for RpcAdapter {
         &self,
         request: Request<proto::ScrubRequest>,
     ) -> Answer<proto::ScrubStarted> {
-        let (service, _) = self.served(&request, Call::StartScrub)?;
-        Ok(Response::new(service.start_scrub().await?))
+        let served = self.served(&request, Call::StartScrub).await?;
+        let service = served.service.clone();
+        let start = async move { service.start_scrub().await };
+        Ok(Response::new(served.change(String::new(), start).await?))
     }
 
     async fn backup_metadata(
         &self,
         request: Request<proto::BackupRequest>,
     ) -> Answer<Self::BackupMetadataStream> {
-        let (service, _) = self.served(&request, Call::BackupMetadata)?;
-        let backup = backup::take(&service.metadata).await?;
+        let served = self.served(&request, Call::BackupMetadata).await?;
+        let service = served.service.clone();
+        let take = async move { backup::take(&service.metadata).await };
+        let backup = served.change(String::new(), take).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
         tokio::spawn(backup::send(backup, replies));
         Ok(Response::new(ReceiverStream::new(stream)))
@@ -160,7 +165,7 @@ impl Coordinator for RpcAdapter {
         &self,
         request: Request<proto::PreviewRequest>,
     ) -> Answer<proto::PreviewReply> {
-        let (service, _) = self.served(&request, Call::PreviewRepair)?;
-        Ok(Response::new(service.preview().await?))
+        let served = self.served(&request, Call::PreviewRepair).await?;
+        Ok(Response::new(served.service.preview().await?))
     }
 }

@@ -16,6 +16,7 @@ use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::audit::Audit;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
@@ -38,12 +39,20 @@ pub struct ControlService {
     cluster: OnceLock<ClusterId>,
     /// Whether the metadata are being made again: then only agents are served.
     pub(super) is_rebuilding: bool,
+    /// Where changes are written down, if anywhere.
+    pub(super) audit: Option<Audit>,
 }
 
 impl ControlService {
     /// A service of a cluster whose metadata are known.
     pub fn new(metadata: Metadata, coordinator: Handle, cluster: ClusterId) -> ControlService {
-        ControlService { metadata, coordinator, cluster: cluster.into(), is_rebuilding: false }
+        ControlService {
+            metadata,
+            coordinator,
+            cluster: cluster.into(),
+            is_rebuilding: false,
+            audit: None,
+        }
     }
 
     /// A service of agents alone, while the metadata are made again.
@@ -53,7 +62,12 @@ impl ControlService {
         cluster: Option<ClusterId>,
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
-        ControlService { metadata, coordinator, cluster, is_rebuilding: true }
+        ControlService { metadata, coordinator, cluster, is_rebuilding: true, audit: None }
+    }
+
+    /// The same, with changes written down there.
+    pub fn with_audit(self, audit: Audit) -> ControlService {
+        ControlService { audit: Some(audit), ..self }
     }
 
     /// Which cluster this is.

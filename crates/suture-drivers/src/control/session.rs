@@ -6,7 +6,6 @@
 //! another address while the first still speaks is refused, as that is two agents of one name.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,10 +18,10 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 use tracing::{debug, warn};
 
-use super::access::Caller;
 use super::listing::Listing;
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
+use super::served::Served;
 use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
 use crate::config::check_name;
@@ -50,11 +49,10 @@ pub type Messages =
 /// # Errors
 /// Why the agent may not join.
 pub async fn begin(
-    service: Arc<ControlService>,
-    caller: Caller,
+    served: Served,
     mut said: Streaming<proto::AgentMessage>,
 ) -> Result<Messages, Status> {
-    let joined = join(&service, &caller, &mut said).await;
+    let joined = join(&served, &mut said).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
     let (record, epoch) = joined?;
     let (node, name) = (record.id, record.node.name.clone());
@@ -62,43 +60,41 @@ pub async fn begin(
         protocol: PROTOCOL_VERSION,
         node: node.0,
         epoch,
-        cluster: service.cluster().0,
+        cluster: served.service.cluster().0,
     };
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);
     let outgoing = ReceiverStream::new(outgoing)
         .map(|message| Ok::<_, Status>(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
-    service.coordinator.joined(record, session, outbox).await;
+    served.service.coordinator.joined(record, session, outbox).await;
     tokio::spawn(async move {
-        if let Err(status) = receive(&service, &caller, (node, session), &mut said).await {
+        if let Err(status) = receive(&served, (node, session), &mut said).await {
             debug!(node = name, why = status.message(), "session broke");
         }
-        service.coordinator.left(node, session).await;
+        served.service.coordinator.left(node, session).await;
     });
     Ok(Box::pin(tokio_stream::once(Ok::<_, Status>(welcome)).chain(outgoing)))
 }
 
 /// Hands on what the agent sends until it ends the session.
 async fn receive(
-    service: &ControlService,
-    caller: &Caller,
+    served: &Served,
     (node, session): (NodeId, u64),
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(), Status> {
     let mut listing = Listing::default();
     while let Some(message) = said.message().await? {
-        caller.check_still()?;
+        served.check_still()?;
         let Some(message) = listing.whole(message)? else { continue };
         let message = convert::decode_from_agent(message)?;
-        service.coordinator.received(node, session, message).await;
+        served.service.coordinator.received(node, session, message).await;
     }
     Ok(())
 }
 
 async fn join(
-    service: &ControlService,
-    caller: &Caller,
+    served: &Served,
     said: &mut Streaming<proto::AgentMessage>,
 ) -> Result<(NodeRecord, u32), Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
@@ -107,7 +103,15 @@ async fn join(
     let Some(AgentWord::Join(join)) = first.and_then(|message| message.message) else {
         return Err(Status::invalid_argument("a session begins with Join"));
     };
-    caller.check_node(&join.name)?;
+    served.check_node(&join.name).await?;
+    let begun = served.begin(&join.name).await?;
+    let joined = admit(&served.service, join).await;
+    served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
+    joined
+}
+
+/// Lets an agent in under its number.
+async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecord, u32), Status> {
     let is_new = join.cluster.is_none();
     let takes_name = is_new && join.takes_name;
     let followed = join.epoch;

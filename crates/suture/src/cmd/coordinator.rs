@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::audit::Audit;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
 use suture_drivers::identity::AccessRole;
@@ -83,7 +84,10 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     driver.spread_backups(config.backup.every);
-    let service = ControlService::new(metadata.clone(), coordinator, cluster);
+    let path = config.audit();
+    let audit = Audit::open(&path);
+    let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
+    let service = ControlService::new(metadata.clone(), coordinator, cluster).with_audit(audit);
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),

@@ -1,0 +1,295 @@
+//! The audit log: who asked for which change, when, from where, and what came of it.
+//!
+//! Place: a change is asked for -> [it is written down] -> it is carried out -> [and how it went] ->
+//! it is answered. A line of JSON for each, appended to a file that is kept in pieces; nothing in it
+//! is ever changed. Where the first line cannot be written nothing is changed, so a full disk stops
+//! changes that somebody asks for; what repairs wait for, sessions of agents and reports of readers,
+//! goes on. Refusals are written down as far as that goes, and only so many a second of each caller:
+//! whoever is refused must not fill the disk.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::task::spawn_blocking;
+use tonic::Status;
+use tracing::warn;
+
+use super::access::{Call, Caller, Record};
+
+/// A piece of the log is no longer than that.
+const PIECE_BYTES_MAX: u64 = 64 << 20;
+
+/// Pieces that are kept beside the one that is written: the newest is `audit.jsonl.1`.
+const PIECES_KEPT: u32 = 15;
+
+/// Of longer names only so much is written down: whoever may name things must not fill the log.
+const SHOWN_CHARS: usize = 256;
+
+/// Refusals of one caller that are written down in a second.
+const REFUSALS_MAX: u32 = 20;
+
+/// The log of one coordinator.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    log: Arc<Mutex<AuditFile>>,
+    refusals: Arc<Mutex<BTreeMap<String, Refusals>>>,
+    /// Tells the lines about one change from others; from 1 in each life of a coordinator.
+    next: Arc<AtomicU64>,
+}
+
+/// A change that was written down, and is to be ended.
+#[derive(Debug)]
+pub struct Begun {
+    number: u64,
+    call: Call,
+}
+
+#[derive(Debug)]
+struct AuditFile {
+    path: PathBuf,
+    file: File,
+    piece_bytes_max: u64,
+}
+
+/// How often a caller was refused in a second.
+#[derive(Debug)]
+struct Refusals {
+    since: Instant,
+    count: u32,
+}
+
+impl Audit {
+    /// Goes on with the log in that file, or begins one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn open(path: &Path) -> io::Result<Audit> {
+        Audit::in_pieces(path, PIECE_BYTES_MAX)
+    }
+
+    fn in_pieces(path: &Path, piece_bytes_max: u64) -> io::Result<Audit> {
+        let log = AuditFile::open(path.to_owned(), piece_bytes_max)?;
+        Ok(Audit {
+            log: Arc::new(Mutex::new(log)),
+            refusals: Arc::default(),
+            next: Arc::new(AtomicU64::new(1)),
+        })
+    }
+
+    /// Writes down that somebody asks for a change of `what`.
+    ///
+    /// # Errors
+    /// When it cannot be written down: then nothing is to be changed.
+    pub async fn begin(&self, caller: &Caller, call: Call, what: &str) -> Result<Begun, Status> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let line = line(Some(number), caller, (call, what), "asked");
+        match self.write(line).await {
+            Err(why) if call.rule().record == Record::First => {
+                let why = format!("nothing was changed: the audit log cannot be written: {why}");
+                Err(Status::unavailable(why))
+            }
+            Err(why) => {
+                warn!(
+                    "'{}' is not in the audit log, which cannot be written: {why}",
+                    call.rule().to
+                );
+                Ok(Begun { number, call })
+            }
+            Ok(()) => Ok(Begun { number, call }),
+        }
+    }
+
+    /// Writes down how it went, before that is answered.
+    ///
+    /// # Errors
+    /// That it was done and is not written down.
+    pub async fn end(&self, begun: Begun, outcome: Result<(), Status>) -> Result<(), Status> {
+        let how = match outcome {
+            Ok(()) => "done".to_owned(),
+            Err(status) => format!("failed: {}", status.message()),
+        };
+        let (time, rpc) = (now(), begun.call.rule().rpc);
+        let line = json!({ "time": time, "number": begun.number, "call": rpc, "result": how });
+        match self.write(line.to_string()).await {
+            Err(why) if begun.call.rule().record == Record::First => {
+                let why = format!("{how}, but the audit log cannot be written: {why}");
+                Err(Status::unavailable(why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes down that somebody was refused, unless many are.
+    pub async fn refuse(&self, caller: &Caller, call: Call, why: &str) {
+        let many = {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.retain(|_, of| of.since.elapsed() <= Duration::from_secs(1));
+            let new = Refusals { since: Instant::now(), count: 0 };
+            let of = refusals.entry(caller.name()).or_insert(new);
+            of.count += 1;
+            of.count > REFUSALS_MAX
+        };
+        if many {
+            return;
+        }
+        warn!(from = %caller.from, "{why}");
+        let line = line(None, caller, (call, ""), &format!("refused: {why}"));
+        if let Err(why) = self.write(line).await {
+            warn!("a refusal is not in the audit log, which cannot be written: {why}");
+        }
+    }
+
+    async fn write(&self, line: String) -> io::Result<()> {
+        let log = self.log.clone();
+        let write = move || {
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.append(&line)
+        };
+        spawn_blocking(write).await.map_err(io::Error::other)?
+    }
+}
+
+/// A line about what somebody asks.
+fn line(number: Option<u64>, caller: &Caller, (call, what): (Call, &str), result: &str) -> String {
+    let who = caller.principal.as_ref().map(ToString::to_string);
+    json!({
+        "time": now(),
+        "number": number,
+        "who": who,
+        "from": caller.from.to_string(),
+        "call": call.rule().rpc,
+        "to": call.rule().to,
+        "what": what.chars().take(SHOWN_CHARS).collect::<String>(),
+        "result": result,
+    })
+    .to_string()
+}
+
+fn now() -> String {
+    OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
+}
+
+impl AuditFile {
+    fn open(path: PathBuf, piece_bytes_max: u64) -> io::Result<AuditFile> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+        Ok(AuditFile { path, file, piece_bytes_max })
+    }
+
+    /// Appends a line, whole or not at all as far as the system lets it.
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        let line = format!("{line}\n");
+        // Others may have moved it away, or cut it.
+        if !self.path.exists() {
+            *self = AuditFile::open(self.path.clone(), self.piece_bytes_max)?;
+        }
+        let before = self.file.metadata()?.len();
+        if before > 0 && before + line.len() as u64 > self.piece_bytes_max {
+            self.begin_piece()?;
+            return self.write_line(0, line.as_bytes());
+        }
+        self.write_line(before, line.as_bytes())
+    }
+
+    fn write_line(&mut self, before: u64, line: &[u8]) -> io::Result<()> {
+        self.file.write_all(line).inspect_err(|_| {
+            // Half a line is none; whoever reads the log finds whole ones.
+            let _ = self.file.set_len(before);
+        })
+    }
+
+    /// The file is the newest of the pieces that are kept, and another one is begun. Nothing is
+    /// moved before that can be done.
+    fn begin_piece(&mut self) -> io::Result<()> {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".new");
+        let next = AuditFile::open(name.into(), self.piece_bytes_max)?;
+        let piece = |number: u32| {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(format!(".{number}"));
+            PathBuf::from(name)
+        };
+        for number in (1..PIECES_KEPT).rev() {
+            if piece(number).exists() {
+                fs::rename(piece(number), piece(number + 1))?;
+            }
+        }
+        fs::rename(&self.path, piece(1))?;
+        fs::rename(&next.path, &self.path)?;
+        self.file = next.file;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller() -> Caller {
+        Caller::unproven("127.0.0.1:9".parse().unwrap())
+    }
+
+    fn lines(path: &Path) -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_change_has_two_lines_and_a_refusal_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        let begun = audit.begin(&caller(), Call::Remove, "a/b").await.unwrap();
+        assert_eq!(lines(&path).len(), 1, "before it is carried out");
+        audit.end(begun, Ok(())).await.unwrap();
+        audit.refuse(&caller(), Call::Put, "not yours").await;
+        let lines = lines(&path);
+        let results: Vec<_> = lines.iter().map(|line| line["result"].as_str().unwrap()).collect();
+        assert_eq!(results, ["asked", "done", "refused: not yours"]);
+        assert_eq!(lines[0]["what"], "a/b");
+        assert_eq!(lines[0]["number"], lines[1]["number"]);
+    }
+
+    #[tokio::test]
+    async fn the_log_is_kept_in_pieces_and_the_oldest_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::in_pieces(&path, 300).unwrap();
+        for number in 0..60 {
+            audit.begin(&caller(), Call::Put, &format!("object-{number}")).await.unwrap();
+        }
+        let files = fs::read_dir(dir.path()).unwrap().count() as u32;
+        assert_eq!(files, PIECES_KEPT + 1);
+        assert_eq!(lines(&path).last().unwrap()["what"], "object-59");
+        for entry in fs::read_dir(dir.path()).unwrap() {
+            assert!(entry.unwrap().metadata().unwrap().len() <= 300);
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_begun_that_cannot_be_written_down() {
+        let audit = Audit::open(Path::new("/dev/full")).unwrap();
+        let error = audit.begin(&caller(), Call::Remove, "a").await.unwrap_err();
+        assert!(error.message().starts_with("nothing was changed: the audit log"), "{error}");
+        audit.refuse(&caller(), Call::Remove, "it is refused all the same").await;
+    }
+
+    #[tokio::test]
+    async fn whoever_is_refused_over_and_over_does_not_fill_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        for _ in 0..10 * REFUSALS_MAX {
+            audit.refuse(&caller(), Call::Status, "no").await;
+        }
+        assert!(lines(&path).len() < 5 * REFUSALS_MAX as usize);
+    }
+}

@@ -1,0 +1,134 @@
+//! A call that was let in: who asks, what of which service, and how it comes into the audit log.
+//!
+//! Place: a call comes -> [whoever asks may ask it, and a change is written down] -> it is answered.
+//! Nothing gets at the service but through here.
+
+use std::sync::Arc;
+
+use tonic::{Request, Status};
+
+use super::access::{Call, Caller, CallerCell, Record};
+use super::audit::Begun;
+use super::service::{ControlService, REBUILDING};
+
+/// A call that may be answered.
+#[derive(Clone)]
+pub struct Served {
+    /// The service that answers it.
+    pub service: Arc<ControlService>,
+    caller: Caller,
+    call: Call,
+}
+
+impl Served {
+    /// Lets a call in, or not.
+    ///
+    /// # Errors
+    /// When whoever asks is not to be believed any more, or may not ask that; and when only agents
+    /// are served now.
+    pub async fn admit<T>(
+        service: &Arc<ControlService>,
+        request: &Request<T>,
+        call: Call,
+    ) -> Result<Served, Status> {
+        let caller = request.extensions().get::<CallerCell>().and_then(CallerCell::get).cloned();
+        let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
+        let served = Served { service: service.clone(), caller, call };
+        served.judge(served.caller.check_still()).await?;
+        served.judge(served.caller.check(call)).await?;
+        match service.is_rebuilding && call != Call::Session {
+            true => Err(Status::unavailable(REBUILDING)),
+            false => Ok(served),
+        }
+    }
+
+    /// Lets it name that object, or not.
+    ///
+    /// # Errors
+    /// That the name has not the caller's prefix.
+    pub async fn check_name(&self, name: &str) -> Result<(), Status> {
+        self.judge(self.caller.check_name(name)).await
+    }
+
+    /// Lets it join as that node, or not.
+    ///
+    /// # Errors
+    /// That it is another one by its certificate.
+    pub async fn check_node(&self, name: &str) -> Result<(), Status> {
+        self.judge(self.caller.check_node(name)).await
+    }
+
+    /// The names that it lists.
+    ///
+    /// # Errors
+    /// That none of them begin as it asks.
+    pub async fn listed(&self, prefix: String) -> Result<String, Status> {
+        let listed = self.caller.listed(prefix);
+        self.judge(listed.as_ref().map(drop).map_err(Clone::clone)).await?;
+        listed
+    }
+
+    /// Whether whoever asks is to be believed still.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_still(&self) -> Result<(), Status> {
+        self.caller.check_still()
+    }
+
+    /// Carries out a change between its two lines of the audit log. Whoever asked may go away
+    /// meanwhile: both lines are written all the same.
+    ///
+    /// # Errors
+    /// Those of `work`; and when one of the lines cannot be written.
+    pub async fn change<T: Send + 'static>(
+        &self,
+        what: String,
+        work: impl Future<Output = Result<T, Status>> + Send + 'static,
+    ) -> Result<T, Status> {
+        let served = self.clone();
+        let change = tokio::spawn(async move {
+            let begun = served.begin(&what).await?;
+            let result = work.await;
+            let outcome = result.as_ref().map(drop).map_err(Clone::clone);
+            served.end(begun, outcome).await?;
+            result
+        });
+        change.await.map_err(|_| Status::internal("the change was not ended"))?
+    }
+
+    /// Writes down that a change of `what` is asked for.
+    ///
+    /// # Errors
+    /// When that cannot be written: then nothing is to be changed.
+    pub async fn begin(&self, what: &str) -> Result<Option<Begun>, Status> {
+        debug_assert!(self.call.rule().record != Record::No, "only changes are written down");
+        match &self.service.audit {
+            Some(audit) => audit.begin(&self.caller, self.call, what).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes down how it went.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub async fn end(
+        &self,
+        begun: Option<Begun>,
+        outcome: Result<(), Status>,
+    ) -> Result<(), Status> {
+        match (&self.service.audit, begun) {
+            (Some(audit), Some(begun)) => audit.end(begun, outcome).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a refusal down.
+    async fn judge(&self, verdict: Result<(), Status>) -> Result<(), Status> {
+        if let (Err(why), Some(audit)) = (&verdict, &self.service.audit) {
+            audit.refuse(&self.caller, self.call, why.message()).await;
+        }
+        verdict
+    }
+}

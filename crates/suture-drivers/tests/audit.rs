@@ -1,0 +1,129 @@
+//! What the audit log of a coordinator has after changes, refusals and puts, over real connections.
+
+mod control;
+mod signed;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use signed::Signed;
+use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::audit::Audit;
+use suture_drivers::control::client::{self, Client};
+use suture_drivers::control::{PROTOCOL_VERSION, proto};
+use suture_drivers::identity::AccessRole;
+use suture_drivers::metadata::{Incomplete, MetadataStore};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+struct Running {
+    dir: TempDir,
+    address: SocketAddr,
+    signed: Signed,
+}
+
+impl Running {
+    async fn start(log: &Path) -> Running {
+        let (dir, signed) = (tempfile::tempdir().unwrap(), Signed::new());
+        let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = control::coordinator(store).with_audit(Audit::open(log).unwrap());
+        let credentials = Some(signed.credentials(AccessRole::Coordinator, "c"));
+        let limits = ControlLimits::default();
+        tokio::spawn(acceptor::serve(listener, service, limits, credentials));
+        Running { dir, address, signed }
+    }
+
+    async fn client(&self, role: AccessRole, name: &str) -> Client {
+        let credentials = self.signed.credentials(role, name);
+        client::connect(&self.address.to_string(), Some(credentials)).await.unwrap()
+    }
+}
+
+fn lines(log: &PathBuf) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(log).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn named(name: &str) -> proto::ObjectName {
+    proto::ObjectName { name: name.into() }
+}
+
+#[tokio::test]
+async fn who_asked_for_what_and_what_came_of_it_is_written_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.jsonl");
+    let running = Running::start(&log).await;
+    let mut alice = running.client(AccessRole::Operator, "alice").await;
+    alice.start_scrub(proto::ScrubRequest {}).await.unwrap();
+    alice.status(proto::StatusRequest {}).await.unwrap();
+    alice.remove(named("a")).await.unwrap_err();
+    let mut bob = running.client(AccessRole::Client, "bob").await;
+    bob.remove(named("alice/x")).await.unwrap_err();
+    bob.remove(named("bob/x")).await.unwrap_err();
+    let lines = lines(&log);
+    let said: Vec<String> = lines
+        .iter()
+        .map(|line| {
+            let text = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {:.12}", text("who"), text("call"), text("result"))
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "operator alice StartScrub asked",
+            "- StartScrub done",
+            "operator alice Remove refused: ope",
+            "client bob Remove refused: 'al",
+            "client bob Remove asked",
+            "- Remove failed: ther",
+        ]
+    );
+    assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1:"));
+    assert!(lines[0]["time"].as_str().unwrap().ends_with('Z'));
+    drop(running.dir);
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_changes_and_nothing_else() {
+    let running = Running::start(Path::new("/dev/full")).await;
+    let mut admin = running.client(AccessRole::Admin, "root").await;
+    admin.status(proto::StatusRequest {}).await.unwrap();
+    let error = admin.start_scrub(proto::ScrubRequest {}).await.unwrap_err();
+    assert!(error.message().contains("the audit log cannot be written"), "{error}");
+    let mut agent = running.client(AccessRole::Agent, "n1").await;
+    let join = proto::Join {
+        protocol: PROTOCOL_VERSION,
+        name: "n1".into(),
+        data_address: "127.0.0.1:1".into(),
+        uplink: 1e6,
+        downlink: 1e6,
+        store: Some(7),
+        ..proto::Join::default()
+    };
+    let message = Some(proto::agent_message::Message::Join(join));
+    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    agent.session(said).await.expect("repairs need agents");
+    let error = admin.remove(named("a")).await.unwrap_err();
+    assert!(error.message().starts_with("nothing was changed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_put_that_is_given_up_is_written_down_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.jsonl");
+    let running = Running::start(&log).await;
+    let mut admin = running.client(AccessRole::Admin, "root").await;
+    let begin = proto::PutBegin { name: "a".into(), code: "rs(2,1)".into(), chunk_bytes: 64 };
+    let step = Some(proto::put_request::Step::Begin(begin));
+    let said = tokio_stream::iter([proto::PutRequest { step }]);
+    let mut replies = admin.put(said).await.unwrap().into_inner();
+    while let Ok(Some(_)) = replies.message().await {}
+    let lines = lines(&log);
+    assert_eq!(lines[0]["what"], "a");
+    let result = lines[1]["result"].as_str().unwrap();
+    assert!(result.starts_with("failed"), "{result}");
+}
