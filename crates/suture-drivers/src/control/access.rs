@@ -110,7 +110,7 @@ pub const TABLE: [Rule; 16] = [
     rule(Call::RemoveNode, "CommandNode", "remove nodes", Record::First, &[Admin]),
     rule(Call::CommandRepair, "CommandRepair", "command repairs", Record::First, &[Operator, Admin]),
     rule(Call::StartScrub, "StartScrub", "start a scrub", Record::First, &[Operator, Admin]),
-    // The coordinator of another epoch fetches none, and an agent keeps a copy.
+    // Agents keep copies of the metadata.
     rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", Record::IfPossible, &[Agent, Admin]),
 ];
 
