@@ -259,7 +259,10 @@ impl Drop for TemporaryName {
 }
 
 /// Removes the temporary files of processes that have ended.
-fn remove_left_behind(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// When the folder cannot be read. A file that will not go is left to the next process.
+pub fn remove_left_behind(folder: &Path) -> io::Result<()> {
     let (begin, end) = TEMPORARY;
     let is_ours = |name: &OsStr| {
         name.to_str().is_some_and(|name| name.starts_with(begin) && name.ends_with(end))

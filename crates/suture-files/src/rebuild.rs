@@ -34,6 +34,7 @@ use super::combination::{self, Buffers, Combination};
 use super::directory::{TEMPORARY_SUFFIX, Temporary, publish_bytes, sync_directory};
 use super::manifest::Manifest;
 use super::method::{Method, MethodOptions, Repair};
+use super::output::remove_left_behind;
 use super::pool::{self, Spread};
 use super::stripe::{ChunkState, Stripe};
 use super::unrepairable::Unrepairable;
@@ -350,13 +351,14 @@ fn mend_checksum_files(stripe: &Stripe<'_>) -> Result<()> {
     if mended { sync_directory(&stripe.files.directory) } else { Ok(()) }
 }
 
-/// Clears away what an interrupted rebuild of an older build left.
+/// Clears away what an interrupted rebuild left, of this build or of an older one.
 fn remove_temporaries(directory: &Path) -> Result<()> {
     let context = || format!("cannot clear temporaries from {}", directory.display());
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result.with_context(context)?,
     };
+    remove_left_behind(directory).with_context(context)?;
     for entry in entries {
         let entry = entry.with_context(context)?;
         let name = entry.file_name();

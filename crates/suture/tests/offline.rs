@@ -478,6 +478,10 @@ fn a_directory_that_cannot_be_written_keeps_its_files() {
 fn a_rebuild_clears_temporaries_and_keeps_out_of_the_way_of_another() {
     let encoded = Encoded::new("rs(6,3)", 4096, &noise(9000));
     let before = encoded.content();
+    // Of a crash between the two names of a file that replaces another, and of an older build.
+    fs::write(encoded.directory.join(".suture-1-0.tmp"), "left by a crash").unwrap();
+    assert_eq!(run(&["rebuild"], &encoded.directory).status, 0, "nothing is lost");
+    assert_eq!(encoded.content(), before);
     fs::write(encoded.directory.join("chunk.03.tmp"), "left by a crash").unwrap();
     fs::remove_file(encoded.chunk(0, 3)).unwrap();
     let handle = fs::File::open(&encoded.directory).unwrap();
