@@ -7,8 +7,7 @@
 //!   object back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
-//! nor on that of its chunks, but for reads around lost chunks of codes with sub-chunks, which hold
-//! some chunks whole.
+//! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.
 
 pub mod cut;
 pub mod layout;

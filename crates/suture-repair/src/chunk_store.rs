@@ -46,7 +46,7 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// it lacks would count as lost.
     fn list(&self) -> Result<Vec<ListedCopy>, Failure>;
 
-    /// Bytes of chunks that there is room for; a hint, since others may take them.
+    /// Bytes of chunks that there is space for; a hint, since others may take them.
     ///
     /// # Errors
     /// [`Failure::Disk`] when the medium does not say.
@@ -92,14 +92,14 @@ pub trait ChunkStore: Debug + Send + Sync {
         self.open(copy).map(|_| Label::default())
     }
 
-    /// Makes room for a chunk of `bytes`. Durable: nothing, until `publish`.
+    /// Makes space for a chunk of `bytes`. Durable: nothing, until `publish`.
     ///
     /// # Errors
-    /// [`Failure::NoSpace`] when the room is known not to be there; [`Failure::Disk`] otherwise.
+    /// [`Failure::NoSpace`] when the space is known not to be there; [`Failure::Disk`] otherwise.
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure>;
 
     /// As [`ChunkStore::begin`], for a chunk whose bytes come from somebody who may never send them:
-    /// where room is taken before bytes are there, it is taken little by little as they come, from
+    /// where space is taken before bytes are there, it is taken little by little as they come, from
     /// the first one to the last.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ pub trait ChunkReader: Debug + Send + Sync {
 }
 
 /// A chunk in the making, which nobody else sees. Dropping it before it is published aborts it and
-/// gives its room back.
+/// gives its space back.
 pub trait ChunkWriter: Debug + Send + Sync {
     /// The length that it was begun with.
     fn bytes(&self) -> u64;

@@ -27,6 +27,7 @@ mod ledger;
 mod orders;
 mod planning;
 mod proof;
+mod ranges;
 mod restored;
 mod scrub;
 mod sleep;
@@ -50,6 +51,7 @@ use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
 use ledger::{Ledger, Scene, Stop};
+use ranges::StripeRanges;
 use scrub::Scrub;
 use trouble::Trouble;
 use work_list::WorkLists;
@@ -146,8 +148,8 @@ pub struct Coordinator {
     scrub: Scrub,
     reserved_below: StripeId,
     writing: BTreeSet<StripeId>,
-    /// Ranges of ids that others have given out.
-    unknown: BTreeSet<(StripeId, StripeId)>,
+    /// Ids that others have given out, or may have.
+    unknown: StripeRanges,
     /// Copies of such stripes by the node that listed them last.
     unknown_copies: BTreeMap<NodeId, u64>,
     queue: Queue,
@@ -182,7 +184,7 @@ impl Coordinator {
             scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
             reserved_below,
             writing: BTreeSet::new(),
-            unknown: BTreeSet::new(),
+            unknown: StripeRanges::default(),
             unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
@@ -227,7 +229,7 @@ impl Coordinator {
                 self.reserved_below = below;
                 self.writing = writing.into_iter().collect();
             }
-            Input::StripesUnknown { from, below } => drop(self.unknown.insert((from, below))),
+            Input::StripesUnknown { from, below } => self.unknown.insert(from, below),
             Input::EpochRaised(epoch) => self.raise_epoch(epoch),
             Input::StripeAdded(stripe) => self.learn(stripe),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),

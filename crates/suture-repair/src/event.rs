@@ -44,8 +44,8 @@ pub enum Input {
         /// Those whose put has not ended.
         writing: Vec<StripeId>,
     },
-    /// Stripes of these ids were given out by others, before the keeper's map was restored from an
-    /// older one: what is not in the map may well be wanted.
+    /// Stripes of these ids were given out by others, or may have been, since the keeper's map was
+    /// restored from an older one: what is not in the map may well be wanted.
     StripesUnknown {
         /// The first of them.
         from: StripeId,
@@ -233,10 +233,10 @@ pub enum Report {
         /// What is wrong with it.
         fault: CopyFault,
     },
-    /// A batch was planned: the stripes, and the maximum normalised load in seconds.
+    /// A batch was planned.
     Planned {
-        /// How many chunks were lost with it.
-        chunks: usize,
+        /// How many repairs it has: one for each stripe.
+        repairs: usize,
         /// What the fullest link or disk needs for it.
         max_load_seconds: f64,
     },
@@ -285,11 +285,11 @@ pub enum Report {
     Healthy(StripeId),
     /// A pass begins in which every copy is read.
     PassBegun,
-    /// A pass has ended: every copy was read.
+    /// A pass has ended: every chunk that is not lost was read at its location.
     PassEnded {
         /// How many stripes it had.
         stripes: u64,
-        /// What was read since the coordinator's start.
+        /// What was asked to be read for it, since the coordinator's start.
         bytes: u64,
     },
     /// The chunks of a stripe do not fit each other, though all that can be read have their own
@@ -473,7 +473,7 @@ pub struct PassStatus {
     pub stripes_done: u64,
     /// Stripes that there are.
     pub stripes: u64,
-    /// What was read since the coordinator's start.
+    /// What was asked to be read for it, since the coordinator's start.
     pub bytes_done: u64,
     /// Stripes that wait for a silent node.
     pub put_off: u64,

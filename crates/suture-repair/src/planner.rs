@@ -57,7 +57,7 @@ pub struct Job {
     pub idle: Vec<NodeId>,
     /// Nodes that must not become a destination: they hold (or should hold) another chunk.
     pub excluded: Vec<NodeId>,
-    /// Nodes that disappointed an earlier attempt: used only when nothing else will do.
+    /// Nodes because of which an earlier attempt failed: used only when nothing else will do.
     pub avoid: Vec<NodeId>,
 }
 

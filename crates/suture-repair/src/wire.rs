@@ -172,6 +172,8 @@ pub enum Denial {
     Busy,
     /// Who asks has not proven who it is, or is nobody who may ask that.
     Unproven,
+    /// The chunk is of an object that is not the client's.
+    NotOwned,
 }
 
 /// Why 64 bytes are not a frame.
@@ -406,6 +408,7 @@ impl Writer {
             Denial::Fault(CopyFault::Unreadable) => (11, 0, 0),
             Denial::Busy => (12, 0, 0),
             Denial::Unproven => (13, 0, 0),
+            Denial::NotOwned => (14, 0, 0),
         };
         self.u8(code);
         self.u64(a);
@@ -513,6 +516,7 @@ impl Reader<'_> {
             11 => Denial::Fault(CopyFault::Unreadable),
             12 => Denial::Busy,
             13 => Denial::Unproven,
+            14 => Denial::NotOwned,
             _ => return Err(DecodeError::Field("error")),
         };
         let unused_a = !matches!(code, 1 | 6 | 9);
@@ -566,6 +570,9 @@ impl fmt::Display for Denial {
             Denial::Unproven => {
                 write!(f, "it asks for credentials that say who you are, and that you may do this")
             }
+            Denial::NotOwned => {
+                write!(f, "the chunk is not of an object whose name begins with your prefix")
+            }
         }
     }
 }
@@ -605,6 +612,7 @@ mod tests {
             Denial::Cluster,
             Denial::Busy,
             Denial::Unproven,
+            Denial::NotOwned,
             Denial::Malformed,
             Denial::Fault(CopyFault::Missing),
             Denial::Fault(CopyFault::Corrupt),

@@ -268,7 +268,8 @@ mod tests {
         }
 
         fn restart(&mut self) {
-            self.begin_epoch();
+            let start = u64::from(self.begun) + 1;
+            self.begin_epoch(start);
         }
 
         fn set_node(&mut self, node: NodeId, state: NodeState) -> bool {

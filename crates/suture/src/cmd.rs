@@ -1,4 +1,4 @@
-//! The commands, one file each: `Args` for the command line, `run` for the deed.
+//! The commands, one file each: `Args` for the command line, `run` to carry it out.
 
 pub mod agent;
 pub mod calibrate;

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::audit::Audit;
+use super::proto::NodeAction;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
@@ -62,7 +63,8 @@ impl ControlService {
         cluster: Option<ClusterId>,
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
-        ControlService { metadata, coordinator, cluster, is_rebuilding: true, audit: None }
+        let is_rebuilding = true;
+        ControlService { metadata, coordinator, cluster, is_rebuilding, audit: None }
     }
 
     /// The same, with changes written down there.
@@ -194,18 +196,18 @@ impl ControlService {
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
         let ask = |store: &mut MetadataStore| {
-            let known = (store.intent()?, store.unknown()?, store.pass()?);
+            let known = (store.intent()?, store.pass()?);
             Ok::<_, MetadataError>((known, store.epoch(), store.fault()))
         };
-        let ((intent, unknown, pass), epoch, fault) = self.metadata.ask(ask).await?;
+        let ((intent, pass), epoch, fault) = self.metadata.ask(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
-        reply.warnings = fault.map(|fault| fault_warning(&fault)).into_iter().collect();
+        reply.warnings.extend(fault.map(|fault| fault_warning(&fault)));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 {
-            reply.warnings.push(unknown_warning(copies, &unknown));
+            reply.warnings.push(unknown_warning(copies));
         }
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {
@@ -238,12 +240,21 @@ impl ControlService {
             let what = format!("there is no node {name} (see suture node list)");
             return Err(Status::not_found(what));
         };
+        let intent = self.metadata.ask(|store| store.intent()).await?;
+        let is_command = matches!(command.action(), NodeAction::Fail | NodeAction::Return);
+        if is_command && intent.removed.contains(&node) {
+            let what = format!(
+                "node {} was removed: it is back once its agent joins",
+                quoted(&command.name)
+            );
+            return Err(Status::not_found(what));
+        }
         let (failed, apply) = match command.action() {
-            proto::NodeAction::Fail => (true, Command::FailNode(node)),
-            proto::NodeAction::Return => (false, Command::ReturnNode(node)),
-            proto::NodeAction::Remove => return self.remove_node(node, &command.name).await,
-            proto::NodeAction::Replace => return self.replace_node(node, &command.name).await,
-            proto::NodeAction::Unspecified => {
+            NodeAction::Fail => (true, Command::FailNode(node)),
+            NodeAction::Return => (false, Command::ReturnNode(node)),
+            NodeAction::Remove => return self.remove_node(node, &command.name).await,
+            NodeAction::Replace => return self.replace_node(node, &command.name).await,
+            NodeAction::Unspecified => {
                 return Err(Status::invalid_argument("unknown command for a node"));
             }
         };
@@ -317,14 +328,11 @@ fn fault_warning(fault: &str) -> String {
     format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
 }
 
-fn unknown_warning(copies: u64, ranges: &[(StripeId, StripeId)]) -> String {
-    let range = |(from, below): &(StripeId, StripeId)| format!("{} to {}", from.0, below.0 - 1);
-    let ranges: Vec<String> = ranges.iter().map(range).collect();
+fn unknown_warning(copies: u64) -> String {
     format!(
         "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
-         chunks of stripes of which nothing is known (of {}); they are kept, and `suture metadata \
-         rebuild` finds their objects",
-        ranges.join(", ")
+         chunks of stripes of which nothing is known; they are kept, and `suture metadata rebuild` \
+         finds their objects"
     )
 }
 
@@ -382,7 +390,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         declared_seconds: milestones.declared_at.map(seconds),
         started_seconds: milestones.started_at.map(seconds),
         committed_seconds: milestones.committed_at.map(seconds),
-        planned_chunks: milestones.planned_chunks,
+        planned_repairs: milestones.planned_repairs,
         planned_seconds: milestones.planned_seconds,
         scrub: Some(scrub::describe(&status.scrub)),
         ..Default::default()

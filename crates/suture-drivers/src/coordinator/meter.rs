@@ -35,7 +35,7 @@ pub struct Milestones {
     /// A location was committed.
     pub committed_at: Option<Time>,
     /// Chunks of the last batch of plans.
-    pub planned_chunks: u64,
+    pub planned_repairs: u64,
     /// What the busiest link or disk needs for it, in seconds.
     pub planned_seconds: f64,
 }
@@ -58,8 +58,8 @@ impl Meter {
                 self.milestones.started_at.get_or_insert(now);
             }
             Report::Committed { .. } => self.milestones.committed_at = Some(now),
-            Report::Planned { chunks, max_load_seconds } => {
-                self.milestones.planned_chunks = *chunks as u64;
+            Report::Planned { repairs, max_load_seconds } => {
+                self.milestones.planned_repairs = *repairs as u64;
                 self.milestones.planned_seconds = *max_load_seconds;
             }
             _ => {}

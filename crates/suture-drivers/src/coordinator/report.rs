@@ -24,9 +24,9 @@ pub fn log(report: &Report, cluster: &Cluster) {
         Report::ChunkLost { node, copy, fault } => {
             warn!(node = name(node), %copy, %fault, "chunk is lost");
         }
-        Report::Planned { chunks, max_load_seconds } => {
+        Report::Planned { repairs, max_load_seconds } => {
             let fullest_link = format_seconds(*max_load_seconds);
-            info!(chunks, fullest_link, "planned");
+            info!(repairs, fullest_link, "planned");
         }
         Report::Started { repair, plan } => {
             let destinations = plan.destinations.values().map(name).collect::<Vec<_>>().join(",");

@@ -175,7 +175,7 @@ impl MetadataStore {
     pub fn open(dir: &Path, incomplete: Incomplete) -> Result<MetadataStore> {
         let cannot = || format!("cannot begin a new epoch in '{}'", dir.display());
         let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
-        let (cluster, epoch) = begin_epoch(&mut connection).with_context(cannot)?;
+        let (cluster, epoch) = restored::begin_epoch(&mut connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
@@ -435,24 +435,6 @@ impl MetadataStore {
 
 /// Stands in the column for a chunk of which nobody has recorded a checksum.
 const NO_CHECKSUM: i64 = -1;
-
-/// A new epoch on the database. Ids up to that of a stripe which is there are never handed out,
-/// whatever the counter says.
-fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(ClusterId, u32)> {
-    let transaction = database.transaction()?;
-    // The id only has to differ from those of other clusters that an operator may mix up.
-    let begun = transaction.query_row(
-        "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
-         VALUES (1, random(), 1, 0, 0)
-         ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1,
-             next_stripe = max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))
-         RETURNING id, epoch",
-        [],
-        |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?)),
-    )?;
-    transaction.commit()?;
-    Ok(begun)
-}
 
 fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, MetadataError> {
     let (stripe, chunk) = (commit.copy.stripe.0, commit.copy.chunk.0);

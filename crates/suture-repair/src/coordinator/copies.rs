@@ -62,7 +62,7 @@ impl Coordinator {
         }
         let Some(stripe) = self.stripes.remove(id) else { return };
         // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
-        self.disown(id);
+        self.unknown.remove(id);
         for chunk in stripe.indices() {
             if let Some((node, copy)) = stripe.copy(chunk) {
                 self.faults.forget((node, copy));
@@ -186,7 +186,7 @@ impl Coordinator {
         }
     }
 
-    /// Before a stripe is given up its copies of no use are read once more.
+    /// Has the copies of no use of a stripe that cannot be repaired read once more.
     fn read_condemned(&mut self, stripe: StripeId) {
         let Some(stripe) = self.stripes.get(stripe) else { return };
         let copies = stripe.indices().filter_map(|chunk| stripe.copy(chunk));

@@ -49,8 +49,7 @@ impl Coordinator {
             match output {
                 Output::Send { to, message: ToAgent::Delete { copy, .. } } => {
                     let stripe = self.stripes.get(copy.stripe);
-                    let is_ours =
-                        !self.unknown.iter().any(|(a, b)| (*a..*b).contains(&copy.stripe));
+                    let is_ours = !self.unknown.contains(copy.stripe);
                     let (is_known, read) =
                         (stripe.is_some(), self.work_lists.replaced_by(*to, *copy));
                     assert!(is_known || is_ours, "deletes: {copy}, whose stripe others gave out");

@@ -14,6 +14,7 @@
 //! | `chunk_done`  |         |         | - with the last chunk |  | ended with the last chunk |
 //! | `settle`      |         | - with the last chunk | | - with the last chunk |  |
 //! | `stop`        |         | -       | -      | -        | ended            |
+//! | `stop` of a flow that left a durable chunk | | | -  |       | ended            |
 //!
 //! `claim` and `claimed` change none of them: a rebuild whose claim is not answered yet has all it
 //! needs but the word.

@@ -90,7 +90,7 @@ impl Coordinator {
         }
         self.touched.extend(&stripes);
         let max_load_seconds = self.ledger.load().max_seconds(self.ledger.cluster());
-        self.report(Report::Planned { chunks: stripes.len(), max_load_seconds });
+        self.report(Report::Planned { repairs: stripes.len(), max_load_seconds });
     }
 
     /// Plans the next stripes in one batch, and puts aside those that have no plan.

@@ -55,23 +55,12 @@ impl Coordinator {
         self.unknown_copies.values().sum()
     }
 
-    /// An id is no longer one that others gave out.
-    pub(super) fn disown(&mut self, id: StripeId) {
-        let has_it = |(from, below): &(StripeId, StripeId)| (*from..*below).contains(&id);
-        // Ranges come from backups and from listings, so they may overlap.
-        while let Some((from, below)) = self.unknown.iter().copied().find(has_it) {
-            self.unknown.remove(&(from, below));
-            let rest = [(from, id), (StripeId(id.0 + 1), below)];
-            self.unknown.extend(rest.into_iter().filter(|(from, below)| from < below));
-        }
-    }
-
     /// Whether the stripe, of which nothing is known, was this keeper's, and is gone.
     pub(super) fn is_gone(&self, id: StripeId) -> bool {
         if self.ledger.mistake.is(Mutant::DeleteUnknown) {
             return !self.writing.contains(&id);
         }
-        let is_unknown = self.unknown.iter().any(|(from, below)| (*from..*below).contains(&id));
-        id < self.reserved_below && !self.writing.contains(&id) && !is_unknown
+        let is_ours = id < self.reserved_below && !self.unknown.contains(id);
+        is_ours && !self.writing.contains(&id)
     }
 }

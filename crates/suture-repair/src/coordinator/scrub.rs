@@ -47,7 +47,8 @@ const GO_ON_AFTER: Span = Span::from_millis(1);
 /// at again.
 const BUSY_RETRY: Span = Span::from_secs(1);
 
-/// How often it is written down how far a pass has come. A restart repeats so much.
+/// How often it is written down how far a pass has come: the first stripe that is not done. A
+/// restart repeats what came after it.
 const SAVE_EVERY: Span = Span::from_secs(60);
 
 /// How copies that nobody reads are searched for damage.

@@ -356,8 +356,8 @@ fn report(line: &mut LineWriter, report: &Report) {
         Report::ChunkLost { node, copy, fault } => {
             line.field("chunk", copy).field("on", node).word("is").word(fault);
         }
-        Report::Planned { chunks, max_load_seconds } => {
-            line.field("planned chunks", chunks)
+        Report::Planned { repairs, max_load_seconds } => {
+            line.field("planned repairs", repairs)
                 .word(format!("in {max_load_seconds:.6}s at least"));
         }
         Report::Started { repair, plan } => {

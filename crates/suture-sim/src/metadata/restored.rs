@@ -13,6 +13,9 @@ use suture_repair::stripe::Stripe;
 
 use super::Metadata;
 
+/// No coordinator gives out as many stripe ids.
+const STARTS_APART: u64 = 1 << 20;
+
 /// The metadata as they were at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Backup {
@@ -52,8 +55,10 @@ impl Metadata {
         ids.into_iter().for_each(|id| self.acknowledge(id));
     }
 
-    /// A coordinator begins: its epoch.
-    pub fn begin_epoch(&mut self) -> u32 {
+    /// The `start`-th coordinator begins: its epoch. Ids from which another start gives out are
+    /// passed over: where that of production takes a random number, no two may be the same here.
+    pub fn begin_epoch(&mut self, start: u64) -> u32 {
+        self.protect(StripeId(start * STARTS_APART));
         self.epoch += 1;
         self.begun = self.epoch;
         self.joined.clear();

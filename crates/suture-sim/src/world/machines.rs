@@ -122,7 +122,7 @@ impl World {
         }
         self.starts += 1;
         let config = coordinator::Config {
-            epoch: self.metadata.begin_epoch(),
+            epoch: self.metadata.begin_epoch(self.starts.into()),
             timers: TIMERS,
             policy: self.options.policy,
             seed: self.options.seed,

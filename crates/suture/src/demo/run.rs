@@ -221,7 +221,7 @@ async fn watch(
     let mut is_planned = false;
     loop {
         let now = status::ask(client).await?;
-        if now.planned_chunks > 0 && !is_planned {
+        if now.planned_repairs > 0 && !is_planned {
             is_planned = true;
             progress.above(|| scenario.print_line(&plan_line(scenario, &now)));
         }
@@ -246,7 +246,7 @@ fn plan_line(scenario: &DemoScenario, status: &StatusReply) -> String {
     format!(
         "  planned    by {}: {}, each from {} others; the busiest link needs {}",
         scenario.setting.policy,
-        counted(status.planned_chunks, "repair"),
+        counted(status.planned_repairs, "repair"),
         helper_counts(&scenario.code),
         format_seconds(status.planned_seconds),
     )

@@ -7,10 +7,11 @@
 //! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
 //! others have stored is not deleted as orphans.
 
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 use suture_repair::event::Input;
 use suture_repair::id::StripeId;
 use suture_repair::keeper::admission::outranking;
+use suture_repair::wire::ClusterId;
 use tracing::warn;
 
 use super::{MetadataError, MetadataStore};
@@ -49,13 +50,7 @@ impl MetadataStore {
         if from >= below.0 {
             return Ok(());
         }
-        // Agents list one after the other: what follows on the last range belongs to it.
-        let longer = "UPDATE unknown SET below = ?2 WHERE below = ?1";
-        if transaction.execute(longer, (from, below.0))? == 0 {
-            let new = "INSERT INTO unknown (first, below) VALUES (?1, ?2)";
-            transaction.execute(new, (from, below.0))?;
-        }
-        transaction.execute("UPDATE cluster SET next_stripe = ?1", [below.0])?;
+        leave_to_others(&transaction, from, below.0)?;
         transaction.commit()?;
         warn!(
             "agents hold chunks of stripes {from} to {}, which these metadata have never given out: \
@@ -94,7 +89,7 @@ impl MetadataStore {
         Ok(self.puts.values().flat_map(|put| &put.stripes).copied().min().unwrap_or(next))
     }
 
-    /// Ids of stripes that others have given out, as ranges: the first, and one past the last.
+    /// Ids of stripes that others have given out, or may have, as ranges: the first, and one past the last.
     ///
     /// # Errors
     /// When the database fails.
@@ -105,6 +100,48 @@ impl MetadataStore {
             query.query_map([], |row| Ok((StripeId(row.get(0)?), StripeId(row.get(1)?))))?;
         Ok(ranges.collect::<Result<_, _>>()?)
     }
+}
+
+/// How many stripe ids a start may pass over, at most.
+const SKIPPED_MAX: u64 = 1 << 36;
+
+/// A new epoch on the database. Ids up to that of a stripe which is there are never handed out,
+/// whatever the counter says.
+///
+/// From the second epoch on, a random number of ids is passed over. Should these metadata be older
+/// than what agents hold, others have given out the next ids, and before an agent says so one of
+/// them could be given to a put here; if that put were given up, the stripe of the others would
+/// count as gone, and its copies as orphans.
+pub(super) fn begin_epoch(database: &mut Connection) -> rusqlite::Result<(ClusterId, u32)> {
+    let transaction = database.transaction()?;
+    // The id only has to differ from those of other clusters that an operator may mix up.
+    let (cluster, epoch, next) = transaction.query_row(
+        "INSERT INTO cluster (one, id, epoch, next_stripe, paused)
+         VALUES (1, random(), 1, 0, 0)
+         ON CONFLICT (one) DO UPDATE SET epoch = epoch + 1,
+             next_stripe = max(next_stripe, (SELECT coalesce(max(id) + 1, 0) FROM stripe))
+         RETURNING id, epoch, next_stripe",
+        [],
+        |row| Ok((ClusterId(row.get::<_, i64>(0)?.cast_unsigned()), row.get(1)?, row.get(2)?)),
+    )?;
+    if epoch > 1 {
+        let random = "SELECT random() & ?1";
+        let skipped: u64 = transaction.query_row(random, [SKIPPED_MAX - 1], |row| row.get(0))?;
+        leave_to_others(&transaction, next, next + skipped)?;
+    }
+    transaction.commit()?;
+    Ok((cluster, epoch))
+}
+
+/// The next id that is given out is `below`, which is not less than `from`, the next one so far.
+fn leave_to_others(transaction: &Transaction<'_>, from: u64, below: u64) -> rusqlite::Result<()> {
+    // What follows on the last range belongs to it.
+    let longer = "UPDATE unknown SET below = ?2 WHERE below = ?1";
+    if transaction.execute(longer, (from, below))? == 0 && from < below {
+        transaction.execute("INSERT INTO unknown (first, below) VALUES (?1, ?2)", (from, below))?;
+    }
+    transaction.execute("UPDATE cluster SET next_stripe = ?1", [below])?;
+    Ok(())
 }
 
 /// Takes an id out of those that others have given out.

@@ -1,0 +1,78 @@
+//! A set of stripe ids, kept as ranges: what others gave out comes by the range.
+//!
+//! Place: beside the stripes of a coordinator.
+//! Invariant: ranges neither overlap nor touch.
+
+use std::collections::BTreeMap;
+
+use crate::id::StripeId;
+
+/// A set of stripe ids, as ranges.
+#[derive(Debug, Default)]
+pub struct StripeRanges {
+    /// One past the last of each range, by its first.
+    below: BTreeMap<StripeId, StripeId>,
+}
+
+impl StripeRanges {
+    /// Adds the ids from one on, up to but without another.
+    pub fn insert(&mut self, mut from: StripeId, mut below: StripeId) {
+        if from >= below {
+            return;
+        }
+        while let Some((first, end)) = self.last_from(below).filter(|(_, end)| *end >= from) {
+            self.below.remove(&first);
+            (from, below) = (from.min(first), below.max(end));
+        }
+        self.below.insert(from, below);
+    }
+
+    /// Takes an id out.
+    pub fn remove(&mut self, id: StripeId) {
+        if let Some((first, end)) = self.last_from(id).filter(|(_, end)| *end > id) {
+            self.below.remove(&first);
+            self.insert(first, id);
+            self.insert(StripeId(id.0 + 1), end);
+        }
+    }
+
+    /// Whether the id is in it.
+    pub fn contains(&self, id: StripeId) -> bool {
+        self.last_from(id).is_some_and(|(_, end)| end > id)
+    }
+
+    /// The last range that begins no later than this id.
+    fn last_from(&self, id: StripeId) -> Option<(StripeId, StripeId)> {
+        self.below.range(..=id).next_back().map(|(first, end)| (*first, *end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn ranges_hold_what_a_set_of_ids_holds() {
+        let mut random = Random::new(1);
+        for _ in 0..200 {
+            let (mut ranges, mut set) = (StripeRanges::default(), BTreeSet::new());
+            for _ in 0..40 {
+                let (from, length) = (random.below(60), random.below(6));
+                if random.below(3) == 0 {
+                    ranges.remove(StripeId(from));
+                    set.remove(&from);
+                } else {
+                    ranges.insert(StripeId(from), StripeId(from + length));
+                    set.extend(from..from + length);
+                }
+                let ids = (0..70).filter(|id| ranges.contains(StripeId(*id)));
+                assert!(ids.eq(set.iter().copied()), "{ranges:?}");
+                let ends = ranges.below.values().zip(ranges.below.keys().skip(1));
+                assert!(ends.into_iter().all(|(end, next)| end < next), "{ranges:?}");
+            }
+        }
+    }
+}
