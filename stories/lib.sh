@@ -4,6 +4,8 @@
 folder=$(mktemp -d)
 declare -A pid=()
 disks=()
+machines=()
+net=
 export SUTURE_COORDINATOR=
 
 # Ends all daemons, frozen ones too, and removes the folder.
@@ -12,6 +14,8 @@ sweep() {
   kill "${pid[@]}" 2>/dev/null
   wait 2>/dev/null
   for disk in "${disks[@]}"; do umount "$disk"; done
+  for machine in "${machines[@]}"; do ip netns del "$machine"; done
+  [ -z "$net" ] || ip link del "$net"
   rm -rf "$folder"
 }
 trap sweep EXIT
@@ -68,6 +72,28 @@ start() {
     sleep 0.1
   done
   fail "$name does not listen"
+}
+
+# network N: machines m1 to mN on a network of their own, at 10.77.0.1 and on; this one is 10.77.0.254.
+network() {
+  [ "$(id -u)" = 0 ] || skip "machines of their own need root"
+  net=su$$
+  ip link add "$net" type bridge 2>"$folder/said" || skip "no bridge: $(cat "$folder/said")"
+  ip addr add 10.77.0.254/24 dev "$net" && ip link set "$net" up
+  for i in $(seq "$1"); do
+    ip netns add "$net-$i" && ip link add "$net-$i" type veth peer name eth0 netns "$net-$i" &&
+      ip link set "$net-$i" master "$net" up &&
+      ip -n "$net-$i" addr add "10.77.0.$i/24" dev eth0 &&
+      ip -n "$net-$i" link set eth0 up && ip -n "$net-$i" link set lo up || fail "no machine $i"
+    machines+=("$net-$i")
+  done
+}
+
+# on I COMMAND..: on that machine.
+on() {
+  local machine=$net-$1
+  shift
+  exec ip netns exec "$machine" "$@"
 }
 
 stop() {
@@ -127,6 +153,33 @@ cluster() {
 up() { [ "$("$SUTURE" node list | grep -cw up)" = "$1" ]; }
 healthy() { "$SUTURE" status | head -1 | grep -q healthy; }
 chunks() { find "$folder"/n*/chunks -type f | wc -l; }
+
+# took NAME: how long a get of it takes, in milliseconds, the mean of five.
+took() {
+  local began=$EPOCHREALTIME
+  for _ in 1 2 3 4 5; do same "$1" >/dev/null 2>&1 || fail "every byte of $1 comes back"; done
+  local ended=$EPOCHREALTIME
+  echo "$(((${ended/./} - ${began/./}) / 5000))"
+}
+
+# crowd HOST:PORT..: at each of them a thousand strangers, who say a byte each second.
+crowd() {
+  ulimit -n 4096 || skip "this shell may not have as many files open"
+  for at in "$@"; do
+    (
+      trap '' PIPE
+      fds=()
+      for _ in $(seq 1000); do { exec {fd}<>"/dev/tcp/${at%:*}/${at##*:}"; } 2>/dev/null && fds+=("$fd"); done
+      echo "${#fds[@]}" >"$folder/crowd.$at"
+      while :; do
+        for fd in "${fds[@]}"; do printf x 2>/dev/null >&"$fd"; done
+        sleep 1
+      done
+    ) &
+    pid[crowd.$at]=$!
+    soon "a thousand strangers are at $at" test -s "$folder/crowd.$at"
+  done
+}
 
 # put NAME [SIZE]: an object of noise; its bytes stay beside it, to be compared.
 put() {

@@ -1,9 +1,9 @@
 //! The agent's driver: performs what the agent core asks for.
 //!
 //! Place: ... admit -> dispatch -> [slices flow -> chunk proven and durable] -> commit ...
-//! One task owns the core and waits for one of five things: the control plane (`session`), the
-//! network (`net`), the disk (`disk`), the core's deadline, the end. Each becomes one input; the
-//! outputs that follow are handed to whoever performs them. The task itself never waits for any of
+//! One task owns the core and waits for what comes next: the control plane (`session`), the network
+//! (`net`), the disk (`disk`), the core's deadline. Each becomes one input (time for a heartbeat, a
+//! reader that has ended, and the end are the driver's own affair); the outputs that follow are handed to whoever performs them. The task itself never waits for any of
 //! them and never touches a byte, so the core always learns of what happened in the order in which
 //! it did, and needs no lock.
 //!
@@ -19,6 +19,7 @@
 pub mod disk;
 pub mod io;
 pub mod peers;
+mod scope;
 pub mod serve;
 pub mod session;
 pub mod spool;
@@ -53,8 +54,8 @@ use crate::combination::{Combination, Source};
 use crate::identity::credentials::Kept;
 use crate::limit::{Port, Rates};
 use crate::net::NetEvent;
-use crate::net::connection::Greeting;
 use crate::net::grants::Grants;
+use crate::net::greeting::Greeting;
 use crate::net::incoming::{self, Acceptor, NodeNames};
 use crate::net::outgoing::ToPeer;
 use crate::record::{RecordTo, RecordedAgent};

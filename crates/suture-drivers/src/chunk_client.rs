@@ -19,7 +19,9 @@ use suture_repair::wire::{Denial, Frame, Payload};
 
 use crate::address::AgentAddress;
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, Greeting, NetError, Traffic};
+use crate::net::connection::{Connection, Traffic};
+use crate::net::error::NetError;
+use crate::net::greeting::Greeting;
 
 /// What a write sends at a time.
 const WRITE_BYTES: usize = 256 * 1024;

@@ -2,7 +2,9 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
-//! * [`acceptor`] takes the connections, [`rpc`] the calls; [`service`] answers clients and operators
+//! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`], what
+//!   is changed comes into the [`audit`] log ([`served`]), and [`trust`] knows when certificates end;
+//!   [`service`] answers clients and operators
 //!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put, [`backup`]
 //!   sends the metadata: the coordinator's side;
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
@@ -26,6 +28,7 @@ mod scrub;
 pub mod served;
 pub mod service;
 pub mod session;
+pub mod trust;
 
 /// Messages and services, generated from `proto/suture.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic)]

@@ -15,8 +15,16 @@ pub mod credentials;
 use std::fmt;
 use std::str::FromStr;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use suture_edge::error::quoted;
+
 /// What a certificate's URI begins with.
 const SCHEME: &str = "suture://";
+
+/// What is not said as it is. A slash is, since prefixes have some; a name with one is told by the
+/// whole path.
+const CODED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@').remove(b'/');
 
 /// Names of nodes and users are for tables and logs.
 const NAME_BYTES_MAX: usize = 128;
@@ -85,22 +93,22 @@ impl Principal {
     /// # Errors
     /// What is wrong with the name or the prefix.
     pub fn with_prefix(role: AccessRole, name: &str, prefix: String) -> Result<Principal, String> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~@".contains(c);
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
-            return Err(format!(
-                "a name has 1 to {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 - . _ ~ @"
-            ));
+        let is_text = |text: &str| text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control);
+        if name.is_empty() || !is_text(name) {
+            return Err(format!("a name has 1 to {NAME_BYTES_MAX} bytes of text on one line"));
         }
-        if !prefix.chars().all(|c| is_plain(c) || c == '/') || prefix.len() > NAME_BYTES_MAX {
-            return Err(format!(
-                "a prefix has at most {NAME_BYTES_MAX} of the characters A-Z a-z 0-9 - . _ ~ @ /"
-            ));
+        if !is_text(&prefix) {
+            return Err(format!("a prefix has at most {NAME_BYTES_MAX} bytes of text on one line"));
         }
         if role != AccessRole::Client && !prefix.is_empty() {
             return Err("only clients have a prefix".into());
         }
         if role == AccessRole::Client && prefix.is_empty() {
             return Err("a client of all objects is an admin: say that role".into());
+        }
+        if role == AccessRole::Client && !prefix.ends_with('/') {
+            let prefix = quoted(&prefix);
+            return Err(format!("a prefix ends with '/': {prefix} is how other names begin, too"));
         }
         Ok(Principal { role, name: name.to_owned(), prefix })
     }
@@ -109,8 +117,8 @@ impl Principal {
     pub fn uri(&self) -> String {
         let Principal { role, name, prefix } = self;
         match *role == AccessRole::Client && *prefix != format!("{name}/") {
-            true => format!("{SCHEME}{}/{name}?prefix={prefix}", role.word()),
-            false => format!("{SCHEME}{}/{name}", role.word()),
+            true => format!("{SCHEME}{}/{}?prefix={}", role.word(), coded(name), coded(prefix)),
+            false => format!("{SCHEME}{}/{}", role.word(), coded(name)),
         }
     }
 
@@ -127,10 +135,24 @@ impl Principal {
         let (role, name) = rest.split_once('/').ok_or("it has no name after its role")?;
         let role = role.parse()?;
         match name.split_once("?prefix=") {
-            Some((name, prefix)) => Principal::with_prefix(role, name, prefix.to_owned()),
-            None => Principal::new(role, name),
+            Some((name, prefix)) => Principal::with_prefix(role, &decoded(name)?, decoded(prefix)?),
+            None => Principal::new(role, &decoded(name)?),
         }
     }
+}
+
+/// As a part of a URI, where other characters than a few have to be said by their bytes.
+fn coded(part: &str) -> impl fmt::Display {
+    utf8_percent_encode(part, CODED)
+}
+
+fn decoded(part: &str) -> Result<String, String> {
+    let text = percent_decode_str(part).decode_utf8().map_err(|_| "it is not text")?;
+    // One principal, one way to say it.
+    if coded(&text).to_string() != part {
+        return Err("other characters than A-Z a-z 0-9 - . _ ~ @ are written as %XX".into());
+    }
+    Ok(text.into_owned())
 }
 
 impl FromStr for AccessRole {
@@ -174,14 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn names_of_nodes_are_what_configurations_allow() {
+        for name in ["rack 1/node:2", "kn\u{f6}ten?prefix=a", "100%"] {
+            let someone = Principal::new(AccessRole::Agent, name).unwrap();
+            assert!(someone.uri().is_ascii() && !someone.uri().contains(' '), "{}", someone.uri());
+            assert_eq!(Principal::from_uri(&someone.uri()), Some(Ok(someone)));
+        }
+    }
+
+    #[test]
     fn what_is_no_principal_is_refused_with_a_reason() {
         for uri in [
             "suture://",
             "suture://agent",
             "suture://agent/",
             "suture://root/alice",
-            "suture://agent/a/b",
             "suture://agent/a b",
+            "suture://agent/%6e1",
+            "suture://agent/%ff",
+            "suture://client/team?prefix=team",
             "suture://agent/n1?prefix=x/",
             "suture://client/a?prefix=",
             "suture://client/a?prefix=x?y",

@@ -10,11 +10,15 @@
 //! frames may be missing, and only the core knows what that means. The next frame for the peer
 //! opens a new connection, after a pause that doubles with each failure.
 
+pub mod allowance;
 pub mod connection;
+pub mod error;
 pub mod grants;
+pub mod greeting;
 pub mod incoming;
 pub mod outgoing;
 pub mod places;
+pub mod refusals;
 pub mod round;
 pub mod tls;
 

@@ -10,13 +10,20 @@ use std::time::SystemTime;
 
 use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
 use signed::{DAY, Signed, open};
+use suture_drivers::chunk_client::ChunkConnection;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::{Credentials, Kept};
-use suture_drivers::net::connection::{Connection, Greeting};
+use suture_drivers::label::StripeLabel;
+use suture_drivers::net::connection::Connection;
+use suture_drivers::net::greeting::Greeting;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::plan::{Mode, Range};
 use suture_repair::wire::Who;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
 
 fn agent(signed: &Signed, node: NodeId) -> Arc<Kept> {
     signed.credentials(AccessRole::Agent, &name(node))
@@ -58,7 +65,7 @@ async fn agents_that_prove_who_they_are_repair() {
 async fn who_has_no_place_at_an_agent_is_told_why() {
     let (signed, others) = (Signed::new(), Signed::new());
     let cluster = Cluster::start_proven(1, &|node| Some(agent(&signed, node))).await;
-    for role in [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator] {
+    for role in [AccessRole::Admin, AccessRole::Coordinator] {
         use_agent(&cluster, signed.credentials(role, "may")).await.unwrap();
     }
     for role in [AccessRole::Viewer, AccessRole::Operator, AccessRole::Agent] {
@@ -71,6 +78,68 @@ async fn who_has_no_place_at_an_agent_is_told_why() {
     let error = client().read_chunk(cluster.nodes[0].addr, copy, range).await.unwrap_err();
     assert!(error.to_string().contains("it asks for credentials"), "{error}");
     use_agent(&cluster, signed.credentials(AccessRole::Admin, "again")).await.unwrap();
+}
+
+/// The label of a stripe of that object.
+fn label_of(object: &str) -> Label {
+    let label = StripeLabel {
+        object: object.into(),
+        code: "rs(3,2)".parse().unwrap(),
+        object_chunk_bytes: 4,
+        created: 0,
+        first: StripeId(1),
+        ordinal: 0,
+        is_last: true,
+        chunk_bytes: 4,
+        data_bytes: 12,
+        checksum: 0,
+        crcs: vec![0; 5],
+    };
+    label.encode()
+}
+
+#[tokio::test]
+async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
+    let signed = Signed::new();
+    let cluster = Cluster::start_proven(1, &|node| Some(agent(&signed, node))).await;
+    let connect = async |role, name: &str| {
+        let client = client_as(Some(signed.credentials(role, name)));
+        client.connect(cluster.nodes[0].address()).await.unwrap()
+    };
+    let copy = |stripe| ChunkCopy { stripe: StripeId(stripe), ..well().0 };
+    let write = async |by: &mut ChunkConnection, stripe, label: &Label| {
+        let mut writer = by.write(copy(stripe), 4).await.unwrap();
+        writer.push(b"well").await.unwrap();
+        writer.finish(crc32c(b"well"), label).await.map_err(|error| error.to_string())
+    };
+    let read = async |by: &mut ChunkConnection, stripe| {
+        let bytes = by.read(copy(stripe), 0, &mut [0; 4]).await;
+        bytes.and(by.read_label(copy(stripe)).await).map_err(|error| error.to_string())
+    };
+    let mut admin = connect(AccessRole::Admin, "root").await;
+    let (ours, theirs) = (label_of("us/x"), label_of("usa/x"));
+    for (stripe, label) in [(1, &ours), (2, &theirs), (3, &Label::default())] {
+        write(&mut admin, stripe, label).await.unwrap();
+    }
+    let mut client = connect(AccessRole::Client, "us").await;
+    assert_eq!(read(&mut client, 1).await, Ok(ours.clone()));
+    for stripe in [2, 3] {
+        for _ in 0..2 {
+            let error = read(&mut client, stripe).await.unwrap_err();
+            assert!(error.contains("begins with your prefix"), "{error}");
+        }
+        read(&mut client, 1).await.unwrap();
+        read(&mut admin, stripe).await.unwrap();
+    }
+    write(&mut client, 11, &ours).await.unwrap();
+    for (stripe, label) in [(12, &theirs), (13, &Label::default())] {
+        let error = write(&mut client, stripe, label).await.unwrap_err();
+        assert!(error.contains("begins with your prefix"), "{error}");
+        let mut admin = connect(AccessRole::Admin, "root").await;
+        let error = read(&mut admin, stripe).await.unwrap_err();
+        assert!(error.contains("missing"), "it was not kept: {error}");
+        client = connect(AccessRole::Client, "us").await;
+    }
 }
 
 #[tokio::test]
@@ -97,6 +166,43 @@ async fn nobody_is_a_node_whose_name_its_certificate_does_not_say() {
     }
 }
 
+/// Passes on what comes, in pieces of so many bytes at first.
+async fn dribble(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, piece: usize) {
+    let (mut buffer, mut passed) = ([0; 4096], 0);
+    loop {
+        let at_once = if passed < 8000 { piece } else { buffer.len() };
+        let Ok(bytes @ 1..) = from.read(&mut buffer[..at_once]).await else { return };
+        if to.write_all(&buffer[..bytes]).await.is_err() {
+            return;
+        }
+        passed += bytes;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_may_come_in_pieces_of_any_size() {
+    let signed = Signed::new();
+    let cluster = Cluster::start_proven(1, &|node| Some(agent(&signed, node))).await;
+    let mut through = cluster.nodes[0].address();
+    for piece in [1, 2, 5, 6, 100, 1400] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let agent = std::mem::replace(&mut through.addr, listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (client, _) = listener.accept().await.unwrap();
+            let agent = TcpStream::connect(agent).await.unwrap();
+            [&client, &agent].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
+            let ((asked, answer), (answered, ask)) = (client.into_split(), agent.into_split());
+            tokio::join!(dribble(asked, ask, piece), dribble(answered, answer, piece));
+        });
+        let client = client_as(Some(signed.credentials(AccessRole::Admin, "root")));
+        let (copy, _) = well();
+        let copy = ChunkCopy { stripe: StripeId(piece as u64), ..copy };
+        client.write_chunk(through.clone(), copy, crc32c(b"well"), b"well").await.unwrap();
+        through = cluster.nodes[0].address();
+    }
+}
+
 #[tokio::test]
 async fn an_agent_that_is_another_than_the_one_meant_is_not_believed() {
     let signed = Signed::new();
@@ -117,20 +223,20 @@ async fn a_certificate_that_was_revoked_ends_connections_that_there_are() {
     let own = signed.folder(AccessRole::Agent, "n0");
     let kept = open(&own);
     let cluster = Cluster::start_proven(1, &|_| Some(kept.clone())).await;
-    let client = client_as(Some(signed.credentials(AccessRole::Client, "lost-laptop")));
+    let client = client_as(Some(signed.credentials(AccessRole::Admin, "lost-laptop")));
     let mut connection = client.connect(cluster.nodes[0].address()).await.unwrap();
     let (copy, _) = well();
     let mut writer = connection.write(copy, 4).await.unwrap();
     writer.push(b"well").await.unwrap();
     writer.finish(crc32c(b"well"), &Default::default()).await.unwrap();
     connection.read(copy, 0, &mut [0; 4]).await.unwrap();
-    signed.authority.revoke("client lost-laptop", SystemTime::now()).unwrap();
+    signed.authority.revoke("admin lost-laptop", SystemTime::now()).unwrap();
     signed.authority.give(&own).unwrap();
     assert!(kept.reload(SystemTime::now()).unwrap());
     assert!(connection.read(copy, 0, &mut [0; 4]).await.is_err(), "it was open");
     let error = client.connect(cluster.nodes[0].address()).await.unwrap_err().to_string();
     assert!(error.contains("revoked"), "{error}");
-    let other = signed.credentials(AccessRole::Client, "other");
+    let other = signed.credentials(AccessRole::Admin, "other");
     client_as(Some(other)).read_chunk(cluster.nodes[0].address(), copy, well().1).await.unwrap();
 }
 

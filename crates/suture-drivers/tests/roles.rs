@@ -12,8 +12,9 @@ use signed::{DAY, Signed, open};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::access::{Call, TABLE};
 use suture_drivers::control::client::{self, Client};
-use suture_drivers::control::proto;
 use suture_drivers::control::proto::{NodeAction, RepairAction};
+use suture_drivers::control::trust::Trust;
+use suture_drivers::control::{PROTOCOL_VERSION, proto};
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
@@ -39,7 +40,8 @@ async fn start_limited(
     let store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let service = control::coordinator(store);
+    let trust = Trust::new(credentials.clone(), address.ip());
+    let service = control::coordinator(store).with_trust(trust);
     tokio::spawn(acceptor::serve(listener, service, limits, credentials));
     (dir, address)
 }
@@ -130,6 +132,44 @@ async fn each_role_may_what_the_table_says_and_nothing_else() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn status_says_whose_certificates_end_soon() {
+    let signed = Signed::new();
+    let (_dir, address) = start_proven(&signed).await;
+    let mut admin =
+        connect(address, Some(signed.credentials(AccessRole::Admin, "root"))).await.unwrap();
+    let mut warnings =
+        async || admin.status(proto::StatusRequest {}).await.unwrap().into_inner().warnings;
+    let folder = signed.dir.path().join("n1");
+    let (agent, now) =
+        (Principal::new(AccessRole::Agent, "n1").unwrap(), std::time::SystemTime::now());
+    // Of four days, the first three and a half are over.
+    let begun = now.checked_sub(DAY * 7 / 2).unwrap();
+    signed.authority.issue(&agent, DAY * 4, &folder, begun).unwrap();
+    let mut client = connect(address, Some(open(&folder))).await.unwrap();
+    assert!(warnings().await.is_empty(), "no agent has come");
+    let join = proto::Join {
+        protocol: PROTOCOL_VERSION,
+        name: "n1".into(),
+        data_address: "127.0.0.1:1".into(),
+        uplink: 1e6,
+        downlink: 1e6,
+        ..Default::default()
+    };
+    let message = Some(proto::agent_message::Message::Join(join));
+    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    client.session(said).await.unwrap();
+    assert_eq!(
+        warnings().await,
+        ["the certificate of agent n1 expires in 0 days: give it a new one"]
+    );
+    // It gets another one, and comes again for whatever reason.
+    let renewed = signed.credentials(AccessRole::Agent, "n1");
+    let mut client = connect(address, Some(renewed)).await.unwrap();
+    ask(&mut client, Call::BackupMetadata).await.unwrap();
+    assert!(warnings().await.is_empty());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use agents::{CLUSTER, Cluster, client};
 use suture_drivers::agent::serve::{ClientLimits, OperationLimits};
 use suture_drivers::limit::Rates;
-use suture_drivers::net::connection::LeastRate;
+use suture_drivers::net::allowance::LeastRate;
 use suture_drivers::object::pool::ConnectionPool;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, NodeId, Stamp, StripeId};

@@ -13,6 +13,8 @@ use suture_drivers::control::client::{Client, connect};
 use suture_drivers::identity::credentials::Kept;
 use suture_edge::error::{ErrorKind, kind};
 
+use crate::daemon;
+
 /// Which coordinator a command talks to.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CoordinatorAddress {
@@ -37,6 +39,7 @@ impl CoordinatorAddress {
     /// When the address is none, the credentials cannot be used, or no coordinator answers there.
     pub async fn connect(&self) -> Result<Client> {
         let credentials = self.credentials.as_deref().map(|dir| {
+            daemon::keep_memory_private();
             let kept = Kept::open(dir, SystemTime::now())?;
             if let Some(warning) = kept.current().warning(SystemTime::now()) {
                 errln!("warning: {warning}");

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::net::{self, BindError};
@@ -97,12 +99,20 @@ pub fn block_on_runtime<T>(
     result
 }
 
+/// Keeps what is in memory out of core dumps, and other processes of the same user out of it: a
+/// key will be there.
+pub fn keep_memory_private() {
+    // Where the system knows nothing of it, files are guarded all the same.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
 /// The credentials that the configuration names, read anew while the daemon runs.
 ///
 /// # Errors
 /// Bad input when they cannot be used, or are of another role.
 pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Kept>>> {
     let Some(dir) = dir else { return Ok(None) };
+    keep_memory_private();
     let kept = Arc::new(Kept::open(dir, SystemTime::now())?);
     let found = kept.current().own.principal.clone();
     if found.role != role {

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
@@ -74,6 +74,14 @@ macro_rules! errln {
     ($($part:tt)*) => {
         $crate::output::remark(format_args!($($part)*))
     };
+}
+
+/// A line that must not be overlooked: red where stdout is a terminal that may have colours.
+pub fn alarm(text: impl Display) -> String {
+    let is_plain = |value: OsString| !value.is_empty();
+    let has_colours =
+        io::stdout().is_terminal() && !std::env::var_os("NO_COLOR").is_some_and(is_plain);
+    if has_colours { format!("\x1b[31m{text}\x1b[0m") } else { text.to_string() }
 }
 
 /// Whether something could not be printed that was to be.

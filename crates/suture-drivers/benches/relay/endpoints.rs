@@ -1,11 +1,11 @@
 //! The relay's two neighbours, as thin as they can be: blocking sockets, no store, no runtime.
 //!
 //! They speak the agents' protocol to the letter, with TLS or without: a connection in each
-//! direction, `Hello` on both, a grant for each slice. What the source sends was computed and summed beforehand. The sink knows
-//! what must come, from the lost chunk itself: it compares the announced checksum of every slice,
+//! direction, `Hello` on both, a grant for each slice. What the source sends was computed and
+//! summed beforehand. The sink knows what must come, from the lost chunk itself: it compares the announced checksum of every slice,
 //! and the bytes of one in `VERIFY_EVERY`.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +34,40 @@ pub struct Endpoint {
 /// The bytes of a connection.
 enum Wire {
     Plain(TcpStream),
-    Client(Box<StreamOwned<ClientConnection, TcpStream>>),
-    Server(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Client(Box<StreamOwned<ClientConnection, Wide>>),
+    Server(Box<StreamOwned<ServerConnection, Wide>>),
+}
+
+/// A socket that is read in large pieces: the library would ask for 4 KiB at a time, and the relay
+/// would be woken for each of them.
+struct Wide {
+    reader: BufReader<TcpStream>,
+}
+
+impl Wide {
+    fn new(tcp: TcpStream) -> Wide {
+        Wide { reader: BufReader::with_capacity(256 << 10, tcp) }
+    }
+}
+
+impl Read for Wide {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+impl Write for Wide {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.reader.get_mut().write(bytes)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.reader.get_mut().write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Wire {
@@ -43,13 +75,13 @@ impl Wire {
         let Some(credentials) = credentials else { return Wire::Plain(tcp) };
         let name = ServerName::try_from("suture").unwrap();
         let session = ClientConnection::new(credentials.client.clone(), name).unwrap();
-        Wire::Client(Box::new(StreamOwned::new(session, tcp)))
+        Wire::Client(Box::new(StreamOwned::new(session, Wide::new(tcp))))
     }
 
     fn accept(tcp: TcpStream, credentials: Option<&Credentials>) -> Wire {
         let Some(credentials) = credentials else { return Wire::Plain(tcp) };
         let session = ServerConnection::new(credentials.server.clone()).unwrap();
-        Wire::Server(Box::new(StreamOwned::new(session, tcp)))
+        Wire::Server(Box::new(StreamOwned::new(session, Wide::new(tcp))))
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 use crate::address::AgentAddress;
 use crate::limit::Port;
 use crate::net::NetEvent;
-use crate::net::connection::Greeting;
+use crate::net::greeting::Greeting;
 use crate::net::outgoing::{self, Destination, ToPeer};
 
 /// The peers of one agent.

@@ -25,10 +25,14 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::disk::DiskEvent;
+use super::scope::Scope;
 use crate::limit::{Port, Purpose};
-use crate::net::connection::{Connection, LeastRate, NetError, Traffic};
+use crate::net::allowance::LeastRate;
+use crate::net::connection::{Connection, Traffic};
+use crate::net::error::NetError;
 use crate::net::incoming::Admission;
 use crate::net::places::{Newcomers, Places};
+use crate::net::refusals::Refusals;
 
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +96,7 @@ impl ClientLimits {
             clients: Places::new(self.connections, self.connections_each),
             newcomers: Newcomers::new(self.newcomers),
             handshake: self.handshake,
+            refusals: Refusals::default(),
         }
     }
 }
@@ -137,10 +142,11 @@ impl ChunkService {
 
     /// Answers one client until it hangs up, or is idle for too long.
     pub async fn serve(self: Arc<ChunkService>, mut connection: Connection) {
+        let mut scope = Scope::of(connection.principal());
         loop {
             let request = connection.read_frame_within(self.limits.idle, "waiting for a request");
             let result = match request.await {
-                Ok(frame) => self.answer(&mut connection, frame).await,
+                Ok(frame) => self.answer(&mut connection, &mut scope, frame).await,
                 Err(error) => Err(error),
             };
             match result {
@@ -151,24 +157,47 @@ impl ChunkService {
         }
     }
 
-    async fn answer(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
+    async fn answer(
+        &self,
+        connection: &mut Connection,
+        scope: &mut Scope,
+        frame: Frame,
+    ) -> Result<(), NetError> {
         let (places, OperationLimits { least, .. }) = match frame {
             Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
             _ => (&self.readers, self.limits.reads),
         };
         let _place = places.take(connection.address()).await;
         connection.expect(Some(least));
-        self.perform(connection, frame).await?;
+        self.perform(connection, scope, frame).await?;
         connection.expect(None);
         Ok(())
     }
 
-    async fn perform(&self, connection: &mut Connection, frame: Frame) -> Result<(), NetError> {
+    async fn perform(
+        &self,
+        connection: &mut Connection,
+        scope: &mut Scope,
+        frame: Frame,
+    ) -> Result<(), NetError> {
+        if let Frame::ReadChunk { copy, .. } | Frame::ReadLabel { copy } = frame
+            && !scope.is_open(copy)
+        {
+            let store = self.store.clone();
+            match blocking(move || store.label(copy)).await? {
+                Err(fault) => return self.deny_read(connection, copy, fault).await,
+                Ok(label) => {
+                    if let Err(denial) = scope.check(copy, &label) {
+                        return connection.write_frame(Frame::Error(denial)).await;
+                    }
+                }
+            }
+        }
         match frame {
             Frame::ReadChunk { copy, digest, range } => {
                 self.read(connection, (copy, digest), range).await
             }
-            Frame::WriteChunk { copy, bytes } => self.write(connection, copy, bytes).await,
+            Frame::WriteChunk { copy, bytes } => self.write(connection, scope, (copy, bytes)).await,
             Frame::ReadLabel { copy } => self.read_label(connection, copy).await,
             frame => {
                 connection.write_frame(Frame::Error(Denial::Malformed)).await?;
@@ -244,8 +273,8 @@ impl ChunkService {
     async fn write(
         &self,
         connection: &mut Connection,
-        copy: ChunkCopy,
-        bytes: u64,
+        scope: &mut Scope,
+        (copy, bytes): (ChunkCopy, u64),
     ) -> Result<(), NetError> {
         let store = self.store.clone();
         let chunk = blocking(move || store.begin_arriving(bytes)).await?;
@@ -261,6 +290,9 @@ impl ChunkService {
                     arriving.label = self.receive_label(connection, payload).await?;
                 }
                 Frame::WriteEnd { crc } => {
+                    if let Err(denial) = scope.check(copy, &arriving.label) {
+                        arriving.chunk = Err(denial);
+                    }
                     let reply = match self.publish(arriving, crc).await? {
                         Ok(()) => Frame::WriteDone,
                         Err(denial) => Frame::Error(denial),

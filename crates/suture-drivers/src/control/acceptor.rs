@@ -33,6 +33,7 @@ use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
 use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
+use crate::net::refusals::Refusals;
 
 /// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
 const PREFACE_BYTES: usize = 24;
@@ -104,6 +105,7 @@ struct Incoming {
     handshake: Duration,
     pause: Option<Pin<Box<Sleep>>>,
     credentials: Option<Arc<Kept>>,
+    refusals: Arc<Refusals>,
 }
 
 impl Incoming {
@@ -119,6 +121,7 @@ impl Incoming {
             places: Arc::new(Places::new(limits.connections, limits.connections_each)),
             handshake: limits.handshake,
             pause: None,
+            refusals: Arc::default(),
         }
     }
 
@@ -137,7 +140,7 @@ impl Incoming {
             }
             Some(kept) => Wire::shaking(stream, kept.clone()),
         };
-        Accepted { wire, from, handshake, caller }
+        Accepted { wire, from, handshake, caller, refusals: self.refusals.clone() }
     }
 }
 
@@ -171,6 +174,7 @@ struct Accepted {
     from: SocketAddr,
     handshake: Handshake,
     caller: CallerCell,
+    refusals: Arc<Refusals>,
 }
 
 /// The bytes of a connection.
@@ -211,7 +215,7 @@ impl Accepted {
         self.check_new(waker)?;
         let Wire::Shaking(accept, kept) = &mut self.wire else { return Poll::Ready(Ok(())) };
         let refused = |why: String| {
-            warn!("connection from {} refused: {why}", self.from);
+            self.refusals.note(self.from, why);
             Poll::Ready(Err(ErrorKind::ConnectionRefused.into()))
         };
         let stream = match ready!(Pin::new(&mut **accept).poll(waker)) {
@@ -239,7 +243,7 @@ impl Accepted {
             return Ok(());
         }
         let Some(place) = places.try_take(self.from.ip()) else {
-            warn!("connection from {} refused: there are too many", self.from);
+            self.refusals.note(self.from, "there are too many");
             return Err(ErrorKind::ConnectionRefused.into());
         };
         self.handshake = Handshake::Begun { _place: place };

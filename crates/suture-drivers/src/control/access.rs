@@ -14,6 +14,7 @@ use suture_edge::error::quoted;
 use tonic::Status;
 
 use super::proto::{NodeAction, RepairAction};
+use crate::identity::certificate::Statement;
 use crate::identity::credentials::Proven;
 use crate::identity::{AccessRole, Principal};
 
@@ -166,12 +167,17 @@ pub struct Caller {
 impl Caller {
     /// Someone who has proven who it is.
     pub fn proven(proof: Arc<Proven>, from: SocketAddr) -> Caller {
-        Caller { principal: Some(proof.principal.clone()), from, proof: Some(proof) }
+        Caller { principal: Some(proof.said.principal.clone()), from, proof: Some(proof) }
     }
 
     /// Someone who does not have to.
     pub fn unproven(from: SocketAddr) -> Caller {
         Caller { principal: None, from, proof: None }
+    }
+
+    /// What its certificate says, if it has shown one.
+    pub fn statement(&self) -> Option<&Statement> {
+        self.proof.as_ref().map(|proof| &proof.said)
     }
 
     /// What tells it from others: who it is, or where it comes from.

@@ -156,8 +156,8 @@ impl Connector {
         let found = Proven::new(chain, kept);
         let distrust = |why: String| io::Error::other(Distrust(why));
         let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?;
-        if found.principal.role != AccessRole::Coordinator {
-            return Err(distrust(format!("it is {}, and no coordinator", found.principal)));
+        if found.said.principal.role != AccessRole::Coordinator {
+            return Err(distrust(format!("it is {}, and no coordinator", found.said.principal)));
         }
         *proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(found));
         // It says something first, once it believes us; or why it does not.

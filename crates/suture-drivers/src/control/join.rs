@@ -12,6 +12,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ use crate::store::StoreId;
 /// notices, the longest shorter than a coordinator's grace for nodes that it has not received of.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(3);
+
+/// How often an agent looks whether it has new credentials.
+const RENEW_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a coordinator that accepted a connection may take to welcome the agent.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,6 +102,8 @@ enum End {
     Refused(anyhow::Error),
     /// The agent has ended.
     Finished,
+    /// There is another one in its place.
+    Renewed(Box<(Welcome, JoinedSession)>),
 }
 
 /// Keeps the agent in its cluster until it ends, or is another node there. `welcome` hears of the
@@ -114,8 +120,13 @@ pub async fn keep(
     let mut keeper =
         BackupKeeper::new(me.coordinator.clone(), me.credentials.clone(), me.data_dir.clone());
     let mut wait = RETRY_FIRST;
+    let mut next = None;
     loop {
-        let end = match join(&me).await {
+        let joined = match next.take() {
+            Some(renewed) => Ok(renewed),
+            None => join(&me).await,
+        };
+        let end = match joined {
             Ok((joined, session)) => {
                 info!(coordinator = me.coordinator, cluster = %joined.cluster, "joined");
                 me.welcomed(joined, session.epoch);
@@ -127,12 +138,16 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(session, &mut feed, &mut keeper).await
+                converse(&me, session, &mut feed, &mut keeper).await
             }
             Err(end) => end,
         };
         match end {
             End::Finished => return Ok(Left::Ended),
+            End::Renewed(renewed) => {
+                next = Some(*renewed);
+                continue;
+            }
             End::Refused(why) if number.is_none() => return Err(why),
             End::Refused(why) | End::Broken(why) => {
                 warn!("{why:#}; trying again in {} ms", wait.as_millis());
@@ -166,6 +181,21 @@ struct JoinedSession {
     epoch: u32,
     outgoing: mpsc::Sender<proto::AgentMessage>,
     incoming: Streaming<proto::CoordinatorMessage>,
+}
+
+/// A new session, once this agent has new credentials: it stands before the one before it ends, so
+/// that the node is missed by nobody. Never, where there are no credentials.
+async fn renewed(me: &Introduction) -> Box<(Welcome, JoinedSession)> {
+    let Some(kept) = &me.credentials else { return std::future::pending().await };
+    let before = kept.changes();
+    loop {
+        tokio::time::sleep(RENEW_EVERY).await;
+        if kept.changes() != before
+            && let Ok(renewed) = join(me).await
+        {
+            return Box::new(renewed);
+        }
+    }
 }
 
 async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
@@ -241,8 +271,9 @@ fn refused(me: &Introduction, status: Status) -> End {
     }
 }
 
-/// Carries messages both ways until the session breaks.
+/// Carries messages both ways until the session breaks, or another one takes its place.
 async fn converse(
+    me: &Introduction,
     mut session: JoinedSession,
     feed: &mut SessionFeed,
     keeper: &mut BackupKeeper,
@@ -253,11 +284,17 @@ async fn converse(
     if feed.events.send(connected).await.is_err() {
         return End::Finished;
     }
+    let mut renewal = pin!(renewed(me));
     let why = 'session: loop {
         tokio::select! {
+            renewed = &mut renewal => return End::Renewed(renewed),
             received = session.incoming.message() => {
                 if let Err(why) = session.client.check_still() {
-                    break why;
+                    // It may have credentials of a newer authority by now.
+                    match join(me).await {
+                        Ok(renewed) => return End::Renewed(renewed.into()),
+                        Err(_) => break why,
+                    }
                 }
                 let event = match received {
                     Ok(Some(message)) if is_keep_backup(&message) => {

@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::access::Call;
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
-use super::served::Served;
+use super::served::{Guarded, Served};
 use super::service::ControlService;
 use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, backup, convert, proto, put, session};
 
@@ -40,9 +40,9 @@ impl RpcAdapter {
 impl Coordinator for RpcAdapter {
     type SessionStream = session::Messages;
     type PutStream = ReceiverStream<Result<proto::PutReply, Status>>;
-    type LookupStream = ReceiverStream<Result<proto::LookupReply, Status>>;
-    type ListStream = ReceiverStream<Result<proto::ListReply, Status>>;
-    type BackupMetadataStream = ReceiverStream<Result<proto::BackupReply, Status>>;
+    type LookupStream = Guarded<proto::LookupReply>;
+    type ListStream = Guarded<proto::ListReply>;
+    type BackupMetadataStream = Guarded<proto::BackupReply>;
 
     async fn session(
         &self,
@@ -65,16 +65,16 @@ impl Coordinator for RpcAdapter {
         served.check_name(&name).await?;
         let head = served.service.lookup_head(&name).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(served.service.lookup_stripes(name, head, replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
+        tokio::spawn(served.service.clone().lookup_stripes(name, head, replies));
+        Ok(Response::new(served.guard(stream)))
     }
 
     async fn list(&self, request: Request<proto::ListRequest>) -> Answer<Self::ListStream> {
         let served = self.served(&request, Call::List).await?;
         let prefix = served.listed(request.into_inner().prefix).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
-        tokio::spawn(served.service.list_objects(prefix, replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
+        tokio::spawn(served.service.clone().list_objects(prefix, replies));
+        Ok(Response::new(served.guard(stream)))
     }
 
     async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
@@ -158,7 +158,7 @@ impl Coordinator for RpcAdapter {
         let backup = served.change(String::new(), take).await?;
         let (replies, stream) = mpsc::channel(REPLIES_MAX);
         tokio::spawn(backup::send(backup, replies));
-        Ok(Response::new(ReceiverStream::new(stream)))
+        Ok(Response::new(served.guard(stream)))
     }
 
     async fn preview_repair(

@@ -1,15 +1,44 @@
 //! A call that was let in: who asks, what of which service, and how it comes into the audit log.
 //!
 //! Place: a call comes -> [whoever asks may ask it, and a change is written down] -> it is answered.
-//! Nothing gets at the service but through here.
+//! Nothing gets at the service but through here, and an answer of many parts ends where whoever asked
+//! is believed no more.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use tokio::sync::mpsc::Receiver;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
 use super::service::{ControlService, REBUILDING};
+
+/// An answer of many parts, for as long as whoever asked is believed.
+#[derive(Debug)]
+pub struct Guarded<T> {
+    parts: ReceiverStream<Result<T, Status>>,
+    caller: Caller,
+    has_ended: bool,
+}
+
+impl<T> Stream for Guarded<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, waker: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        if let Err(why) = self.caller.check_still() {
+            self.has_ended = true;
+            return Poll::Ready(Some(Err(why)));
+        }
+        Pin::new(&mut self.parts).poll_next(waker)
+    }
+}
 
 /// A call that may be answered.
 #[derive(Clone)]
@@ -35,6 +64,7 @@ impl Served {
         let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
         let served = Served { service: service.clone(), caller, call };
         served.judge(served.caller.check_still()).await?;
+        service.trust.iter().for_each(|trust| trust.note(&served.caller));
         served.judge(served.caller.check(call)).await?;
         match service.is_rebuilding && call != Call::Session {
             true => Err(Status::unavailable(REBUILDING)),
@@ -74,6 +104,12 @@ impl Served {
     /// Why it is not.
     pub fn check_still(&self) -> Result<(), Status> {
         self.caller.check_still()
+    }
+
+    /// The parts of an answer, as they are sent to the other end of the channel.
+    pub fn guard<T>(&self, parts: Receiver<Result<T, Status>>) -> Guarded<T> {
+        let (parts, caller) = (ReceiverStream::new(parts), self.caller.clone());
+        Guarded { parts, caller, has_ended: false }
     }
 
     /// Carries out a change between its two lines of the audit log. Whoever asked may go away

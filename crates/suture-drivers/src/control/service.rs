@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use suture_edge::error::quoted;
 use suture_repair::coordinator::Coordinator as Core;
@@ -18,6 +19,7 @@ use tonic::Status;
 
 use super::audit::Audit;
 use super::proto::NodeAction;
+use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
@@ -42,6 +44,8 @@ pub struct ControlService {
     pub(super) is_rebuilding: bool,
     /// Where changes are written down, if anywhere.
     pub(super) audit: Option<Audit>,
+    /// How it is known who asks, where that is told.
+    pub(super) trust: Option<Trust>,
 }
 
 impl ControlService {
@@ -53,6 +57,7 @@ impl ControlService {
             cluster: cluster.into(),
             is_rebuilding: false,
             audit: None,
+            trust: None,
         }
     }
 
@@ -64,12 +69,17 @@ impl ControlService {
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
         let is_rebuilding = true;
-        ControlService { metadata, coordinator, cluster, is_rebuilding, audit: None }
+        ControlService { metadata, coordinator, cluster, is_rebuilding, audit: None, trust: None }
     }
 
     /// The same, with changes written down there.
     pub fn with_audit(self, audit: Audit) -> ControlService {
         ControlService { audit: Some(audit), ..self }
+    }
+
+    /// The same, with what `status` says of those who ask.
+    pub fn with_trust(self, trust: Trust) -> ControlService {
+        ControlService { trust: Some(trust), ..self }
     }
 
     /// Which cluster this is.
@@ -204,6 +214,10 @@ impl ControlService {
         reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
         reply.nodes.retain(|node| !intent.removed.contains(&NodeId(node.node)));
+        let nodes = reply.nodes.iter().map(|node| (node.name.as_str(), node.address.as_str()));
+        let of_trust =
+            self.trust.iter().flat_map(|of| of.warnings(nodes.clone(), SystemTime::now()));
+        reply.warnings = of_trust.collect();
         reply.warnings.extend(fault.map(|fault| fault_warning(&fault)));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 {

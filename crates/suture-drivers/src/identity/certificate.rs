@@ -25,6 +25,9 @@ pub struct Statement {
     pub serial: String,
 }
 
+/// Whoever has less left is warned; a quarter of a shorter lifetime.
+const WARNED_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// What is wrong with a certificate, or with what it came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -62,6 +65,16 @@ impl Statement {
             not_before: seconds(parsed.validity().not_before.timestamp()),
             not_after: seconds(parsed.validity().not_after.timestamp()),
             serial: serial(&parsed),
+        })
+    }
+
+    /// What whoever runs its holder has to be told of its time, if that is soon over.
+    pub fn warning(&self, now: SystemTime) -> Option<String> {
+        let left = self.left(now);
+        let lifetime = Duration::from_secs(self.not_after.saturating_sub(self.not_before));
+        (left < WARNED_BEFORE.min(lifetime / 4)).then(|| {
+            let (who, days) = (&self.principal, left.as_secs() / (24 * 3600));
+            format!("the certificate of {who} expires in {days} days: give it a new one")
         })
     }
 

@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -32,7 +32,6 @@ use rustls::{
 };
 use suture_edge::error::bad_input;
 
-use super::Principal;
 use super::certificate::{Flaw, Statement};
 
 /// The certificate, and those between it and the authority.
@@ -49,9 +48,6 @@ pub const REVOKED: &str = "ca.crl";
 
 /// What group and others may do with a key.
 const OTHERS: u32 = 0o077;
-
-/// Whoever has less left is warned; a quarter of a shorter lifetime.
-const WARNED_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Credentials as they were read at one moment.
 #[derive(Debug)]
@@ -124,13 +120,7 @@ impl Credentials {
 
     /// What whoever runs this has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        let left = self.own.left(now);
-        let lifetime = Duration::from_secs(self.own.not_after - self.own.not_before);
-        let who = &self.own.principal;
-        (left < WARNED_BEFORE.min(lifetime / 4)).then(|| {
-            let days = left.as_secs() / (24 * 3600);
-            format!("the certificate of {who} expires in {days} days: give it a new one")
-        })
+        self.own.warning(now)
     }
 }
 
@@ -280,10 +270,9 @@ pub struct Kept {
 /// expire and are revoked while connections last.
 #[derive(Debug)]
 pub struct Proven {
-    /// Who is at the other end.
-    pub principal: Principal,
+    /// What its certificate says.
+    pub said: Statement,
     chain: Vec<CertificateDer<'static>>,
-    not_after: u64,
     by: Arc<Kept>,
     /// The change of our credentials by which it was believed last.
     at: AtomicU64,
@@ -295,11 +284,11 @@ impl Proven {
     /// # Errors
     /// Why they cannot be believed.
     pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>) -> Result<Proven, Flaw> {
-        let at = AtomicU64::new(by.changes.load(Ordering::Acquire));
+        let at = AtomicU64::new(by.changes());
         by.current().verify(chain, SystemTime::now())?;
         let said = Statement::read(&chain[0])?;
         let chain = chain.iter().map(|of| of.clone().into_owned()).collect();
-        Ok(Proven { principal: said.principal, chain, not_after: said.not_after, by, at })
+        Ok(Proven { said, chain, by, at })
     }
 
     /// Whether it is to be believed still. Costs next to nothing while our credentials stay.
@@ -307,9 +296,9 @@ impl Proven {
     /// # Errors
     /// Why it cannot be any more.
     pub fn check(&self) -> Result<(), Flaw> {
-        let (now, changes) = (SystemTime::now(), self.by.changes.load(Ordering::Acquire));
+        let (now, changes) = (SystemTime::now(), self.by.changes());
         let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        if since > self.not_after {
+        if since > self.said.not_after {
             return Err(Flaw::Expired);
         }
         if self.at.load(Ordering::Relaxed) != changes {
@@ -328,6 +317,11 @@ impl Kept {
     pub fn open(dir: &Path, now: SystemTime) -> Result<Kept> {
         let current = RwLock::new(Arc::new(Credentials::read(dir, now)?));
         Ok(Kept { dir: dir.to_owned(), current, changes: AtomicU64::new(0) })
+    }
+
+    /// How often they have changed.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Those that count now.

@@ -8,22 +8,22 @@
 //! by so much time and no more (`Allowance`). What counts is only time in which the other side was
 //! waited for, not what rate limits, disks and others take.
 
-use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use suture_repair::wire::{ClusterId, DecodeError, Denial, Frame, HEADER_BYTES, Who};
+use suture_repair::wire::{DecodeError, Denial, Frame, HEADER_BYTES, Who};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::tls::{Stream, TlsStream};
+use super::allowance::{Allowance, LeastRate};
+use super::error::NetError;
+use super::greeting::Greeting;
+use super::tls::Stream;
 use crate::address::AgentAddress;
-use crate::identity::certificate::{Flaw, explain};
-use crate::identity::credentials::{Kept, Proven};
-use crate::identity::{AccessRole, Principal};
+use crate::identity::Principal;
+use crate::identity::credentials::Proven;
 use crate::limit::{Port, Purpose};
 
 /// How long the other side may move nothing, once something was begun.
@@ -39,8 +39,8 @@ const KEEPALIVE_COUNT: u32 = 3;
 const BUFFERED: Duration = Duration::from_millis(20);
 const BUFFERED_MIN: u64 = 32 * 1024;
 
-/// What TLS begins with.
-const TLS_HANDSHAKE: u8 = 22;
+/// Where no header comes for so long, buffers are given back.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// What skipped payload is read into.
 const SKIP_BYTES: usize = 16 * 1024;
@@ -60,30 +60,6 @@ pub struct Connection {
     allowance: Option<Allowance>,
 }
 
-/// The least that is asked of the other side in one operation.
-#[derive(Clone, Copy, Debug)]
-pub struct LeastRate {
-    /// So many bytes per second.
-    pub rate: u64,
-    /// How far it may fall behind.
-    pub grace: Duration,
-}
-
-/// How long the other side may still be waited for: each byte that it moves adds to it, up to the
-/// grace.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    least: LeastRate,
-    left: Duration,
-}
-
-impl Allowance {
-    fn moved(&mut self, bytes: usize) {
-        let earned = Duration::from_secs_f64(bytes as f64 / self.least.rate as f64);
-        self.left = (self.left + earned).min(self.least.grace);
-    }
-}
-
 /// How payload is to be moved: within which limits, on behalf of whom. One connection carries
 /// payload in one direction at a time, always for the same port.
 #[derive(Clone, Copy, Debug)]
@@ -92,106 +68,6 @@ pub struct Traffic<'a> {
     pub port: &'a Port,
     /// Which of them apply.
     pub purpose: Purpose,
-}
-
-/// Who we are to the other side, and how both prove it.
-#[derive(Clone, Debug)]
-pub struct Greeting {
-    /// The cluster that both must belong to.
-    pub cluster: ClusterId,
-    /// Who we say that we are.
-    pub who: Who,
-    /// What proves it; none: nothing is proven, and nothing encrypted.
-    pub credentials: Option<Arc<Kept>>,
-}
-
-/// Why a connection is of no more use.
-#[derive(Debug)]
-pub enum NetError {
-    /// The system said so.
-    Io(io::Error),
-    /// The other side closed it.
-    Closed,
-    /// Nothing moved for too long.
-    Stalled {
-        /// What was waited for.
-        doing: &'static str,
-        /// How long nothing moved.
-        waited: Duration,
-    },
-    /// Less moved than is asked of a client.
-    Slow {
-        /// What was waited for.
-        doing: &'static str,
-        /// What was asked of it.
-        least: LeastRate,
-    },
-    /// The other side does not speak our frames.
-    Decode(DecodeError),
-    /// The other side will not do what was asked.
-    Denied(Denial),
-    /// The other side belongs to this cluster, not to ours.
-    Cluster(ClusterId),
-    /// Who is at either end is not proven; in words.
-    Tls(String),
-    /// The other side is somebody else than it should be.
-    Other {
-        /// Who it has proven to be.
-        found: Principal,
-        /// Who it should be.
-        expected: String,
-    },
-    /// A payload was damaged on its way.
-    Damaged,
-    /// A frame that cannot come at this point.
-    Unexpected(Frame),
-}
-
-impl Greeting {
-    /// Proves who we are to whom we connected to, and has it prove that it is the agent of that
-    /// name.
-    async fn prove_to(
-        &self,
-        tcp: TcpStream,
-        name: &str,
-    ) -> Result<(Stream, Option<Proven>), NetError> {
-        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
-        let stream = TlsStream::connect(tcp, &kept.current().client).await;
-        let stream = stream.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
-                NetError::Tls("it ended the handshake: it may run without credentials".into())
-            }
-            _ => error.into(),
-        })?;
-        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
-        let found = &proven.principal;
-        if found.role != AccessRole::Agent || found.name != name {
-            let (found, expected) = (found.clone(), format!("agent {name}"));
-            return Err(NetError::Other { found, expected });
-        }
-        Ok((Stream::Tls(stream.into()), Some(proven)))
-    }
-
-    /// Has whoever connected prove who it is, and proves who we are.
-    async fn believe(&self, tcp: TcpStream) -> Result<(Stream, Option<Proven>), NetError> {
-        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
-        refuse_plain(&tcp).await?;
-        let stream = TlsStream::accept(tcp, &kept.current().server).await?;
-        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
-        Ok((Stream::Tls(stream.into()), Some(proven)))
-    }
-}
-
-/// Tells a peer that begins without TLS what is missing, in the frames that it speaks.
-async fn refuse_plain(tcp: &TcpStream) -> Result<(), NetError> {
-    let mut first = [0; 1];
-    match tcp.peek(&mut first).await? {
-        0 => return Err(NetError::Closed),
-        _ if first[0] == TLS_HANDSHAKE => return Ok(()),
-        _ => {}
-    }
-    let _ = tcp.try_write(&Frame::Error(Denial::Unproven).encode());
-    Err(NetError::Tls("it does not speak TLS: it has no credentials, or is something else".into()))
 }
 
 /// The socket as it is to be: quick, and ended by the system where its other end is gone.
@@ -268,7 +144,7 @@ impl Connection {
         let (mut connection, greeting) = timeout(within, attempt).await.unwrap_or(Err(stalled))?;
         let (denial, error) = match greeting {
             Ok(Frame::Hello { cluster: found, who }) if found == cluster => {
-                let principal = connection.proven.as_ref().map(|proven| proven.principal.clone());
+                let principal = connection.principal().cloned();
                 match admit(connection.address(), who, principal).await {
                     Ok(admitted) => {
                         connection.write_frame(Frame::Hello { cluster, who: me }).await?;
@@ -334,7 +210,9 @@ impl Connection {
                 Ok(0) => return Err(NetError::Closed),
                 Ok(bytes) => self.filled += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.rest();
+                    if timeout(IDLE, self.stream.readable()).await.is_err() {
+                        self.stream.rest();
+                    }
                     self.stream.readable().await?;
                 }
                 Err(error) => return Err(error.into()),
@@ -516,6 +394,11 @@ impl Connection {
         }
     }
 
+    /// Who is at the other end, where that is proven.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.proven.as_ref().map(|proven| &proven.said.principal)
+    }
+
     /// Whether the other end is to be believed still.
     fn check_proven(&self) -> Result<(), NetError> {
         Ok(self.proven.as_ref().map_or(Ok(()), Proven::check)?)
@@ -545,51 +428,3 @@ async fn wait(
     *left = left.saturating_sub(began.elapsed());
     Ok(result.map_err(|_| late)??)
 }
-
-impl From<io::Error> for NetError {
-    fn from(error: io::Error) -> NetError {
-        match error.get_ref().and_then(|cause| cause.downcast_ref()) {
-            Some(cause) => NetError::Tls(explain(cause)),
-            None => NetError::Io(error),
-        }
-    }
-}
-
-impl From<Flaw> for NetError {
-    fn from(flaw: Flaw) -> NetError {
-        NetError::Tls(format!("its certificate: {flaw}"))
-    }
-}
-
-impl From<rustix::io::Errno> for NetError {
-    fn from(errno: rustix::io::Errno) -> NetError {
-        NetError::Io(errno.into())
-    }
-}
-
-impl fmt::Display for NetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NetError::Io(error) => error.fmt(f),
-            NetError::Closed => write!(f, "the other side closed the connection"),
-            NetError::Stalled { doing, waited } => {
-                write!(f, "{doing}: nothing moved for {} s", waited.as_secs_f64())
-            }
-            NetError::Slow { doing, least: LeastRate { rate, grace } } => {
-                let grace = grace.as_secs_f64();
-                write!(f, "{doing}: {grace} s behind a rate of {rate} bytes per second")
-            }
-            NetError::Decode(error) => error.fmt(f),
-            NetError::Denied(denial) => denial.fmt(f),
-            NetError::Cluster(found) => write!(f, "it belongs to cluster {found}"),
-            NetError::Tls(why) => f.write_str(why),
-            NetError::Other { found, expected } => write!(f, "it is {found}, not {expected}"),
-            NetError::Damaged => write!(f, "a payload was damaged on its way"),
-            NetError::Unexpected(frame) => {
-                write!(f, "unexpected frame {frame:?}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NetError {}

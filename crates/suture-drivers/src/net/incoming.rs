@@ -26,9 +26,12 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, Greeting, NetError, Traffic};
+use super::connection::{Connection, Traffic};
+use super::error::NetError;
 use super::grants::Grants;
+use super::greeting::Greeting;
 use super::places::{HeldPlace, Newcomer, Newcomers, Places};
+use super::refusals::Refusals;
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
 use crate::identity::{AccessRole, Principal};
@@ -68,6 +71,8 @@ pub struct Admission {
     pub clients: Places,
     /// Connections that have not said whose they are.
     pub newcomers: Arc<Newcomers>,
+    /// What is logged of those who may not connect.
+    pub refusals: Refusals,
     /// How long they may take to say it.
     pub handshake: Duration,
 }
@@ -135,7 +140,7 @@ async fn accept<S, F>(
         Ok((connection, Admitted::Peer(peer))) => {
             receive(&acceptor, connection, peer, number).await;
         }
-        Err(error) => warn!("connection from {from} refused: {error}"),
+        Err(error) => acceptor.admission.refusals.note(from, error),
     }
 }
 
@@ -223,7 +228,7 @@ impl Acceptor {
         if let Some(principal) = principal
             && !self.is_proven(who, &principal).await
         {
-            warn!("{principal} says that it is {who}");
+            debug!("{principal} says that it is {who}");
             return Err(Denial::Unproven);
         }
         match who {

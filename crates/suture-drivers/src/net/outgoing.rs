@@ -19,7 +19,9 @@ use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use super::NetEvent;
-use super::connection::{Connection, Greeting, NetError, Traffic};
+use super::connection::{Connection, Traffic};
+use super::error::NetError;
+use super::greeting::Greeting;
 use super::round::Round;
 use crate::address::AgentAddress;
 use crate::combination::Pending;

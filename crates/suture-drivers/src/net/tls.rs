@@ -21,8 +21,11 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, Unbuffered
 use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 
-/// What is received at a time: four records, each with its header, type and tag.
-const RECEIVED_BYTES: usize = 4 * RECORD_BYTES;
+/// What is received at a time: the records of a slice, each with its header, type and tag.
+const RECEIVED_BYTES: usize = 16 * RECORD_BYTES;
+
+/// What may wait of a handshake: messages are as long as certificates are, and may span records.
+const HANDSHAKE_BYTES: usize = 4 * RECORD_BYTES;
 
 /// A record with all that belongs to it.
 const RECORD_BYTES: usize = (16 << 10) + OVERHEAD_BYTES;
@@ -30,8 +33,8 @@ const RECORD_BYTES: usize = (16 << 10) + OVERHEAD_BYTES;
 /// What a record adds to its bytes: header, type, tag.
 const OVERHEAD_BYTES: usize = 5 + 1 + 16;
 
-/// What is encrypted before it is sent.
-const SENT_BYTES: usize = 4 * (16 << 10);
+/// What is encrypted before it is sent: a slice.
+const SENT_BYTES: usize = 16 * (16 << 10);
 
 /// What a change of keys adds to what is encrypted, every some gigabytes.
 const KEY_UPDATE_BYTES: usize = 64;
@@ -231,7 +234,7 @@ impl TlsStream {
                 Step::Closed => return Err(ErrorKind::UnexpectedEof.into()),
                 Step::Receive => {
                     tls.tcp.readable().await?;
-                    match tls.receive() {
+                    match tls.receive(HANDSHAKE_BYTES) {
                         Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                         Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
                         _ => {}
@@ -259,7 +262,9 @@ impl TlsStream {
                 Err(error) => return Err(error),
                 Ok(_) if to.filled > 0 || self.is_closed => break,
                 Ok(Step::Closed) => self.is_closed = true,
-                Ok(Step::Receive | Step::Idle) => self.is_closed = self.receive()? == 0,
+                Ok(Step::Receive | Step::Idle) => {
+                    self.is_closed = self.receive(RECEIVED_BYTES)? == 0
+                }
             }
         }
         self.plain = plain;
@@ -309,9 +314,9 @@ impl TlsStream {
         }
     }
 
-    /// Reads more of what is encrypted; 0: the other side sends no more.
-    fn receive(&mut self) -> io::Result<usize> {
-        let spare = self.received.spare(RECEIVED_BYTES);
+    /// Reads more of what is encrypted, until so many bytes wait; 0: the other side sends no more.
+    fn receive(&mut self, most: usize) -> io::Result<usize> {
+        let spare = self.received.spare(most);
         if spare.is_empty() {
             return Err(io::Error::other("a message is longer than those of TLS are"));
         }

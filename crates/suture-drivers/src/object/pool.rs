@@ -13,7 +13,7 @@ use suture_repair::wire::{ClusterId, Who};
 use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
 use crate::identity::credentials::Kept;
-use crate::net::connection::Greeting;
+use crate::net::greeting::Greeting;
 
 /// An agent that is there takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

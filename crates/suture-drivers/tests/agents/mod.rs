@@ -17,7 +17,7 @@ use suture_drivers::chunk_client::ChunkClient;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::limit::Rates;
 use suture_drivers::net;
-use suture_drivers::net::connection::Greeting;
+use suture_drivers::net::greeting::Greeting;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};

@@ -2,7 +2,7 @@
 //!
 //! Place: before a cluster's first start, and whenever a certificate comes or goes.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
@@ -10,7 +10,7 @@ use serde_json::json;
 use suture_drivers::identity::authority::{Authority, Issued, NODE_LIFETIME, USER_LIFETIME};
 use suture_drivers::identity::credentials::Credentials;
 use suture_drivers::identity::{AccessRole, Principal};
-use suture_edge::error::bad_input;
+use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_seconds;
 
 use crate::outcome::Outcome;
@@ -190,7 +190,13 @@ fn init(InitArgs { at, name }: &InitArgs) -> Result<Outcome> {
 }
 
 fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<Outcome> {
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(&principal.name));
+    let own = Path::new(&principal.name);
+    let is_folder = matches!(own.components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
+    if args.out.is_none() && !is_folder {
+        let name = quoted(&principal.name);
+        return Err(bad_input(format!("{name} is no name for a folder: name one by --out")));
+    }
+    let out = args.out.clone().unwrap_or_else(|| own.to_owned());
     let lifetime = args.days.map_or(lifetime, |days| DAY * days as u32);
     let authority = Authority::open(&args.at.authority)?;
     let issued = authority.issue(principal, lifetime, &out, SystemTime::now())?;

@@ -8,6 +8,7 @@ use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::service::ControlService;
+use suture_drivers::control::trust::Trust;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::metadata::{
@@ -87,7 +88,9 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let path = config.audit();
     let audit = Audit::open(&path);
     let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
-    let service = ControlService::new(metadata.clone(), coordinator, cluster).with_audit(audit);
+    let trust = Trust::new(credentials.clone(), address.ip());
+    let service = ControlService::new(metadata.clone(), coordinator, cluster);
+    let service = service.with_audit(audit).with_trust(trust);
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),

@@ -7,7 +7,7 @@ use suture_edge::units::{format_seconds, format_size};
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json, print_table, table};
+use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
     ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, scrub_line, state,
     summary,
@@ -43,7 +43,10 @@ fn print(status: &proto::StatusReply) {
     if status.unreadable_stripes > 0 && state(status) != "unreadable" {
         outln!("{} cannot be read at the moment", counted(status.unreadable_stripes, "stripe"));
     }
-    status.warnings.iter().for_each(|warning| outln!("warning: {warning}"));
+    status
+        .warnings
+        .iter()
+        .for_each(|warning| outln!("{}", alarm(format_args!("warning: {warning}"))));
     outln!(
         "cluster {}, epoch {}, up for {}; {} repaired ({}) since then{}",
         status.cluster,

@@ -1,0 +1,81 @@
+//! How it is known who asks, and until when: what an operator has to be told of certificates.
+//!
+//! Place: beside the life of a repair: a certificate that ended unnoticed ends repairs too.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use super::access::Caller;
+use crate::identity::AccessRole;
+use crate::identity::certificate::Statement;
+use crate::identity::credentials::Kept;
+
+/// Whom a coordinator believes by what.
+#[derive(Debug)]
+pub struct Trust {
+    /// The coordinator's own; none where nobody proves anything.
+    credentials: Option<Arc<Kept>>,
+    listen: IpAddr,
+    /// The certificates that agents showed last, by their names.
+    agents: Mutex<BTreeMap<String, Statement>>,
+}
+
+impl Trust {
+    /// That of a coordinator with these credentials, if any, which listens there.
+    pub fn new(credentials: Option<Arc<Kept>>, listen: IpAddr) -> Trust {
+        Trust { credentials, listen, agents: Mutex::default() }
+    }
+
+    /// Notes by which certificate an agent was believed.
+    pub(super) fn note(&self, caller: &Caller) {
+        let Some(said) = caller.statement() else { return };
+        if said.principal.role == AccessRole::Agent {
+            let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+            agents.insert(said.principal.name.clone(), said.clone());
+        }
+    }
+
+    /// What an operator has to know: that nothing is proven, or what soon will be no more. `nodes`
+    /// are the names and addresses of those in the cluster.
+    pub(super) fn warnings<'a>(
+        &self,
+        nodes: impl Iterator<Item = (&'a str, &'a str)>,
+        now: SystemTime,
+    ) -> Vec<String> {
+        let Some(credentials) = &self.credentials else {
+            let exposed = |address: &str| {
+                address.parse().is_ok_and(|address: SocketAddr| !address.ip().is_loopback())
+            };
+            let is_open = !self.listen.is_loopback()
+                || nodes.into_iter().any(|(_, address)| exposed(address));
+            return is_open.then(|| INSECURE.to_owned()).into_iter().collect();
+        };
+        let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_agents = nodes.filter_map(|(name, _)| agents.get(name)?.warning(now));
+        credentials.current().warning(now).into_iter().chain(of_agents).collect()
+    }
+}
+
+const INSECURE: &str = "insecure: whoever reaches this cluster over the network may read, change \
+                        and remove everything, since nobody has to prove who it is ('suture cert' \
+                        makes credentials for all)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_can_be_reached_from_elsewhere_is_insecure() {
+        let of = |listen: &str, node: &str| {
+            let trust = Trust::new(None, listen.parse().unwrap());
+            trust.warnings([("n1", node)].into_iter(), SystemTime::now())
+        };
+        assert!(of("127.0.0.1", "127.0.0.1:7000").is_empty());
+        assert!(of("::1", "").is_empty());
+        for (listen, node) in [("0.0.0.0", ""), ("127.0.0.1", "10.0.0.7:7000"), ("::", "[::1]:1")] {
+            assert!(of(listen, node)[0].starts_with("insecure: "), "{listen} {node}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! How long who waits for a client waits: an operation may fall behind its least rate by so much
+//! time and no more.
+//!
+//! Place: under each operation of a client on the data plane.
+
+use std::time::Duration;
+
+/// The least that is asked of the other side in one operation.
+#[derive(Clone, Copy, Debug)]
+pub struct LeastRate {
+    /// So many bytes per second.
+    pub rate: u64,
+    /// How far it may fall behind.
+    pub grace: Duration,
+}
+
+/// How long the other side may still be waited for: each byte that it moves adds to it, up to the
+/// grace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub least: LeastRate,
+    pub left: Duration,
+}
+
+impl Allowance {
+    pub fn moved(&mut self, bytes: usize) {
+        let earned = Duration::from_secs_f64(bytes as f64 / self.least.rate as f64);
+        self.left = (self.left + earned).min(self.least.grace);
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is at either end of a connection, before its first frame.
+//!
+//! Place: a connection is made or taken -> [both ends prove who they are] -> frames.
+
+use std::io;
+use std::sync::Arc;
+
+use suture_repair::wire::{ClusterId, Denial, Frame, Who};
+use tokio::net::TcpStream;
+
+use super::error::NetError;
+use super::tls::{Stream, TlsStream};
+use crate::identity::AccessRole;
+use crate::identity::credentials::{Kept, Proven};
+
+/// What TLS begins with.
+const TLS_HANDSHAKE: u8 = 22;
+
+/// Who we are to the other side, and how both prove it.
+#[derive(Clone, Debug)]
+pub struct Greeting {
+    /// The cluster that both must belong to.
+    pub cluster: ClusterId,
+    /// Who we say that we are.
+    pub who: Who,
+    /// What proves it; none: nothing is proven, and nothing encrypted.
+    pub credentials: Option<Arc<Kept>>,
+}
+
+impl Greeting {
+    /// Proves who we are to whom we connected to, and has it prove that it is the agent of that
+    /// name.
+    pub(super) async fn prove_to(
+        &self,
+        tcp: TcpStream,
+        name: &str,
+    ) -> Result<(Stream, Option<Proven>), NetError> {
+        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
+        let stream = TlsStream::connect(tcp, &kept.current().client).await;
+        let stream = stream.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
+                NetError::Tls("it ended the handshake: it may run without credentials".into())
+            }
+            _ => error.into(),
+        })?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        let found = &proven.said.principal;
+        if found.role != AccessRole::Agent || found.name != name {
+            let (found, expected) = (found.clone(), format!("agent {name}"));
+            return Err(NetError::Other { found, expected });
+        }
+        Ok((Stream::Tls(stream.into()), Some(proven)))
+    }
+
+    /// Has whoever connected prove who it is, and proves who we are.
+    pub(super) async fn believe(
+        &self,
+        tcp: TcpStream,
+    ) -> Result<(Stream, Option<Proven>), NetError> {
+        let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
+        refuse_plain(&tcp).await?;
+        let stream = TlsStream::accept(tcp, &kept.current().server).await?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        Ok((Stream::Tls(stream.into()), Some(proven)))
+    }
+}
+
+/// Tells a peer that begins without TLS what is missing, in the frames that it speaks.
+async fn refuse_plain(tcp: &TcpStream) -> Result<(), NetError> {
+    let mut first = [0; 1];
+    match tcp.peek(&mut first).await? {
+        0 => return Err(NetError::Closed),
+        _ if first[0] == TLS_HANDSHAKE => return Ok(()),
+        _ => {}
+    }
+    let _ = tcp.try_write(&Frame::Error(Denial::Unproven).encode());
+    Err(NetError::Tls("it does not speak TLS: it has no credentials, or is something else".into()))
+}

@@ -1,0 +1,82 @@
+//! Connections that were refused, in the log: the first ones, then some, and how many others.
+//!
+//! Place: beside both planes. Whoever may not come in may still come as often as he likes: what
+//! that writes is bounded, or the log's disk is full, or what matters is not found in it.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::{Duration, Instant};
+use tracing::warn;
+
+/// Lines at once.
+const BURST: u32 = 20;
+
+/// After them, one in so long.
+const EVERY: Duration = Duration::from_secs(3);
+
+/// What may still be written of refusals.
+#[derive(Debug)]
+pub struct Refusals(Mutex<Allowed>);
+
+#[derive(Debug)]
+struct Allowed {
+    lines: u32,
+    since: Instant,
+    /// How many were refused without a line.
+    unsaid: u64,
+}
+
+impl Default for Refusals {
+    fn default() -> Refusals {
+        Refusals(Mutex::new(Allowed { lines: BURST, since: Instant::now(), unsaid: 0 }))
+    }
+}
+
+impl Refusals {
+    /// Says that a connection was refused, and why; or counts it.
+    pub fn note(&self, from: impl fmt::Display, why: impl fmt::Display) {
+        match self.allow(Instant::now()) {
+            None => {}
+            Some(0) => warn!("connection from {from} refused: {why}"),
+            Some(unsaid) => {
+                warn!("connection from {from} refused: {why} (and {unsaid} others before it)");
+            }
+        }
+    }
+
+    /// Whether there is to be a line now; then how many were refused without one since the last.
+    fn allow(&self, now: Instant) -> Option<u64> {
+        let mut allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = now.duration_since(allowed.since).as_secs() / EVERY.as_secs();
+        if more > 0 {
+            let more = u32::try_from(more).unwrap_or(BURST);
+            allowed.lines = allowed.lines.saturating_add(more).min(BURST);
+            allowed.since = now;
+        }
+        if allowed.lines == 0 {
+            allowed.unsaid += 1;
+            return None;
+        }
+        allowed.lines -= 1;
+        Some(std::mem::take(&mut allowed.unsaid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_a_few_lines_and_a_count() {
+        let (refusals, began) = (Refusals::default(), Instant::now());
+        let at = |ms: u64| refusals.allow(began + Duration::from_millis(ms));
+        let said: Vec<u64> = (0..30_000).filter_map(at).collect();
+        assert_eq!(said.len() as u64, u64::from(BURST) + 9, "30 seconds");
+        assert_eq!(said[..20], [0; 20]);
+        let silent: u64 = said.iter().sum();
+        assert!(silent > 25_000, "{silent} of 30000 are counted");
+        assert_eq!(at(3_000_000), Some(30_000 - 29 - silent), "none is forgotten");
+        assert_eq!((1..40).filter_map(|_| at(3_000_000)).sum::<u64>(), 0);
+    }
+}
