@@ -85,13 +85,13 @@ fn label_of(object: &str) -> Label {
     let label = StripeLabel {
         object: object.into(),
         code: "rs(3,2)".parse().unwrap(),
-        object_chunk_bytes: 4,
+        object_chunk_bytes: 64,
         created: 0,
         first: StripeId(1),
         ordinal: 0,
         is_last: true,
-        chunk_bytes: 4,
-        data_bytes: 12,
+        chunk_bytes: 64,
+        data_bytes: 192,
         checksum: 0,
         crcs: vec![0; 5],
     };

@@ -32,7 +32,7 @@ use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
 use crate::net::incoming::Admission;
 use crate::net::places::{Newcomers, Places};
-use crate::net::refusals::Refusals;
+use crate::net::refusals::RefusalLog;
 
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ impl ClientLimits {
             clients: Places::new(self.connections, self.connections_each),
             newcomers: Newcomers::new(self.newcomers),
             handshake: self.handshake,
-            refusals: Refusals::default(),
+            refusals: RefusalLog::default(),
         }
     }
 }

@@ -33,7 +33,7 @@ use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
 use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
-use crate::net::refusals::Refusals;
+use crate::net::refusals::RefusalLog;
 
 /// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
 const PREFACE_BYTES: usize = 24;
@@ -105,7 +105,7 @@ struct Incoming {
     handshake: Duration,
     pause: Option<Pin<Box<Sleep>>>,
     credentials: Option<Arc<Kept>>,
-    refusals: Arc<Refusals>,
+    refusals: Arc<RefusalLog>,
 }
 
 impl Incoming {
@@ -174,7 +174,7 @@ struct Accepted {
     from: SocketAddr,
     handshake: Handshake,
     caller: CallerCell,
-    refusals: Arc<Refusals>,
+    refusals: Arc<RefusalLog>,
 }
 
 /// The bytes of a connection.

@@ -95,7 +95,7 @@ impl Credentials {
             let (key, certificate) = (dir.join(KEY), at.display());
             bad_input(format!("{} is not the key of {certificate}", key.display()))
         })?;
-        let client = ClientConfig::builder_with_provider(provider.clone())
+        let mut client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&version::TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(EitherEnd(verifier.clone())))
@@ -106,6 +106,8 @@ impl Credentials {
             .with_single_cert(chain, key)?;
         // Connections last; one that is made anew proves itself anew.
         server.send_tls13_tickets = 0;
+        // Records of the data plane are encrypted by `net/records.rs`.
+        (client.enable_secret_extraction, server.enable_secret_extraction) = (true, true);
         let (client, server) = (Arc::new(client), Arc::new(server));
         Ok(Credentials { own, client, server, verifier, files })
     }

@@ -31,7 +31,7 @@ use super::error::NetError;
 use super::grants::Grants;
 use super::greeting::Greeting;
 use super::places::{HeldPlace, Newcomer, Newcomers, Places};
-use super::refusals::Refusals;
+use super::refusals::RefusalLog;
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
 use crate::identity::{AccessRole, Principal};
@@ -72,7 +72,7 @@ pub struct Admission {
     /// Connections that have not said whose they are.
     pub newcomers: Arc<Newcomers>,
     /// What is logged of those who may not connect.
-    pub refusals: Refusals,
+    pub refusals: RefusalLog,
     /// How long they may take to say it.
     pub handshake: Duration,
 }

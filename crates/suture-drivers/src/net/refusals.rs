@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::{Duration, Instant};
 use tracing::warn;
 
-/// Lines at once.
+/// Lines that may come at once.
 const BURST: u32 = 20;
 
 /// After them, one in so long.
@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(3);
 
 /// What may still be written of refusals.
 #[derive(Debug)]
-pub struct Refusals(Mutex<Allowed>);
+pub struct RefusalLog(Mutex<Allowed>);
 
 #[derive(Debug)]
 struct Allowed {
@@ -27,13 +27,13 @@ struct Allowed {
     unsaid: u64,
 }
 
-impl Default for Refusals {
-    fn default() -> Refusals {
-        Refusals(Mutex::new(Allowed { lines: BURST, since: Instant::now(), unsaid: 0 }))
+impl Default for RefusalLog {
+    fn default() -> RefusalLog {
+        RefusalLog(Mutex::new(Allowed { lines: BURST, since: Instant::now(), unsaid: 0 }))
     }
 }
 
-impl Refusals {
+impl RefusalLog {
     /// Says that a connection was refused, and why; or counts it.
     pub fn note(&self, from: impl fmt::Display, why: impl fmt::Display) {
         match self.allow(Instant::now()) {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_refusals_is_a_few_lines_and_a_count() {
-        let (refusals, began) = (Refusals::default(), Instant::now());
+        let (refusals, began) = (RefusalLog::default(), Instant::now());
         let at = |ms: u64| refusals.allow(began + Duration::from_millis(ms));
         let said: Vec<u64> = (0..30_000).filter_map(at).collect();
         assert_eq!(said.len() as u64, u64::from(BURST) + 9, "30 seconds");

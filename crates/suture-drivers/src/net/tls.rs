@@ -1,10 +1,11 @@
 //! The bytes of one connection: as they are, or encrypted.
 //!
 //! Place: under each [`Connection`](super::connection::Connection) of the data plane.
-//! A gigabyte a second leaves no time for copies, so the library is given our own buffers: what is
-//! received is read in large pieces and decrypted where it lies, and goes to the reader in one
-//! copy; what is sent is encrypted into one buffer and leaves in one call. Records have 16 KiB, a
-//! piece some of them.
+//! A gigabyte a second leaves no time for copies. What is sent is encrypted into one buffer, of a
+//! size that stays in a cache, and leaves in one call. Large payload is received where it is wanted:
+//! the socket's bytes are read into the reader's own space, and each record is decrypted to where
+//! its plaintext belongs, a little before where it came. What is cut off at the end of the space
+//! waits for the next call; what is small, such as a header, is decrypted in a buffer.
 //!
 //! Both kinds behave as a non-blocking socket does: whoever would have to wait is told so, waits
 //! for the socket and tries again. What was written may still be here: `flush` says whether.
@@ -14,30 +15,21 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use rustix::net::RecvFlags;
-use rustls::client::UnbufferedClientConnection;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 
-/// What is received at a time: the records of a slice, each with its header, type and tag.
-const RECEIVED_BYTES: usize = 16 * RECORD_BYTES;
+use super::handshake::{self, KeySource, Shaken};
+use super::queue::Queue;
+use super::records::{
+    KEY_UPDATE_BYTES, Keys, OVERHEAD_BYTES, Opened, PLAIN_BYTES, RECORD_BYTES, record_bytes,
+};
 
-/// What may wait of a handshake: messages are as long as certificates are, and may span records.
-const HANDSHAKE_BYTES: usize = 4 * RECORD_BYTES;
+/// What is encrypted before it is sent.
+const SENT_BYTES: usize = 8 * PLAIN_BYTES;
 
-/// A record with all that belongs to it.
-const RECORD_BYTES: usize = (16 << 10) + OVERHEAD_BYTES;
-
-/// What a record adds to its bytes: header, type, tag.
-const OVERHEAD_BYTES: usize = 5 + 1 + 16;
-
-/// What is encrypted before it is sent: a slice.
-const SENT_BYTES: usize = 16 * (16 << 10);
-
-/// What a change of keys adds to what is encrypted, every some gigabytes.
-const KEY_UPDATE_BYTES: usize = 64;
+/// Space into which it is worth to receive directly.
+const DIRECT_BYTES: usize = 2 * RECORD_BYTES;
 
 /// The bytes of a connection.
 #[derive(Debug)]
@@ -49,26 +41,20 @@ pub enum Stream {
 }
 
 /// A connection whose bytes are encrypted.
-#[derive(Debug)]
 pub struct TlsStream {
     tcp: TcpStream,
-    session: TlsSession,
+    certificates: Vec<CertificateDer<'static>>,
+    sealer: Keys,
+    opener: Keys,
+    source: KeySource,
     /// What was received and not decrypted yet.
     received: Queue,
-    /// What was decrypted and not read yet: less than a record.
+    /// What was decrypted and not read yet.
     plain: Queue,
     /// What was encrypted and not sent yet.
     encrypted: Queue,
     /// The other side sends no more.
     is_closed: bool,
-}
-
-/// Bytes that wait, in a buffer that grows as needed.
-#[derive(Debug, Default)]
-struct Queue {
-    buffer: Vec<u8>,
-    from: usize,
-    to: usize,
 }
 
 /// Buffers that are filled one after the other.
@@ -77,24 +63,6 @@ struct Scatter<'a, 'b> {
     /// The buffer that is next, and how much of it is filled.
     at: (usize, usize),
     filled: usize,
-}
-
-enum TlsSession {
-    Client(UnbufferedClientConnection),
-    Server(UnbufferedServerConnection),
-}
-
-/// What is to be done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Something was done; there may be more.
-    Again,
-    /// Nothing, until more is received.
-    Receive,
-    /// Nothing: the handshake is over, and all that was received is decrypted.
-    Idle,
-    /// Nothing more will come.
-    Closed,
 }
 
 impl Stream {
@@ -185,10 +153,8 @@ impl TlsStream {
     /// # Errors
     /// When the connection breaks, or the other side does not speak TLS or is not to be believed.
     pub async fn connect(tcp: TcpStream, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
-        // Whom a certificate is of is not a name of a host: it is looked at afterwards.
-        let nobody = ServerName::try_from("suture").expect("it is a name");
-        let session = UnbufferedClientConnection::new(config.clone(), nobody);
-        TlsStream::shake(tcp, TlsSession::Client(session.map_err(io::Error::other)?)).await
+        let shaken = handshake::connect(&tcp, config).await?;
+        Ok(TlsStream::new(tcp, shaken))
     }
 
     /// Shakes hands as the side that was connected to.
@@ -196,52 +162,29 @@ impl TlsStream {
     /// # Errors
     /// As [`TlsStream::connect`].
     pub async fn accept(tcp: TcpStream, config: &Arc<ServerConfig>) -> io::Result<TlsStream> {
-        let session = UnbufferedServerConnection::new(config.clone());
-        TlsStream::shake(tcp, TlsSession::Server(session.map_err(io::Error::other)?)).await
+        let shaken = handshake::accept(&tcp, config).await?;
+        Ok(TlsStream::new(tcp, shaken))
+    }
+
+    fn new(tcp: TcpStream, shaken: Shaken) -> TlsStream {
+        let Shaken { certificates, keys: (sealer, opener), source, received, plain } = shaken;
+        let (encrypted, is_closed) = (Queue::default(), false);
+        TlsStream {
+            tcp,
+            certificates,
+            sealer,
+            opener,
+            source,
+            received,
+            plain,
+            encrypted,
+            is_closed,
+        }
     }
 
     /// The certificates that the other side showed, its own first.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
-        let certificates = match &self.session {
-            TlsSession::Client(client) => client.peer_certificates(),
-            TlsSession::Server(server) => server.peer_certificates(),
-        };
-        certificates.unwrap_or_default()
-    }
-
-    async fn shake(tcp: TcpStream, session: TlsSession) -> io::Result<TlsStream> {
-        let mut tls = TlsStream {
-            tcp,
-            session,
-            received: Queue::default(),
-            plain: Queue::default(),
-            encrypted: Queue::default(),
-            is_closed: false,
-        };
-        loop {
-            // What comes right behind the handshake is kept.
-            let mut plain = std::mem::take(&mut tls.plain);
-            let result = tls.step(&mut |record| plain.append(record));
-            tls.plain = plain;
-            if result.is_err() {
-                // An alert says why it ends here.
-                let _ = tls.step(&mut |_| ());
-            }
-            tls.flush().await?;
-            match result? {
-                Step::Again => {}
-                Step::Idle => return Ok(tls),
-                Step::Closed => return Err(ErrorKind::UnexpectedEof.into()),
-                Step::Receive => {
-                    tls.tcp.readable().await?;
-                    match tls.receive(HANDSHAKE_BYTES) {
-                        Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
-                        _ => {}
-                    }
-                }
-            }
-        }
+        &self.certificates
     }
 
     fn is_empty(&self) -> bool {
@@ -250,41 +193,116 @@ impl TlsStream {
 
     fn try_read_vectored(&mut self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let mut to = Scatter { parts, at: (0, 0), filled: 0 };
-        let mut plain = std::mem::take(&mut self.plain);
-        plain.consume(to.fill(plain.bytes()));
-        while plain.is_empty() && !to.is_full() {
-            let step = self.step(&mut |record| {
-                let taken = to.fill(record);
-                plain.append(&record[taken..]);
-            });
-            match step {
-                Ok(Step::Again) => {}
-                Err(error) => return Err(error),
-                Ok(_) if to.filled > 0 || self.is_closed => break,
-                Ok(Step::Closed) => self.is_closed = true,
-                Ok(Step::Receive | Step::Idle) => {
-                    self.is_closed = self.receive(RECEIVED_BYTES)? == 0
+        self.plain.consume(to.fill(self.plain.bytes()));
+        while self.plain.is_empty() && !to.is_full() && !self.is_closed {
+            if let Some(bytes) = record_bytes(self.received.bytes()).map_err(io::Error::other)?
+                && bytes <= self.received.len()
+            {
+                self.open_received(bytes, &mut to)?;
+            } else if to.filled > 0 {
+                break;
+            } else if to.space().len() >= DIRECT_BYTES && self.received.len() < RECORD_BYTES {
+                let filled = self.receive_into(to.space())?;
+                to.advance(filled);
+            } else {
+                self.receive()?;
+            }
+        }
+        Ok(to.filled)
+    }
+
+    /// Decrypts the next record, of so many bytes, where it waits.
+    fn open_received(&mut self, bytes: usize, to: &mut Scatter<'_, '_>) -> io::Result<()> {
+        let record = &mut self.received.bytes_mut()[..bytes];
+        let opened = self.opener.open(record, 0).map_err(io::Error::other)?;
+        if let Opened::Data(length) = opened {
+            let taken = to.fill(&record[..length]);
+            self.plain.append(&record[taken..length]);
+        }
+        self.received.consume(bytes);
+        self.note(opened)
+    }
+
+    /// Receives into the space and decrypts there, as far as whole records come; gives how much of
+    /// the space is filled.
+    fn receive_into(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let waiting = self.received.len();
+        space[..waiting].copy_from_slice(self.received.bytes());
+        let (tcp, behind) = (&self.tcp, self.received.behind(RECORD_BYTES, RECORD_BYTES));
+        let bytes = tcp.try_read_vectored(&mut [
+            IoSliceMut::new(&mut space[waiting..]),
+            IoSliceMut::new(behind),
+        ])?;
+        self.is_closed = bytes == 0;
+        let there = space.len().min(waiting + bytes);
+        let (mut filled, mut from) = (0, 0);
+        while let Some(bytes) = record_bytes(&space[from..there]).map_err(io::Error::other)?
+            && from + bytes <= there
+        {
+            let opened = self.opener.open(&mut space[filled..from + bytes], from - filled);
+            let opened = opened.map_err(io::Error::other)?;
+            from += bytes;
+            if let Opened::Data(length) = opened {
+                filled += length;
+            }
+            self.note(opened)?;
+        }
+        self.received.put_before(&space[from..there], RECORD_BYTES, waiting + bytes - there);
+        Ok(filled)
+    }
+
+    /// Receives into the buffer, until it has a record, or what waits in front of one.
+    fn receive(&mut self) -> io::Result<()> {
+        let bytes = self.tcp.try_read(self.received.spare(RECORD_BYTES))?;
+        self.received.fill(bytes);
+        self.is_closed = bytes == 0;
+        Ok(())
+    }
+
+    /// Does what a record asks for besides being read.
+    fn note(&mut self, opened: Opened) -> io::Result<()> {
+        match opened {
+            Opened::Data(_) | Opened::Nothing => {}
+            Opened::Closed => self.is_closed = true,
+            Opened::NewKeys { requested } => {
+                self.opener = self.source.next_received().map_err(io::Error::other)?;
+                if requested {
+                    self.renew_keys()?;
                 }
             }
         }
-        self.plain = plain;
-        Ok(to.filled)
+        Ok(())
     }
 
     fn try_write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.try_flush()?;
         let mut taken = 0;
-        for part in parts {
-            let part = &part[..part.len().min(SENT_BYTES - taken)];
-            if !part.is_empty() {
-                self.encrypt(part)?;
-                taken += part.len();
+        for piece in parts.iter().flat_map(|part| part.chunks(PLAIN_BYTES)) {
+            if taken + piece.len() > SENT_BYTES {
+                break;
             }
+            if self.sealer.are_worn() {
+                self.renew_keys()?;
+            }
+            let record = piece.len() + OVERHEAD_BYTES;
+            let sealed = self.sealer.seal(piece, self.encrypted.more(record));
+            sealed.map_err(io::Error::other)?;
+            self.encrypted.fill(record);
+            taken += piece.len();
         }
         match self.try_flush() {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),
         }
+    }
+
+    /// Encrypts with the next keys from now on, and says so.
+    fn renew_keys(&mut self) -> io::Result<()> {
+        let word = self.sealer.seal_key_update(self.encrypted.more(KEY_UPDATE_BYTES));
+        word.map_err(io::Error::other)?;
+        self.encrypted.fill(KEY_UPDATE_BYTES);
+        self.sealer = self.source.next_sent().map_err(io::Error::other)?;
+        Ok(())
     }
 
     fn try_flush(&mut self) -> io::Result<()> {
@@ -297,15 +315,6 @@ impl TlsStream {
         Ok(())
     }
 
-    async fn flush(&mut self) -> io::Result<()> {
-        loop {
-            match self.try_flush() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.tcp.writable().await?,
-                result => return result,
-            }
-        }
-    }
-
     fn rest(&mut self) {
         for queue in [&mut self.received, &mut self.plain, &mut self.encrypted] {
             if queue.is_empty() {
@@ -313,188 +322,12 @@ impl TlsStream {
             }
         }
     }
-
-    /// Reads more of what is encrypted, until so many bytes wait; 0: the other side sends no more.
-    fn receive(&mut self, most: usize) -> io::Result<usize> {
-        let spare = self.received.spare(most);
-        if spare.is_empty() {
-            return Err(io::Error::other("a message is longer than those of TLS are"));
-        }
-        let bytes = self.tcp.try_read(spare)?;
-        self.received.fill(bytes);
-        Ok(bytes)
-    }
-}
-
-impl TlsStream {
-    /// Does the next thing: decrypts one record for `take`, or encodes what a handshake needs.
-    fn step(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<Step> {
-        let received = self.received.bytes_mut();
-        let (used, step) = match &mut self.session {
-            TlsSession::Client(client) => {
-                perform(client.process_tls_records(received), take, &mut self.encrypted)
-            }
-            TlsSession::Server(server) => {
-                perform(server.process_tls_records(received), take, &mut self.encrypted)
-            }
-        };
-        self.received.consume(used);
-        step.map_err(io::Error::other)
-    }
-
-    /// Encrypts bytes behind those that wait to be sent.
-    fn encrypt(&mut self, bytes: &[u8]) -> io::Result<()> {
-        loop {
-            // What was received comes along: the library remembers how far it has come in it.
-            let received = self.received.bytes_mut();
-            let to = (&mut self.plain, &mut self.encrypted);
-            let (used, result) = match &mut self.session {
-                TlsSession::Client(client) => {
-                    encrypt(client.process_tls_records(received), bytes, to)
-                }
-                TlsSession::Server(server) => {
-                    encrypt(server.process_tls_records(received), bytes, to)
-                }
-            };
-            self.received.consume(used);
-            if result? {
-                return Ok(());
-            }
-        }
-    }
 }
 
 // Nothing of it is for logs: it has keys.
-impl fmt::Debug for TlsSession {
+impl fmt::Debug for TlsStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TlsSession")
-    }
-}
-
-/// Does what the library asks for next; gives how much of what was received is used up.
-fn perform<Data>(
-    UnbufferedStatus { discard, state, .. }: UnbufferedStatus<'_, '_, Data>,
-    take: &mut dyn FnMut(&[u8]),
-    encrypted: &mut Queue,
-) -> (usize, Result<Step, rustls::Error>) {
-    let state = match state {
-        Ok(state) => state,
-        Err(error) => return (discard, Err(error)),
-    };
-    let mut used = discard;
-    let step = match state {
-        ConnectionState::ReadTraffic(mut records) => {
-            while let Some(record) = records.next_record() {
-                match record {
-                    Ok(record) => {
-                        take(record.payload);
-                        used += record.discard;
-                    }
-                    Err(error) => return (used, Err(error)),
-                }
-            }
-            Step::Again
-        }
-        ConnectionState::EncodeTlsData(mut message) => {
-            encode(&mut message, encrypted);
-            Step::Again
-        }
-        // What was encoded is kept here, in order.
-        ConnectionState::TransmitTlsData(message) => {
-            message.done();
-            Step::Again
-        }
-        ConnectionState::BlockedHandshake => Step::Receive,
-        ConnectionState::WriteTraffic(_) => Step::Idle,
-        ConnectionState::PeerClosed | ConnectionState::Closed => Step::Closed,
-        // Neither side sends anything before the handshake is over.
-        _ => return (used, Err(rustls::Error::General("an unknown state".into()))),
-    };
-    (used, Ok(step))
-}
-
-/// Encrypts the bytes, if nothing comes before them: records that were received, for `plain`, and
-/// messages of the library's own. Gives how much of what was received is used up, and whether the
-/// bytes are encrypted.
-fn encrypt<Data>(
-    status: UnbufferedStatus<'_, '_, Data>,
-    bytes: &[u8],
-    (plain, encrypted): (&mut Queue, &mut Queue),
-) -> (usize, io::Result<bool>) {
-    if let UnbufferedStatus {
-        discard, state: Ok(ConnectionState::WriteTraffic(mut traffic)), ..
-    } = status
-    {
-        let records = bytes.len() / (16 << 10) + 1;
-        let to = encrypted.more(bytes.len() + records * OVERHEAD_BYTES + KEY_UPDATE_BYTES);
-        let written = traffic.encrypt(bytes, to).map_err(io::Error::other);
-        encrypted.fill(*written.as_ref().unwrap_or(&0));
-        return (discard, written.map(|_| true));
-    }
-    let (used, step) = perform(status, &mut |record| plain.append(record), encrypted);
-    let step = step.map_err(io::Error::other);
-    (
-        used,
-        step.and_then(|step| match step {
-            Step::Again => Ok(false),
-            Step::Receive | Step::Idle | Step::Closed => Err(ErrorKind::BrokenPipe.into()),
-        }),
-    )
-}
-
-/// Puts a message of the handshake behind what waits to be sent.
-fn encode<Data>(message: &mut EncodeTlsData<'_, Data>, encrypted: &mut Queue) {
-    let needed = match message.encode(&mut []) {
-        Err(EncodeError::InsufficientSize(size)) => size.required_size,
-        Ok(_) | Err(EncodeError::AlreadyEncoded) => return,
-    };
-    let written = message.encode(encrypted.more(needed)).expect("it asked for so much");
-    encrypted.fill(written);
-}
-
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.from == self.to
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[self.from..self.to]
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.from..self.to]
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.from += bytes;
-        assert!(self.from <= self.to, "only what is there can be consumed");
-    }
-
-    /// Space for all that a buffer of `size` bytes has beside what waits.
-    fn spare(&mut self, size: usize) -> &mut [u8] {
-        let waiting = self.to - self.from;
-        self.more(size.saturating_sub(waiting))
-    }
-
-    /// Space for so many bytes more.
-    fn more(&mut self, bytes: usize) -> &mut [u8] {
-        self.buffer.copy_within(self.from..self.to, 0);
-        (self.from, self.to) = (0, self.to - self.from);
-        if self.buffer.len() < self.to + bytes {
-            self.buffer.resize(self.to + bytes, 0);
-        }
-        &mut self.buffer[self.to..self.to + bytes]
-    }
-
-    /// So many bytes were put into the space.
-    fn fill(&mut self, bytes: usize) {
-        self.to += bytes;
-        assert!(self.to <= self.buffer.len(), "only into space can be filled");
-    }
-
-    fn append(&mut self, bytes: &[u8]) {
-        self.more(bytes.len()).copy_from_slice(bytes);
-        self.fill(bytes.len());
+        f.debug_struct("TlsStream").field("tcp", &self.tcp).finish_non_exhaustive()
     }
 }
 
@@ -504,6 +337,20 @@ impl Scatter<'_, '_> {
             let filled = if index == 0 { self.at.1 } else { 0 };
             part.len() == filled
         })
+    }
+
+    /// What is to be filled next: all of a buffer, or the rest of it.
+    fn space(&mut self) -> &mut [u8] {
+        while self.parts.get(self.at.0).is_some_and(|part| part.len() == self.at.1) {
+            self.at = (self.at.0 + 1, 0);
+        }
+        self.parts.get_mut(self.at.0).map_or(&mut [], |part| &mut part[self.at.1..])
+    }
+
+    /// So much of the space was filled.
+    fn advance(&mut self, bytes: usize) {
+        self.at.1 += bytes;
+        self.filled += bytes;
     }
 
     /// Copies what there is place for; gives how much that was.
@@ -522,5 +369,139 @@ impl Scatter<'_, '_> {
             self.at = (self.at.0 + 1, 0);
         }
         self.filled - before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::time::{Duration, SystemTime};
+
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, StreamOwned};
+    use suture_repair::random::Random;
+    use tokio::net::TcpListener;
+
+    use super::super::records::RECORDS_MAX;
+    use super::*;
+    use crate::identity::authority::Authority;
+    use crate::identity::credentials::Credentials;
+    use crate::identity::{AccessRole, Principal};
+
+    const SIZES: [usize; 8] = [1, 64, 1000, 16 << 10, 17_000, 40_000, 256 << 10, 300_000];
+
+    fn credentials() -> Credentials {
+        let (dir, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let authority = Authority::create(&dir.path().join("authority"), "tests", now).unwrap();
+        let (who, out) = (Principal::new(AccessRole::Agent, "n1").unwrap(), dir.path().join("own"));
+        authority.issue(&who, Duration::from_secs(3600), &out, now).unwrap();
+        Credentials::read(&out, now).unwrap()
+    }
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut noise = vec![0; bytes];
+        Random::new(bytes as u64).fill(&mut noise);
+        noise
+    }
+
+    /// Sends the bytes, now in large pieces and now in small ones, two at a time.
+    async fn send(stream: &mut Stream, mut bytes: &[u8], seed: u64) {
+        let mut random = Random::new(seed);
+        while !bytes.is_empty() {
+            let at = SIZES[random.below(8) as usize].min(bytes.len());
+            let end = (at + SIZES[random.below(8) as usize]).min(bytes.len());
+            let parts = [IoSlice::new(&bytes[..at]), IoSlice::new(&bytes[at..end])];
+            match stream.try_write_vectored(&parts) {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    stream.writable().await.unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        while let Err(error) = stream.try_flush() {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            stream.writable().await.unwrap();
+        }
+    }
+
+    /// Receives so many bytes into pieces of any size.
+    async fn receive(stream: &mut Stream, bytes: usize, seed: u64) -> Vec<u8> {
+        let (mut random, mut all) = (Random::new(seed), Vec::new());
+        while all.len() < bytes {
+            let mut sizes = [(); 2].map(|()| SIZES[random.below(8) as usize]);
+            sizes[0] = sizes[0].min(bytes - all.len());
+            sizes[1] = sizes[1].min(bytes - all.len() - sizes[0]);
+            let mut parts = sizes.map(|size| vec![0; size]);
+            let [first, second] = &mut parts;
+            let parts_of = &mut [IoSliceMut::new(first), IoSliceMut::new(second)];
+            match stream.try_read_vectored(parts_of) {
+                Ok(0) => panic!("it ended after {} bytes", all.len()),
+                Ok(got) => all.extend(parts.concat().into_iter().take(got)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    stream.readable().await.unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn bytes_come_through_in_pieces_of_any_size_and_by_one_key_after_the_other() {
+        let (credentials, bytes) = (credentials(), noise(20 << 20));
+        for seed in 0..6 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let client = async {
+                let tcp = TcpStream::connect(address).await.unwrap();
+                TlsStream::connect(tcp, &credentials.client).await.unwrap()
+            };
+            let server = async {
+                let (tcp, _) = listener.accept().await.unwrap();
+                TlsStream::accept(tcp, &credentials.server).await.unwrap()
+            };
+            let (mut client, mut server) = tokio::join!(client, server);
+            assert_eq!(client.peer_certificates(), server.peer_certificates(), "one for both");
+            if seed % 2 == 1 {
+                client.sealer.skip_to(RECORDS_MAX - 100);
+                server.opener.skip_to(RECORDS_MAX - 100);
+            }
+            let (mut client, mut server) = (Stream::Tls(client.into()), Stream::Tls(server.into()));
+            let sent = send(&mut client, &bytes, seed);
+            let ((), received) = tokio::join!(sent, receive(&mut server, bytes.len(), seed + 100));
+            assert!(received == bytes, "seed {seed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_library_at_the_other_end_understands_and_is_understood() {
+        let (credentials, bytes) = (credentials(), noise(5 << 20));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (config, sent) = (credentials.client.clone(), bytes.clone());
+        let library = std::thread::spawn(move || {
+            let tcp = std::net::TcpStream::connect(address).unwrap();
+            let name = ServerName::try_from("suture").unwrap();
+            let session = ClientConnection::new(config, name).unwrap();
+            let mut stream = StreamOwned::new(session, tcp);
+            for part in sent.chunks(1 << 20) {
+                stream.write_all(part).unwrap();
+                stream.conn.refresh_traffic_keys().unwrap();
+            }
+            let mut back = vec![0; sent.len()];
+            stream.read_exact(&mut back).unwrap();
+            back == sent
+        });
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut tls = TlsStream::accept(tcp, &credentials.server).await.unwrap();
+        tls.renew_keys().unwrap();
+        let mut stream = Stream::Tls(tls.into());
+        let received = receive(&mut stream, bytes.len(), 1).await;
+        assert!(received == bytes);
+        let Stream::Tls(tls) = &mut stream else { unreachable!() };
+        tls.renew_keys().unwrap();
+        send(&mut stream, &received, 2).await;
+        assert!(library.join().unwrap());
     }
 }
