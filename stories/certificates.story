@@ -51,6 +51,10 @@ refuse "a stranger does not even look" "credentials" stranger status
 refuse "nobody signs for himself" "authority" "$SUTURE" rm photos --credentials "$own/eve"
 refuse "who may look removes nothing" "may not" "$SUTURE" rm photos --credentials "$own/guest"
 refuse "a client has its own names only" "team" "$SUTURE" get photos -o "$folder/x" --credentials "$own/team"
+as_team() { SUTURE_CREDENTIALS=$own/team "$@"; }
+mkdir "$folder/team"
+as_team put team/notes
+as_team reads team/notes
 sed "s|$own/n0|$own/n1|; s|10.77.0.1:7412|10.77.0.7:7413|; s|^data_dir.*|data_dir = \"$folder/thief\"|" "$folder/n0.toml" >"$folder/thief.toml"
 refuse "nobody joins under a name that is not his" "n1" timeout 20 ip netns exec "$net-7" "$SUTURE" agent --config "$folder/thief.toml"
 reads photos
@@ -94,3 +98,4 @@ soon "what it had is rebuilt elsewhere" healthy
 grep -q revoked "$folder/n4.log" "$folder/coordinator.log" || fail "the log says why"
 stop n0
 reads photos
+as_team reads team/notes

@@ -78,6 +78,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         epoch: 3,
         store: Some(9),
         takes_name: false,
+        renews: true,
     };
     let join = proto::AgentMessage { message: Some(AgentWord::Join(join)) };
     inputs.push(join.encode_to_vec());

@@ -51,7 +51,7 @@ type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
 
 /// What sessions, puts and operators want of the driver.
 enum Request {
-    Joined { node: NodeRecord, session: u64, outbox: Outbox },
+    Joined { node: NodeRecord, session: NewSession },
     Left { node: NodeId, session: u64 },
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
@@ -59,6 +59,16 @@ enum Request {
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>),
     Query(Query),
+}
+
+/// A session that an agent has begun.
+pub struct NewSession {
+    /// What tells it from others of the same node.
+    pub number: u64,
+    /// Where messages to the agent go from now on.
+    pub outbox: Outbox,
+    /// It takes the place of another one of the same agent, without a gap.
+    pub renews: bool,
 }
 
 /// What every agent that was received of holds.
@@ -267,7 +277,7 @@ impl CoordinatorDriver {
 
     fn serve(&mut self, request: Request) {
         match request {
-            Request::Joined { node, session, outbox } => self.joined(node, session, outbox),
+            Request::Joined { node, session } => self.joined(node, session),
             Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
             Request::Received { node, session, message } if self.is_current(node, session) => {
                 if let (Some(all), FromAgent::Inventory(copies)) = (&mut self.listings, &message) {
@@ -290,13 +300,14 @@ impl CoordinatorDriver {
         }
     }
 
-    fn joined(&mut self, record: NodeRecord, session: u64, outbox: Outbox) {
+    fn joined(&mut self, record: NodeRecord, NewSession { number, outbox, renews }: NewSession) {
         let id = record.id;
-        if self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
+        // What was on its way in a renewed session is said again after the agent's Hello, too.
+        if !renews && self.nodes.get(&id).is_some_and(|contact| contact.session.is_some()) {
             self.lost(id);
         }
         info!(node = record.node.name, address = record.node.address, "agent joined");
-        let contact = Contact { address: record.node.address, session: Some((session, outbox)) };
+        let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
         self.nodes.insert(id, contact);
         self.peers_changed = true;
     }
@@ -403,9 +414,9 @@ impl CoordinatorDriver {
 }
 
 impl Handle {
-    /// An agent has joined; `outbox` is where its messages go from now on.
-    pub async fn joined(&self, node: NodeRecord, session: u64, outbox: Outbox) {
-        self.request(Request::Joined { node, session, outbox }).await;
+    /// An agent has joined.
+    pub async fn joined(&self, node: NodeRecord, session: NewSession) {
+        self.request(Request::Joined { node, session }).await;
     }
 
     /// A session has ended.

@@ -275,6 +275,17 @@ async fn an_authority_changes_and_nobody_is_cut_off() {
 }
 
 #[test]
+fn no_key_is_in_what_is_printed_of_credentials() {
+    let signed = Signed::new();
+    let folder = signed.folder(AccessRole::Admin, "root");
+    let key = std::fs::read(folder.join("tls.key")).unwrap();
+    let shown = format!("{:?}", open(&folder));
+    let (text, numbers) = (String::from_utf8(key.clone()).unwrap(), format!("{key:?}"));
+    assert!(!shown.contains(text.lines().nth(1).unwrap()), "{shown}");
+    assert!(!shown.contains(&numbers[1..200]), "{shown}");
+}
+
+#[test]
 fn credentials_that_cannot_be_used_are_refused_with_the_file() {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

@@ -124,7 +124,7 @@ pub async fn keep(
     loop {
         let joined = match next.take() {
             Some(renewed) => Ok(renewed),
-            None => join(&me).await,
+            None => join(&me, false).await,
         };
         let end = match joined {
             Ok((joined, session)) => {
@@ -191,14 +191,15 @@ async fn renewed(me: &Introduction) -> Box<(Welcome, JoinedSession)> {
     loop {
         tokio::time::sleep(RENEW_EVERY).await;
         if kept.changes() != before
-            && let Ok(renewed) = join(me).await
+            && let Ok(renewed) = join(me, true).await
         {
             return Box::new(renewed);
         }
     }
 }
 
-async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
+/// Begins a session; it `renews` the one that there is, or there is none.
+async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession), End> {
     let mut client =
         client::connect(&me.coordinator, me.credentials.clone()).await.map_err(End::Broken)?;
     let (outgoing, words) = mpsc::channel(SESSION_QUEUE);
@@ -213,6 +214,7 @@ async fn join(me: &Introduction) -> Result<(Welcome, JoinedSession), End> {
         store: me.store.map(|store| store.0),
         takes_name: me.takes_name,
         epoch: me.membership.map_or(0, |membership| membership.epoch),
+        renews,
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
     outgoing.try_send(first).expect("the queue is new");
@@ -291,7 +293,7 @@ async fn converse(
             received = session.incoming.message() => {
                 if let Err(why) = session.client.check_still() {
                     // It may have credentials of a newer authority by now.
-                    match join(me).await {
+                    match join(me, true).await {
                         Ok(renewed) => return End::Renewed(renewed.into()),
                         Err(_) => break why,
                     }

@@ -25,8 +25,8 @@ use super::served::Served;
 use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
 use crate::config::check_name;
-use crate::coordinator::CoordinatorDriver;
 use crate::coordinator::outbox::OUTBOX_MAX;
+use crate::coordinator::{CoordinatorDriver, NewSession};
 use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
 use crate::store::StoreId;
 
@@ -54,7 +54,7 @@ pub async fn begin(
 ) -> Result<Messages, Status> {
     let joined = join(&served, &mut said).await;
     let joined = joined.inspect_err(|why| warn!("an agent is refused: {}", why.message()));
-    let (record, epoch) = joined?;
+    let (record, epoch, renews) = joined?;
     let (node, name) = (record.id, record.node.name.clone());
     let welcome = proto::Welcome {
         protocol: PROTOCOL_VERSION,
@@ -67,7 +67,8 @@ pub async fn begin(
     let outgoing = ReceiverStream::new(outgoing)
         .map(|message| Ok::<_, Status>(convert::encode_outgoing(message)));
     let session = NEXT_SESSION.fetch_add(1, Ordering::Relaxed);
-    served.service.coordinator.joined(record, session, outbox).await;
+    let new = NewSession { number: session, outbox, renews };
+    served.service.coordinator.joined(record, new).await;
     tokio::spawn(async move {
         if let Err(status) = receive(&served, (node, session), &mut said).await {
             debug!(node = name, why = status.message(), "session broke");
@@ -96,7 +97,7 @@ async fn receive(
 async fn join(
     served: &Served,
     said: &mut Streaming<proto::AgentMessage>,
-) -> Result<(NodeRecord, u32), Status> {
+) -> Result<(NodeRecord, u32, bool), Status> {
     let first = tokio::time::timeout(JOIN_TIMEOUT, said.message()).await;
     let first =
         first.map_err(|_| Status::deadline_exceeded("the agent sent no Join in time"))??;
@@ -105,9 +106,10 @@ async fn join(
     };
     served.check_node(&join.name).await?;
     let begun = served.begin(&join.name).await?;
+    let renews = join.renews;
     let joined = admit(&served.service, join).await;
     served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
-    joined
+    joined.map(|(record, epoch)| (record, epoch, renews))
 }
 
 /// Lets an agent in under its number.

@@ -9,13 +9,14 @@
 //! Both ends of a connection are judged by the same verifier: of a trusted authority, valid now,
 //! not revoked, with a principal. Which principal it has to be, whoever asked compares.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -49,6 +50,9 @@ pub const REVOKED: &str = "ca.crl";
 /// What group and others may do with a key.
 const OTHERS: u32 = 0o077;
 
+/// How long after one file of a folder another may be changed, where both belong to one change.
+const OTHER_HALF: Duration = Duration::from_millis(200);
+
 /// Credentials as they were read at one moment.
 #[derive(Debug)]
 pub struct Credentials {
@@ -63,7 +67,7 @@ pub struct Credentials {
 }
 
 /// The files as they were.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct CredentialFiles {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -72,13 +76,25 @@ struct CredentialFiles {
 }
 
 impl Credentials {
-    /// Reads and checks a folder.
+    /// Reads and checks a folder. What cannot be used may be half of a change, whose other half
+    /// comes a moment later: that is waited for.
     ///
     /// # Errors
     /// Bad input, with the file: it cannot be read, is no certificate, key or list, does not match
     /// the others, names nobody, counts no more or not yet; others may read the key.
     pub fn read(dir: &Path, now: SystemTime) -> Result<Credentials> {
-        Credentials::of(CredentialFiles::read(dir)?, dir, now)
+        loop {
+            let files = CredentialFiles::read(dir)?;
+            let before = files.clone();
+            let flawed = match Credentials::of(files, dir, now) {
+                Ok(credentials) => return Ok(credentials),
+                Err(flawed) => flawed,
+            };
+            std::thread::sleep(OTHER_HALF);
+            if CredentialFiles::read(dir)? == before {
+                return Err(flawed);
+            }
+        }
     }
 
     fn of(files: CredentialFiles, dir: &Path, now: SystemTime) -> Result<Credentials> {
@@ -123,6 +139,13 @@ impl Credentials {
     /// What whoever runs this has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
         self.own.warning(now)
+    }
+}
+
+// Nothing of it is for logs: it has a key.
+impl fmt::Debug for CredentialFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CredentialFiles")
     }
 }
 
