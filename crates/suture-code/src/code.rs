@@ -266,17 +266,17 @@ impl Code {
     /// chunks; none for codes without any.
     #[must_use]
     pub fn schemes(&self) -> &'static [Scheme] {
-        match self.dual_multipliers() {
-            Some(_) => trace::known_schemes(self.data_chunks(), self.parity_chunks()),
-            None => &[],
+        match self.has_traces() {
+            true => trace::known_schemes(self.data_chunks(), self.parity_chunks()),
+            false => &[],
         }
     }
 
     /// The known scheme of that [id](Scheme::id).
     #[must_use]
     pub fn scheme(&self, id: u32) -> Option<&'static Scheme> {
-        self.dual_multipliers()?;
-        trace::known_scheme(self.data_chunks(), self.parity_chunks(), id)
+        let known = || trace::known_scheme(self.data_chunks(), self.parity_chunks(), id);
+        self.has_traces().then(known).flatten()
     }
 
     /// The known scheme that rebuilds `lost` from all chunks but `missing`; `None` when there is
@@ -305,7 +305,7 @@ impl Code {
     /// Whether chunks can be rebuilt from traces, given a scheme.
     #[must_use]
     pub fn has_traces(&self) -> bool {
-        self.dual_multipliers().is_some()
+        matches!(self, Code::Rs(_) | Code::RsVandermonde(_))
     }
 
     pub(crate) fn dual_multipliers(&self) -> Option<Vec<u8>> {
@@ -401,4 +401,18 @@ pub fn edit_distance(from: &str, to: &str) -> usize {
         }
     }
     row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traces_are_of_codes_with_dual_multipliers() {
+        for name in ["rs(6,3)", "rs-vandermonde(4,2)", "lrc(4,2,2)", "butterfly(4)", "clay(4,2,5)"]
+        {
+            let code: Code = name.parse().unwrap();
+            assert_eq!(code.has_traces(), code.dual_multipliers().is_some(), "{name}");
+        }
+    }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Transport {
     floor_seconds: f64,
     /// The nodes that were to blame last time: probably they are again, so Newton begins there.
     suspects: Vec<u32>,
+    /// Room for the keys of a demand's links.
+    keys: Vec<(f64, usize)>,
 }
 
 impl Transport {
@@ -83,10 +85,12 @@ impl Transport {
             is_fixed: vec![false; node_count],
             floor_seconds: 0.0,
             suspects: Vec::new(),
+            keys: Vec::new(),
         }
     }
 
-    /// Adds a demand that `nodes` may ship, up to `limit` units each; nobody ships it yet.
+    /// Adds a demand that `nodes`, each named once, may ship, up to `limit` units each; nobody ships
+    /// it yet.
     pub fn add(&mut self, limit: u32, nodes: impl IntoIterator<Item = u32>) -> usize {
         let demand = self.limits.len();
         self.links.extend(nodes.into_iter().map(|node| Link { node, units: 0 }));
@@ -112,19 +116,27 @@ impl Transport {
         key: impl Fn(u32, f64) -> f64,
     ) {
         let limit = self.limits[demand];
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.extend(self.range(demand).map(|link| (self.key_of(link, units, &key), link)));
         for _ in 0..count {
-            let free = self.range(demand).filter(|&link| self.links[link].units + units <= limit);
-            let key = |link: usize| {
-                let node = self.links[link].node;
-                let load = self.loads[node as usize] + u64::from(units);
-                key(node, self.supplies[node as usize].seconds_for(load as f64))
-            };
-            let best = free
-                .map(|link| (key(link), link))
-                .reduce(|best, next| if next.0 < best.0 { next } else { best });
-            let (_, link) = best.expect("a demand is no more than its nodes may ship");
+            let free = (0..keys.len()).filter(|&at| self.links[keys[at].1].units + units <= limit);
+            let best =
+                free.reduce(|best, next| if keys[next].0 < keys[best].0 { next } else { best });
+            let best = best.expect("a demand is no more than its nodes may ship");
+            // Only its own key is another one now.
+            let link = keys[best].1;
             self.ship(link, units);
+            keys[best].0 = self.key_of(link, units, &key);
         }
+        keys.clear();
+        self.keys = keys;
+    }
+
+    /// The key of a link's node when it ships so much more.
+    fn key_of(&self, link: usize, units: u32, key: impl Fn(u32, f64) -> f64) -> f64 {
+        let node = self.links[link].node;
+        let load = self.loads[node as usize] + u64::from(units);
+        key(node, self.supplies[node as usize].seconds_for(load as f64))
     }
 
     /// Ships so much of a demand from the node that was named as the `at`-th.

@@ -74,7 +74,7 @@ impl Search {
         missing: &[ChunkIndex],
         seed: u64,
     ) -> Result<Search, CodeError> {
-        if code.dual_multipliers().is_none() {
+        if !code.has_traces() {
             return Err(CodeError::NoTraces { code: code.to_string() });
         }
         check_repair(code.chunk_count(), &[lost], missing)?;

@@ -71,27 +71,60 @@ pub(crate) fn seconds_to_ship(supplies: &[Supply], units: f64) -> f64 {
     if supplies.iter().all(|supply| supply.bases == [0.0; 2]) {
         return units / rates;
     }
-    // What is shipped grows along pieces of straight lines: find the piece, then solve it.
-    let shipped = |seconds: f64| supplies.iter().map(|s| s.units_in(seconds)).sum::<f64>();
-    let (mut low, mut high) = (0.0, 1.0);
-    while shipped(high) < units {
-        (low, high) = (high, 4.0 * high);
+    let mut high = 1.0;
+    while LinePiece::at(supplies, high).units < units {
+        high *= 4.0;
         if high > SECONDS_MAX {
             return f64::INFINITY;
         }
     }
-    for _ in 0..80 {
-        let middle = 0.5 * (low + high);
-        if shipped(middle) < units { low = middle } else { high = middle }
+    let (mut low, mut piece) = (0.0, LinePiece::at(supplies, high));
+    for _ in 0..HALVINGS_MAX {
+        // Newton's step: exact once the piece is the right one.
+        let met = piece.meets(units);
+        let next = if low < met && met < high { met } else { 0.5 * (low + high) };
+        piece = LinePiece::at(supplies, next);
+        if (piece.units - units).abs() <= units * EXACT {
+            break;
+        }
+        if piece.units < units { low = next } else { high = next }
     }
-    let (mut rate, mut base) = (0.0, 0.0);
-    for supply in supplies.iter().filter(|supply| supply.units_in(high) > 0.0) {
-        let port = |at: usize| high * supply.rates[at] - supply.bases[at];
-        let slower = usize::from(supply.rates[1].is_finite() && port(1) < port(0));
-        rate += supply.rates[slower];
-        base += supply.bases[slower];
+    if piece.rate > 0.0 { piece.meets(units) } else { high }
+}
+
+/// Halvings after which a time is exact, where Newton's steps do not find it earlier.
+const HALVINGS_MAX: usize = 80;
+
+/// The part of what is shipped by which sums of numbers may differ.
+const EXACT: f64 = 1e-13;
+
+/// What is shipped together grows along pieces of straight lines; one of them.
+struct LinePiece {
+    /// What is shipped at the moment that was looked at.
+    units: f64,
+    rate: f64,
+    base: f64,
+}
+
+impl LinePiece {
+    fn at(supplies: &[Supply], seconds: f64) -> LinePiece {
+        let mut piece = LinePiece { units: 0.0, rate: 0.0, base: 0.0 };
+        for Supply { rates, bases } in supplies {
+            let port = |at: usize| seconds * rates[at] - bases[at];
+            let slower = usize::from(rates[1].is_finite() && port(1) < port(0));
+            if port(slower) > 0.0 {
+                piece.units += port(slower);
+                piece.rate += rates[slower];
+                piece.base += bases[slower];
+            }
+        }
+        piece
     }
-    if rate > 0.0 { (units + base) / rate } else { high }
+
+    /// When so many units are shipped along the line that this piece is of.
+    fn meets(&self, units: f64) -> f64 {
+        (units + self.base) / self.rate
+    }
 }
 
 /// When capacities rounded down to grains suffice.

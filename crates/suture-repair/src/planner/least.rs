@@ -33,7 +33,12 @@ impl Least {
         self.keys[index] = key;
         let mut place = (self.winners.len() / 2 + index) / 2;
         while place > 0 {
+            let before = self.winners[place];
             self.play(place);
+            // Above a place that another one wins as before, nothing changes.
+            if self.winners[place] == before && before as usize != index {
+                return;
+            }
             place /= 2;
         }
     }

@@ -276,6 +276,10 @@ impl Prices {
         }
         let mut sums = vec![0u8; count];
         for _ in 1..count {
+            // Nothing is added for less than nothing.
+            if cost >= limit {
+                return None;
+            }
             let at = self.cheapest_next();
             cost += self.take(at);
             if at < count {

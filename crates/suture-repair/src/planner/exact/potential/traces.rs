@@ -69,7 +69,7 @@ fn each_crossing(
     }
 }
 
-/// What these links cost, by the decoder's rack.
+/// What these links cost where there are any, by the decoder's rack.
 fn crossing_price(
     item: &PricedPart<'_>,
     candidate: &CandidateScheme,
@@ -79,9 +79,6 @@ fn crossing_price(
     ports: &PricedPorts<'_>,
     known: &mut Vec<(u32, f64)>,
 ) -> f64 {
-    if !ports.have_racks() {
-        return 0.0;
-    }
     let rack = ports.rack(at);
     if let Some((_, price)) = known.iter().find(|(known, _)| *known == rack) {
         return *price;
@@ -159,7 +156,10 @@ fn share_out(
         let (down, more_down) = ports.growth(ports.down(node), received);
         let (up, more_up) = ports.growth(ports.up(node), f64::from(8 - own) * share);
         let sending = (up + prices.sending(place, own)) * (more_up - 1.0);
-        let crossing = crossing_price(item, candidate, node, root, share, ports, &mut crossing);
+        let crossing = match ports.have_racks() {
+            true => crossing_price(item, candidate, node, root, share, ports, &mut crossing),
+            false => 0.0,
+        };
         let price = down * (more_down - 1.0) + sending + crossing;
         prices.next.push((price.min(PRICE_MAX), more_down.max(more_up)));
     }
@@ -168,12 +168,15 @@ fn share_out(
     let received = (f64::from(candidate.total) - 8.0) * share;
     let (weight, chunk) = ports.growth(down, item.length);
     let (_, more) = ports.growth(down, received);
-    let crossing = crossing_price(item, candidate, root, root, share, ports, &mut crossing);
+    let crossing = match ports.have_racks() {
+        true => crossing_price(item, candidate, root, root, share, ports, &mut crossing),
+        false => 0.0,
+    };
     let price = weight * chunk * (more - 1.0) + crossing;
     prices.next.push((price.min(PRICE_MAX), more));
 
     let mut cost = weight * (chunk - 1.0);
-    let mut decoders: Vec<(Decoder, u8)> = Vec::new();
+    let mut decoders: Vec<(Decoder, u8)> = Vec::with_capacity(usize::from(SHARES));
     for _ in 0..SHARES {
         let at = prices.cheapest_next();
         cost += prices.take(at);
