@@ -5,8 +5,9 @@
 //! The target is 1 GB/s in and out at no more than 1 core-second per GB.
 //!
 //! First the relay alone is measured: its neighbours are thin (`endpoints`); as bytes are, then with
-//! TLS, and what that costs in processor time, of which the limit is 1.5 times as much. Then both
-//! neighbours are agents too, with stores; on two cores all three share, so the rate is what the
+//! TLS, and what that costs in processor time, of which the limit is 1.5 times as much. Whoever waits
+//! for its neighbours is woken more often, and neighbours that encrypt are slower: so both are
+//! measured at one and the same rate as well, `SUTURE_BENCH_RATE` bytes a second. Then both neighbours are agents too, with stores; on two cores all three share, so the rate is what the
 //! machine gives to all of them, and only the processor time is the relay's own.
 //!
 //! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
@@ -65,6 +66,11 @@ fn chunk_bytes() -> usize {
     mib << 20
 }
 
+/// What the source sends at most where plain and encrypted bytes are to come at the same rate.
+fn rate() -> f64 {
+    std::env::var("SUTURE_BENCH_RATE").map_or(400e6, |rate| rate.parse().unwrap())
+}
+
 /// An agent in its own process, plus ours at the end of its pipes.
 struct Player {
     child: Child,
@@ -89,9 +95,13 @@ fn conduct() {
     println!("chunk of {} MiB, slices of {} KiB", chunk_bytes() >> 20, SLICE_BYTES >> 10);
     let chunks = fill(dir.path());
     let folder = sign(dir.path());
-    let plain = alone(dir.path(), &chunks, None);
-    let encrypted = alone(dir.path(), &chunks, Some(&folder));
-    println!("TLS costs {:.2} times the processor time (medians)", encrypted / plain);
+    for rate in [None, Some(rate())] {
+        let plain = alone(dir.path(), &chunks, None, rate);
+        let encrypted = alone(dir.path(), &chunks, Some(&folder), rate);
+        let at =
+            rate.map_or("at full speed".to_owned(), |rate| format!("at {:.2} GB/s", rate / 1e9));
+        println!("TLS costs {:.2} times the processor time {at} (medians)", encrypted / plain);
+    }
     among_agents(dir.path(), &chunks.crcs);
 }
 
@@ -113,9 +123,10 @@ fn credentials(folder: &Path, node: u32) -> Arc<Kept> {
 }
 
 /// The relay between thin neighbours; gives its core-seconds per GB, the median of all rounds.
-fn alone(dir: &Path, chunks: &Chunks, folder: Option<&Path>) -> f64 {
+fn alone(dir: &Path, chunks: &Chunks, folder: Option<&Path>, rate: Option<f64>) -> f64 {
     let of = |node| folder.map(|folder| credentials(folder, node).current());
-    let how = if folder.is_some() { "with TLS" } else { "plain" };
+    let paced = if rate.is_some() { ", paced" } else { "" };
+    let how = format!("{}{paced}", if folder.is_some() { "with TLS" } else { "plain" });
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let [helper, destination] = listeners.each_ref().map(|of| of.local_addr().unwrap());
     let mut relay = Player::start(1, dir, folder);
@@ -130,7 +141,7 @@ fn alone(dir: &Path, chunks: &Chunks, folder: Option<&Path>) -> f64 {
         relay.say(&round.to_string());
         let repair = RepairId::new(1, round);
         let Received { wall, slices, verified } = std::thread::scope(|scope| {
-            scope.spawn(|| source.send(repair, &partial));
+            scope.spawn(|| source.send(repair, &partial, rate));
             sink.receive(repair, WINDOW, &lost)
         });
         let rate = chunk_bytes() as f64 / 1e9 / wall.as_secs_f64();

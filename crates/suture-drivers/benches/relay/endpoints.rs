@@ -20,6 +20,9 @@ use suture_repair::wire::{ClusterId, Frame, HEADER_BYTES, Payload, Who};
 
 const VERIFY_EVERY: u32 = 8;
 
+/// What is encrypted before it is sent: a slice leaves in one call, as it does plain.
+const SENT_BYTES: usize = 1 << 20;
+
 /// A neighbour of the relay.
 pub struct Endpoint {
     hello: Frame,
@@ -74,7 +77,8 @@ impl Wire {
     fn connect(tcp: TcpStream, credentials: Option<&Credentials>) -> Wire {
         let Some(credentials) = credentials else { return Wire::Plain(tcp) };
         let name = ServerName::try_from("suture").unwrap();
-        let session = ClientConnection::new(credentials.client.clone(), name).unwrap();
+        let mut session = ClientConnection::new(credentials.client.clone(), name).unwrap();
+        session.set_buffer_limit(Some(SENT_BYTES));
         Wire::Client(Box::new(StreamOwned::new(session, Wide::new(tcp))))
     }
 
@@ -156,15 +160,20 @@ impl Endpoint {
         Endpoint { hello, listener, credentials, out, into: None }
     }
 
-    /// Sends all slices, each as soon as it is granted.
-    pub fn send(&mut self, repair: RepairId, slices: &Slices) {
-        let mut granted = 0;
+    /// Sends all slices, each as soon as it is granted, and not before its turn at this rate.
+    pub fn send(&mut self, repair: RepairId, slices: &Slices, rate: Option<f64>) {
+        let (mut granted, start) = (0, Instant::now());
         for slice in 0..slices.count() {
             while granted <= slice {
                 match read_frame(self.into()) {
                     Frame::Grant { repair: of, lane: 0, below } if of == repair => granted = below,
                     frame => panic!("the source got {frame:?}"),
                 }
+            }
+            if let Some(rate) = rate {
+                let due = slices.slice_bytes as f64 * f64::from(slice) / rate;
+                let due = start + Duration::from_secs_f64(due);
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             let (bytes, payload) = slices.get(slice);
             let header = Frame::Slice { id: SliceId { repair, lane: 0, slice }, payload }.encode();

@@ -231,10 +231,10 @@ impl ChunkService {
                 Ok(filled) => buffer = filled,
                 Err(damage) => return self.deny_read(connection, copy, damage).await,
             }
-            let data = &buffer[..bytes];
+            let data = &mut buffer[..bytes];
             let payload = Payload { bytes: bytes as u32, crc: crc32c(data) };
             let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
-            connection.write(&Frame::ReadData(payload).encode(), data, traffic).await?;
+            connection.write_spent(&Frame::ReadData(payload).encode(), data, traffic).await?;
             connection.end_turn(traffic);
             offset += bytes as u64;
         }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use super::allowance::{Allowance, LeastRate};
 use super::error::NetError;
 use super::greeting::Greeting;
+use super::in_place::IN_PLACE_BYTES;
 use super::tls::Stream;
 use crate::address::AgentAddress;
 use crate::identity::Principal;
@@ -377,6 +378,60 @@ impl Connection {
             }
         }
         self.flush(traffic).await
+    }
+
+    /// Sends headers, and the payload of the last of them, which is of no use afterwards: it may have
+    /// been encrypted where it lies.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub async fn write_spent(
+        &mut self,
+        mut headers: &[u8],
+        payload: &mut [u8],
+        traffic: Traffic<'_>,
+    ) -> Result<(), NetError> {
+        self.check_proven()?;
+        let mut rest = payload;
+        while let Stream::Tls(tls) = &mut self.stream
+            && !rest.is_empty()
+        {
+            if self.turn == 0 {
+                self.turn = traffic.port.turn(traffic.purpose).await;
+            }
+            let bytes = rest.len().min(self.turn).min(IN_PLACE_BYTES);
+            let (now, later) = rest.split_at_mut(bytes);
+            let sealed = tls.seal(std::mem::take(&mut headers), now)?;
+            self.turn -= bytes;
+            self.send_sealed(now, sealed, traffic).await?;
+            rest = later;
+        }
+        // What is not encrypted is left.
+        self.write(headers, rest, traffic).await
+    }
+
+    async fn send_sealed(
+        &mut self,
+        payload: &[u8],
+        bytes: usize,
+        traffic: Traffic<'_>,
+    ) -> Result<(), NetError> {
+        let mut sent = 0;
+        while sent < bytes {
+            match self.stream.try_send_sealed(payload, sent) {
+                Ok(now) => {
+                    sent += now;
+                    self.moved(now);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.end_turn(traffic);
+                    let ready = self.stream.writable();
+                    wait(self.timeout, &mut self.allowance, "sending", ready).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Sends what was encrypted and did not leave at once.

@@ -36,14 +36,15 @@ impl Greeting {
         name: &str,
     ) -> Result<(Stream, Option<Proven>), NetError> {
         let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
-        let stream = TlsStream::connect(tcp, &kept.current().client).await;
+        let credentials = kept.current();
+        let stream = TlsStream::connect(tcp, &credentials.client).await;
         let stream = stream.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
                 NetError::Tls("it ended the handshake: it may run without credentials".into())
             }
             _ => error.into(),
         })?;
-        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone(), credentials.number)?;
         let found = &proven.said.principal;
         if found.role != AccessRole::Agent || found.name != name {
             let (found, expected) = (found.clone(), format!("agent {name}"));
@@ -59,8 +60,9 @@ impl Greeting {
     ) -> Result<(Stream, Option<Proven>), NetError> {
         let Some(kept) = &self.credentials else { return Ok((Stream::Plain(tcp), None)) };
         refuse_plain(&tcp).await?;
-        let stream = TlsStream::accept(tcp, &kept.current().server).await?;
-        let proven = Proven::new(stream.peer_certificates(), kept.clone())?;
+        let credentials = kept.current();
+        let stream = TlsStream::accept(tcp, &credentials.server).await?;
+        let proven = Proven::new(stream.peer_certificates(), kept.clone(), credentials.number)?;
         Ok((Stream::Tls(stream.into()), Some(proven)))
     }
 }

@@ -160,12 +160,13 @@ async fn send_all(
         match queue.next() {
             None => connection.write(&headers, &[], Traffic { port: &to.uplink, purpose }).await?,
             Some((id, pending)) => {
-                let slice = pending.compute();
+                let mut slice = pending.compute();
                 let payload = Payload { bytes: slice.len() as u32, crc: crc32c(&slice) };
                 headers.extend(Frame::Slice { id, payload }.encode());
                 let round_bytes = round.note((id.repair, id.lane), slice.len() as u64);
                 purpose = Purpose::Repair { round_bytes };
-                connection.write(&headers, &slice, Traffic { port: &to.uplink, purpose }).await?;
+                let traffic = Traffic { port: &to.uplink, purpose };
+                connection.write_spent(&headers, &mut slice, traffic).await?;
                 drop(slice);
                 let _ = events.send(NetEvent::Left(id)).await;
             }

@@ -100,6 +100,23 @@ impl Keys {
         self.seal_as(DATA, data, into)
     }
 
+    /// Encrypts data where it lies, but for the last byte of `data`, which stays as it is; `around`,
+    /// of [`OVERHEAD_BYTES`], gets the record's header and what comes behind the data.
+    ///
+    /// # Errors
+    /// As [`Keys::seal`].
+    pub fn seal_around(&mut self, data: &mut [u8], around: &mut [u8]) -> Result<(), Error> {
+        let (header, behind) = around.split_at_mut(HEADER_BYTES);
+        header.copy_from_slice(&header_of(data.len() + TAG_BYTES));
+        let kind = data.len() - 1;
+        let next = std::mem::replace(&mut data[kind], DATA);
+        let nonce = self.next_nonce()?;
+        let sealed = self.key.seal_in_place_separate_tag(nonce, Aad::from(&*header), data);
+        behind[0] = std::mem::replace(&mut data[kind], next);
+        behind[1..].copy_from_slice(sealed.map_err(|_| Error::EncryptError)?.as_ref());
+        Ok(())
+    }
+
     /// Encrypts the word that the next record has the next keys; `into` has 5 bytes and
     /// [`OVERHEAD_BYTES`].
     ///
@@ -231,6 +248,21 @@ mod tests {
                 assert_eq!(opener.open(&mut space, at).unwrap(), Opened::Data(length));
                 assert_eq!(space[..length], data, "{length} bytes from {at}");
             }
+        }
+    }
+
+    #[test]
+    fn a_record_is_the_same_wherever_its_payload_lies() {
+        let (mut random, mut copying, mut in_place) = (Random::new(2), keys(0), keys(0));
+        for length in [1, 15, 16, 17, 1000, PLAIN_BYTES - 1, PLAIN_BYTES] {
+            let mut data = vec![0; length + 1];
+            random.fill(&mut data);
+            let (record, behind) = (sealed(&mut copying, &data[..length]), data[length]);
+            let mut around = [0; OVERHEAD_BYTES];
+            in_place.seal_around(&mut data, &mut around).unwrap();
+            assert_eq!(data[length], behind, "it belongs to the next piece");
+            let (header, tail) = around.split_at(HEADER_BYTES);
+            assert_eq!([header, &data[..length], tail].concat(), record, "{length} bytes");
         }
     }
 

@@ -1,8 +1,9 @@
 //! The bytes of one connection: as they are, or encrypted.
 //!
 //! Place: under each [`Connection`](super::connection::Connection) of the data plane.
-//! A gigabyte a second leaves no time for copies. What is sent is encrypted into one buffer, of a
-//! size that stays in a cache, and leaves in one call. Large payload is received where it is wanted:
+//! A gigabyte a second leaves no time for copies. A slice that is sent is encrypted where it lies
+//! (`in_place.rs`); what has to stay as it is, into a buffer of a size that stays in a cache. Either
+//! leaves in one call. Large payload is received where it is wanted:
 //! the socket's bytes are read into the reader's own space, and each record is decrypted to where
 //! its plaintext belongs, a little before where it came. What is cut off at the end of the space
 //! waits for the next call; what is small, such as a header, is decrypted in a buffer.
@@ -20,6 +21,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 
 use super::handshake::{self, KeySource, Shaken};
+use super::in_place::Fringe;
 use super::queue::Queue;
 use super::records::{
     KEY_UPDATE_BYTES, Keys, OVERHEAD_BYTES, Opened, PLAIN_BYTES, RECORD_BYTES, record_bytes,
@@ -53,6 +55,8 @@ pub struct TlsStream {
     plain: Queue,
     /// What was encrypted and not sent yet.
     encrypted: Queue,
+    /// What lies around a payload that was encrypted where it lies.
+    fringe: Fringe,
     /// The other side sends no more.
     is_closed: bool,
 }
@@ -127,6 +131,18 @@ impl Stream {
         }
     }
 
+    /// Sends what [`TlsStream::seal`] has encrypted where it lies, but for the first `sent` bytes of
+    /// it; gives how much left.
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing can be sent; when the connection breaks.
+    pub fn try_send_sealed(&mut self, payload: &[u8], sent: usize) -> io::Result<usize> {
+        match self {
+            Stream::Plain(_) => unreachable!("it is not encrypted"),
+            Stream::Tls(tls) => tls.try_send_sealed(payload, sent),
+        }
+    }
+
     /// Sends what was taken.
     ///
     /// # Errors
@@ -168,7 +184,7 @@ impl TlsStream {
 
     fn new(tcp: TcpStream, shaken: Shaken) -> TlsStream {
         let Shaken { certificates, keys: (sealer, opener), source, received, plain } = shaken;
-        let (encrypted, is_closed) = (Queue::default(), false);
+        let (encrypted, fringe, is_closed) = (Queue::default(), Fringe::default(), false);
         TlsStream {
             tcp,
             certificates,
@@ -178,6 +194,7 @@ impl TlsStream {
             received,
             plain,
             encrypted,
+            fringe,
             is_closed,
         }
     }
@@ -296,6 +313,26 @@ impl TlsStream {
         }
     }
 
+    /// Encrypts `headers`, and `payload` where it lies, to be sent by [`Stream::try_send_sealed`];
+    /// gives how many bytes that is.
+    ///
+    /// # Errors
+    /// When there are no more keys.
+    pub fn seal(&mut self, headers: &[u8], payload: &mut [u8]) -> io::Result<usize> {
+        if self.sealer.are_worn() {
+            self.renew_keys()?;
+        }
+        self.fringe.seal(&mut self.sealer, headers, payload).map_err(io::Error::other)
+    }
+
+    fn try_send_sealed(&mut self, payload: &[u8], sent: usize) -> io::Result<usize> {
+        self.try_flush()?;
+        match self.tcp.try_write_vectored(&self.fringe.parts(payload, sent))? {
+            0 => Err(ErrorKind::WriteZero.into()),
+            sent => Ok(sent),
+        }
+    }
+
     /// Encrypts with the next keys from now on, and says so.
     fn renew_keys(&mut self) -> io::Result<()> {
         let word = self.sealer.seal_key_update(self.encrypted.more(KEY_UPDATE_BYTES));
@@ -321,6 +358,7 @@ impl TlsStream {
                 *queue = Queue::default();
             }
         }
+        self.fringe = Fringe::default();
     }
 }
 
@@ -404,12 +442,18 @@ mod tests {
         noise
     }
 
-    /// Sends the bytes, now in large pieces and now in small ones, two at a time.
+    /// Sends the bytes, now in large pieces and now in small ones, two at a time, and now and then
+    /// encrypts them where they lie.
     async fn send(stream: &mut Stream, mut bytes: &[u8], seed: u64) {
         let mut random = Random::new(seed);
         while !bytes.is_empty() {
             let at = SIZES[random.below(8) as usize].min(bytes.len());
             let end = (at + SIZES[random.below(8) as usize]).min(bytes.len());
+            if end > at && random.below(2) == 0 {
+                send_in_place(stream, &bytes[..at], bytes[at..end].to_vec()).await;
+                bytes = &bytes[end..];
+                continue;
+            }
             let parts = [IoSlice::new(&bytes[..at]), IoSlice::new(&bytes[at..end])];
             match stream.try_write_vectored(&parts) {
                 Ok(taken) => bytes = &bytes[taken..],
@@ -422,6 +466,20 @@ mod tests {
         while let Err(error) = stream.try_flush() {
             assert_eq!(error.kind(), ErrorKind::WouldBlock);
             stream.writable().await.unwrap();
+        }
+    }
+
+    async fn send_in_place(stream: &mut Stream, headers: &[u8], mut payload: Vec<u8>) {
+        let Stream::Tls(tls) = &mut *stream else { unreachable!() };
+        let (bytes, mut sent) = (tls.seal(headers, &mut payload).unwrap(), 0);
+        while sent < bytes {
+            match stream.try_send_sealed(&payload, sent) {
+                Ok(now) => sent += now,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    stream.writable().await.unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 
