@@ -180,15 +180,16 @@ struct Accepted {
 /// The bytes of a connection.
 enum Wire {
     Plain(TcpStream),
-    /// Who is at the other end is not proven yet.
-    Shaking(Box<Accept<TcpStream>>, Arc<Kept>),
+    /// Who is at the other end is not proven yet; by those of our credentials with that number.
+    Shaking(Box<Accept<TcpStream>>, Arc<Kept>, u64),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Wire {
     fn shaking(stream: TcpStream, kept: Arc<Kept>) -> Wire {
-        let acceptor = TlsAcceptor::from(kept.current().server.clone());
-        Wire::Shaking(Box::new(acceptor.accept(stream)), kept)
+        let credentials = kept.current();
+        let acceptor = TlsAcceptor::from(credentials.server.clone());
+        Wire::Shaking(Box::new(acceptor.accept(stream)), kept, credentials.number)
     }
 }
 
@@ -213,7 +214,9 @@ impl Accepted {
     fn poll_proven(&mut self, waker: &mut Waker<'_>) -> Poll<io::Result<()>> {
         // What is written first goes through here too: nobody waits for a handshake for ever.
         self.check_new(waker)?;
-        let Wire::Shaking(accept, kept) = &mut self.wire else { return Poll::Ready(Ok(())) };
+        let Wire::Shaking(accept, kept, number) = &mut self.wire else {
+            return Poll::Ready(Ok(()));
+        };
         let refused = |why: String| {
             self.refusals.note(self.from, why);
             Poll::Ready(Err(ErrorKind::ConnectionRefused.into()))
@@ -226,7 +229,7 @@ impl Accepted {
             }
         };
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-        let proven = match Proven::new(chain, kept.clone()) {
+        let proven = match Proven::new(chain, kept.clone(), *number) {
             Ok(proven) => Arc::new(proven),
             Err(flaw) => return refused(format!("its certificate: {flaw}")),
         };

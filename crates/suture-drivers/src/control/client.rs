@@ -150,10 +150,11 @@ impl Connector {
         tcp.set_nodelay(true)?;
         // What it is called is in its certificate, and not where it is.
         let nobody = ServerName::try_from("suture").expect("it is a name");
-        let stream = TlsConnector::from(kept.current().client.clone()).connect(nobody, tcp).await;
+        let credentials = kept.current();
+        let stream = TlsConnector::from(credentials.client.clone()).connect(nobody, tcp).await;
         let mut stream = BufReader::new(stream.map_err(explained)?);
         let chain = stream.get_ref().get_ref().1.peer_certificates().unwrap_or_default();
-        let found = Proven::new(chain, kept);
+        let found = Proven::new(chain, kept, credentials.number);
         let distrust = |why: String| io::Error::other(Distrust(why));
         let found = found.map_err(|flaw| distrust(format!("its certificate: {flaw}")))?;
         if found.said.principal.role != AccessRole::Coordinator {

@@ -40,7 +40,7 @@ use crate::store::StoreId;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
-/// How often an agent looks whether it has new credentials.
+/// How often an agent with new credentials tries to begin a new session.
 const RENEW_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a coordinator that accepted a connection may take to welcome the agent.
@@ -178,28 +178,29 @@ impl Introduction {
 /// A session that has been welcomed.
 struct JoinedSession {
     client: Client,
+    /// The number of the credentials by which it was begun.
+    by: u64,
     epoch: u32,
     outgoing: mpsc::Sender<proto::AgentMessage>,
     incoming: Streaming<proto::CoordinatorMessage>,
 }
 
-/// A new session, once this agent has new credentials: it stands before the one before it ends, so
+/// A new session, once this agent has other credentials than those of that number: it stands before the one before it ends, so
 /// that the node is missed by nobody. Never, where there are no credentials.
-async fn renewed(me: &Introduction) -> Box<(Welcome, JoinedSession)> {
+async fn renewed(me: &Introduction, number: u64) -> Box<(Welcome, JoinedSession)> {
     let Some(kept) = &me.credentials else { return std::future::pending().await };
-    let before = kept.changes();
+    kept.changed(number).await;
     loop {
-        tokio::time::sleep(RENEW_EVERY).await;
-        if kept.changes() != before
-            && let Ok(renewed) = join(me, true).await
-        {
-            return Box::new(renewed);
+        match join(me, true).await {
+            Ok(renewed) => return Box::new(renewed),
+            Err(_) => tokio::time::sleep(RENEW_EVERY).await,
         }
     }
 }
 
 /// Begins a session; it `renews` the one that there is, or there is none.
 async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession), End> {
+    let by = me.credentials.as_ref().map_or(0, |kept| kept.current().number);
     let mut client =
         client::connect(&me.coordinator, me.credentials.clone()).await.map_err(End::Broken)?;
     let (outgoing, words) = mpsc::channel(SESSION_QUEUE);
@@ -254,7 +255,7 @@ async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession
         ));
     }
     let joined = Welcome { node: NodeId(welcome.node), cluster };
-    Ok((joined, JoinedSession { client, epoch: welcome.epoch, outgoing, incoming }))
+    Ok((joined, JoinedSession { client, by, epoch: welcome.epoch, outgoing, incoming }))
 }
 
 fn broken(me: &Introduction, why: anyhow::Error) -> End {
@@ -286,7 +287,7 @@ async fn converse(
     if feed.events.send(connected).await.is_err() {
         return End::Finished;
     }
-    let mut renewal = pin!(renewed(me));
+    let mut renewal = pin!(renewed(me, session.by));
     let why = 'session: loop {
         tokio::select! {
             renewed = &mut renewal => return End::Renewed(renewed),

@@ -14,8 +14,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -32,6 +32,7 @@ use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, version,
 };
 use suture_edge::error::bad_input;
+use tokio::sync::watch;
 
 use super::certificate::{Flaw, Statement};
 
@@ -62,6 +63,8 @@ pub struct Credentials {
     pub client: Arc<ClientConfig>,
     /// How connections are taken.
     pub server: Arc<ServerConfig>,
+    /// How many others there were before them, in this process.
+    pub number: u64,
     verifier: Arc<dyn ClientCertVerifier>,
     files: CredentialFiles,
 }
@@ -125,7 +128,7 @@ impl Credentials {
         // Records of the data plane are encrypted by `net/records.rs`.
         (client.enable_secret_extraction, server.enable_secret_extraction) = (true, true);
         let (client, server) = (Arc::new(client), Arc::new(server));
-        Ok(Credentials { own, client, server, verifier, files })
+        Ok(Credentials { own, client, server, number: 0, verifier, files })
     }
 
     /// Whether certificates that were shown, the holder's first, can be believed.
@@ -286,9 +289,7 @@ impl ServerCertVerifier for EitherEnd {
 #[derive(Debug)]
 pub struct Kept {
     dir: PathBuf,
-    current: RwLock<Arc<Credentials>>,
-    /// How often they have changed.
-    changes: AtomicU64,
+    current: watch::Sender<Arc<Credentials>>,
 }
 
 /// Who is at the other end of a connection, for as long as that can be believed: certificates
@@ -299,21 +300,20 @@ pub struct Proven {
     pub said: Statement,
     chain: Vec<CertificateDer<'static>>,
     by: Arc<Kept>,
-    /// The change of our credentials by which it was believed last.
+    /// The number of those of our credentials by which it was believed last.
     at: AtomicU64,
 }
 
 impl Proven {
-    /// Believes the certificates that the other end of a connection showed.
+    /// Whom a handshake has believed, by those of our credentials with that number.
     ///
     /// # Errors
-    /// Why they cannot be believed.
-    pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>) -> Result<Proven, Flaw> {
-        let at = AtomicU64::new(by.changes());
-        by.current().verify(chain, SystemTime::now())?;
-        let said = Statement::read(&chain[0])?;
+    /// Why it cannot be believed.
+    pub fn new(chain: &[CertificateDer<'_>], by: Arc<Kept>, number: u64) -> Result<Proven, Flaw> {
+        let said = Statement::read(chain.first().ok_or(Flaw::Malformed)?)?;
         let chain = chain.iter().map(|of| of.clone().into_owned()).collect();
-        Ok(Proven { said, chain, by, at })
+        let proven = Proven { said, chain, by, at: AtomicU64::new(number) };
+        proven.check().map(|()| proven)
     }
 
     /// Whether it is to be believed still. Costs next to nothing while our credentials stay.
@@ -321,14 +321,14 @@ impl Proven {
     /// # Errors
     /// Why it cannot be any more.
     pub fn check(&self) -> Result<(), Flaw> {
-        let (now, changes) = (SystemTime::now(), self.by.changes());
+        let (now, number) = (SystemTime::now(), self.by.current.borrow().number);
         let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         if since > self.said.not_after {
             return Err(Flaw::Expired);
         }
-        if self.at.load(Ordering::Relaxed) != changes {
+        if self.at.load(Ordering::Relaxed) != number {
             self.by.current().verify(&self.chain, now)?;
-            self.at.store(changes, Ordering::Relaxed);
+            self.at.store(number, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -340,18 +340,20 @@ impl Kept {
     /// # Errors
     /// As [`Credentials::read`].
     pub fn open(dir: &Path, now: SystemTime) -> Result<Kept> {
-        let current = RwLock::new(Arc::new(Credentials::read(dir, now)?));
-        Ok(Kept { dir: dir.to_owned(), current, changes: AtomicU64::new(0) })
-    }
-
-    /// How often they have changed.
-    pub fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        let current = watch::Sender::new(Arc::new(Credentials::read(dir, now)?));
+        Ok(Kept { dir: dir.to_owned(), current })
     }
 
     /// Those that count now.
     pub fn current(&self) -> Arc<Credentials> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.borrow().clone()
+    }
+
+    /// Waits until others count than those with that number.
+    pub async fn changed(&self, number: u64) {
+        let mut current = self.current.subscribe();
+        let changed = current.wait_for(|current| current.number != number).await;
+        changed.expect("who holds the sender is here");
     }
 
     /// Reads them anew, if anything of them changed; gives whether it did.
@@ -364,7 +366,7 @@ impl Kept {
         if files == former.files {
             return Ok(false);
         }
-        let new = Credentials::of(files, &self.dir, now)
+        let mut new = Credentials::of(files, &self.dir, now)
             .context("changed credentials are not used, those before are")?;
         if new.own.principal != former.own.principal {
             return Err(bad_input(format!(
@@ -374,8 +376,8 @@ impl Kept {
                 former.own.principal,
             )));
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-        self.changes.fetch_add(1, Ordering::Release);
+        new.number = former.number + 1;
+        self.current.send_replace(Arc::new(new));
         Ok(true)
     }
 }
