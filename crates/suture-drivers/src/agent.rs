@@ -77,6 +77,9 @@ const BATCH: usize = 64;
 /// Chunks that are read back at a time; each holds a buffer of 1 MiB and keeps a disk busy.
 const PROOFS: usize = 4;
 
+/// Free bytes are asked for no more often: others do not take a disk within the blink of an eye.
+const FREE_BYTES_EVERY_MIN: Duration = Duration::from_millis(100);
+
 /// What an agent is told at its start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -226,7 +229,8 @@ pub async fn run(
 /// When free bytes are asked for: each heartbeat is to say what is free now, not what was at the
 /// last listing.
 fn heartbeats(every: Span) -> Interval {
-    let mut beat = tokio::time::interval(Duration::from_nanos(every.ns));
+    let every = Duration::from_nanos(every.ns).max(FREE_BYTES_EVERY_MIN);
+    let mut beat = tokio::time::interval(every);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat
 }

@@ -16,6 +16,7 @@ pub mod error;
 pub mod grants;
 pub mod greeting;
 mod handshake;
+mod in_place;
 pub mod incoming;
 pub mod outgoing;
 pub mod places;

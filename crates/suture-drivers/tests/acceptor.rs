@@ -3,13 +3,14 @@
 //! Real sockets, and limits so small that their ends are near. Nothing here measures time.
 
 mod control;
+mod words;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
-use suture_drivers::control::{PROTOCOL_VERSION, REQUEST_BYTES_MAX, proto};
+use suture_drivers::control::{REQUEST_BYTES_MAX, proto};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use tempfile::TempDir;
@@ -185,22 +186,14 @@ async fn a_listing_of_many_parts_is_taken() {
 
     let (_dir, address) = start(ControlLimits::default()).await;
     let mut client = client(address).await;
-    let join = proto::Join {
-        protocol: PROTOCOL_VERSION,
-        name: "n0".into(),
-        data_address: "127.0.0.1:9".into(),
-        uplink: 1e9,
-        downlink: 1e9,
-        ..Default::default()
-    };
     let copy = proto::ListedCopy { stripe: 1 << 40, stamp: 1 << 60, ..Default::default() };
     let part = proto::Inventory { copies: vec![copy; 60_000], more: true };
     let last = proto::Inventory { more: false, ..part.clone() };
-    let words = [Message::Join(join), Message::Hello(proto::Hello::default())]
-        .into_iter()
+    let words = std::iter::once(Message::Hello(proto::Hello::default()))
         .chain(std::iter::repeat_n(Message::Inventory(part), 20))
         .chain([Message::Inventory(last)]);
     let words = words.map(|word| proto::AgentMessage { message: Some(word) });
+    let words = std::iter::once(words::join("n0")).chain(words);
     let words = tokio_stream::iter(words).chain(tokio_stream::pending());
     let mut session = client.session(words).await.unwrap().into_inner();
     timeout(TIMEOUT, session.message()).await.unwrap().unwrap().expect("a welcome");

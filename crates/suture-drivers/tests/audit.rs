@@ -2,6 +2,7 @@
 
 mod control;
 mod signed;
+mod words;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use signed::Signed;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::client::{self, Client};
-use suture_drivers::control::{PROTOCOL_VERSION, proto};
+use suture_drivers::control::proto;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use tempfile::TempDir;
@@ -95,17 +96,7 @@ async fn a_full_disk_stops_changes_and_nothing_else() {
     let error = admin.start_scrub(proto::ScrubRequest {}).await.unwrap_err();
     assert!(error.message().contains("the audit log cannot be written"), "{error}");
     let mut agent = running.client(AccessRole::Agent, "n1").await;
-    let join = proto::Join {
-        protocol: PROTOCOL_VERSION,
-        name: "n1".into(),
-        data_address: "127.0.0.1:1".into(),
-        uplink: 1e6,
-        downlink: 1e6,
-        store: Some(7),
-        ..proto::Join::default()
-    };
-    let message = Some(proto::agent_message::Message::Join(join));
-    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    let said = tokio_stream::iter([words::join("n1")]);
     agent.session(said).await.expect("repairs need agents");
     let error = admin.remove(named("a")).await.unwrap_err();
     assert!(error.message().starts_with("nothing was changed"), "{error}");

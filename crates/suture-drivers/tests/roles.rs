@@ -3,6 +3,7 @@
 
 mod control;
 mod signed;
+mod words;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use signed::{DAY, Signed, open};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::access::{Call, TABLE};
 use suture_drivers::control::client::{self, Client};
+use suture_drivers::control::proto;
 use suture_drivers::control::proto::{NodeAction, RepairAction};
 use suture_drivers::control::trust::Trust;
-use suture_drivers::control::{PROTOCOL_VERSION, proto};
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
@@ -150,16 +151,7 @@ async fn status_says_whose_certificates_end_soon() {
     signed.authority.issue(&agent, DAY * 4, &folder, begun).unwrap();
     let mut client = connect(address, Some(open(&folder))).await.unwrap();
     assert!(warnings().await.is_empty(), "no agent has come");
-    let join = proto::Join {
-        protocol: PROTOCOL_VERSION,
-        name: "n1".into(),
-        data_address: "127.0.0.1:1".into(),
-        uplink: 1e6,
-        downlink: 1e6,
-        ..Default::default()
-    };
-    let message = Some(proto::agent_message::Message::Join(join));
-    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    let said = tokio_stream::iter([words::join("n1")]);
     client.session(said).await.unwrap();
     assert_eq!(
         warnings().await,
@@ -198,9 +190,7 @@ async fn an_agent_joins_under_the_name_of_its_certificate() {
     let (_dir, address) = start_proven(&signed).await;
     let credentials = signed.credentials(AccessRole::Agent, "n1");
     let mut client = connect(address, Some(credentials)).await.unwrap();
-    let join = proto::Join { name: "n2".into(), ..Default::default() };
-    let message = Some(proto::agent_message::Message::Join(join));
-    let said = tokio_stream::iter([proto::AgentMessage { message }]);
+    let said = tokio_stream::iter([words::join("n2")]);
     let error = client.session(said).await.unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied);
     assert!(error.message().contains("says that it is agent n1, not 'n2'"), "{error}");
