@@ -15,7 +15,7 @@ use suture_drivers::control::listing::Listing;
 use suture_drivers::control::proto;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
-use suture_repair::event::{Command, Commit, Input, Liveness, Output, Timers};
+use suture_repair::event::{Command, Commit, Input, Liveness, Output};
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
@@ -26,6 +26,7 @@ use suture_repair::stripe::{ChunkRecord, Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
 use crate::cursor::{Cursor, piece};
+use crate::timers::TIMERS;
 
 const NODES: u32 = 8;
 const POLICIES: [&str; 4] =
@@ -34,16 +35,6 @@ const POLICIES: [&str; 4] =
 const STEPS_MAX: usize = 64;
 /// Tasks that nodes keep in mind.
 const TASKS_MAX: usize = 16;
-
-const TIMERS: Timers = Timers {
-    suspect_after: Span::from_secs(1),
-    dead_after: Span::from_secs(3),
-    start_grace: Span::from_secs(10),
-    stall_after: Span::from_secs(20),
-    commit_retry: Span::from_secs(5),
-    retry_first: Span::from_millis(100),
-    retry_max: Span::from_secs(10),
-};
 
 /// The kinds of steps.
 const SAYS: u8 = 0;

@@ -25,6 +25,7 @@ pub mod schemes;
 pub mod scratch;
 pub mod stripe_label;
 pub mod task;
+pub mod timers;
 pub mod transcript;
 pub mod trial;
 pub mod values;

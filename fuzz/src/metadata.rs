@@ -20,25 +20,17 @@ use suture_drivers::metadata::{
 use suture_drivers::store::StoreId;
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
-use suture_repair::event::{Input, Liveness, ScrubStep, Timers};
+use suture_repair::event::{Input, Liveness, ScrubStep};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::{ChunkRecord, Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
 
 use crate::cursor::{Cursor, piece};
 use crate::scratch;
+use crate::timers::TIMERS;
 
 /// Longer inputs only repeat themselves.
 const CHANGES_MAX: usize = 8;
-const TIMERS: Timers = Timers {
-    suspect_after: Span::from_secs(1),
-    dead_after: Span::from_secs(3),
-    start_grace: Span::from_secs(10),
-    stall_after: Span::from_secs(20),
-    commit_retry: Span::from_secs(5),
-    retry_first: Span::from_millis(100),
-    retry_max: Span::from_secs(10),
-};
 
 /// Tables and their columns, as the schema has them.
 const TABLES: [(&str, &[&str]); 6] = [

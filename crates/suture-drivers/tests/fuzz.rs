@@ -30,6 +30,8 @@ mod scratch;
 mod stripe_label;
 #[path = "../../../fuzz/src/task.rs"]
 mod task;
+#[path = "../../../fuzz/src/timers.rs"]
+mod timers;
 
 #[test]
 fn whatever_lies_on_a_disk_is_read_as_written_or_refused() {
