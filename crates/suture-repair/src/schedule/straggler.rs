@@ -114,6 +114,5 @@ pub(super) fn can_swap(active: &ActiveRepair, without: NodeId, with: NodeId) -> 
     let (Some(old), Some(new)) = (chunk_on(without), chunk_on(with)) else { return false };
     helpers.retain(|chunk| *chunk != old);
     helpers.push(new);
-    helpers.sort_unstable();
     job.code.repair_dag(&work.plan.lost, &helpers).is_ok()
 }

@@ -212,3 +212,126 @@ impl Transmissions {
 fn inputs_left(all: &[Transmission], node: NodeId, lane: u16) -> usize {
     all.iter().filter(|t| t.lane == lane && t.parent == node && !t.has_arrived).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkIndex, StripeId};
+    use crate::plan::{Carries, Edge, Lane, Mode, Range, Start};
+    use crate::random::Random;
+
+    const NODES: u64 = 6;
+
+    /// Each transmission with its lane and ends, and whether it flows or has arrived.
+    type Looked = BTreeMap<RepairId, Vec<(u16, NodeId, NodeId, bool, bool)>>;
+
+    /// A plan of two lanes, each any tree.
+    fn plan(random: &mut Random) -> Plan {
+        let (range, mut nodes) = (Range { from: 0, to: 1 }, (0..NODES as u32).collect::<Vec<_>>());
+        let mut lane = || {
+            random.shuffle(&mut nodes);
+            let edge = |at: usize| Edge {
+                child: NodeId(nodes[at]),
+                parent: NodeId(nodes[random.index(at)]),
+                bytes: 1,
+                carries: Carries::Partial,
+            };
+            let (lost, mode) = (vec![ChunkIndex(0)], Mode::Stored);
+            let edges = (1..nodes.len()).map(edge).collect();
+            Lane { range, lost, mode, decoder: None, scheme: None, edges }
+        };
+        Plan {
+            lanes: vec![lane(), lane()],
+            stripe: StripeId(0),
+            lost: vec![ChunkIndex(0)],
+            destinations: BTreeMap::new(),
+            start: Start::Now,
+            range,
+            period: None,
+        }
+    }
+
+    /// What is ready between two nodes, and whether its receiver waits for nothing else, by
+    /// looking at everything.
+    fn ready(all: &Looked, pair: (NodeId, NodeId)) -> Vec<(TransmissionId, bool)> {
+        let mut ready = Vec::new();
+        for (repair, edges) in all {
+            let left = |node: NodeId, of: u16| {
+                edges.iter().filter(|e| (e.0, e.2) == (of, node) && !e.4).count()
+            };
+            for (index, &(lane, child, parent, flows, came)) in edges.iter().enumerate() {
+                if (child, parent) == pair && !flows && !came && left(child, lane) == 0 {
+                    let id = TransmissionId { repair: *repair, index };
+                    ready.push((id, left(parent, lane) == 1));
+                }
+            }
+        }
+        ready
+    }
+
+    fn compare(found: &Transmissions, all: &Looked) {
+        let ids = || (0..NODES as u32).map(NodeId);
+        let pairs = ids().flat_map(|child| ids().map(move |parent| (child, parent)));
+        let ready: Vec<_> = pairs.map(|pair| (pair, ready(all, pair))).collect();
+        let ready: Vec<_> = ready.into_iter().filter(|(_, ready)| !ready.is_empty()).collect();
+        let first = |ready: &[(TransmissionId, bool)]| {
+            *ready.iter().find(|(_, is_last)| *is_last).unwrap_or(&ready[0])
+        };
+        let preferred = found.preferred().map(|c| ((c.child, c.parent), (c.id, c.is_last)));
+        assert!(preferred.eq(ready.iter().map(|(pair, ready)| (*pair, first(ready)))));
+        let oldest = ids().flat_map(|child| found.oldest_from(child).map(move |of| (child, of)));
+        let oldest = oldest.map(|(child, (parent, id))| ((child, parent), id));
+        assert!(oldest.eq(ready.iter().map(|(pair, ready)| (*pair, ready[0].0))));
+        assert_eq!(found.is_anything_ready(), !ready.is_empty());
+        let any_flows = all.values().flatten().any(|edge| edge.3);
+        assert_eq!(found.is_anything_flowing(), any_flows);
+        for (repair, edges) in all {
+            let rests = edges.iter().any(|e| !e.4) && edges.iter().all(|e| !e.3);
+            assert_eq!(found.is_resting(*repair), rests, "{repair}");
+        }
+        assert!(!found.is_resting(RepairId(u64::MAX)), "nobody knows it");
+    }
+
+    #[test]
+    fn what_is_ready_is_what_looking_at_everything_says() {
+        let mut random = Random::new(1);
+        let (mut found, mut all) = (Transmissions::default(), Looked::new());
+        for step in 0..3000 {
+            let some = |repairs: &Looked, at: u64| repairs.keys().nth(at as usize).copied();
+            let repair = some(&all, random.below(3));
+            match (random.below(20), repair) {
+                (0, Some(repair)) => {
+                    let edges = all.remove(&repair).into_iter().flatten().filter(|edge| edge.3);
+                    let ends: Vec<NodeId> = edges.flat_map(|edge| [edge.1, edge.2]).collect();
+                    assert_eq!(found.ended(repair), ends);
+                }
+                (1..10, Some(_)) => {
+                    let candidates: Vec<Candidate> = found.preferred().collect();
+                    let chosen = candidates.get(random.index(candidates.len().max(1)));
+                    for (id, _) in
+                        found.release(&chosen.map(|c| c.id).into_iter().collect::<Vec<_>>())
+                    {
+                        all.get_mut(&id.repair).unwrap()[id.index].3 = true;
+                    }
+                }
+                (10.., Some(repair)) => {
+                    let edges = all.get_mut(&repair).unwrap();
+                    let index = random.index(edges.len());
+                    let edge = &mut edges[index];
+                    assert_eq!(found.arrived(repair, edge.0, (edge.1, edge.2)), edge.3);
+                    (edge.3, edge.4) = (false, edge.4 || edge.3);
+                }
+                (_, None) => {
+                    let (repair, plan) = (RepairId(step), plan(&mut random));
+                    found.started(repair, &plan);
+                    let lanes = plan.lanes.iter().zip(0..);
+                    let edges =
+                        lanes.flat_map(|(lane, at)| lane.edges.iter().map(move |e| (at, e)));
+                    let edges = edges.map(|(at, e)| (at, e.child, e.parent, false, false));
+                    all.insert(repair, edges.collect());
+                }
+            }
+            compare(&found, &all);
+        }
+    }
+}

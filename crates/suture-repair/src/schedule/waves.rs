@@ -130,7 +130,6 @@ impl Waves {
         for &(node, links) in &repair.work.link_loads {
             self.load.entry(node).or_default().add(links);
         }
-        self.seen.insert(id, (repair.since, 0));
         if self.replaced.remove(&repair.work.plan.stripe) {
             self.treated.insert(id);
         }
