@@ -241,3 +241,43 @@ fn due(timers: &Timers, liveness: Liveness, entry: &NodeHealth, now: Time) -> He
         same => same,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMERS: Timers = Timers {
+        suspect_after: Span::from_secs(1),
+        dead_after: Span::from_secs(3),
+        start_grace: Span::from_secs(10),
+        stall_after: Span::from_secs(20),
+        commit_retry: Span::from_secs(5),
+        retry_first: Span::from_secs(1),
+        retry_max: Span::from_secs(10),
+    };
+
+    /// Silence is followed to its end here, and only to suspicion where the keeper decides.
+    #[test]
+    fn whoever_is_silent_is_looked_at_as_long_as_that_can_change_something() {
+        let cases = [
+            (Liveness::Own, Health::Unknown, Some(10)),
+            (Liveness::Own, Health::Up, Some(1)),
+            (Liveness::Own, Health::Suspect, Some(3)),
+            (Liveness::Own, Health::Failed, None),
+            (Liveness::Keeper, Health::Unknown, None),
+            (Liveness::Keeper, Health::Up, Some(1)),
+            (Liveness::Keeper, Health::Suspect, None),
+        ];
+        for (liveness, health, seconds) in cases {
+            let mut table = HealthTable::new(TIMERS, liveness);
+            assert_eq!((table.is_empty(), table.next_deadline()), (true, None));
+            table.add(Time::ZERO, false);
+            table.nodes[0].health = health;
+            let expected = seconds.map(|seconds| Time::ZERO + Span::from_secs(seconds));
+            assert_eq!(table.next_deadline(), expected, "{liveness:?}, {health:?}");
+            assert!(!table.is_empty());
+            let changes = |at| due(&TIMERS, liveness, &table.nodes[0], at) != health;
+            assert!(expected.is_none_or(changes), "{liveness:?}, {health:?}");
+        }
+    }
+}

@@ -300,6 +300,7 @@ mod tests {
         let two = need("lrc(6,2,2)", &[0, 4], &[]);
         assert_eq!(shape(&two), [(3, 0, 0, true), (3, 0, 0, true)]);
         assert!(two.parts.iter().all(|part| part.is_sum));
+        assert!(two.parts.iter().map(|part| part.lost[0].0).eq([0, 4]), "ascending");
         let same = need("lrc(6,2,2)", &[0, 1], &[]);
         assert_eq!((same.parts.len(), same.parts[0].sent()), (1, 6));
         // What is read for the first two rebuilds the third as well.
@@ -344,8 +345,86 @@ mod tests {
         let b = need("butterfly(4)", &[5], &[]);
         let read: u32 = b.parts[0].forced.iter().map(|sender| sender.read).sum();
         assert!(u64::from(read) > b.parts[0].sent());
+        // Each by itself takes 6 / 3 chunks; together they take 4, and one that is sent on.
+        assert_eq!(need("clay(4,4,6)", &[0, 3], &[]).parts.len(), 2);
         let clay = need("clay(6,3,7)", &[0], &[]);
         assert!(clay.parts[0].count > 0 && clay.parts[0].free.len() > clay.parts[0].count);
+    }
+
+    #[test]
+    fn free_helpers_are_the_first_preferred_with_which_the_code_takes_no_more_than_need_be() {
+        let (mut random, mut seen) = (crate::random::Random::new(1), BTreeSet::new());
+        let cases: [(&str, &[u8], &[u8]); 4] = [
+            ("lrc(8,2,3)", &[10], &[]),
+            ("lrc(6,2,3)", &[9], &[]),
+            ("lrc(6,3,2)", &[0], &[1, 6]),
+            ("lrc(9,3,2)", &[0], &[1, 2]),
+        ];
+        for (name, lost, missing) in cases {
+            let (code, found) = (name.parse::<Code>().unwrap(), need(name, lost, missing));
+            for part in found.parts.iter().filter(|part| !part.any) {
+                let forced: Vec<ChunkIndex> = part.forced.iter().map(|s| s.chunk).collect();
+                for _ in 0..50 {
+                    let mut preferred = part.free.clone();
+                    random.shuffle(&mut preferred);
+                    let available = [&forced[..], &preferred].concat();
+                    let taken = code.helpers_for(&part.lost, &available).unwrap();
+                    let is_least = taken.len() == forced.len() + part.count;
+                    seen.insert((is_least, forced.is_empty()));
+                    let chosen = part.free_helpers(code.into(), preferred.clone());
+                    let rank = |chunk: &ChunkIndex| preferred.iter().position(|p| p == chunk);
+                    let last = |set: &[ChunkIndex]| set.iter().map(rank).max();
+                    if is_least && forced.iter().all(|chunk| taken.contains(chunk)) {
+                        let free = taken.into_iter().filter(|chunk| !forced.contains(chunk));
+                        assert_eq!(chosen, free.collect::<Vec<_>>(), "{name}: {preferred:?}");
+                    } else {
+                        assert!(part.sets.contains(&chosen), "{name}: {chosen:?}");
+                        let least = part.sets.iter().map(|set| last(set)).min();
+                        assert_eq!(Some(last(&chosen)), least, "{name}: {preferred:?}");
+                    }
+                }
+            }
+        }
+        let all = BTreeSet::from([(true, true), (true, false), (false, true)]);
+        assert!(seen.is_superset(&all), "with and without forced helpers: {seen:?}");
+    }
+
+    #[test]
+    fn a_helper_is_forced_when_less_does_not_do_without_it_and_every_order_takes_it() {
+        for name in ["lrc(4,2,1)", "lrc(4,2,2)", "lrc(6,3,2)", "lrc(8,2,3)"] {
+            let code: Code = name.parse().unwrap();
+            let pairs = code.chunks().flat_map(|a| code.chunks().map(move |b| (a, b)));
+            for (lost, missing) in pairs.filter(|(lost, missing)| lost != missing) {
+                let found = need(name, &[lost.0], &[missing.0]);
+                let is_there = |chunk: &ChunkIndex| ![lost, missing].contains(chunk);
+                let available: Vec<ChunkIndex> = code.chunks().filter(is_there).collect();
+                let helpers = code.helpers_for(&[lost], &available).unwrap();
+                let is_forced = |chunk: &ChunkIndex| {
+                    let others = available.iter().copied().filter(|other| other != chunk);
+                    let others: Vec<ChunkIndex> = others.collect();
+                    let without = code.helpers_for(&[lost], &others);
+                    let last = code.helpers_for(&[lost], &[&others[..], &[*chunk]].concat());
+                    let does = without.is_ok_and(|without| without.len() <= helpers.len());
+                    !does && last.unwrap().contains(chunk)
+                };
+                let forced = found.parts[0].forced.iter().map(|sender| sender.chunk);
+                let expected = helpers.iter().copied().filter(is_forced);
+                assert!(forced.eq(expected), "{name}: {lost}, without {missing}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_code_is_asked_once_for_itself() {
+        let mut needs = Needs::default();
+        let mut find = |code: &str| {
+            let code: Code = code.parse().unwrap();
+            let name = needs.find(code.into(), &[ChunkIndex(0)], (1..10).map(ChunkIndex)).unwrap();
+            (name, needs.get(name).parts[0].sent())
+        };
+        // Both have ten chunks.
+        assert_eq!([find("rs(6,4)"), find("lrc(6,2,2)")], [(0, 6), (1, 3)]);
+        assert_eq!([find("rs(6,4)"), find("lrc(6,2,2)")], [(0, 6), (1, 3)]);
     }
 
     #[test]

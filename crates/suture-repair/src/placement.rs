@@ -258,6 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn which_chunk_a_node_gets_does_not_depend_on_how_filled_it_is() {
+        let mut world = cluster(9);
+        world.1[0].chunks = 1000;
+        let placed = place(&mut Placer::default(), &world, 900);
+        let mut places = [0; 9];
+        for nodes in &placed {
+            places[nodes.iter().position(|node| *node == NodeId(0)).unwrap()] += 1;
+        }
+        assert!(places.iter().all(|count| (70..=130).contains(count)), "{places:?}");
+    }
+
+    #[test]
     fn too_few_nodes_give_a_shorter_list() {
         assert_eq!(place(&mut Placer::default(), &cluster(5), 1)[0].len(), 5);
         assert_eq!(place(&mut Placer::default(), &racks(&[2, 3]), 1)[0].len(), 5);

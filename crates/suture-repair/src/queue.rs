@@ -166,6 +166,7 @@ mod tests {
     fn sleepers_do_not_stand_in_the_way_and_wake_in_time() {
         let mut queue = Queue::default();
         queue.put(S(1), 0, Some(Time { ns: 50 }));
+        assert_eq!((queue.len(), queue.ready_count(), queue.is_empty()), (1, 0, false));
         queue.put(S(2), 3, None);
         assert_eq!(queue.ready().collect::<Vec<_>>(), [S(2)]);
         assert_eq!(queue.next_deadline(), Some(Time { ns: 50 }));
@@ -173,7 +174,9 @@ mod tests {
         assert_eq!(queue.ready().count(), 1);
         queue.wake(Time { ns: 50 });
         assert_eq!(queue.ready().collect::<Vec<_>>(), [S(1), S(2)]);
+        assert_eq!(queue.ready_count(), 2);
         assert!(queue.take(S(1)) && !queue.take(S(1)));
         assert_eq!(queue.len(), 1);
+        assert!(queue.take(S(2)) && queue.is_empty());
     }
 }

@@ -354,6 +354,25 @@ fn a_node_that_falls_silent_while_stripes_wait_to_be_read_puts_them_off() {
 }
 
 #[test]
+fn a_node_that_falls_silent_while_it_is_asked_puts_off_its_own_stripes_and_no_others() {
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [4, 5, 6, 7])];
+    let mut pass = Pass::new(ScrubConfig::OFF, 8, stripes);
+    pass.story.give(Input::Operator(Command::Scrub));
+    pass.take();
+    assert_eq!(pass.asked.len(), 8);
+    pass.asked.retain(|(node, _)| *node != NodeId(3));
+    pass.story.give(Input::AgentLost(NodeId(3)));
+    pass.answer();
+    let status = pass.story.core.status().scrub.pass.expect("stripe 0 is left");
+    assert_eq!((status.stripes_done, status.put_off), (1, 1));
+    pass.story.greet(3);
+    pass.answer();
+    assert!(pass.has_ended());
+    let reads = (4..8).zip(0..).map(|(node, chunk)| pass.reads[&(NodeId(node), copy(1, chunk, 0))]);
+    assert!(reads.eq([1; 4]), "stripe 1 was done");
+}
+
+#[test]
 fn a_node_is_asked_again_in_its_next_session_and_no_other_is() {
     let mut pass = Pass::new(ScrubConfig::OFF, 4, [stripe(0, [0, 1, 2, 3])]);
     pass.story.give(Input::Operator(Command::Scrub));

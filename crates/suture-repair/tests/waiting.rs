@@ -94,6 +94,22 @@ fn plans_that_wait_are_made_anew_when_a_node_is_to_be_emptied() {
 }
 
 #[test]
+fn plans_that_wait_are_made_anew_when_nodes_say_other_racks() {
+    let stripes = (0..6).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::by("chain/greedy/window:1", 8, stripes);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let tasks = story.dispatched();
+    // Two chunks of each stripe lie in this rack: a third would be one too many.
+    [1, 2, 4, 5, 6].into_iter().for_each(|node| story.move_to(node, "a"));
+    [3, 7].into_iter().for_each(|node| story.move_to(node, "b"));
+    let later = finish(&mut story, tasks);
+    assert_eq!(later.len(), 5);
+    let keeps = |task: &Task| task.plan.destinations[&ChunkIndex(0)];
+    assert!(later.iter().all(|task| keeps(task) == NodeId(7)), "the only one elsewhere");
+}
+
+#[test]
 fn what_was_blocked_for_want_of_a_node_is_tried_when_one_takes_chunks_again() {
     let mut story = Story::with("suture", Liveness::Keeper, 5, [stripe(0, [0, 1, 2, 3])]);
     let set = |story: &mut Story, node, state| {

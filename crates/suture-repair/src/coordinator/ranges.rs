@@ -72,6 +72,7 @@ mod tests {
                 assert!(ids.eq(set.iter().copied()), "{ranges:?}");
                 let ends = ranges.below.values().zip(ranges.below.keys().skip(1));
                 assert!(ends.into_iter().all(|(end, next)| end < next), "{ranges:?}");
+                assert!(ranges.below.iter().all(|(from, end)| from < end), "{ranges:?}");
             }
         }
     }

@@ -65,3 +65,47 @@ fn is_no_fault(why: &Failure) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkCopy, ChunkIndex, Stamp, StripeId};
+
+    /// Whom a stripe avoids after attempts of nodes 1 and 2 that failed so, by the word of node 1.
+    fn avoided(failures: &[Failure]) -> Vec<u32> {
+        let mut trouble = Trouble::default();
+        for why in failures {
+            trouble.failed(Some(NodeId(1)), why, &[NodeId(1), NodeId(2)]);
+        }
+        trouble.avoid.iter().map(|node| node.0).collect()
+    }
+
+    fn source(fault: CopyFault) -> Failure {
+        let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(0), stamp: Stamp(0) };
+        Failure::Source { copy, fault }
+    }
+
+    #[test]
+    fn whoever_is_to_blame_is_avoided_and_nobody_where_nobody_is() {
+        let cases: [(Failure, &[u32]); 7] = [
+            (Failure::PeerLost(NodeId(7)), &[7]),
+            (Failure::Inconsistent, &[1, 2]),
+            (Failure::Stalled, &[1]),
+            (Failure::Refused(Refusal::Ability), &[1]),
+            (Failure::Refused(Refusal::CannotContinue), &[]),
+            (source(CopyFault::Unreadable), &[1]),
+            (source(CopyFault::Missing), &[]),
+        ];
+        for (why, expected) in cases {
+            assert_eq!(avoided(std::slice::from_ref(&why)), expected, "{why:?}");
+        }
+    }
+
+    #[test]
+    fn with_every_fourth_attempt_all_others_get_another_chance() {
+        let lost = |node| Failure::PeerLost(NodeId(node));
+        assert_eq!(avoided(&[lost(3), lost(4), lost(5)]), [3, 4, 5]);
+        assert_eq!(avoided(&[lost(3), lost(4), lost(5), lost(6)]), [6]);
+        assert_eq!(avoided(&[lost(3), lost(4), lost(5), lost(6), lost(7)]), [6, 7]);
+    }
+}

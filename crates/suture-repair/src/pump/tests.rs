@@ -126,6 +126,8 @@ fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
                 Step::Spool(slice) => {
                     spooled += 1;
                     pump.on_left(slice);
+                    assert_eq!((pump.slices_done(), pump.is_done()), (0, false));
+                    assert_eq!((pump.progress(), pump.awaits(CHILD)), (spooled, spooled < 10));
                 }
                 Step::ReadSpool(slice) => {
                     assert_eq!(spooled, 10);
@@ -134,6 +136,7 @@ fn a_stored_relay_spools_all_of_it_before_it_sends_the_first_slice() {
                 Step::Deliver(slice) => {
                     forwarded += 1;
                     pump.on_left(slice);
+                    assert_eq!((pump.progress(), pump.awaits(CHILD)), (10 + forwarded, false));
                 }
                 Step::Grant(..) => {}
                 other => panic!("{other:?}"),
@@ -220,6 +223,7 @@ fn a_gated_relay_keeps_each_child_when_released_and_sends_when_all_is_there() {
     pump.on_released(CHILD);
     assert_eq!(settle(&mut pump), (0..10).collect::<Vec<_>>());
     assert_eq!(pump.kept().collect::<Vec<_>>(), [CHILD, OTHER]);
+    assert_eq!(pump.progress(), 40, "ten slices of each child, spooled together, and passed on");
     assert!(pump.is_done() && !pump.is_owed());
     assert_eq!(pump.bytes_done(), 1000);
 }
