@@ -21,11 +21,13 @@ pub mod manifest;
 pub mod metadata;
 pub mod mutation;
 pub mod plan_json;
+pub mod records;
 pub mod schemes;
 pub mod scratch;
 pub mod stripe_label;
 pub mod task;
 pub mod timers;
+pub mod tls_peer;
 pub mod transcript;
 pub mod trial;
 pub mod values;
@@ -34,7 +36,7 @@ pub mod values;
 pub type Target = (&'static str, fn() -> Vec<Vec<u8>>, fn(&[u8]) -> bool);
 
 /// All targets.
-pub const TARGETS: [Target; 20] = [
+pub const TARGETS: [Target; 21] = [
     ("abi", abi::valid, abi::check),
     ("chunk_file", chunk_file::valid, chunk_file::check),
     ("client", client::valid, client::check),
@@ -49,6 +51,7 @@ pub const TARGETS: [Target; 20] = [
     ("manifest", manifest::valid, manifest::check),
     ("metadata", metadata::valid, metadata::check),
     ("plan_json", plan_json::valid, plan_json::check),
+    ("records", records::valid, records::check),
     ("schemes", schemes::valid, schemes::check),
     ("stripe_label", stripe_label::valid, stripe_label::check),
     ("task", task::valid, task::check),

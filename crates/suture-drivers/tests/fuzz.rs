@@ -24,6 +24,8 @@ mod metadata;
 mod mutation;
 #[path = "../../../fuzz/src/ordinary.rs"]
 mod ordinary;
+#[path = "../../../fuzz/src/records.rs"]
+mod records;
 #[path = "../../../fuzz/src/scratch.rs"]
 mod scratch;
 #[path = "../../../fuzz/src/stripe_label.rs"]
@@ -32,6 +34,8 @@ mod stripe_label;
 mod task;
 #[path = "../../../fuzz/src/timers.rs"]
 mod timers;
+#[path = "../../../fuzz/src/tls_peer.rs"]
+mod tls_peer;
 
 #[test]
 fn whatever_lies_on_a_disk_is_read_as_written_or_refused() {
@@ -71,6 +75,11 @@ fn whatever_frame_is_read_is_written_and_read_back() {
 #[test]
 fn whatever_metadata_are_restored_begin_or_are_refused() {
     ordinary::run("metadata", &metadata::valid(), metadata::check, (60, 10));
+}
+
+#[test]
+fn whatever_the_other_side_of_an_encrypted_connection_sends_comes_out_as_it_was_sealed() {
+    ordinary::run("records", &records::valid(), records::check, (200, 50));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! away, and later ones when they are worn.
 
 use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
@@ -16,10 +17,13 @@ use rustls::{ClientConfig, ExtractedSecrets, ServerConfig};
 use tokio::net::TcpStream;
 
 use super::queue::Queue;
-use super::records::{Keys, RECORD_BYTES};
+use super::records::{HEADER_BYTES, Keys, RECORD_BYTES};
 
 /// What may wait of a handshake: messages are as long as certificates are, and may span records.
 const HANDSHAKE_BYTES: usize = 4 * RECORD_BYTES;
+
+/// Kinds of records, from changes of ciphers to data.
+const RECORD_KINDS: RangeInclusive<u8> = 20..=23;
 
 /// What a handshake leaves.
 pub struct Shaken {
@@ -51,6 +55,9 @@ enum Library {
 struct Shaking {
     session: Library,
     received: Queue,
+    /// So much of that is given to the library: whole records, one after the other, for what comes
+    /// behind the last message is not its affair. It would answer to that and forget what.
+    given: usize,
     plain: Queue,
     encrypted: Queue,
 }
@@ -91,7 +98,7 @@ pub async fn accept(tcp: &TcpStream, config: &Arc<ServerConfig>) -> io::Result<S
 
 async fn shake(tcp: &TcpStream, session: Library) -> io::Result<Shaken> {
     let (received, plain, encrypted) = (Queue::default(), Queue::default(), Queue::default());
-    let mut shaking = Shaking { session, received, plain, encrypted };
+    let mut shaking = Shaking { session, received, given: 0, plain, encrypted };
     loop {
         let step = shaking.step();
         if step.is_err() {
@@ -103,6 +110,7 @@ async fn shake(tcp: &TcpStream, session: Library) -> io::Result<Shaken> {
             Step::Again => {}
             Step::Done => return shaking.finish().map_err(io::Error::other),
             Step::Closed => return Err(ErrorKind::UnexpectedEof.into()),
+            Step::Receive if shaking.give_next() => {}
             Step::Receive => {
                 tcp.readable().await?;
                 let spare = shaking.received.spare(HANDSHAKE_BYTES);
@@ -135,17 +143,29 @@ async fn flush(tcp: &TcpStream, encrypted: &mut Queue) -> io::Result<()> {
 impl Shaking {
     /// Does the next thing: encodes what the handshake needs, or keeps what came behind it.
     fn step(&mut self) -> io::Result<Step> {
-        let Shaking { session, received, plain, encrypted } = self;
+        let Shaking { session, received, given, plain, encrypted } = self;
+        let bytes = &mut received.bytes_mut()[..*given];
         let (used, step) = match session {
-            Library::Client(client) => {
-                perform(client.process_tls_records(received.bytes_mut()), plain, encrypted)
-            }
-            Library::Server(server) => {
-                perform(server.process_tls_records(received.bytes_mut()), plain, encrypted)
-            }
+            Library::Client(client) => perform(client.process_tls_records(bytes), plain, encrypted),
+            Library::Server(server) => perform(server.process_tls_records(bytes), plain, encrypted),
         };
         received.consume(used);
+        *given -= used;
         step.map_err(io::Error::other)
+    }
+
+    /// Gives the library another record, if there is one; what is none it is to refuse.
+    fn give_next(&mut self) -> bool {
+        let rest = &self.received.bytes()[self.given..];
+        let Some(&[kind, major, _, high, low]) = rest.first_chunk::<HEADER_BYTES>() else {
+            return false;
+        };
+        let record = HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));
+        let is_record = RECORD_KINDS.contains(&kind) && major == 3 && record <= RECORD_BYTES;
+        let next = if is_record { record } else { rest.len() };
+        let is_there = next <= rest.len();
+        self.given += if is_there { next } else { 0 };
+        is_there
     }
 
     fn finish(self) -> Result<Shaken, rustls::Error> {

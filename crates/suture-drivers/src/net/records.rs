@@ -45,6 +45,7 @@ pub struct Keys {
     iv: [u8; 12],
     /// The number of the next record.
     number: u64,
+    is_retired: bool,
 }
 
 /// What a record held.
@@ -78,7 +79,7 @@ impl Keys {
         let key = UnboundKey::new(algorithm, key.as_ref());
         let key = key.map_err(|_| Error::General("a key of another length".into()))?;
         let iv = iv.as_ref().try_into().map_err(|_| Error::General("a nonce is short".into()))?;
-        Ok(Keys { key: LessSafeKey::new(key), iv, number })
+        Ok(Keys { key: LessSafeKey::new(key), iv, number, is_retired: false })
     }
 
     /// The same, some records later.
@@ -89,7 +90,13 @@ impl Keys {
 
     /// Whether it is time for the next ones.
     pub fn are_worn(&self) -> bool {
-        self.number >= RECORDS_MAX
+        self.number >= RECORDS_MAX || self.is_retired
+    }
+
+    /// The other side asks for the next ones: they come with whatever is said next. Until then it
+    /// may ask as often as it likes.
+    pub fn retire(&mut self) {
+        self.is_retired = true;
     }
 
     /// Encrypts data into a record; `into` has its length and [`OVERHEAD_BYTES`].

@@ -253,7 +253,9 @@ impl TlsStream {
         self.is_closed = bytes == 0;
         let there = space.len().min(waiting + bytes);
         let (mut filled, mut from) = (0, 0);
-        while let Some(bytes) = record_bytes(&space[from..there]).map_err(io::Error::other)?
+        // What comes behind its last word is not its own.
+        while !self.is_closed
+            && let Some(bytes) = record_bytes(&space[from..there]).map_err(io::Error::other)?
             && from + bytes <= there
         {
             let opened = self.opener.open(&mut space[filled..from + bytes], from - filled);
@@ -264,7 +266,11 @@ impl TlsStream {
             }
             self.note(opened)?;
         }
-        self.received.put_before(&space[from..there], RECORD_BYTES, waiting + bytes - there);
+        if self.is_closed {
+            self.received.consume(waiting);
+        } else {
+            self.received.put_before(&space[from..there], RECORD_BYTES, waiting + bytes - there);
+        }
         Ok(filled)
     }
 
@@ -284,7 +290,7 @@ impl TlsStream {
             Opened::NewKeys { requested } => {
                 self.opener = self.source.next_received().map_err(io::Error::other)?;
                 if requested {
-                    self.renew_keys()?;
+                    self.sealer.retire();
                 }
             }
         }
