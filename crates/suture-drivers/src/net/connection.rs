@@ -184,6 +184,11 @@ impl Connection {
         self.stream.tcp().peer_addr().map_or(Ipv4Addr::UNSPECIFIED.into(), |address| address.ip())
     }
 
+    /// Whether nobody on the way could have changed what came.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self.stream, Stream::Tls(_))
+    }
+
     /// Whether the other side has neither closed nor said anything since the last frame.
     pub fn is_idle(&self) -> bool {
         self.filled == 0 && self.stream.is_idle()
