@@ -124,6 +124,7 @@ impl World {
             failed: Vec::new(),
             claims: true,
             liveness: Liveness::Own,
+            deletes: true,
             in_flight_max: 2,
             scrub: ScrubConfig::OFF,
         };

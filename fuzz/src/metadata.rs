@@ -264,6 +264,7 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         failed: intent.failed,
         claims: true,
         liveness: Liveness::Own,
+        deletes: true,
         in_flight_max: 4,
         scrub: ScrubConfig { next: store.pass()?.next, ..ScrubConfig::OFF },
     };

@@ -42,6 +42,7 @@ impl Repairing {
             failed: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
+            deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
         };

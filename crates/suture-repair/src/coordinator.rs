@@ -80,6 +80,8 @@ pub struct Config {
     pub claims: bool,
     /// Who decides which nodes are dead.
     pub liveness: Liveness,
+    /// Copies in excess and orphans are ordered away; otherwise whoever keeps them removes them.
+    pub deletes: bool,
     /// So many checks, and so many deletes, may be under way at a node.
     pub in_flight_max: usize,
     /// How copies that nobody reads are searched for damage.

@@ -124,6 +124,7 @@ impl FluidAgents {
             failed: scenario.failed.clone(),
             claims: false,
             liveness: Liveness::Own,
+            deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: ScrubConfig::OFF,
         };

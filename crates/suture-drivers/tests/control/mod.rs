@@ -24,6 +24,7 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
         failed: Vec::new(),
         claims: false,
         liveness: Liveness::Own,
+        deletes: true,
         in_flight_max: IN_FLIGHT_MAX,
         scrub: ScrubConfig::OFF,
     };

@@ -247,7 +247,8 @@ impl Coordinator {
                 }
                 self.check(node, copy, None);
             }
-        } else if let Some((holder, current)) = stripe.copy(copy.chunk)
+        } else if self.config.deletes
+            && let Some((holder, current)) = stripe.copy(copy.chunk)
             && self.health.is_up(holder)
         {
             if self.ledger.mistake.is(Mutant::DeleteUnread) {
@@ -333,7 +334,7 @@ impl Coordinator {
 
     /// Has a copy deleted: an orphan, or one that is replaced by a location that was read in full.
     fn delete(&mut self, node: NodeId, copy: ChunkCopy, replaced_by: Option<Location>) {
-        if self.health.is_up(node) {
+        if self.config.deletes && self.health.is_up(node) {
             self.work_lists.delete(node, (copy, replaced_by));
             self.send_work(node);
         }

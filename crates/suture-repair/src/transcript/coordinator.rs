@@ -42,6 +42,9 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     if config.liveness == Liveness::Keeper {
         add(line.word("keeper-decides-who-lives"));
     }
+    if !config.deletes {
+        add(line.word("keeper-removes-excess"));
+    }
     if config.in_flight_max != IN_FLIGHT_MAX {
         add(line.field("in-flight", &(config.in_flight_max as u64)));
     }
@@ -77,6 +80,7 @@ impl CoordinatorHeader {
             "keeper-decides-who-lives" => {
                 self.config.as_mut().ok_or(error)?.liveness = Liveness::Keeper;
             }
+            "keeper-removes-excess" => self.config.as_mut().ok_or(error)?.deletes = false,
             "in-flight" => {
                 self.config.as_mut().ok_or(error)?.in_flight_max =
                     line.value::<u64>()?.max(1) as usize;
@@ -120,6 +124,7 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
         failed,
         claims,
         liveness,
+        deletes: true,
         in_flight_max,
         scrub,
         timers,

@@ -96,6 +96,7 @@ impl Story {
             failed: Vec::new(),
             claims: false,
             liveness,
+            deletes: true,
             in_flight_max: 4,
             scrub: ScrubConfig::OFF,
         });

@@ -130,6 +130,7 @@ impl World {
             failed: self.declared.iter().copied().collect(),
             claims: self.options.claims,
             liveness: self.options.liveness,
+            deletes: true,
             in_flight_max: IN_FLIGHT_MAX,
             scrub: self.scrub_config(),
         };

@@ -129,6 +129,7 @@ pub(super) fn load(
         claims: true,
         // They know nothing of nodes.
         liveness: Liveness::Own,
+        deletes: true,
         in_flight_max: core::IN_FLIGHT_MAX,
         scrub: config.scrub.core(seconds_since_1970(), store.pass()?),
     };
