@@ -1,0 +1,135 @@
+package org.suture.hdfs;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+
+/**
+ * One connection of the agent: it asks, this end answers, one request at a time.
+ *
+ * A block is begun, its bytes come in order, and it is finished; a connection that ends in between
+ * takes the unfinished block with it. So what an agent leaves that dies is nothing.
+ */
+final class AgentSession {
+  /** An entry of a list: block, generation stamp, length. */
+  private static final int ENTRY_BYTES = 24;
+  private static final int ENTRIES = Frames.PAYLOAD_BYTES_MAX / ENTRY_BYTES;
+
+  private final Frames frames;
+  private final Replicas replicas;
+  private NewReplica making;
+
+  AgentSession(Frames frames, Replicas replicas) {
+    this.frames = frames;
+    this.replicas = replicas;
+  }
+
+  void serve() throws IOException {
+    try {
+      while (true) {
+        Message request = frames.receive();
+        if (request == null) {
+          return;
+        }
+        try {
+          answer(request.text("op"), request);
+        } catch (ReplicaException e) {
+          frames.send(Message.error(e.kind, e.getMessage()));
+        }
+      }
+    } finally {
+      abort();
+    }
+  }
+
+  private void answer(String op, Message request) throws IOException {
+    switch (op) {
+      case "hello":
+        hello(request);
+        return;
+      case "list":
+        list(request.text("pool"));
+        return;
+      case "free":
+        frames.send(Message.empty().with("bytes", replicas.freeBytes()));
+        return;
+      case "locate":
+        frames.send(replicas.locate(request.text("pool"), request.number("block")));
+        return;
+      case "read":
+        read(request);
+        return;
+      case "begin":
+        abort();
+        making = replicas.begin(request);
+        frames.send(Message.empty());
+        return;
+      case "data":
+        data();
+        return;
+      case "finish":
+        finish(request);
+        return;
+      case "abort":
+        abort();
+        frames.send(Message.empty());
+        return;
+      default:
+        throw new ProtocolException("a request '" + op + "' that is none");
+    }
+  }
+
+  private void hello(Message request) throws IOException {
+    if (!request.text("protocol").equals(Frames.PROTOCOL)) {
+      frames.send(Message.error("refused", "this DataNode's plugin speaks " + Frames.PROTOCOL
+          + ", the agent " + request.text("protocol") + ": run the same Suture on both"));
+      return;
+    }
+    frames.send(replicas.describe().with("protocol", Frames.PROTOCOL));
+  }
+
+  private void list(String pool) throws IOException {
+    long[] entries = replicas.list(pool);
+    int at = 0;
+    do {
+      int count = Math.min(ENTRIES, (entries.length - at) / 3);
+      ByteBuffer bytes = ByteBuffer.allocate(count * ENTRY_BYTES);
+      bytes.asLongBuffer().put(entries, at, 3 * count);
+      at += 3 * count;
+      frames.send(Message.empty().with("more", at < entries.length), bytes.array(), 0,
+          bytes.capacity());
+    } while (at < entries.length);
+  }
+
+  private void read(Message request) throws IOException {
+    int count = (int) request.number("count", 0, Frames.PAYLOAD_BYTES_MAX);
+    long from = request.number("from", 0, Long.MAX_VALUE - count);
+    CheckedBytes found = replicas.read(request.text("pool"), request.number("block"), from, count);
+    PluginMetrics.get().read(count);
+    frames.send(Message.empty(), found.bytes, found.from, count);
+  }
+
+  /** Not answered: what fails is said when the block is finished. */
+  private void data() throws IOException {
+    if (making == null) {
+      throw new ProtocolException("bytes of a block that was not begun");
+    }
+    making.write(frames.payload(), frames.payloadBytes());
+  }
+
+  private void finish(Message request) throws IOException {
+    if (making == null) {
+      throw new ProtocolException("the end of a block that was not begun");
+    }
+    NewReplica made = making;
+    making = null;
+    boolean isNamed = made.finish((int) request.number("crc", 0, 0xffffffffL));
+    frames.send(Message.empty().with("published", isNamed ? "named" : "taken"));
+  }
+
+  private void abort() {
+    if (making != null) {
+      making.abort();
+      making = null;
+    }
+  }
+}

@@ -1,0 +1,108 @@
+package org.suture.hdfs;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfoStriped;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
+
+/** Word that a repair is about to build internal blocks of a group, each on a node of its choice. */
+final class Claim {
+  /** The NameNode forgets what is pending after 5 minutes by default; it is told again before. */
+  private static final long RENEW_MILLIS = 60_000;
+
+  final long repair;
+  final long group;
+  private final long stamp;
+  private final List<Target> targets = new ArrayList<>();
+  private long endNanos;
+  private long renewNanos;
+
+  /** One internal block and where it goes. */
+  private static final class Target {
+    final int index;
+    final String node;
+    DatanodeStorageInfo storage;
+
+    Target(int index, String node) {
+      this.index = index;
+      this.node = node;
+    }
+  }
+
+  private Claim(long repair, long group, long stamp) {
+    this.repair = repair;
+    this.group = group;
+    this.stamp = stamp;
+  }
+
+  static Claim read(Message message) throws ProtocolException {
+    Claim claim =
+        new Claim(message.number("repair"), message.number("group"), message.number("stamp"));
+    List<Message> targets = message.messages("targets");
+    if (targets.isEmpty() || targets.size() > 16) {
+      throw new ProtocolException("a claim of " + targets.size() + " blocks");
+    }
+    for (Message target : targets) {
+      claim.targets.add(new Target((int) target.number("index", 0, 15), target.text("node")));
+    }
+    return claim;
+  }
+
+  /** Asks the placement policy about each target. */
+  void choose(BlockInfoStriped found, Targets policy, GroupView.Place place) {
+    if (found != null) {
+      targets.forEach(target -> target.storage = policy.storage(place, target.node));
+    }
+  }
+
+  /** Why it is not granted; null where nothing is against it. */
+  String refusal(BlockInfoStriped found, GroupView view) {
+    if (found == null) {
+      return "the group is gone";
+    }
+    if (found.getGenerationStamp() != stamp || !found.isComplete()) {
+      return "the group has another generation stamp, or is being written";
+    }
+    for (Target target : targets) {
+      if (target.storage == null) {
+        return "the placement policy wants no block of it on " + target.node;
+      }
+      if (!view.isWanted(found, target.index)) {
+        return "block " + target.index + " is there";
+      }
+    }
+    return null;
+  }
+
+  DatanodeStorageInfo[] storages() {
+    return targets.stream().map(target -> target.storage).toArray(DatanodeStorageInfo[]::new);
+  }
+
+  /** Where the policy put each block. */
+  List<Message> described() {
+    List<Message> all = new ArrayList<>();
+    for (Target target : targets) {
+      all.add(Message.empty().with("index", (long) target.index)
+          .with("storage", target.storage.getStorageID())
+          .with("type", target.storage.getStorageType().toString()));
+    }
+    return all;
+  }
+
+  void prolong() {
+    endNanos = System.nanoTime() + Namespace.CLAIM_MILLIS * 1_000_000;
+    renewed();
+  }
+
+  void renewed() {
+    renewNanos = System.nanoTime() + RENEW_MILLIS * 1_000_000;
+  }
+
+  boolean isOver() {
+    return endNanos - System.nanoTime() <= 0;
+  }
+
+  boolean isDue() {
+    return renewNanos - System.nanoTime() <= 0;
+  }
+}

@@ -1,0 +1,134 @@
+package org.suture.hdfs;
+
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.hadoop.hdfs.protocol.Block;
+import org.apache.hadoop.hdfs.protocol.BlockLocalPathInfo;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.ReplicaInfo;
+import org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
+
+/** The internal blocks of one DataNode: which there are, their checked bytes, and new ones. */
+final class Replicas {
+  private final DataNode node;
+
+  Replicas(DataNode node) {
+    this.node = node;
+  }
+
+  private FsDatasetSpi<?> data() throws ReplicaException {
+    FsDatasetSpi<?> data = node.getFSDataset();
+    if (data == null) {
+      throw new ReplicaException(ReplicaException.FAILED, "this DataNode has no data yet");
+    }
+    return data;
+  }
+
+  /** Which DataNode it is, and of which block pools it has blocks. */
+  Message describe() throws IOException {
+    Set<Object> pools = new LinkedHashSet<>();
+    try (FsDatasetSpi.FsVolumeReferences volumes = data().getFsVolumeReferences()) {
+      for (FsVolumeSpi volume : volumes) {
+        pools.addAll(Arrays.asList(volume.getBlockPoolList()));
+      }
+    }
+    return Message.empty().with("node", node.getDatanodeUuid())
+        .with("name", node.getDatanodeId().getHostName() + ":" + node.getDatanodeId().getXferPort())
+        .with("pools", new ArrayList<>(pools));
+  }
+
+  long freeBytes() throws IOException {
+    long free = 0;
+    try (FsDatasetSpi.FsVolumeReferences volumes = data().getFsVolumeReferences()) {
+      for (FsVolumeSpi volume : volumes) {
+        free += Math.max(volume.getAvailable(), 0);
+      }
+    }
+    return free;
+  }
+
+  /** All finalized internal blocks of groups: block, generation stamp and length of each. */
+  long[] list(String pool) throws IOException {
+    List<ReplicaInfo> all = data().getFinalizedBlocks(pool);
+    long[] entries = new long[3 * all.size()];
+    int at = 0;
+    for (ReplicaInfo replica : all) {
+      // Ids of groups and their blocks are negative.
+      if (replica.getBlockId() < 0) {
+        entries[at++] = replica.getBlockId();
+        entries[at++] = replica.getGenerationStamp();
+        entries[at++] = replica.getNumBytes();
+      }
+    }
+    return Arrays.copyOf(entries, at);
+  }
+
+  Message locate(String pool, long block) throws IOException {
+    Block found = stored(pool, block);
+    return Message.empty().with("stamp", found.getGenerationStamp())
+        .with("bytes", found.getNumBytes());
+  }
+
+  CheckedBytes read(String pool, long block, long from, int count) throws IOException {
+    Block found = stored(pool, block);
+    ExtendedBlock named = new ExtendedBlock(pool, found);
+    if (from + count > found.getNumBytes()) {
+      throw new ReplicaException(ReplicaException.CORRUPT,
+          "it has " + found.getNumBytes() + " bytes, and " + (from + count) + " are wanted");
+    }
+    try {
+      BlockLocalPathInfo paths = data().getBlockLocalPathInfo(named);
+      return CheckedBytes.read(new File(paths.getBlockPath()), new File(paths.getMetaPath()),
+          found.getNumBytes(), from, count);
+    } catch (ReplicaException e) {
+      if (e.kind.equals(ReplicaException.CORRUPT)) {
+        reportCorrupt(named, e);
+      }
+      throw e;
+    } catch (ReplicaNotFoundException | FileNotFoundException e) {
+      throw new ReplicaException(ReplicaException.MISSING, "no such replica", e);
+    } catch (IOException e) {
+      throw new ReplicaException(ReplicaException.UNREADABLE, "it cannot be read", e);
+    }
+  }
+
+  /** HDFS must know, whatever Suture does about it. */
+  private void reportCorrupt(ExtendedBlock block, ReplicaException why) {
+    PluginMetrics.get().corrupt();
+    PluginLog.LOG.warn("Suture: {} is corrupt and reported so: {}", block, why.getMessage());
+    try {
+      node.reportBadBlocks(block);
+    } catch (IOException e) {
+      PluginLog.LOG.warn("Suture: {} could not be reported: {}", block, PluginLog.reason(e));
+    }
+  }
+
+  NewReplica begin(Message request) throws IOException {
+    ExtendedBlock block = new ExtendedBlock(request.text("pool"), request.number("block"),
+        request.number("bytes", 1, Long.MAX_VALUE), request.number("stamp", 0, Long.MAX_VALUE));
+    if (block.getBlockId() >= 0) {
+      throw new ReplicaException(ReplicaException.FAILED, block + " is no block of a group");
+    }
+    String type = request.has("type") ? request.text("type") : "DISK";
+    String storage = request.has("storage") ? request.text("storage") : null;
+    return NewReplica.begin(node, this, block, type, storage);
+  }
+
+  /** The finalized replica of this id, whatever its generation stamp. */
+  Block stored(String pool, long block) throws IOException {
+    Block found = data().getStoredBlock(pool, block);
+    if (found == null) {
+      throw new ReplicaException(ReplicaException.MISSING, "no such replica");
+    }
+    return found;
+  }
+}

@@ -1,0 +1,44 @@
+package org.suture.hdfs;
+
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.hadoop.hdfs.protocol.BlockStoragePolicy;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants.DatanodeReportType;
+import org.apache.hadoop.hdfs.server.blockmanagement.BlockManager;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeDescriptor;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeStorageInfo;
+import org.apache.hadoop.net.Node;
+
+/**
+ * Whether a node may get a block, and on which of its storages: asked of HDFS's own placement policy,
+ * with every other node excluded. So racks, storage types, room and load count as HDFS counts them.
+ */
+final class Targets {
+  private final BlockManager blocks;
+
+  Targets(BlockManager blocks) {
+    this.blocks = blocks;
+  }
+
+  /** The storage that the policy chooses on that node; null where it wants none. */
+  DatanodeStorageInfo storage(GroupView.Place place, String uuid) {
+    DatanodeDescriptor node = blocks.getDatanodeManager().getDatanode(uuid);
+    if (place == null || node == null || !node.isAlive() || !node.isInService()
+        || place.chosen.isEmpty()) {
+      return null;
+    }
+    Set<Node> others = new HashSet<>();
+    for (DatanodeDescriptor other
+        : blocks.getDatanodeManager().getDatanodeListForReport(DatanodeReportType.LIVE)) {
+      if (other != node) {
+        others.add(other);
+      }
+    }
+    BlockStoragePolicy kind = blocks.getStoragePolicy(place.storagePolicy);
+    DatanodeStorageInfo[] chosen = SuturePlacementPolicy.unvetoed(() ->
+        blocks.getStriptedBlockPlacementPolicy().chooseTarget(place.path, 1, node, place.chosen,
+            false, others, place.blockBytes, kind, null));
+    boolean isThere = chosen.length == 1 && chosen[0].getDatanodeDescriptor() == node;
+    return isThere ? chosen[0] : null;
+  }
+}
