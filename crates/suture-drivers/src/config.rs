@@ -5,6 +5,7 @@
 //! defaults below. An unknown key is refused with its line: a misspelt limit must not be a limit
 //! that silently does not exist.
 
+pub mod hdfs;
 mod spelling;
 
 use std::fs;
@@ -25,6 +26,7 @@ use suture_repair::time::Span;
 use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
+use hdfs::{HdfsAgentSettings, HdfsSettings};
 use spelling::{
     address, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none, some_address,
 };
@@ -88,6 +90,8 @@ pub struct CoordinatorConfig {
     pub scrub: ScrubSettings,
     /// How often agents get a copy of the metadata.
     pub backup: BackupSettings,
+    /// How it is joined to HDFS.
+    pub hdfs: HdfsSettings,
 }
 
 /// The coordinator's table `[timers]`.
@@ -183,6 +187,8 @@ pub struct AgentConfig {
     pub insecure: bool,
     /// When it does what.
     pub timers: AgentTimers,
+    /// The DataNode whose blocks are its chunks.
+    pub hdfs: HdfsAgentSettings,
 }
 
 /// The agent's table `[timers]`.
@@ -220,6 +226,7 @@ impl CoordinatorConfig {
         check_timer("stall", timers.stall, (STALL_MIN, TIMER_MAX))?;
         check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
         check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
+        self.hdfs.check()?;
         if timers.suspect >= timers.dead {
             return Err("timers: suspect must be shorter than dead".into());
         }
@@ -347,6 +354,7 @@ impl Default for CoordinatorConfig {
             repair: RepairConfig::default(),
             scrub: ScrubSettings::default(),
             backup: BackupSettings::default(),
+            hdfs: HdfsSettings::default(),
         }
     }
 }
@@ -399,6 +407,7 @@ impl Default for AgentConfig {
             credentials: None,
             insecure: false,
             timers: AgentTimers::default(),
+            hdfs: HdfsAgentSettings::default(),
         }
     }
 }
@@ -515,6 +524,8 @@ mod tests {
         assert!(agent.name.is_some() && agent.advertise.is_some() && agent.repair_cap.is_some());
         assert_eq!((agent.rack.as_deref(), agent.keep_free), (Some("r1"), Some(1 << 30)));
         assert_eq!(agent.links(), (125e6, 125e6));
+        assert!(agent.hdfs.socket.is_some() && agent.hdfs.user.is_some());
+        assert!(agent.hdfs.pool.is_some());
     }
 
     #[test]
@@ -548,6 +559,18 @@ mod tests {
         assert_eq!(config.scrub.core(7, PassRecord::default()), ScrubConfig::OFF);
         let error = error_of::<CoordinatorConfig>("[scrub]\nperiod = \"never\"");
         assert!(error.contains("never") && error.contains("4w"), "{error}");
+    }
+
+    #[test]
+    fn a_lease_outlives_lost_questions_and_ends_soon() {
+        let check = |text: &str| toml::from_str::<CoordinatorConfig>(text).unwrap().check();
+        assert_eq!(check("[hdfs]\nmode = \"repair\"\nlease = \"3s\""), Ok(()));
+        for (text, word) in [("lease = \"2s\"", "3 times"), ("lease = \"2min\"", "at most")] {
+            let error = check(&format!("[hdfs]\n{text}")).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+        let error = error_of::<CoordinatorConfig>("[hdfs]\nmode = \"on\"");
+        assert!(error.contains("observe"), "{error}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
 
+use crate::hdfs::link::{Condition, Link};
+use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Metadata, NodeRecord};
 use crate::record::RecordedCoordinator;
 use meter::Meter;
@@ -109,6 +111,8 @@ pub struct Handle {
 pub struct CoordinatorDriver {
     core: RecordedCoordinator,
     metadata: Metadata,
+    /// The keeper of the stripes, where that is HDFS.
+    hdfs: Option<HdfsKeeping>,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
     /// How often an agent is to keep a copy of the metadata, and which one was the last.
@@ -126,6 +130,12 @@ pub struct CoordinatorDriver {
     at_risk: u64,
     /// Stripes that waited for something to change, likewise.
     blocked: usize,
+}
+
+/// What a coordinator of HDFS has besides.
+struct HdfsKeeping {
+    link: Link,
+    log: RebuiltLog,
 }
 
 /// How to reach a node.
@@ -159,6 +169,7 @@ impl CoordinatorDriver {
         CoordinatorDriver {
             core,
             metadata,
+            hdfs: None,
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
             backup_every: None,
@@ -171,6 +182,11 @@ impl CoordinatorDriver {
             at_risk: 0,
             blocked: 0,
         }
+    }
+
+    /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
+    pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
+        self.hdfs = Some(HdfsKeeping { link, log });
     }
 
     /// Has one agent after the other keep a copy of the metadata.
@@ -228,7 +244,8 @@ impl CoordinatorDriver {
     /// Every node, in the order of their numbers, with its address unless it cannot be reached.
     pub fn peers(&self) -> Vec<PeerAddress> {
         let peer = |(&node, contact): (&NodeId, &Contact)| {
-            let is_reachable = self.core.health(node) != Health::Failed;
+            let is_known = !contact.address.is_empty();
+            let is_reachable = is_known && self.core.health(node) != Health::Failed;
             let name = self.core.cluster().node(node).name.clone();
             PeerAddress { node, name, address: is_reachable.then(|| contact.address.clone()) }
         };
@@ -255,6 +272,9 @@ impl CoordinatorDriver {
     fn measure(&mut self) {
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
+        if let Some(hdfs) = &self.hdfs {
+            hdfs.link.note(Condition::of(&status));
+        }
         let at_risk: u64 = status.at_risk.iter().sum();
         if at_risk == 0 && self.at_risk > 0 {
             let (chunks, size) = (status.repaired_chunks, format_size(status.repaired_bytes));
@@ -272,6 +292,11 @@ impl CoordinatorDriver {
     }
 
     fn handle(&mut self, input: Input) {
+        if let (Some(_), Input::NodeAdded { id, .. }) = (&self.hdfs, &input) {
+            // A DataNode without an agent, so far, is a node too.
+            let contact = Contact { address: String::new(), session: None };
+            self.nodes.entry(*id).or_insert(contact);
+        }
         self.core.handle(self.now(), input);
     }
 
@@ -340,6 +365,11 @@ impl CoordinatorDriver {
         match output {
             Output::Send { to, message } => self.send(to, message),
             // Where the keeper does not answer the core asks again.
+            Output::Commit(_) | Output::Claim(_) | Output::Release(_) | Output::Protect(_)
+                if self.hdfs.is_some() =>
+            {
+                self.ask_hdfs(output);
+            }
             Output::Commit(commit) => self.metadata.submit(move |store| {
                 let result = store.commit(&commit);
                 result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
@@ -367,8 +397,24 @@ impl CoordinatorDriver {
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), &report);
+                let now = self.now();
+                if let Some(hdfs) = &mut self.hdfs {
+                    hdfs.log.note(now, &report, &self.core);
+                }
                 report::log(&report, self.core.cluster());
             }
+        }
+    }
+
+    /// What the keeper of the stripes is asked, where that is HDFS.
+    fn ask_hdfs(&self, output: Output) {
+        let Some(HdfsKeeping { link, .. }) = &self.hdfs else { return };
+        match output {
+            Output::Commit(commit) => link.commit(commit),
+            Output::Claim(claim) => link.claim(self.now(), claim),
+            Output::Release(repair) => link.release(repair),
+            // Ids of stripes are HDFS's, which gives out none twice.
+            _ => {}
         }
     }
 

@@ -36,6 +36,9 @@ pub enum AccessRole {
     Coordinator,
     /// The agent of a node.
     Agent,
+    /// The keeper of other people's data, such as an HDFS NameNode: it tells the coordinator what lies
+    /// where and what is lost.
+    Keeper,
     /// A user who sees what there is and how it does.
     Viewer,
     /// A user who puts, gets, lists and removes objects of one prefix.
@@ -59,9 +62,10 @@ pub struct Principal {
 
 impl AccessRole {
     /// All of them, with the words that stand for them.
-    pub const ALL: [(AccessRole, &str); 6] = [
+    pub const ALL: [(AccessRole, &str); 7] = [
         (AccessRole::Coordinator, "coordinator"),
         (AccessRole::Agent, "agent"),
+        (AccessRole::Keeper, "keeper"),
         (AccessRole::Viewer, "viewer"),
         (AccessRole::Client, "client"),
         (AccessRole::Operator, "operator"),

@@ -112,6 +112,14 @@ impl Metadata {
         });
     }
 
+    /// Runs `work` on the store's thread, and what it gives after its changes were told.
+    pub fn submit_and<Reply: FnOnce()>(
+        &self,
+        work: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,
+    ) {
+        self.run(work);
+    }
+
     fn run<Reply: FnOnce()>(
         &self,
         work: impl FnOnce(&mut MetadataStore) -> Reply + Send + 'static,

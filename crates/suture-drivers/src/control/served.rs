@@ -15,7 +15,7 @@ use tonic::{Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
-use super::service::{ControlService, REBUILDING};
+use super::service::{ControlService, OF_HDFS, REBUILDING};
 
 /// An answer of many parts, for as long as whoever asked is believed.
 #[derive(Debug)]
@@ -66,9 +66,12 @@ impl Served {
         served.judge(served.caller.check_still()).await?;
         service.trust.iter().for_each(|trust| trust.note(&served.caller));
         served.judge(served.caller.check(call)).await?;
-        match service.is_rebuilding && call != Call::Session {
-            true => Err(Status::unavailable(REBUILDING)),
-            false => Ok(served),
+        let is_of_objects =
+            matches!(call, Call::Put | Call::Lookup | Call::List | Call::Stat | Call::Remove);
+        match (service.is_rebuilding && call != Call::Session, service.is_hdfs && is_of_objects) {
+            (true, _) => Err(Status::unavailable(REBUILDING)),
+            (_, true) => Err(Status::failed_precondition(OF_HDFS)),
+            (false, false) => Ok(served),
         }
     }
 

@@ -22,9 +22,14 @@ use super::proto::NodeAction;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
+use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
 
-/// What whoever is not served is told.
+/// What whoever wants an object of HDFS's coordinator is told.
+pub(super) const OF_HDFS: &str =
+    "this coordinator repairs HDFS and keeps no objects: store and read by HDFS's own commands";
+
+/// What whoever is not served while metadata are made again is told.
 pub(super) const REBUILDING: &str =
     "the metadata are being rebuilt from what the agents hold: try again when that is done";
 
@@ -42,6 +47,8 @@ pub struct ControlService {
     cluster: OnceLock<ClusterId>,
     /// Whether the metadata are being made again: then only agents are served.
     pub(super) is_rebuilding: bool,
+    /// Whether HDFS keeps the stripes: there are no objects then.
+    pub(super) is_hdfs: bool,
     /// Where changes are written down, if anywhere.
     pub(super) audit: Option<Audit>,
     /// How it is known who asks, where that is told.
@@ -56,6 +63,7 @@ impl ControlService {
             coordinator,
             cluster: cluster.into(),
             is_rebuilding: false,
+            is_hdfs: false,
             audit: None,
             trust: None,
         }
@@ -69,7 +77,20 @@ impl ControlService {
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
         let is_rebuilding = true;
-        ControlService { metadata, coordinator, cluster, is_rebuilding, audit: None, trust: None }
+        ControlService {
+            metadata,
+            coordinator,
+            cluster,
+            is_rebuilding,
+            is_hdfs: false,
+            audit: None,
+            trust: None,
+        }
+    }
+
+    /// The same, of stripes that HDFS keeps.
+    pub fn of_hdfs(self) -> ControlService {
+        ControlService { is_hdfs: true, ..self }
     }
 
     /// The same, with changes written down there.
@@ -220,7 +241,7 @@ impl ControlService {
         reply.warnings = of_trust.collect();
         reply.warnings.extend(fault.map(|fault| fault_warning(&fault)));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
-        if copies > 0 {
+        if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));
         }
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
@@ -241,7 +262,10 @@ impl ControlService {
         let mut names: BTreeMap<StripeId, String> =
             self.metadata.ask(move |store| store.names_of(&ids)).await?;
         for entry in &mut blocked {
-            entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
+            entry.object = match self.is_hdfs {
+                true => format!("block group {}", group_id(StripeId(entry.stripe))),
+                false => names.remove(&StripeId(entry.stripe)).unwrap_or_default(),
+            };
         }
         Ok(blocked)
     }

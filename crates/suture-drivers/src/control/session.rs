@@ -118,7 +118,14 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
     let takes_name = is_new && join.takes_name;
     let followed = join.epoch;
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
-    let node = check(cluster, join)?;
+    let mut node = check(cluster, join)?;
+    if service.is_hdfs {
+        // Where a DataNode is the NameNode says, not its agent.
+        let name = node.name.clone();
+        let nodes = service.metadata.ask(|store| store.nodes()).await?;
+        let known = nodes.into_iter().find(|record| record.node.name == name);
+        node.rack = known.and_then(|record| record.node.rack);
+    }
     let joined = node.clone();
     // First: who has lost the name to another store is to hear of that.
     let check = move |store: &mut MetadataStore| store.check_joining(&joined, is_new, takes_name);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::serve::ClientLimits;
@@ -11,17 +11,24 @@ use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
+use suture_drivers::hdfs::datanode::{DataNodeClient, DataNodeError, DataNodeHello};
+use suture_drivers::hdfs::link::store_id;
+use suture_drivers::hdfs::store::HdfsStore;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
+use suture_repair::chunk_store::ChunkStore;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
+
+/// How often a DataNode that is not there yet is looked for.
+const DATANODE_RETRY: Duration = Duration::from_millis(500);
 
 /// Run an agent: it keeps chunks in its data_dir and takes its part in repairs.
 ///
@@ -60,6 +67,11 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let stop = Stop::new(args.until_stdin_closes)?;
+    let mut config = config;
+    let datanode = match &config.hdfs.socket {
+        Some(_) => Some(find_datanode(&mut config).await?),
+        None => None,
+    };
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
     let data_dir = open_data_dir(&config, args.new)?;
     let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Agent)?;
@@ -71,11 +83,14 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     outln!("listening on {address}");
     let mut me = introduction(&config, address, &data_dir);
     me.takes_name = args.new;
+    if let Some(hello) = &datanode {
+        me.store = Some(store_id(&hello.node));
+    }
     me.credentials = credentials.clone();
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
-    let mut agent = AgentProcess { config, record, listener, stop, chunks, credentials };
+    let mut agent = AgentProcess { config, record, listener, stop, chunks, credentials, datanode };
     loop {
         match agent.serve(&mut me).await? {
             Some(Left::Renumbered) => info!("beginning anew under the new number"),
@@ -93,6 +108,7 @@ struct AgentProcess {
     stop: Stop,
     chunks: Chunks,
     credentials: Option<Arc<Kept>>,
+    datanode: Option<DataNodeHello>,
 }
 
 /// What the agent keeps chunks in.
@@ -117,7 +133,7 @@ impl AgentProcess {
         };
         // Nobody welcomes a membership that has ended; it says why.
         let Ok(joined) = joined else { return membership.await?.map(Some) };
-        let store = self.claim(joined)?;
+        let store = self.store(joined)?;
         // From here on it is known there, and no longer new.
         (me.cluster, me.takes_name) = (Some(joined.cluster), false);
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
@@ -135,6 +151,15 @@ impl AgentProcess {
         }
         info!("stopped");
         Ok(None)
+    }
+
+    /// Where the chunks are: in the data_dir, or in the DataNode of this machine.
+    fn store(&mut self, joined: Welcome) -> Result<Arc<dyn ChunkStore>> {
+        let native = self.claim(joined)?;
+        let Some(hello) = &self.datanode else { return Ok(native) };
+        let pool = block_pool(&self.config, hello)?;
+        let datanode = datanode_client(&self.config)?;
+        Ok(Arc::new(HdfsStore::new(datanode, &pool, &self.config.data_dir)))
     }
 
     /// The chunks, which are the same under every number.
@@ -155,6 +180,56 @@ impl AgentProcess {
         self.chunks = Chunks::Claimed(store.clone());
         info!(name, node = %joined.node, %cluster, "in the cluster");
         Ok(store)
+    }
+}
+
+fn datanode_client(config: &AgentConfig) -> Result<DataNodeClient> {
+    let socket = config.hdfs.socket.as_deref().unwrap_or(Path::new(""));
+    DataNodeClient::new(socket, config.hdfs.user.as_deref()).map_err(bad_input)
+}
+
+/// Waits for the DataNode of this machine, and takes its name, which is the node's.
+async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
+    let client = datanode_client(config)?;
+    let mut is_said = false;
+    let hello = loop {
+        let found = client.hello();
+        let registered = |hello: &DataNodeHello| !hello.node.is_empty() && !hello.pools.is_empty();
+        match found {
+            Ok(hello) if registered(&hello) => break hello,
+            Err(DataNodeError::Refused(why)) => return Err(bad_input(why.why)),
+            Err(error) if !is_said => {
+                warn!("{}: {error}; waiting for it", shown(config));
+                is_said = true;
+            }
+            Ok(_) | Err(_) => {}
+        }
+        tokio::time::sleep(DATANODE_RETRY).await;
+    };
+    if config.name.as_ref().is_some_and(|name| *name != hello.name) {
+        return Err(bad_input(format!(
+            "the node of a DataNode has its name, {}, not {}: correct or leave out name",
+            hello.name,
+            config.name()
+        )));
+    }
+    config.name = Some(hello.name.clone());
+    Ok(hello)
+}
+
+fn shown(config: &AgentConfig) -> String {
+    config.hdfs.socket.as_deref().unwrap_or(Path::new("")).display().to_string()
+}
+
+/// The block pool whose blocks are the chunks.
+fn block_pool(config: &AgentConfig, hello: &DataNodeHello) -> Result<String> {
+    match (&config.hdfs.pool, &hello.pools[..]) {
+        (Some(pool), pools) if pools.contains(pool) => Ok(pool.clone()),
+        (None, [pool]) => Ok(pool.clone()),
+        (_, pools) => Err(bad_input(format!(
+            "the DataNode has blocks of {}: name one of them as [hdfs] pool",
+            pools.join(", ")
+        ))),
     }
 }
 

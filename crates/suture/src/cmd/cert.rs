@@ -36,7 +36,7 @@ pub struct Args {
 enum CertSubcommand {
     /// Make an authority, in a folder to be kept away from the cluster's machines
     Init(InitArgs),
-    /// Make the credentials of a node's agent, or of a coordinator
+    /// Make the credentials of a node's agent, of a coordinator, or of an HDFS NameNode
     Node(NodeArgs),
     /// Make the credentials of a user
     User(UserArgs),
@@ -87,6 +87,9 @@ struct NodeArgs {
     /// It is a coordinator's, not an agent's
     #[arg(long)]
     coordinator: bool,
+    /// It is that of HDFS's NameNode, whose plugin tells the coordinator what is lost
+    #[arg(long, conflicts_with = "coordinator")]
+    keeper: bool,
     #[command(flatten)]
     issue: IssueArgs,
 }
@@ -144,7 +147,7 @@ struct ShowArgs {
 
 fn parse_user_role(text: &str) -> Result<AccessRole, String> {
     match text.parse()? {
-        AccessRole::Agent | AccessRole::Coordinator => {
+        AccessRole::Agent | AccessRole::Coordinator | AccessRole::Keeper => {
             Err("nodes are not users: use 'suture cert node'".into())
         }
         role => Ok(role),
@@ -158,8 +161,12 @@ fn parse_user_role(text: &str) -> Result<AccessRole, String> {
 pub fn run(args: Args) -> Result<Outcome> {
     match args.command {
         CertSubcommand::Init(args) => init(&args),
-        CertSubcommand::Node(NodeArgs { name, coordinator, issue: args }) => {
-            let role = if coordinator { AccessRole::Coordinator } else { AccessRole::Agent };
+        CertSubcommand::Node(NodeArgs { name, coordinator, keeper, issue: args }) => {
+            let role = match (coordinator, keeper) {
+                (true, _) => AccessRole::Coordinator,
+                (_, true) => AccessRole::Keeper,
+                (false, false) => AccessRole::Agent,
+            };
             let principal = Principal::new(role, &name).map_err(bad_input)?;
             issue(&principal, NODE_LIFETIME, &args)
         }

@@ -1,16 +1,22 @@
 //! `suture coordinator`: keeps the metadata, watches the nodes, repairs what is lost.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
+use suture_drivers::config::hdfs::HdfsMode;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::control::trust::Trust;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
+use suture_drivers::hdfs::link::Link;
+use suture_drivers::hdfs::listener;
+use suture_drivers::hdfs::rebuilt::RebuiltLog;
 use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metadata::{
     Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
 };
@@ -18,7 +24,8 @@ use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
-use suture_repair::event::Liveness;
+use suture_repair::event::{Input, Liveness};
+use suture_repair::id::StripeId;
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::Time;
 use suture_repair::transcript;
@@ -30,6 +37,9 @@ use crate::outcome::Outcome;
 
 /// Changes of the metadata that the driver may be behind; then commits wait for it.
 pub(super) const CHANGES_MAX: usize = 1024;
+
+/// Ids of block groups are below this.
+const STRIPES_MAX: u64 = 1 << 62;
 
 /// Run the coordinator: it keeps the metadata, watches the agents and repairs what is lost.
 ///
@@ -75,22 +85,33 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let is_open = config.insecure || credentials.is_some();
     let listener = daemon::listen(config.listen, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
+    let hdfs = listen_to_hdfs(&config, credentials.is_some()).await?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
     let (core, nodes) = load(&config, &mut store, args.record.target())?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, received) = mpsc::channel(CHANGES_MAX);
-    let metadata = Metadata::start(store, changes);
+    let metadata = Metadata::start(store, changes.clone());
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     driver.spread_backups(config.backup.every);
+    let keeps_objects = hdfs.is_none();
+    if let Some(listener) = hdfs {
+        let log =
+            RebuiltLog::open(&config.data_dir).context("cannot write down what is rebuilt")?;
+        let link = join_hdfs(&config, listener, credentials.clone(), &metadata, changes);
+        driver.keep_by_hdfs(link, log);
+    }
     let path = config.audit();
     let audit = Audit::open(&path);
     let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
     let trust = Trust::new(credentials.clone(), address.ip());
     let service = ControlService::new(metadata.clone(), coordinator, cluster);
-    let service = service.with_audit(audit).with_trust(trust);
+    let mut service = service.with_audit(audit).with_trust(trust);
+    if !keeps_objects {
+        service = service.of_hdfs();
+    }
     outln!("listening on {address}");
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
@@ -100,6 +121,34 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)
+}
+
+/// Where the plugins of NameNodes connect, if this coordinator is HDFS's.
+async fn listen_to_hdfs(
+    config: &CoordinatorConfig,
+    is_proven: bool,
+) -> Result<Option<std::net::TcpListener>> {
+    if config.hdfs.mode == HdfsMode::Off {
+        return Ok(None);
+    }
+    let listener = daemon::listen(config.hdfs.listen, config.insecure || is_proven).await?;
+    let listener = listener.into_std().context("cannot keep the listener for HDFS")?;
+    listener.set_nonblocking(false).context("cannot wait for HDFS")?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
+    info!(%address, mode = ?config.hdfs.mode, "NameNodes' plugins are awaited");
+    Ok(Some(listener))
+}
+
+/// Begins to ask HDFS, as soon as one of its NameNodes connects.
+fn join_hdfs(
+    config: &CoordinatorConfig,
+    listener: std::net::TcpListener,
+    credentials: Option<Arc<Kept>>,
+    metadata: &Metadata,
+    changes: mpsc::Sender<Input>,
+) -> Link {
+    let connections = listener::listen(listener, credentials);
+    Link::start(config.hdfs.link(), connections, metadata.clone(), changes)
 }
 
 /// The core, from the metadata.
@@ -112,7 +161,9 @@ pub(super) fn load(
     record: Option<RecordTo>,
 ) -> Result<(RecordedCoordinator, Vec<NodeRecord>)> {
     let (nodes, intent) = (store.nodes()?, store.intent()?);
-    let stripes = StripeMap::new(store.stripes()?);
+    let is_hdfs = config.hdfs.mode != HdfsMode::Off;
+    // What is at risk in HDFS its NameNode says, later.
+    let stripes = if is_hdfs { StripeMap::default() } else { StripeMap::new(store.stripes()?) };
     let mut cluster = Cluster::default();
     for NodeRecord { node, .. } in &nodes {
         let rack = node.rack.as_ref().map(|name| cluster.rack(name));
@@ -123,15 +174,20 @@ pub(super) fn load(
         timers: config.timers(),
         policy: config.repair.policy,
         seed: store.cluster().0,
-        paused: intent.paused,
+        paused: intent.paused || config.hdfs.mode == HdfsMode::Observe,
         failed: intent.failed,
         // Nobody else repairs what the native metadata keep: a claim is answered with the label.
         claims: true,
-        // They know nothing of nodes.
-        liveness: Liveness::Own,
-        deletes: true,
+        // The native metadata know nothing of nodes, and what is in excess is ours to remove; a
+        // NameNode does both.
+        liveness: if is_hdfs { Liveness::Keeper } else { Liveness::Own },
+        deletes: !is_hdfs,
         in_flight_max: core::IN_FLIGHT_MAX,
-        scrub: config.scrub.core(seconds_since_1970(), store.pass()?),
+        scrub: match is_hdfs {
+            // DataNodes scan their blocks themselves.
+            true => core::ScrubConfig::OFF,
+            false => config.scrub.core(seconds_since_1970(), store.pass()?),
+        },
     };
     let header = || transcript::coordinator::header(Time::ZERO, &core_config, &cluster, &stripes);
     let recording = record.map(|to| to.begin(&header())).transpose().context("cannot record")?;
@@ -139,5 +195,11 @@ pub(super) fn load(
     let mut core = RecordedCoordinator::new(core, recording);
     store.announce_reserved()?;
     store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
+    if is_hdfs {
+        // Blocks that are not at risk are stripes of which nothing is known here.
+        let (from, below) = (StripeId(0), StripeId(STRIPES_MAX));
+        core.handle(Time::ZERO, Input::StripesReserved { below, writing: Vec::new() });
+        core.handle(Time::ZERO, Input::StripesUnknown { from, below });
+    }
     Ok((core, nodes))
 }

@@ -1,0 +1,297 @@
+//! The way to the DataNode of this machine: a few connections to its plugin, over a unix socket.
+//!
+//! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
+//! Disk threads ask and wait; each takes a connection of its own, and gives it back. One that fails is
+//! dropped, and the question asked once more over a new one, since the DataNode may have restarted.
+//! The kernel says which user is at the other end; a socket of another one's is not spoken to.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use suture_edge::error::quoted;
+
+use super::frame::{Frames, PROTOCOL};
+use super::namenode::Refusal;
+
+/// Connections that are kept; the plugin takes some more.
+const KEPT_MAX: usize = 12;
+
+/// A DataNode whose disk takes longer for an answer is as good as gone.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Where the users of a machine are listed.
+const USERS: &str = "/etc/passwd";
+
+/// A connection that frames go over.
+pub type BlockConnection = Frames<UnixStream>;
+
+/// A question to the DataNode's plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum BlockQuestion {
+    /// Who are you?
+    Hello {
+        /// What this end speaks.
+        protocol: String,
+    },
+    /// Every finalized internal block, as payloads of 24 bytes each.
+    List {
+        /// The block pool.
+        pool: String,
+    },
+    /// Room on its volumes.
+    Free,
+    /// What there is of a block.
+    Locate {
+        /// The block pool.
+        pool: String,
+        /// The internal block.
+        block: i64,
+    },
+    /// Checked bytes of a block.
+    Read {
+        /// The block pool.
+        pool: String,
+        /// The internal block.
+        block: i64,
+        /// The first byte.
+        from: u64,
+        /// How many of them.
+        count: u64,
+    },
+    /// A rebuilt block begins; its bytes follow in order.
+    Begin(NewBlock),
+    /// The next bytes, as payload; not answered.
+    Data,
+    /// All bytes have come, and sum to this.
+    Finish {
+        /// CRC32C of the whole block.
+        crc: u32,
+    },
+}
+
+/// A rebuilt block as it is announced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewBlock {
+    /// The block pool.
+    pub pool: String,
+    /// The internal block.
+    pub block: i64,
+    /// Its generation stamp.
+    pub stamp: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// The storage that it goes to, where one was chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<String>,
+    /// The kind of that storage.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+}
+
+/// Which DataNode it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataNodeHello {
+    /// What it speaks.
+    pub protocol: String,
+    /// Its UUID.
+    pub node: String,
+    /// `HOST:PORT`, as it registers at the NameNode.
+    pub name: String,
+    /// The block pools of which it has blocks.
+    pub pools: Vec<String>,
+}
+
+/// What there is of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatedBlock {
+    /// Its generation stamp.
+    pub stamp: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListPart {
+    /// Whether another follows.
+    pub more: bool,
+}
+
+/// Room on the volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeBytes {
+    /// How much of it there is.
+    pub bytes: u64,
+}
+
+/// What became of a block that was finished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// `named`: it is there with these bytes; `taken`: with others.
+    pub published: String,
+}
+
+/// Why the DataNode does not answer.
+#[derive(Debug)]
+pub enum DataNodeError {
+    /// It says why.
+    Refused(Refusal),
+    /// It cannot be asked.
+    Unreachable(io::Error),
+}
+
+/// Who is expected at the socket, and what is asked there.
+#[derive(Debug)]
+pub struct DataNodeClient {
+    socket: PathBuf,
+    /// The user that the DataNode runs as, by number.
+    user: u32,
+    kept: Mutex<Vec<BlockConnection>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum BlockAnswer<T> {
+    Refused(Refusal),
+    Given(T),
+}
+
+impl DataNodeClient {
+    /// A way to the plugin at `socket`, of a DataNode that runs as `user` (as this process does, where
+    /// none is named).
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn new(socket: &Path, user: Option<&str>) -> Result<DataNodeClient, String> {
+        let user = match user {
+            Some(name) => number_of(name)?,
+            None => rustix::process::geteuid().as_raw(),
+        };
+        Ok(DataNodeClient { socket: socket.to_owned(), user, kept: Mutex::default() })
+    }
+
+    /// Which DataNode it is.
+    ///
+    /// # Errors
+    /// When it does not answer, is of another user, or speaks another protocol.
+    pub fn hello(&self) -> Result<DataNodeHello, DataNodeError> {
+        self.connect().map(|(_, hello)| hello)
+    }
+
+    /// Asks, and reads an answer without payload.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses.
+    pub fn ask<T: DeserializeOwned>(&self, question: &BlockQuestion) -> Result<T, DataNodeError> {
+        self.with(|connection| {
+            connection.send(question).map_err(DataNodeError::Unreachable)?;
+            receive(connection)
+        })
+    }
+
+    /// Does something over a connection of its own.
+    ///
+    /// # Errors
+    /// Those of `work`; a connection that is out of order was replaced once by then.
+    pub fn with<T>(
+        &self,
+        mut work: impl FnMut(&mut BlockConnection) -> Result<T, DataNodeError>,
+    ) -> Result<T, DataNodeError> {
+        let kept = self.kept().pop();
+        if let Some(mut connection) = kept {
+            match work(&mut connection) {
+                Err(DataNodeError::Unreachable(_)) => self.kept().clear(),
+                result => {
+                    self.keep(connection);
+                    return result;
+                }
+            }
+        }
+        let (mut connection, _) = self.connect()?;
+        let result = work(&mut connection);
+        if !matches!(result, Err(DataNodeError::Unreachable(_))) {
+            self.keep(connection);
+        }
+        result
+    }
+
+    fn connect(&self) -> Result<(BlockConnection, DataNodeHello), DataNodeError> {
+        let connection = self.open().map_err(DataNodeError::Unreachable)?;
+        let mut connection = Frames::new(connection);
+        let hello = BlockQuestion::Hello { protocol: PROTOCOL.into() };
+        connection.send(&hello).map_err(DataNodeError::Unreachable)?;
+        let hello = receive(&mut connection)?;
+        Ok((connection, hello))
+    }
+
+    fn open(&self) -> io::Result<UnixStream> {
+        let stream = UnixStream::connect(&self.socket)?;
+        let found = socket_peercred(&stream)?.uid.as_raw();
+        if found != self.user {
+            let what = format!(
+                "{} is served by user {found}, not {}: correct [hdfs] user",
+                self.socket.display(),
+                self.user
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
+        }
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        Ok(stream)
+    }
+
+    fn keep(&self, connection: BlockConnection) {
+        let mut kept = self.kept();
+        if kept.len() < KEPT_MAX {
+            kept.push(connection);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<BlockConnection>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next answer of a connection.
+///
+/// # Errors
+/// When it breaks, or the answer is a refusal.
+pub fn receive<T: DeserializeOwned>(connection: &mut BlockConnection) -> Result<T, DataNodeError> {
+    match connection.receive() {
+        Ok(BlockAnswer::Given(answer)) => Ok(answer),
+        Ok(BlockAnswer::Refused(refusal)) => Err(DataNodeError::Refused(refusal)),
+        Err(error) => Err(DataNodeError::Unreachable(error)),
+    }
+}
+
+fn number_of(user: &str) -> Result<u32, String> {
+    let users = fs::read_to_string(USERS).map_err(|error| format!("{USERS}: {error}"))?;
+    let mut lines = users.lines().map(|line| line.split(':'));
+    let found = lines.find_map(|mut fields| {
+        let is_named = fields.next() == Some(user);
+        fields.nth(1)?.parse().ok().filter(|_| is_named)
+    });
+    found.ok_or_else(|| format!("hdfs: there is no user {} on this machine", quoted(user)))
+}
+
+impl fmt::Display for DataNodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataNodeError::Refused(Refusal { why, .. }) => write!(f, "the DataNode says: {why}"),
+            DataNodeError::Unreachable(error) => {
+                write!(f, "the DataNode's plugin cannot be asked: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DataNodeError {}

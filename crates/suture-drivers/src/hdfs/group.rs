@@ -1,0 +1,228 @@
+//! A block group of HDFS as a stripe: what of it is where, and how long each internal block is.
+//!
+//! Place: [stripes affected] -> queue -> plan -> ...
+//! Data lie in cells, in turn over the data blocks; a block ends with its last cell, and nothing past
+//! that is stored. So a short group has short blocks, and a very short one has blocks that do not
+//! exist and are known to be zero. A parity block is as long as the first data block.
+//!
+//! A copy's stamp is the group's generation stamp with the bit of puts, unless a repair made it.
+
+use serde::{Deserialize, Serialize};
+use suture_code::Code;
+use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
+use suture_repair::stripe::{ChunkRecord, Stripe};
+
+/// Set in the id of every group and block of one.
+const GROUP_BIT: u64 = 1 << 63;
+
+/// The lowest bits of a block's id are its place in the group.
+const INDEX_BITS: u32 = 4;
+const BLOCKS_MAX: u8 = 1 << INDEX_BITS;
+
+/// A block group as the NameNode's plugin describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its id, which is negative.
+    pub group: i64,
+    /// The generation stamp of all its blocks.
+    pub stamp: u64,
+    /// How much data it has.
+    pub bytes: u64,
+    /// How much of it lies in one block before the next.
+    pub cell: u64,
+    /// The codec's name.
+    pub codec: String,
+    /// Data blocks of a whole group.
+    pub data: u8,
+    /// Its parity blocks.
+    pub parity: u8,
+    /// The file that it is of.
+    pub path: String,
+    /// The internal blocks that are there.
+    pub units: Vec<Unit>,
+}
+
+/// An internal block that is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    /// Its place in the group.
+    pub index: u8,
+    /// The UUID of its DataNode.
+    pub node: String,
+    /// Whether that stays.
+    pub state: UnitState,
+}
+
+/// Whether an internal block is to stay where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnitState {
+    /// Its node is in service.
+    Live,
+    /// Its node leaves: it can be read, and is wanted elsewhere.
+    Leaving,
+}
+
+/// The stripe that a group is.
+pub fn stripe_id(group: i64) -> StripeId {
+    StripeId((group.cast_unsigned() & !GROUP_BIT) >> INDEX_BITS)
+}
+
+/// The group that a stripe is.
+pub fn group_id(stripe: StripeId) -> i64 {
+    (stripe.0 << INDEX_BITS | GROUP_BIT).cast_signed()
+}
+
+/// The internal block that a chunk is.
+pub fn block_id(stripe: StripeId, chunk: ChunkIndex) -> i64 {
+    group_id(stripe) + i64::from(chunk.0)
+}
+
+/// The chunk that an internal block is.
+pub fn chunk_of(block: i64) -> (StripeId, ChunkIndex) {
+    let index = (block & i64::from(BLOCKS_MAX - 1)) as u8;
+    (stripe_id(block - i64::from(index)), ChunkIndex(index))
+}
+
+/// The stamp of a copy that clients or HDFS wrote.
+pub fn stamp_of(generation_stamp: u64) -> Stamp {
+    Stamp::of_put(generation_stamp)
+}
+
+/// The generation stamp of such a copy; none of one that a repair made.
+pub fn generation_stamp(stamp: Stamp) -> Option<u64> {
+    let put = Stamp::of_put(0).0;
+    (stamp.0 & put != 0).then_some(stamp.0 & !put)
+}
+
+impl Group {
+    /// Its code, if it is one that Suture serves.
+    pub fn code(&self) -> Option<Code> {
+        let is_served = self.codec == "rs" && self.data.checked_add(self.parity)? <= BLOCKS_MAX;
+        let name = format!("rs({},{})", self.data, self.parity);
+        name.parse().ok().filter(|_| is_served)
+    }
+
+    /// How long an internal block is; 0: there is none, and it is known to be zero.
+    pub fn block_bytes(&self, index: u8) -> u64 {
+        let (cell, row) = (self.cell, self.cell * u64::from(self.data));
+        let whole_rows = self.bytes / row;
+        let rest = self.bytes % row;
+        // Parity is as long as the first data block.
+        let before = if index < self.data { u64::from(index) * cell } else { 0 };
+        whole_rows * cell + rest.saturating_sub(before).min(cell)
+    }
+
+    /// The stripe, with the node of each DataNode's UUID; of generation 0. Blocks on nodes that leave
+    /// count as wanted elsewhere. None where a node is not known yet or has two of the blocks, or no
+    /// stripe is like this.
+    pub fn stripe(&self, node_of: impl Fn(&str) -> Option<NodeId>) -> Option<Stripe> {
+        let code = self.code().filter(|_| self.cell > 0 && self.group < 0)?;
+        let stamp = stamp_of(self.stamp);
+        let record =
+            |index| ChunkRecord { node: None, stamp, bytes: self.block_bytes(index), crc: None };
+        let mut chunks: Vec<ChunkRecord> = (0..self.data + self.parity).map(record).collect();
+        for unit in self.units.iter().filter(|unit| unit.state == UnitState::Live) {
+            let record = chunks.get_mut(usize::from(unit.index))?;
+            if !record.is_known_zero() {
+                record.node = Some(node_of(&unit.node)?);
+            }
+        }
+        let mut nodes: Vec<NodeId> = chunks.iter().filter_map(|chunk| chunk.node).collect();
+        nodes.sort_unstable();
+        if nodes.windows(2).any(|pair| pair[0] == pair[1]) {
+            return None;
+        }
+        let chunk_bytes = self.block_bytes(0);
+        let stripe = Stripe {
+            id: stripe_id(self.group),
+            code,
+            chunk_bytes,
+            unit_bytes: chunk_bytes,
+            generation: Generation(0),
+            chunks,
+        };
+        stripe.check().is_ok().then_some(stripe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: i64 = i64::MIN + 16;
+
+    fn group(bytes: u64, data: u8, parity: u8) -> Group {
+        let unit = |index: u8| Unit { index, node: format!("dn{index}"), state: UnitState::Live };
+        Group {
+            group: FIRST,
+            stamp: 1001,
+            bytes,
+            cell: 1 << 20,
+            codec: "rs".into(),
+            data,
+            parity,
+            path: "/f".into(),
+            units: (0..data + parity).map(unit).collect(),
+        }
+    }
+
+    fn lengths(group: &Group) -> Vec<u64> {
+        (0..group.data + group.parity).map(|index| group.block_bytes(index)).collect()
+    }
+
+    #[test]
+    fn blocks_are_as_long_as_hdfs_makes_them() {
+        const CELL: u64 = 1 << 20;
+        assert_eq!(lengths(&group(700_000, 6, 3))[..2], [700_000, 0]);
+        assert_eq!(lengths(&group(700_000, 6, 3))[6..], [700_000; 3]);
+        let short = lengths(&group(2_500_000, 6, 3));
+        assert_eq!(short[..4], [CELL, CELL, 402_848, 0]);
+        assert_eq!(short[6..], [CELL; 3]);
+        assert_eq!(lengths(&group(6 * CELL, 6, 3)), [CELL; 9]);
+        assert_eq!(
+            lengths(&group(9 * CELL + 5, 3, 2)),
+            [3 * CELL + 5, 3 * CELL, 3 * CELL, 3 * CELL + 5, 3 * CELL + 5]
+        );
+        for bytes in [1, CELL - 1, 7 * CELL + 1, 60 * CELL - 1] {
+            let group = group(bytes, 6, 3);
+            assert_eq!(lengths(&group)[..6].iter().sum::<u64>(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_group_is_a_stripe_and_its_blocks_are_its_chunks() {
+        let mut short = group(2_500_000, 6, 3);
+        short.units[1].state = UnitState::Leaving;
+        short.units.remove(7);
+        let node_of = |uuid: &str| uuid[2..].parse().ok().map(NodeId);
+        let stripe = short.stripe(node_of).unwrap();
+        let nodes: Vec<Option<u32>> = stripe.chunks.iter().map(|c| c.node.map(|n| n.0)).collect();
+        // Wanted elsewhere, known to be zero, missing.
+        let expected = [Some(0), None, Some(2), None, None, None, Some(6), None, Some(8)];
+        assert_eq!(nodes, expected);
+        assert_eq!((stripe.id, group_id(stripe.id)), (StripeId(1), FIRST));
+        assert_eq!(short.stripe(|_| None), None);
+        let block = block_id(stripe.id, ChunkIndex(7));
+        assert_eq!((block, chunk_of(block)), (FIRST + 7, (stripe.id, ChunkIndex(7))));
+        assert_eq!(generation_stamp(stamp_of(1001)), Some(1001));
+        assert_eq!(generation_stamp(Stamp(5 << 32 | 1)), None);
+    }
+
+    #[test]
+    fn what_suture_does_not_serve_is_no_stripe() {
+        for codec in ["rs-legacy", "xor"] {
+            assert_eq!(Group { codec: codec.into(), ..group(1 << 22, 2, 1) }.code(), None);
+        }
+        for (data, parity) in [(3, 2), (6, 3), (10, 4), (12, 4)] {
+            let code = group(1 << 22, data, parity).code().unwrap().to_string();
+            assert_eq!(code, format!("rs({data},{parity})"));
+        }
+        assert_eq!(group(1 << 22, 14, 4).code(), None);
+        let node_of = |_: &str| Some(NodeId(0));
+        assert_eq!(Group { cell: 0, ..group(1, 3, 2) }.stripe(node_of), None);
+        assert_eq!(group(1 << 22, 3, 2).stripe(node_of), None, "a node has two");
+        let beyond = Unit { index: 9, node: "x".into(), state: UnitState::Live };
+        assert_eq!(Group { units: vec![beyond], ..group(1 << 22, 3, 2) }.stripe(node_of), None);
+    }
+}

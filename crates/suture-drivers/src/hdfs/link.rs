@@ -1,0 +1,328 @@
+//! Drives the NameNode's keeper: one thread that asks it, and tells the coordinator what it says.
+//!
+//! Place: [stripes affected] ... [claim] ... [commit location]; beside the metadata's thread, which
+//! goes on keeping what is Suture's own: nodes, epochs, what operators want.
+//! A NameNode may take its time, and be gone; the coordinator's task waits for neither.
+//!
+//! HDFS leaves lost blocks alone for as long as it is told to, seconds at a time. It is told only while
+//! repairs can go on: not while they are paused, not while the agents of too many DataNodes are silent,
+//! and not for groups that wait for something. Whatever ends this process, HDFS repairs by itself soon
+//! after.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use suture_repair::event::{Claim, Commit, Health, Input, NodeStatus, Status};
+use suture_repair::id::{NodeId, RepairId, StripeId};
+use suture_repair::keeper::Keeper;
+use suture_repair::time::Time;
+use tracing::{error, info, warn};
+
+use super::keeper::{HdfsKeeper, LEFT_MAX};
+use super::listener::Connections;
+use super::namenode::{DataNode, DataNodeState};
+use crate::metadata::{Metadata, MetadataError, MetadataStore, NewNode};
+use crate::store::StoreId;
+
+/// How often a commit that has not arrived is looked for.
+const CONFIRM_EVERY: Duration = Duration::from_millis(100);
+
+/// How long the metadata may take to make a node of a DataNode.
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A claim is asked for again this often, which prolongs it.
+const PROLONG_EVERY: Duration = Duration::from_secs(100);
+
+/// What a link is taken for until an agent says what it carries, in bytes per second.
+const LINK_ASSUMED: f64 = 125e6;
+
+/// How a coordinator is joined to HDFS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkSettings {
+    /// Nothing is repaired, and HDFS is not kept from it.
+    pub observes: bool,
+    /// For how long HDFS leaves lost blocks alone each time that it is told to.
+    pub lease: Duration,
+    /// How often the NameNode is asked what is new.
+    pub poll: Duration,
+}
+
+/// What the coordinator's driver has for the thread.
+enum LinkWork {
+    Claim(Time, Claim),
+    Release(RepairId),
+    Commit(Commit),
+    Condition(Condition),
+}
+
+/// Whether repairs can go on, as the coordinator sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// An operator paused them.
+    pub paused: bool,
+    /// Nodes whose agents speak.
+    pub nodes_up: usize,
+    /// Stripes that wait for something: HDFS may try them.
+    pub waiting: Vec<StripeId>,
+}
+
+/// The way to the thread.
+#[derive(Clone, Debug)]
+pub struct Link {
+    work: mpsc::Sender<LinkWork>,
+}
+
+impl Link {
+    /// Starts the thread. `changes` receives what the NameNode says, and `metadata` gets a node for
+    /// each DataNode.
+    pub fn start(
+        settings: LinkSettings,
+        connections: Connections,
+        metadata: Metadata,
+        changes: tokio::sync::mpsc::Sender<Input>,
+    ) -> Link {
+        let (work, inbox) = mpsc::channel();
+        let keeper = HdfsKeeper::new(connections, settings.observes);
+        let mut linked = Linked {
+            settings,
+            keeper,
+            metadata,
+            changes,
+            nodes: BTreeMap::new(),
+            condition: Condition::default(),
+            connection: 0,
+            is_answering: true,
+            is_leased: false,
+            claims: BTreeMap::new(),
+        };
+        let thread = thread::Builder::new().name("hdfs-namenode".into());
+        thread.spawn(move || linked.run(&inbox)).expect("a thread can be started");
+        Link { work }
+    }
+
+    /// As [`Keeper::claim`].
+    pub fn claim(&self, now: Time, claim: Claim) {
+        self.send(LinkWork::Claim(now, claim));
+    }
+
+    /// As [`Keeper::release`].
+    pub fn release(&self, repair: RepairId) {
+        self.send(LinkWork::Release(repair));
+    }
+
+    /// As [`Keeper::commit`].
+    pub fn commit(&self, commit: Commit) {
+        self.send(LinkWork::Commit(commit));
+    }
+
+    /// Says whether repairs can go on.
+    pub fn note(&self, condition: Condition) {
+        self.send(LinkWork::Condition(condition));
+    }
+
+    fn send(&self, work: LinkWork) {
+        // The thread ends with the process, and then nobody waits for it.
+        let _ = self.work.send(work);
+    }
+}
+
+impl Condition {
+    /// As a coordinator's status says.
+    pub fn of(status: &Status) -> Condition {
+        let is_up = |node: &&NodeStatus| node.health == Health::Up;
+        Condition {
+            paused: status.paused,
+            nodes_up: status.nodes.iter().filter(is_up).count(),
+            waiting: status.blocked.iter().map(|(stripe, _)| *stripe).collect(),
+        }
+    }
+}
+
+/// What the thread owns.
+struct Linked {
+    settings: LinkSettings,
+    keeper: HdfsKeeper<Connections>,
+    metadata: Metadata,
+    changes: tokio::sync::mpsc::Sender<Input>,
+    /// DataNodes as they were made nodes.
+    nodes: BTreeMap<String, (NodeId, DataNode)>,
+    condition: Condition,
+    connection: u64,
+    is_answering: bool,
+    is_leased: bool,
+    /// Claims that last, when they were last asked for.
+    claims: BTreeMap<RepairId, (Instant, Claim)>,
+}
+
+impl Linked {
+    fn run(&mut self, inbox: &mpsc::Receiver<LinkWork>) {
+        let mut poll_at = Instant::now();
+        loop {
+            let wait = poll_at.saturating_duration_since(Instant::now()).min(CONFIRM_EVERY);
+            match inbox.recv_timeout(wait) {
+                Ok(work) => {
+                    self.perform(work);
+                    // What waits is asked in one go.
+                    inbox.try_iter().for_each(|work| self.perform(work));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if Instant::now() >= poll_at {
+                self.poll();
+                poll_at = Instant::now() + self.settings.poll;
+            }
+            for change in self.keeper.changes() {
+                let _ = self.changes.blocking_send(change);
+            }
+        }
+    }
+
+    fn perform(&mut self, work: LinkWork) {
+        let result = match work {
+            LinkWork::Claim(now, claim) => {
+                self.claims.insert(claim.repair, (Instant::now(), claim.clone()));
+                self.keeper.claim(now, &claim)
+            }
+            LinkWork::Release(repair) => {
+                self.claims.remove(&repair);
+                self.keeper.release(repair)
+            }
+            LinkWork::Commit(commit) => self.keeper.commit(&commit),
+            LinkWork::Condition(condition) => return self.condition = condition,
+        };
+        if let Err(why) = result {
+            warn!(%why, "the NameNode was not asked");
+        }
+    }
+
+    /// Asks what is new, and says that HDFS is to leave lost blocks alone, or not any more.
+    fn poll(&mut self) {
+        let result = self.keeper.refresh().map(|said| self.register(&said));
+        let result = result.and_then(|()| {
+            if self.connection != self.keeper.namenode().changes() {
+                self.connection = self.keeper.namenode().changes();
+                self.keeper.reconnected();
+            }
+            self.keeper.refresh_groups()
+        });
+        if let Err(why) = &result
+            && self.is_answering
+        {
+            warn!(%why, "HDFS repairs by itself until a NameNode answers");
+        }
+        if result.is_ok() && !self.is_answering {
+            info!("the NameNode answers");
+        }
+        self.is_answering = result.is_ok();
+        if self.is_answering {
+            self.lease();
+        }
+        self.prolong();
+    }
+
+    fn lease(&mut self) {
+        let unserved = self.keeper.unserved();
+        let left: Vec<StripeId> =
+            self.condition.waiting.iter().copied().chain(unserved).take(LEFT_MAX + 1).collect();
+        let wanted = self.should_lease(left.len());
+        if wanted != self.is_leased {
+            match wanted {
+                true => info!("HDFS leaves its lost blocks to Suture"),
+                false => warn!("HDFS repairs by itself: too few agents, paused, or too much waits"),
+            }
+        }
+        let millis = if wanted { self.settings.lease.as_millis() as u64 } else { 0 };
+        if (wanted || self.is_leased)
+            && let Err(why) = self.keeper.lease(millis, &left)
+        {
+            warn!(%why, "HDFS was not told to leave its lost blocks to Suture");
+        }
+        self.is_leased = wanted;
+    }
+
+    /// Only who can repair may keep others from it.
+    fn should_lease(&self, left: usize) -> bool {
+        let is_live = |(_, said): &&(NodeId, DataNode)| said.state != DataNodeState::Dead;
+        let live = self.nodes.values().filter(is_live).count();
+        let Condition { paused, nodes_up, .. } = self.condition;
+        // Two thirds: with fewer, what is left would fall on a part of the cluster.
+        !self.settings.observes && !paused && 3 * nodes_up >= 2 * live && left <= LEFT_MAX
+    }
+
+    fn prolong(&mut self) {
+        let due = |(at, _): &(Instant, Claim)| at.elapsed() >= PROLONG_EVERY;
+        let due: Vec<RepairId> =
+            self.claims.iter().filter(|(_, of)| due(of)).map(|(repair, _)| *repair).collect();
+        for repair in due {
+            if !self.keeper.is_building(repair) {
+                self.claims.remove(&repair);
+            } else if let Some((at, _)) = self.claims.get_mut(&repair) {
+                *at = Instant::now();
+                self.keeper.prolong(repair);
+            }
+        }
+    }
+
+    /// Makes a node of each DataNode that is none yet, or has moved to another rack.
+    fn register(&mut self, said: &[DataNode]) {
+        for data_node in said {
+            let known = self.nodes.get(&data_node.node);
+            let is_same = |(_, known): &(NodeId, DataNode)| {
+                (&known.name, &known.rack) == (&data_node.name, &data_node.rack)
+            };
+            if let Some((id, _)) = known.filter(|known| is_same(known)) {
+                let id = *id;
+                self.nodes.insert(data_node.node.clone(), (id, data_node.clone()));
+                continue;
+            }
+            let (sender, registered) = mpsc::sync_channel(1);
+            let new = data_node.clone();
+            // Its node is told as a change before this is answered.
+            self.metadata.submit_and(move |store| {
+                let id = register(store, &new);
+                move || drop(sender.send(id))
+            });
+            match registered.recv_timeout(REGISTER_TIMEOUT) {
+                Ok(Ok(id)) => {
+                    self.nodes.insert(data_node.node.clone(), (id, data_node.clone()));
+                    self.keeper.know_node(&data_node.node, id);
+                }
+                Ok(Err(why)) => error!(%why, name = data_node.name, "a DataNode is not known"),
+                Err(_) => warn!(name = data_node.name, "a DataNode is not known yet"),
+            }
+        }
+    }
+}
+
+/// The store that a DataNode's UUID is.
+pub fn store_id(uuid: &str) -> StoreId {
+    // FNV-1a: a number that is the same everywhere, for something that is unique already.
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    StoreId(uuid.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// The node of a DataNode, with the rates that its agent said. The NameNode decides whose a name is.
+fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, MetadataError> {
+    let id = Some(store_id(&said.node));
+    let known = store.nodes()?.into_iter().find(|record| record.node.name == said.name);
+    let mut node = match known {
+        Some(record) => record.node,
+        None => NewNode {
+            name: said.name.clone(),
+            rack: None,
+            address: String::new(),
+            uplink: LINK_ASSUMED,
+            downlink: LINK_ASSUMED,
+            store: None,
+        },
+    };
+    node.rack = Some(said.rack.clone());
+    if node.store != id {
+        store.give_name_away(&said.name)?;
+        node.store = id;
+    }
+    store.join(&node)
+}

@@ -1,0 +1,375 @@
+//! HDFS behind the two seams: the rules that every keeper and every chunk store has to keep, and what
+//! only HDFS has.
+
+mod plugins;
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use plugins::{FakeDataNode, FakeNameNode, POOL, group};
+use suture_drivers::hdfs::datanode::DataNodeClient;
+use suture_drivers::hdfs::frame::Frames;
+use suture_drivers::hdfs::group::{block_id, stamp_of, stripe_id};
+use suture_drivers::hdfs::keeper::{BlockLabel, CLAIM_LIFETIME, HdfsKeeper};
+use suture_drivers::hdfs::namenode::{ChosenStorage, DataNodeState, Question};
+use suture_drivers::hdfs::store::HdfsStore;
+use suture_repair::chunk_store::conformance::{self as store_rules, Medium};
+use suture_repair::chunk_store::{ChunkStore, Published};
+use suture_repair::event::{Claim, Commit, Input, NodeState};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, StripeId};
+use suture_repair::keeper::Keeper;
+use suture_repair::keeper::conformance::{self as keeper_rules, Kept};
+use suture_repair::label::Label;
+use suture_repair::message::{CopyFault, Failure};
+use suture_repair::stripe::Stripe;
+use suture_repair::time::{Span, Time};
+use tempfile::TempDir;
+
+/// A NameNode, and a keeper that has asked it once.
+struct Hdfs(FakeNameNode, HdfsKeeper<Frames<UnixStream>>);
+
+impl Hdfs {
+    /// With one group of `rs(2,1)` on the first three of five nodes.
+    fn small() -> Hdfs {
+        let fake = FakeNameNode::with_nodes(5);
+        let small = group(1, 2048, (2, 1), &[]);
+        fake.namespace().groups.insert(small.group, small);
+        Hdfs::of(fake)
+    }
+
+    fn of(fake: FakeNameNode) -> Hdfs {
+        let keeper = HdfsKeeper::new(fake.connect(), false);
+        let mut hdfs = Hdfs(fake, keeper);
+        hdfs.refresh();
+        let unknown: Vec<String> = hdfs.1.unknown_nodes().map(|node| node.node.clone()).collect();
+        unknown.iter().for_each(|uuid| hdfs.1.know_node(uuid, node_of(uuid)));
+        hdfs.refresh();
+        hdfs
+    }
+
+    fn refresh(&mut self) {
+        self.1.refresh().unwrap();
+        self.1.refresh_groups().unwrap();
+    }
+
+    fn stripe(&mut self) -> Stripe {
+        self.1.stripes().unwrap().remove(0)
+    }
+}
+
+fn node_of(uuid: &str) -> NodeId {
+    NodeId(uuid[2..].parse().unwrap())
+}
+
+impl Kept for Hdfs {
+    fn keeper(&mut self) -> &mut dyn Keeper {
+        &mut self.1
+    }
+
+    fn remove(&mut self, _: StripeId) {
+        self.0.namespace().groups.clear();
+        self.refresh();
+    }
+
+    fn restart(&mut self) {
+        *self = Hdfs::of(self.0.clone());
+    }
+
+    /// Generations are counted anew, and a copy that a repair made is one of HDFS's.
+    fn as_restarted(&self, mut stripe: Stripe) -> Stripe {
+        stripe.generation = Generation(1);
+        stripe.chunks.iter_mut().for_each(|record| record.stamp = stamp_of(1001));
+        stripe
+    }
+
+    fn set_node(&mut self, node: NodeId, state: NodeState) -> bool {
+        let state = match state {
+            NodeState::Up => DataNodeState::Up,
+            NodeState::Dead => DataNodeState::Dead,
+            NodeState::Decommissioning => DataNodeState::Leaving,
+        };
+        self.0.namespace().nodes[node.index()].state = state;
+        self.refresh();
+        true
+    }
+
+    fn claim_lifetime(&self) -> Span {
+        CLAIM_LIFETIME
+    }
+}
+
+#[test]
+fn a_namenode_keeps_every_promise_of_a_keeper() {
+    keeper_rules::check(Hdfs::small);
+}
+
+fn claim(stripe: &Stripe, repair: u32, chunk: u8, node: u32) -> Claim {
+    let destinations = [(ChunkIndex(chunk), NodeId(node))].into();
+    let repair = RepairId::new(3, repair);
+    Claim { repair, stripe: stripe.id, generation: stripe.generation, destinations }
+}
+
+fn commit(claim: &Claim) -> Commit {
+    let (&chunk, &node) = claim.destinations.first_key_value().unwrap();
+    let stamp = claim.repair.into();
+    let copy = ChunkCopy { stripe: claim.stripe, chunk, stamp };
+    Commit { repair: claim.repair, copy, node, generation: claim.generation }
+}
+
+#[test]
+fn a_claim_names_the_storage_of_each_block_and_its_generation_stamp() {
+    let mut hdfs = Hdfs::small();
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    hdfs.1.claim(Time::ZERO, &claim(&stripe, 1, 1, 4)).unwrap();
+    let [Input::Claimed { label, .. }] = &hdfs.1.changes()[..] else { panic!("it is granted") };
+    let label: BlockLabel = serde_json::from_slice(label.bytes()).unwrap();
+    let storage = ChosenStorage { index: 1, storage: "DS-dn4".into(), kind: "DISK".into() };
+    assert_eq!(label, BlockLabel { stamp: 1001, targets: vec![storage] });
+}
+
+#[test]
+fn many_claims_are_asked_in_one_question() {
+    let fake = FakeNameNode::with_nodes(5);
+    for number in 1..=100 {
+        let group = group(number, 2048, (2, 1), &[1]);
+        fake.namespace().groups.insert(group.group, group);
+    }
+    let mut hdfs = Hdfs::of(fake);
+    hdfs.1.changes();
+    for (repair, stripe) in (0..).zip(hdfs.1.stripes().unwrap()) {
+        hdfs.1.claim(Time::ZERO, &claim(&stripe, repair, 1, 4)).unwrap();
+    }
+    let answers = hdfs.1.changes();
+    assert_eq!(answers.len(), 100);
+    assert!(answers.iter().all(|answer| matches!(answer, Input::Claimed { .. })));
+    let namespace = hdfs.0.namespace();
+    let sizes = namespace.asked.iter().filter_map(|question| match question {
+        Question::Claim { claims } => Some(claims.len()),
+        _ => None,
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [64, 36]);
+}
+
+#[test]
+fn a_refused_claim_says_how_the_group_stands() {
+    let mut hdfs = Hdfs::small();
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    {
+        let mut namespace = hdfs.0.namespace();
+        namespace.refuses = Some("the NameNode is repairing it".into());
+        namespace.groups.values_mut().for_each(|group| group.units.truncate(2));
+    }
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::StripeAdded(changed), Input::ClaimRefused { stripe: Some(stands), .. }] =
+        &answers[..]
+    else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((changed, stands.chunks[2].node), (stands, None));
+    assert!(!hdfs.1.is_building(wanted.repair));
+}
+
+#[test]
+fn what_a_claim_builds_counts_as_missing_until_its_commit() {
+    let fake = FakeNameNode::with_nodes(5);
+    let lacking = group(1, 2048, (2, 1), &[1]);
+    fake.namespace().groups.insert(lacking.group, lacking);
+    let mut hdfs = Hdfs::of(fake);
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    // The DataNode has told the NameNode before the coordinator asks for the commit.
+    let whole = {
+        let mut whole = group(1, 2048, (2, 1), &[]);
+        whole.units[1].node = "dn4".into();
+        whole
+    };
+    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.refresh();
+    assert!(hdfs.1.changes().is_empty(), "a repair's success is no change under its feet");
+    hdfs.0.namespace().delay = 2;
+    hdfs.1.commit(&commit(&wanted)).unwrap();
+    assert!(hdfs.1.changes().is_empty() && hdfs.1.changes().is_empty(), "it has not arrived");
+    let answers = hdfs.1.changes();
+    let [Input::Committed { stripe: after, .. }] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(after.copy(ChunkIndex(1)), Some((NodeId(4), commit(&wanted).copy)));
+    assert!(hdfs.0.namespace().claims.is_empty(), "its last block ends the claim");
+    // At risk no more.
+    hdfs.0.namespace().groups.clear();
+    hdfs.refresh();
+    let answers = hdfs.1.changes();
+    assert!(matches!(answers[..], [Input::StripeRemoved(id)] if id == stripe.id), "{answers:?}");
+}
+
+#[test]
+fn a_released_repair_leaves_what_hdfs_has_by_then() {
+    let fake = FakeNameNode::with_nodes(5);
+    let lacking = group(1, 2048, (2, 1), &[1]);
+    fake.namespace().groups.insert(lacking.group, lacking);
+    let mut hdfs = Hdfs::of(fake);
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    let mut whole = group(1, 2048, (2, 1), &[]);
+    whole.units[1].node = "dn4".into();
+    hdfs.0.namespace().groups.insert(whole.group, whole);
+    hdfs.refresh();
+    // Its agent died between the DataNode's word and its own.
+    hdfs.1.release(wanted.repair).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::StripeAdded(found)] = &answers[..] else { panic!("{answers:?}") };
+    assert_eq!(found.copy(ChunkIndex(1)).unwrap().0, NodeId(4));
+    assert!(hdfs.0.namespace().claims.is_empty());
+}
+
+#[test]
+fn groups_that_are_not_served_are_left_to_hdfs() {
+    let mut legacy = group(1, 2048, (2, 1), &[1]);
+    legacy.codec = "rs-legacy".into();
+    let fake = FakeNameNode::with_nodes(5);
+    fake.namespace().groups.insert(legacy.group, legacy.clone());
+    let mut hdfs = Hdfs::of(fake);
+    assert!(hdfs.1.stripes().unwrap().is_empty());
+    let unserved = hdfs.1.unserved();
+    assert_eq!(unserved, [stripe_id(legacy.group)]);
+    hdfs.1.lease(5000, &unserved).unwrap();
+    let namespace = hdfs.0.namespace();
+    assert_eq!((namespace.lease_millis, &namespace.left[..]), (5000, &[legacy.group][..]));
+}
+
+#[test]
+fn who_observes_claims_nothing() {
+    let fake = Hdfs::small().0;
+    let mut keeper = HdfsKeeper::new(fake.connect(), true);
+    keeper.refresh().unwrap();
+    (0..5).for_each(|node| keeper.know_node(&format!("dn{node}"), NodeId(node)));
+    keeper.refresh_groups().unwrap();
+    let stripe = keeper.stripes().unwrap().remove(0);
+    keeper.changes();
+    keeper.claim(Time::ZERO, &claim(&stripe, 1, 1, 4)).unwrap();
+    let answers = keeper.changes();
+    assert!(matches!(answers[..], [Input::ClaimRefused { .. }]), "{answers:?}");
+    assert!(fake.namespace().claims.is_empty());
+}
+
+#[test]
+fn a_namenode_that_is_gone_is_asked_again() {
+    let mut hdfs = Hdfs::small();
+    let stripe = hdfs.stripe();
+    let wanted = claim(&stripe, 1, 1, 4);
+    hdfs.1.claim(Time::ZERO, &wanted).unwrap();
+    hdfs.1.changes();
+    // Another NameNode, or this one anew: it knows of no claim.
+    hdfs.0.namespace().claims.clear();
+    *hdfs.1.namenode() = hdfs.0.connect();
+    hdfs.1.reconnected();
+    hdfs.refresh();
+    hdfs.1.changes();
+    assert_eq!(hdfs.0.namespace().claims.len(), 1);
+}
+
+/// A DataNode behind an agent's store.
+struct Blocks {
+    datanode: FakeDataNode,
+    spool: TempDir,
+    store: Option<Arc<HdfsStore>>,
+}
+
+impl Blocks {
+    fn new() -> Blocks {
+        let spool = tempfile::tempdir().unwrap();
+        Blocks { datanode: FakeDataNode::start(), spool, store: None }
+    }
+
+    fn store(&mut self) -> Arc<HdfsStore> {
+        let client = DataNodeClient::new(&self.datanode.socket, None).unwrap();
+        let store = Arc::new(HdfsStore::new(client, POOL, self.spool.path()));
+        self.store = Some(store.clone());
+        store
+    }
+}
+
+impl Medium for Blocks {
+    fn open(&mut self) -> Arc<dyn ChunkStore> {
+        self.store()
+    }
+
+    /// The agent is gone; the DataNode stays, and files without names are gone with it.
+    fn crash(&mut self) {
+        self.store = None;
+    }
+
+    fn damage(&mut self, copy: ChunkCopy, offset: u64) {
+        let mut blocks = self.datanode.blocks.lock().unwrap();
+        let block = blocks.get_mut(&block_id(copy.stripe, copy.chunk)).unwrap();
+        block.bytes[offset as usize] ^= 1;
+    }
+
+    fn unfinished_count(&self) -> usize {
+        self.store.as_ref().map_or(0, |store| store.unfinished_count())
+    }
+
+    fn deletes(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_datanode_keeps_every_promise_of_a_chunk_store() {
+    store_rules::check(Blocks::new);
+}
+
+#[test]
+fn a_rebuilt_block_gets_the_stamp_of_its_group_and_is_read_under_either_name() {
+    let mut blocks = Blocks::new();
+    let store = blocks.store();
+    let copy =
+        ChunkCopy { stripe: StripeId(5), chunk: ChunkIndex(7), stamp: RepairId::new(9, 1).into() };
+    let label = BlockLabel { stamp: 1042, targets: vec![] };
+    let label = Label::new(&serde_json::to_vec(&label).unwrap()).unwrap();
+    let writer = store.begin(3000).unwrap();
+    writer.write(0, &[7; 3000]).unwrap();
+    writer.prove(None, &mut |_| ()).unwrap();
+    let unnamed = writer.publish(copy, &Label::default()).unwrap_err();
+    assert!(matches!(&unnamed, Failure::Disk(why) if why.contains("generation stamp")));
+    assert_eq!(writer.publish(copy, &label), Ok(Published::Named));
+    let stored = blocks.datanode.blocks.lock().unwrap()[&block_id(copy.stripe, copy.chunk)].clone();
+    assert_eq!((stored.stamp, stored.bytes), (1042, vec![7; 3000]));
+    assert_eq!(store.list().unwrap()[0].copy, copy);
+    let by_hdfs = ChunkCopy { stamp: stamp_of(1042), ..copy };
+    assert_eq!((store.check(copy), store.check(by_hdfs)), (Ok(()), Ok(())));
+    let stale = ChunkCopy { stamp: stamp_of(1041), ..copy };
+    assert_eq!(store.check(stale), Err(CopyFault::Missing));
+    // Whoever starts anew knows it by HDFS's name.
+    assert_eq!(blocks.store().list().unwrap()[0].copy, by_hdfs);
+}
+
+#[test]
+fn a_datanode_that_is_gone_makes_blocks_unreadable_not_missing() {
+    let blocks = Blocks::new();
+    let nowhere = blocks.spool.path().join("nobody.sock");
+    let store =
+        HdfsStore::new(DataNodeClient::new(&nowhere, None).unwrap(), POOL, blocks.spool.path());
+    let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: stamp_of(1) };
+    assert_eq!(store.open(copy).err(), Some(CopyFault::Unreadable));
+    assert!(matches!(store.list(), Err(Failure::Disk(_))));
+    let error = DataNodeClient::new(&nowhere, Some("no such user")).unwrap_err();
+    assert!(error.contains("no such user"), "{error}");
+}
+
+#[test]
+fn a_socket_of_another_user_is_not_spoken_to() {
+    let blocks = Blocks::new();
+    // Whoever runs this test is not both.
+    let other = if rustix::process::geteuid().is_root() { "nobody" } else { "root" };
+    let client = DataNodeClient::new(&blocks.datanode.socket, Some(other)).unwrap();
+    let error = client.hello().unwrap_err().to_string();
+    assert!(error.contains("correct [hdfs] user"), "{error}");
+}
