@@ -1,0 +1,394 @@
+"""A NameNode, DataNodes, and beside them a coordinator and agents of Suture."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+
+from . import hadoop
+from .processes import Failed, Processes, run, wait_for
+
+LOG4J = """log4j.rootLogger=INFO,err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%d{yyyy-MM-dd HH:mm:ss,SSS} %p %c{1}: %m%n
+"""
+
+# Small, and quick to start rather than to run: there are a dozen of them.
+JVM = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+
+OPENED = {
+    "dfs.namenode.replication.max-streams": "64",
+    "dfs.namenode.replication.max-streams-hard-limit": "128",
+    "dfs.namenode.replication.work.multiplier.per.iteration": "100",
+    "dfs.datanode.ec.reconstruction.threads": "32",
+    "dfs.datanode.ec.reconstruction.xmits.weight": "0.1",
+}
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Cluster:
+    """Files of it lie in `folder`; processes end by `stop`."""
+
+    def __init__(self, folder, network, version, suture, jar=None, libraries=None):
+        self.folder, self.network, self.suture = folder, network, suture
+        self.nodes = range(1, network.count + 1)
+        self.processes = Processes(self._folder("logs"))
+        self.conf = self._folder("conf")
+        libraries = libraries or hadoop.libraries(version)
+        # Both daemons look for folders of pages, which only an installation has.
+        for pages in ("hdfs", "datanode"):
+            os.makedirs(os.path.join(folder, "pages", "webapps", pages), exist_ok=True)
+        self.class_path = ":".join([self.conf, os.path.join(folder, "pages"),
+                                    jar or hadoop.jar(), libraries + "/*"])
+        self.ports = {name: free_port() for name in ("rpc", "http", "coordinator", "hdfs")}
+        self.base = free_port() if not network.is_shaped else 9866
+        with open(os.path.join(self.conf, "log4j.properties"), "w") as out:
+            out.write(LOG4J)
+
+    def _folder(self, *parts):
+        path = os.path.join(self.folder, *parts)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    # --- HDFS
+
+    def configure(self, plugin=True, opened=False, also=None):
+        master = self.network.address(0)
+        keys = {
+            "fs.defaultFS": f"hdfs://{master}:{self.ports['rpc']}",
+            "dfs.namenode.name.dir": self._folder("name"),
+            "dfs.namenode.http-address": f"{master}:{self.ports['http']}",
+            "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+            "dfs.namenode.safemode.extension": "0",
+            "dfs.namenode.redundancy.interval.seconds": "3s",
+            "dfs.namenode.decommission.interval": "3s",
+            "dfs.namenode.heartbeat.recheck-interval": "2000",
+            "dfs.heartbeat.interval": "1",
+            "dfs.blocksize": str(16 << 20),
+            "dfs.replication": "2",
+            "dfs.permissions.enabled": "false",
+            "dfs.hosts.exclude": os.path.join(self.conf, "exclude"),
+            "dfs.client.read.shortcircuit": "false",
+            "dfs.namenode.fs-limits.min-block-size": "65536",
+            "dfs.datanode.du.reserved": "0",
+            "io.file.buffer.size": "65536",
+        }
+        if plugin:
+            keys.update({
+                "dfs.namenode.plugins": "org.suture.hdfs.NameNodePlugin",
+                "dfs.datanode.plugins": "org.suture.hdfs.DataNodePlugin",
+                "dfs.block.placement.ec.classname": "org.suture.hdfs.SuturePlacementPolicy",
+                "suture.coordinator": f"{master}:{self.ports['hdfs']}",
+                "suture.credentials": os.path.join(self.folder, "certs", "namenode"),
+            })
+        if opened:
+            keys.update(OPENED)
+        keys.update(also or {})
+        open(os.path.join(self.conf, "exclude"), "a").close()
+        hadoop.write_conf(os.path.join(self.conf, "core-site.xml"),
+                          {"fs.defaultFS": keys["fs.defaultFS"]})
+        hadoop.write_conf(os.path.join(self.conf, "hdfs-site.xml"), keys)
+
+    def java(self, name, *args, heap="256m"):
+        return [*JVM, "-Xmx" + heap, "-cp", self.class_path, name, *args]
+
+    def tool(self, name, *args):
+        """A command of HDFS; its output without Hadoop's own log."""
+        done = subprocess.run(self.java(name, *args), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        text = done.stdout.decode(errors="replace")
+        if done.returncode != 0:
+            raise Failed(f"{name} {' '.join(args)}: {text}{done.stderr.decode(errors='replace')}")
+        return text
+
+    def format(self):
+        self.tool("org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
+
+    def start_namenode(self):
+        self.processes.start("namenode", self.java(
+            "org.apache.hadoop.hdfs.server.namenode.NameNode", heap="512m"))
+
+    def datanode_name(self, node):
+        return f"{self.network.address(node)}:{self.network.port(self.base, 4 * node)}"
+
+    def start_datanode(self, node):
+        address = self.network.address(node)
+        ports = [self.network.port(self.base, 4 * node + i) + (0 if not self.network.is_shaped else i)
+                 for i in range(3)]
+        command = self.java(
+            "org.apache.hadoop.hdfs.server.datanode.DataNode",
+            f"-Ddfs.datanode.data.dir={self._folder('data', str(node))}",
+            f"-Ddfs.datanode.address={address}:{ports[0]}",
+            f"-Ddfs.datanode.http.address={address}:{ports[1]}",
+            f"-Ddfs.datanode.ipc.address={address}:{ports[2]}",
+            f"-Ddfs.datanode.hostname={address}",
+            f"-Dsuture.agent.socket={self.socket(node)}")
+        self.processes.start(f"datanode-{node}", self.network.inside(node, command))
+
+    def socket(self, node):
+        return os.path.join(self.folder, f"dn{node}.sock")
+
+    def jmx(self, bean):
+        url = (f"http://{self.network.address(0)}:{self.ports['http']}/jmx"
+               f"?qry=Hadoop:service=NameNode,name={bean}")
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                beans = json.load(answer)["beans"]
+                return beans[0] if beans else {}
+        except OSError:
+            return {}
+
+    def wait_for_datanodes(self, count):
+        def ready():
+            live = self.jmx("FSNamesystemState").get("NumLiveDataNodes")
+            return live == count and self.jmx("NameNodeInfo").get("Safemode") == ""
+
+        wait_for(f"{count} DataNodes", ready, 180, self.processes)
+
+    def start_hdfs(self):
+        self.start_namenode()
+        for node in self.nodes:
+            self.start_datanode(node)
+        self.wait_for_datanodes(len(self.nodes))
+
+    # --- Suture
+
+    def certificates(self):
+        certs = self._folder("certs")
+        authority = os.path.join(certs, "authority")
+        if os.path.exists(authority):
+            return
+
+        def cert(*args):
+            run([self.suture, "cert", *args, "--authority", authority])
+
+        run([self.suture, "cert", "init", "--authority", authority])
+        cert("node", "coordinator", "--coordinator", "--out", os.path.join(certs, "coordinator"))
+        cert("node", "namenode", "--keeper", "--out", os.path.join(certs, "namenode"))
+        cert("user", "operator", "--role", "admin", "--out", os.path.join(certs, "operator"))
+        for node in self.nodes:
+            cert("node", self.datanode_name(node), "--out", os.path.join(certs, f"agent-{node}"))
+
+    def start_coordinator(self, mode="repair", policy="suture"):
+        master = self.network.address(0)
+        config = os.path.join(self.conf, "coordinator.toml")
+        with open(config, "w") as out:
+            out.write(f"""listen = "{master}:{self.ports['coordinator']}"
+data_dir = "{self._folder('coordinator')}"
+credentials = "{self.folder}/certs/coordinator"
+[repair]
+policy = "{policy}"
+[timers]
+suspect = "3s"
+stall = "20s"
+retry_max = "5s"
+[backup]
+every = "off"
+[hdfs]
+mode = "{mode}"
+listen = "{master}:{self.ports['hdfs']}"
+lease = "6s"
+poll = "500ms"
+""")
+        self.processes.start("coordinator", [self.suture, "coordinator", "--config", config])
+
+    def start_agent(self, node, limit=None):
+        address = self.network.address(node)
+        config = os.path.join(self.conf, f"agent-{node}.toml")
+        rates = f'uplink = "{limit}Mbit"\ndownlink = "{limit}Mbit"\n' if limit else ""
+        with open(config, "w") as out:
+            out.write(f"""coordinator = "{self.network.address(0)}:{self.ports['coordinator']}"
+listen = "{address}:{self.network.port(7401, 0) if self.network.is_shaped else 0}"
+data_dir = "{self._folder('agents', str(node))}"
+credentials = "{self.folder}/certs/agent-{node}"
+memory = "256MiB"
+{rates}[timers]
+heartbeat = "250ms"
+[hdfs]
+socket = "{self.socket(node)}"
+""")
+        command = [self.suture, "agent", "--config", config]
+        self.processes.start(f"agent-{node}", self.network.inside(node, command))
+
+    def start_suture(self, mode="repair", policy="suture", limit=None):
+        self.start_coordinator(mode, policy)
+        for node in self.nodes:
+            self.start_agent(node, limit)
+        self.wait_for_agents(len(self.nodes))
+
+    def operator(self, *args):
+        at = f"{self.network.address(0)}:{self.ports['coordinator']}"
+        env = {**os.environ, "SUTURE_CREDENTIALS": os.path.join(self.folder, "certs", "operator")}
+        done = subprocess.run([self.suture, *args, "--coordinator", at], env=env,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+        if done.returncode not in (0, 3):
+            raise Failed(f"suture {' '.join(args)}: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode()
+
+    def status(self):
+        return json.loads(self.operator("status", "--format", "json"))
+
+    def wait_for_agents(self, count):
+        def ready():
+            try:
+                nodes = self.status()["nodes"]
+            except Failed:
+                return False
+            return sum(node["health"] == "up" for node in nodes) >= count
+
+        wait_for(f"{count} agents", ready, 90, self.processes, every=0.5)
+
+    # --- files and blocks
+
+    def write_files(self, files, policy):
+        """Files of these sizes under /ec; what each must read as."""
+        if policy not in self.tool("org.apache.hadoop.hdfs.tools.ECAdmin", "-listPolicies"):
+            raise Failed(f"there is no policy {policy}")
+        ec = "org.apache.hadoop.hdfs.tools.ECAdmin"
+        self.tool(ec, "-enablePolicy", "-policy", policy)
+        shell = "org.apache.hadoop.fs.FsShell"
+        self.tool(shell, "-mkdir", "-p", "/ec")
+        self.tool(ec, "-setPolicy", "-path", "/ec", "-policy", policy)
+        local, sums = self._folder("files"), {}
+        for name, size in files.items():
+            path = os.path.join(local, name)
+            with open(path, "wb") as out:
+                left = size
+                while left:
+                    part = os.urandom(min(left, 8 << 20))
+                    out.write(part)
+                    left -= len(part)
+            sums[name] = self.sha256(path)
+        names = [os.path.join(local, name) for name in files]
+        self.tool(shell, "-put", *names, "/ec/")
+        shutil.rmtree(local)
+        return sums
+
+    @staticmethod
+    def sha256(path):
+        found = hashlib.sha256()
+        with open(path, "rb") as data:
+            while part := data.read(1 << 20):
+                found.update(part)
+        return found.hexdigest()
+
+    def blocks(self, node):
+        """Finalized internal blocks of a DataNode: id, length and when it got its name."""
+        found = {}
+        for below, _, names in os.walk(os.path.join(self.folder, "data", str(node))):
+            if f"{os.sep}finalized" not in below:
+                continue
+            for name in names:
+                match = re.fullmatch(r"blk_(-\d+)", name)
+                if match:
+                    try:
+                        stat = os.stat(os.path.join(below, name))
+                    except FileNotFoundError:
+                        continue
+                    found[int(match[1])] = (stat.st_size, stat.st_ctime)
+        return found
+
+    def where(self, blocks, without=()):
+        """Which of these blocks are somewhere, and since when."""
+        found = {}
+        for node in self.nodes:
+            if node not in without:
+                for block, (_, since) in self.blocks(node).items():
+                    if block in blocks:
+                        found[block] = max(since, found.get(block, 0))
+        return found
+
+    def dead_at(self, node, after):
+        """When the NameNode gave up a DataNode."""
+        address = self.datanode_name(node)
+        for line in self.processes.log("namenode").splitlines():
+            if "emoveDeadDatanode" in line and address in line or (
+                    "ost heartbeat from" in line and address in line):
+                when = time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S"))
+                when += int(line[20:23]) / 1000
+                if when >= after:
+                    return when
+        return None
+
+    # --- what must be so in the end
+
+    def fsck(self):
+        try:
+            return self.tool("org.apache.hadoop.hdfs.tools.DFSck", "/ec")
+        except Failed as error:
+            return str(error)
+
+    def is_healthy(self):
+        text = self.fsck()
+        numbers = re.findall(r"(?:Under|Unsatisfactory placement|Missing internal|Corrupt|Missing) "
+                             r"(?:erasure-coded )?(?:block groups|blocks)(?: of EC)?:\s+(\d+)", text)
+        under = re.search(r"Under-erasure-coded block groups:\s+(\d+)", text)
+        numbers += [under[1]] if under else []
+        return "is HEALTHY" in text and all(number == "0" for number in numbers)
+
+    def verify(self, sums):
+        """What is wrong; nothing where all is well."""
+        wrong = []
+        if not self.is_healthy():
+            wrong.append("fsck: " + self.fsck())
+        for name in sums:
+            text = self.tool("org.apache.hadoop.hdfs.tools.DebugAdmin", "verifyEC", "-file",
+                             "/ec/" + name)
+            if "Status: OK" not in text and "All EC block group status: OK" not in text:
+                wrong.append(f"verifyEC {name}: {text}")
+        target = self._folder("read")
+        self.tool("org.apache.hadoop.fs.FsShell", "-get", "-f",
+                  *["/ec/" + name for name in sums], target)
+        for name, expected in sums.items():
+            if self.sha256(os.path.join(target, name)) != expected:
+                wrong.append(f"{name} reads otherwise than it was written")
+        shutil.rmtree(target)
+        return wrong
+
+    def duplicates(self):
+        """Internal blocks that more than one DataNode has."""
+        seen, twice = set(), set()
+        for node in self.nodes:
+            if not self.processes.is_running(f"datanode-{node}"):
+                continue
+            for block in self.blocks(node):
+                (twice if block in seen else seen).add(block)
+        return twice
+
+    # --- the same state twice
+
+    def snapshot(self, name):
+        """Copies data and names, of stopped daemons; blocks never change, so they are linked."""
+        for part in ("data", "name"):
+            source = os.path.join(self.folder, part)
+            shutil.copytree(source, os.path.join(self.folder, name, part),
+                            copy_function=self._copy)
+
+    def restore(self, name):
+        for part in ("data", "name"):
+            shutil.rmtree(os.path.join(self.folder, part))
+            shutil.copytree(os.path.join(self.folder, name, part),
+                            os.path.join(self.folder, part), copy_function=self._copy)
+
+    @staticmethod
+    def _copy(source, target):
+        if f"{os.sep}finalized{os.sep}" in source:
+            os.link(source, target)
+        else:
+            shutil.copy2(source, target)
+
+    def stop(self):
+        self.processes.stop_all()

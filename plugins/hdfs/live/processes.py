@@ -1,0 +1,187 @@
+"""Processes that end with us, whatever ends us, and the links between them."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Failed(Exception):
+    """Something that was to work did not; the text says what and where to look."""
+
+
+def die_with_parent():
+    """Even if we are killed outright, what we started ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Processes:
+    """Everything that was started, each with a log of its own."""
+
+    def __init__(self, logs):
+        self.logs = logs
+        self.running = {}
+
+    def start(self, name, command, env=None):
+        log = open(os.path.join(self.logs, name + ".log"), "ab")
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                   env=env, start_new_session=True, preexec_fn=die_with_parent)
+        log.close()
+        self.running[name] = process
+        return process
+
+    def kill(self, name, sig=signal.SIGKILL):
+        process = self.running.pop(name)
+        if process.poll() is None:
+            process.send_signal(sig)
+            process.wait()
+
+    def is_running(self, name):
+        return name in self.running and self.running[name].poll() is None
+
+    def check(self):
+        for name, process in self.running.items():
+            if process.poll() is not None:
+                raise Failed(f"{name} has ended with {process.returncode}: {self.tail(name)}")
+
+    def tail(self, name, lines=5):
+        with open(os.path.join(self.logs, name + ".log"), errors="replace") as log:
+            return "\n".join(log.read().splitlines()[-lines:])
+
+    def log(self, name):
+        with open(os.path.join(self.logs, name + ".log"), errors="replace") as log:
+            return log.read()
+
+    def stop_all(self):
+        for process in self.running.values():
+            if process.poll() is None:
+                process.kill()
+        for process in self.running.values():
+            process.wait()
+        self.running.clear()
+
+
+def run(command, **also):
+    """Runs a short command; its output."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, **also)
+    if done.returncode != 0:
+        text = done.stdout.decode(errors="replace").strip()
+        raise Failed(f"{' '.join(map(str, command))}: {text}")
+    return done.stdout.decode(errors="replace")
+
+
+def wait_for(what, condition, seconds, processes=None, every=0.2):
+    """Waits until something is so; gives what the condition gave."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        if processes:
+            processes.check()
+        time.sleep(every)
+    raise Failed(f"{what}: not within {seconds} s")
+
+
+class Loopback:
+    """No links of our own: everybody is 127.0.0.1, and nothing is shaped."""
+
+    is_shaped = False
+
+    def __init__(self, count):
+        self.count = count
+
+    def address(self, node):
+        return "127.0.0.1"
+
+    def port(self, base, node):
+        return base + node
+
+    def inside(self, node, command):
+        return command
+
+    def shape(self, mbit):
+        pass
+
+    def unshape(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Namespaces:
+    """A network namespace for each DataNode, on a bridge; node 0 is this machine."""
+
+    is_shaped = True
+    BURST = "256kb"
+
+    def __init__(self, count):
+        self.count = count
+        self.tag = f"su{os.getpid() % 100000}"
+        self.net = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
+        self.made = []
+        try:
+            self._make()
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self):
+        bridge = self.tag + "b"
+        run(["ip", "link", "add", bridge, "type", "bridge"])
+        self.made.append(["ip", "link", "del", bridge])
+        run(["ip", "addr", "add", self.net + ".1/24", "dev", bridge])
+        run(["ip", "link", "set", bridge, "up"])
+        for node in range(1, self.count + 1):
+            space, link = f"{self.tag}n{node}", f"{self.tag}v{node}"
+            run(["ip", "netns", "add", space])
+            self.made.append(["ip", "netns", "del", space])
+            run(["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space])
+            run(["ip", "link", "set", link, "master", bridge, "up"])
+            inside = ["ip", "netns", "exec", space]
+            run(inside + ["ip", "link", "set", "lo", "up"])
+            run(inside + ["ip", "addr", "add", self.address(node) + "/24", "dev", "eth0"])
+            run(inside + ["ip", "link", "set", "eth0", "up"])
+            # A namespace cannot choose its congestion control, a route can.
+            subprocess.run(inside + ["ip", "route", "replace", self.net + ".0/24", "dev", "eth0",
+                                     "src", self.address(node), "congctl", "cubic"],
+                           stderr=subprocess.DEVNULL)
+
+    def address(self, node):
+        return f"{self.net}.{1 if node == 0 else node + 10}"
+
+    def port(self, base, node):
+        return base
+
+    def inside(self, node, command):
+        return command if node == 0 else ["ip", "netns", "exec", f"{self.tag}n{node}"] + command
+
+    def shape(self, mbit):
+        queue = ["root", "tbf", "rate", f"{mbit}mbit", "burst", self.BURST, "latency", "400ms"]
+        for node in range(1, self.count + 1):
+            run(["tc", "qdisc", "replace", "dev", f"{self.tag}v{node}"] + queue)
+            run(self.inside(node, ["tc", "qdisc", "replace", "dev", "eth0"] + queue))
+
+    def unshape(self):
+        for node in range(1, self.count + 1):
+            for command in (["tc", "qdisc", "del", "dev", f"{self.tag}v{node}", "root"],
+                            self.inside(node, ["tc", "qdisc", "del", "dev", "eth0", "root"])):
+                subprocess.run(command, stderr=subprocess.DEVNULL)
+
+    def close(self):
+        while self.made:
+            subprocess.run(self.made.pop(), stderr=subprocess.DEVNULL)
+
+
+def network(count):
+    """Links of our own where we may make them."""
+    if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc"):
+        return Namespaces(count)
+    return Loopback(count)
