@@ -234,6 +234,7 @@ impl Coordinator {
             Input::StripesUnknown { from, below } => self.unknown.insert(from, below),
             Input::EpochRaised(epoch) => self.raise_epoch(epoch),
             Input::StripeAdded(stripe) => self.learn(stripe),
+            Input::StripesAdded(all) => all.into_iter().for_each(|stripe| self.learn(stripe)),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
             Input::NodeState { node, state } => self.node_state(now, node, state),
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),

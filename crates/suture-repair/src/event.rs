@@ -57,6 +57,8 @@ pub enum Input {
     EpochRaised(u32),
     /// The keeper has a new stripe.
     StripeAdded(Stripe),
+    /// The keeper has these new stripes, which are planned together.
+    StripesAdded(Vec<Stripe>),
     /// The keeper has one stripe less.
     StripeRemoved(StripeId),
     /// The keeper has news of a node. Heeded where liveness is the keeper's.

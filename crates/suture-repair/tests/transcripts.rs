@@ -156,7 +156,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 16]);
+    let (mut random, mut seen) = (Random::new(1), [0; 17]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -195,6 +195,7 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::Tick => 13,
         event::Input::StripesUnknown { .. } => 14,
         event::Input::EpochRaised(_) => 15,
+        event::Input::StripesAdded(_) => 16,
     }
 }
 
@@ -226,7 +227,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(16) {
+    match random.below(17) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -259,6 +260,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         }
         13 => Input::StripesUnknown { from: stripe_id(random), below: stripe_id(random) },
         14 => Input::EpochRaised(random.next_u64() as u32),
+        15 => Input::StripesAdded(some(random, stripe)),
         _ => Input::Tick,
     }
 }

@@ -174,7 +174,7 @@ impl Linked {
                 self.poll();
                 poll_at = Instant::now() + self.settings.poll;
             }
-            for change in self.keeper.changes() {
+            for change in together(self.keeper.changes()) {
                 let _ = self.changes.blocking_send(change);
             }
         }
@@ -297,6 +297,19 @@ impl Linked {
     }
 }
 
+/// Has new stripes that came together told together: what a node had is planned as one.
+fn together(changes: Vec<Input>) -> Vec<Input> {
+    let mut told = Vec::with_capacity(changes.len());
+    for change in changes {
+        match (told.last_mut(), change) {
+            (Some(Input::StripesAdded(all)), Input::StripeAdded(stripe)) => all.push(stripe),
+            (_, Input::StripeAdded(stripe)) => told.push(Input::StripesAdded(vec![stripe])),
+            (_, other) => told.push(other),
+        }
+    }
+    told
+}
+
 /// The store that a DataNode's UUID is.
 pub fn store_id(uuid: &str) -> StoreId {
     // FNV-1a: a number that is the same everywhere, for something that is unique already.
@@ -325,4 +338,67 @@ fn register(store: &mut MetadataStore, said: &DataNode) -> Result<NodeId, Metada
         node.store = id;
     }
     store.join(&node)
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::id::Generation;
+    use suture_repair::stripe::Stripe;
+
+    use super::*;
+
+    #[test]
+    fn stripes_that_come_together_are_told_together_and_in_order() {
+        let stripe = |id| Stripe {
+            id: StripeId(id),
+            code: "rs(2,1)".parse().expect("it is a code"),
+            chunk_bytes: 1,
+            unit_bytes: 1,
+            generation: Generation(1),
+            chunks: Vec::new(),
+        };
+        let added = |id| Input::StripeAdded(stripe(id));
+        let removed = |id| Input::StripeRemoved(StripeId(id));
+        let told = together(vec![added(1), added(2), removed(1), added(3), removed(2)]);
+        let shown: Vec<String> = told
+            .iter()
+            .map(|input| match input {
+                Input::StripesAdded(all) => {
+                    all.iter().map(|stripe| format!("+{}", stripe.id.0)).collect()
+                }
+                Input::StripeRemoved(id) => format!("-{}", id.0),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(shown, ["+1+2", "-1", "+3", "-2"]);
+    }
+
+    #[test]
+    fn a_uuid_is_always_the_same_store() {
+        let ids = ["a", "b", "1b4e28ba-2fa1-11d2-883f-0016d3cca427"].map(store_id);
+        assert_eq!(ids[0], StoreId(0xaf63_dc4c_8601_ec8c));
+        assert!(ids[0] != ids[1] && ids[1] != ids[2]);
+    }
+
+    #[test]
+    fn a_datanode_is_a_node_where_the_namenode_says_and_its_name_is_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let incomplete = crate::metadata::Incomplete::Refuse;
+        let mut store = MetadataStore::open(dir.path(), incomplete).unwrap();
+        let said = |uuid: &str, rack: &str| DataNode {
+            node: uuid.into(),
+            name: "dn1:9866".into(),
+            rack: rack.into(),
+            state: DataNodeState::Up,
+        };
+        let id = register(&mut store, &said("a", "/r1")).unwrap();
+        // Its agent says what its links carry; then the node moves, and then is formatted anew.
+        let agent = NewNode { uplink: 7e6, ..store.nodes().unwrap()[0].node.clone() };
+        assert_eq!(store.join(&agent).unwrap(), id);
+        assert_eq!(register(&mut store, &said("a", "/r2")).unwrap(), id);
+        assert_eq!(register(&mut store, &said("b", "/r2")).unwrap(), id);
+        let node = store.nodes().unwrap().remove(0).node;
+        assert_eq!((node.rack.as_deref(), node.uplink), (Some("/r2"), 7e6));
+        assert_eq!(node.store, Some(store_id("b")));
+    }
 }

@@ -184,6 +184,7 @@ impl Textual for Input {
             }
             Input::EpochRaised(epoch) => line.field("epoch", epoch),
             Input::StripeAdded(stripe) => line.word("added").field("stripe", stripe),
+            Input::StripesAdded(stripes) => line.word("added").word("stripes").list(stripes),
             Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
             Input::NodeState { node, state } => {
                 line.word("keeper-says").field("node", node).word(state_word(*state))
@@ -213,6 +214,7 @@ impl Textual for Input {
     fn read(line: &mut LineReader<'_>) -> Result<Input, TextError> {
         let error = line.error("an input of a coordinator");
         Ok(match line.word()? {
+            "added" if line.take("stripes") => Input::StripesAdded(line.list()?),
             "added" if line.take("stripe") => Input::StripeAdded(line.value()?),
             "added" => {
                 let (id, node): (NodeId, Node) = (line.field("node")?, line.value()?);

@@ -50,7 +50,7 @@ public final class DataNodePlugin implements ServicePlugin {
             SOCKET + " is not set: name the socket on which the agent is served");
       }
       // As in dfs.domain.socket.path: for machines with several DataNodes.
-      String port = String.valueOf(node.getDatanodeId().getXferPort());
+      String port = String.valueOf(node.getXferPort());
       path = Paths.get(socket.replace("_PORT", port));
       user = conf.getTrimmed(USER, System.getProperty("user.name"));
       replicas = new Replicas(node);

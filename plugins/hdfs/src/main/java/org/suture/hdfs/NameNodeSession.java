@@ -152,6 +152,7 @@ final class NameNodeSession implements Runnable {
       return state();
     }
     if (!isServing()) {
+      namespace.retire();
       return Message.error("standby", "this NameNode is not the active one, or in safe mode");
     }
     try {

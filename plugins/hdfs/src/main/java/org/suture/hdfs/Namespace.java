@@ -272,6 +272,13 @@ final class Namespace {
     known.clear();
   }
 
+  /** This NameNode is not the active one any more: what is pending is the other one's to know. */
+  void retire() {
+    Lease.end();
+    claims.clear();
+    known.clear();
+  }
+
   private Message confirm(Message request) throws ProtocolException {
     long id = request.number("group");
     long stamp = request.number("stamp");

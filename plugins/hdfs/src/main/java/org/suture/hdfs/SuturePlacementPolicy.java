@@ -46,7 +46,8 @@ public class SuturePlacementPolicy extends BlockPlacementPolicyRackFaultTolerant
   public DatanodeStorageInfo[] chooseTarget(String path, int count, Node writer,
       List<DatanodeStorageInfo> chosen, boolean returnChosen, Set<Node> excluded, long blockBytes,
       BlockStoragePolicy storagePolicy, EnumSet<AddBlockFlag> flags) {
-    boolean isReconstruction = !chosen.isEmpty() && !returnChosen && flags == null;
+    boolean isReconstruction =
+        chosen != null && !chosen.isEmpty() && !returnChosen && flags == null;
     if (isReconstruction && ASKED_BY_SUTURE.get() == null && isVetoed(path)) {
       PluginMetrics.get().vetoed();
       return NOWHERE;

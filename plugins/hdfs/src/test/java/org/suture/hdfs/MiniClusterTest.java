@@ -156,7 +156,7 @@ public class MiniClusterTest {
   /** An agent's connection to a DataNode's plugin. */
   private Frames agent(DataNode of) throws Exception {
     Path socket = folder.getRoot().toPath()
-        .resolve("dn" + of.getDatanodeId().getXferPort() + ".sock");
+        .resolve("dn" + of.getXferPort() + ".sock");
     java.net.SocketAddress address = (java.net.SocketAddress)
         Class.forName("java.net.UnixDomainSocketAddress").getMethod("of", Path.class)
             .invoke(null, socket);
