@@ -17,6 +17,7 @@ pub mod cursor;
 pub mod data_dir;
 pub mod directory;
 pub mod frame;
+pub mod hdfs;
 pub mod manifest;
 pub mod metadata;
 pub mod mutation;
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 21] = [
     ("data_dir", data_dir::valid, data_dir::check),
     ("directory", directory::valid, directory::check),
     ("frame", frame::valid, frame::check),
+    ("hdfs", hdfs::valid, hdfs::check),
     ("manifest", manifest::valid, manifest::check),
     ("metadata", metadata::valid, metadata::check),
     ("plan_json", plan_json::valid, plan_json::check),

@@ -18,6 +18,8 @@ mod cursor;
 mod data_dir;
 #[path = "../../../fuzz/src/frame.rs"]
 mod frame;
+#[path = "../../../fuzz/src/hdfs.rs"]
+mod hdfs;
 #[path = "../../../fuzz/src/metadata.rs"]
 mod metadata;
 #[path = "../../../fuzz/src/mutation.rs"]
@@ -70,6 +72,11 @@ fn whatever_a_data_directory_holds_is_read_or_refused() {
 #[test]
 fn whatever_frame_is_read_is_written_and_read_back() {
     ordinary::run("frame", &frame::valid(), frame::check, (20_000, 500));
+}
+
+#[test]
+fn whatever_a_namenode_says_makes_stripes_that_can_be() {
+    ordinary::run("hdfs", &hdfs::valid(), hdfs::check, (20_000, 500));
 }
 
 #[test]

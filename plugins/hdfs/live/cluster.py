@@ -123,7 +123,7 @@ class Cluster:
     def datanode_name(self, node):
         return f"{self.network.address(node)}:{self.network.port(self.base, 4 * node)}"
 
-    def start_datanode(self, node):
+    def start_datanode(self, node, sockets=True):
         address = self.network.address(node)
         ports = [self.network.port(self.base, 4 * node + i) + (0 if not self.network.is_shaped else i)
                  for i in range(3)]
@@ -134,7 +134,7 @@ class Cluster:
             f"-Ddfs.datanode.http.address={address}:{ports[1]}",
             f"-Ddfs.datanode.ipc.address={address}:{ports[2]}",
             f"-Ddfs.datanode.hostname={address}",
-            f"-Dsuture.agent.socket={self.socket(node)}")
+            *([f"-Dsuture.agent.socket={self.socket(node)}"] if sockets else []))
         self.processes.start(f"datanode-{node}", self.network.inside(node, command))
 
     def socket(self, node):
@@ -157,10 +157,10 @@ class Cluster:
 
         wait_for(f"{count} DataNodes", ready, 180, self.processes)
 
-    def start_hdfs(self):
+    def start_hdfs(self, sockets=True):
         self.start_namenode()
         for node in self.nodes:
-            self.start_datanode(node)
+            self.start_datanode(node, sockets)
         self.wait_for_datanodes(len(self.nodes))
 
     # --- Suture
@@ -322,6 +322,18 @@ socket = "{self.socket(node)}"
                 if when >= after:
                     return when
         return None
+
+    def exclude(self, node):
+        """Has the NameNode drain a DataNode; when it was told to."""
+        with open(os.path.join(self.conf, "exclude"), "w") as out:
+            out.write(self.datanode_name(node) + "\n")
+        begun = time.time()
+        self.tool("org.apache.hadoop.hdfs.tools.DFSAdmin", "-refreshNodes")
+        return begun
+
+    def has_left(self, node):
+        leaving = self.jmx("FSNamesystemState")
+        return leaving.get("NumDecomLiveDataNodes") == 1
 
     # --- what must be so in the end
 

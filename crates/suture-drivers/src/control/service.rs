@@ -288,6 +288,11 @@ impl ControlService {
             return Err(Status::not_found(what));
         }
         let (failed, apply) = match command.action() {
+            NodeAction::Fail if self.is_hdfs => {
+                let what = "HDFS decides which DataNodes are dead or drained: stop the DataNode, or \
+                            name it in dfs.hosts.exclude (hdfs dfsadmin -refreshNodes)";
+                return Err(Status::failed_precondition(what));
+            }
             NodeAction::Fail => (true, Command::FailNode(node)),
             NodeAction::Return => (false, Command::ReturnNode(node)),
             NodeAction::Remove => return self.remove_node(node, &command.name).await,

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use suture_code::Code;
 use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
-use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
 
 /// Set in the id of every group and block of one.
 const GROUP_BIT: u64 = 1 << 63;
@@ -117,7 +117,10 @@ impl Group {
     /// count as wanted elsewhere. None where a node is not known yet or has two of the blocks, or no
     /// stripe is like this.
     pub fn stripe(&self, node_of: impl Fn(&str) -> Option<NodeId>) -> Option<Stripe> {
-        let code = self.code().filter(|_| self.cell > 0 && self.group < 0)?;
+        let is_group = self.group < 0 && self.group & i64::from(BLOCKS_MAX - 1) == 0;
+        let has_length = (1..=CHUNK_BYTES_MAX).contains(&self.cell)
+            && (1..=CHUNK_BYTES_MAX).contains(&self.bytes);
+        let code = self.code().filter(|_| is_group && has_length)?;
         let stamp = stamp_of(self.stamp);
         let record =
             |index| ChunkRecord { node: None, stamp, bytes: self.block_bytes(index), crc: None };
@@ -220,7 +223,15 @@ mod tests {
         }
         assert_eq!(group(1 << 22, 14, 4).code(), None);
         let node_of = |_: &str| Some(NodeId(0));
-        assert_eq!(Group { cell: 0, ..group(1, 3, 2) }.stripe(node_of), None);
+        for cell in [0, u64::MAX] {
+            assert_eq!(Group { cell, ..group(1, 3, 2) }.stripe(node_of), None);
+        }
+        for bytes in [0, u64::MAX] {
+            assert_eq!(group(bytes, 3, 2).stripe(node_of), None);
+        }
+        for id in [0, 16, FIRST + 1] {
+            assert_eq!(Group { group: id, ..group(1 << 22, 3, 2) }.stripe(node_of), None);
+        }
         assert_eq!(group(1 << 22, 3, 2).stripe(node_of), None, "a node has two");
         let beyond = Unit { index: 9, node: "x".into(), state: UnitState::Live };
         assert_eq!(Group { units: vec![beyond], ..group(1 << 22, 3, 2) }.stripe(node_of), None);

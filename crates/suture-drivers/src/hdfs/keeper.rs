@@ -340,13 +340,15 @@ impl<N: NameNode> HdfsKeeper<N> {
             };
             let answer: ConfirmAnswer = ask(&mut self.namenode, &question)?;
             match (answer.live, answer.group) {
-                (true, Some(group)) => self.arrived(&commit, group),
+                (true, Some(group)) if group.group == known.group.group => {
+                    self.arrived(&commit, group);
+                }
                 (_, None) => {
                     self.forget(commit.copy.stripe);
                     self.answer(&commit, false);
                 }
-                // The DataNode's word is still on its way, or the repair began anew.
-                (false, Some(_)) => {}
+                // The DataNode's word is still on its way, or the answer is about something else.
+                (_, Some(_)) => {}
             }
         }
         Ok(())

@@ -9,7 +9,7 @@
 //! and not for groups that wait for something. Whatever ends this process, HDFS repairs by itself soon
 //! after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -268,7 +268,10 @@ impl Linked {
 
     /// Makes a node of each DataNode that is none yet, or has moved to another rack.
     fn register(&mut self, said: &[DataNode]) {
-        for data_node in said {
+        // Those that the NameNode has forgotten are nobody's to wait for.
+        let uuids: BTreeSet<&str> = said.iter().map(|data_node| &*data_node.node).collect();
+        self.nodes.retain(|uuid, _| uuids.contains(&**uuid));
+        for data_node in said.iter().filter(|said| said.is_named()) {
             let known = self.nodes.get(&data_node.node);
             let is_same = |(_, known): &(NodeId, DataNode)| {
                 (&known.name, &known.rack) == (&data_node.name, &data_node.rack)

@@ -57,6 +57,9 @@ pub enum Question {
 /// Claims in one question: the NameNode's lock is held for all of them.
 pub const CLAIMS_MAX: usize = 64;
 
+/// Names are as long as those of nodes may be (`config.rs`).
+const NAME_BYTES_MAX: usize = 128;
+
 /// A group that HDFS rebuilds by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftGroup {
@@ -115,6 +118,17 @@ pub struct DataNode {
     pub rack: String,
     /// How it is.
     pub state: DataNodeState,
+}
+
+impl DataNode {
+    /// Whether name and rack can be those of a node: for tables, plans and certificates.
+    pub fn is_named(&self) -> bool {
+        let is_plain = |text: &str| {
+            let is_text = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+            is_text && (1..=NAME_BYTES_MAX).contains(&text.len())
+        };
+        is_plain(&self.name) && is_plain(&self.rack)
+    }
 }
 
 /// How the NameNode sees a DataNode.

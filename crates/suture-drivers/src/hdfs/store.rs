@@ -126,6 +126,18 @@ impl ChunkStore for HdfsStore {
         Ok(Arc::new(BlockReader { datanode, pool, copy, block, bytes: found.bytes }))
     }
 
+    /// In as few questions as there can be.
+    fn scan(&self, copy: ChunkCopy, each: &mut dyn FnMut(&[u8])) -> Result<(), CopyFault> {
+        let reader = self.open(copy)?;
+        let mut window = vec![0; PAYLOAD_BYTES_MAX.min(reader.bytes() as usize)];
+        (0..reader.bytes()).step_by(PAYLOAD_BYTES_MAX).try_for_each(|offset| {
+            let bytes = (reader.bytes() - offset).min(PAYLOAD_BYTES_MAX as u64) as usize;
+            reader.read(offset, &mut window[..bytes])?;
+            each(&window[..bytes]);
+            Ok(())
+        })
+    }
+
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
         if bytes > self.free_bytes()? {
             return Err(Failure::NoSpace);

@@ -66,12 +66,15 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
-    let stop = Stop::new(args.until_stdin_closes)?;
+    let mut stop = Stop::new(args.until_stdin_closes)?;
     let mut config = config;
-    let datanode = match &config.hdfs.socket {
-        Some(_) => Some(find_datanode(&mut config).await?),
-        None => None,
-    };
+    let mut datanode = None;
+    if config.hdfs.socket.is_some() {
+        datanode = tokio::select! {
+            found = find_datanode(&mut config) => Some(found?),
+            () = stop.requested() => return Ok(Outcome::Done),
+        };
+    }
     // Before anybody hears of the node: what it has may belong elsewhere, or be of no use.
     let data_dir = open_data_dir(&config, args.new)?;
     let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Agent)?;
@@ -190,10 +193,11 @@ fn datanode_client(config: &AgentConfig) -> Result<DataNodeClient> {
 
 /// Waits for the DataNode of this machine, and takes its name, which is the node's.
 async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
-    let client = datanode_client(config)?;
+    let client = Arc::new(datanode_client(config)?);
     let mut is_said = false;
     let hello = loop {
-        let found = client.hello();
+        let asked = client.clone();
+        let found = tokio::task::spawn_blocking(move || asked.hello()).await?;
         let registered = |hello: &DataNodeHello| !hello.node.is_empty() && !hello.pools.is_empty();
         match found {
             Ok(hello) if registered(&hello) => break hello,

@@ -66,12 +66,10 @@ final class NewReplica {
   static NewReplica begin(DataNode node, Replicas replicas, ExtendedBlock block, String type,
       String storage) throws IOException {
     ReplicaHandler handler = null;
-    // The length is what is there so far.
-    ExtendedBlock empty = new ExtendedBlock(block.getBlockPoolId(), block.getBlockId(), 0,
-        block.getGenerationStamp());
     try {
+      // Of a volume that has room for its length.
       handler = node.getFSDataset()
-          .createTemporary(StorageType.valueOf(type), storage, empty, false);
+          .createTemporary(StorageType.valueOf(type), storage, block, false);
     } catch (ReplicaAlreadyExistsException e) {
       if (node.getFSDataset().getStoredBlock(block.getBlockPoolId(), block.getBlockId()) == null) {
         throw new ReplicaException(ReplicaException.FAILED, "it is being written", e);
