@@ -87,12 +87,13 @@ pub fn check(bytes: &[u8]) -> bool {
     keeper.changes();
     let Some(stripe) = stripes.first() else { return false };
     let (repair, chunk) = (RepairId::new(1, 1), ChunkIndex(1));
-    let destinations = [(chunk, NodeId(0))].into();
+    let node = NodeId(1);
+    let destinations = [(chunk, node)].into();
     let claim = Claim { repair, stripe: stripe.id, generation: stripe.generation, destinations };
     keeper.claim(Time::ZERO, &claim).expect("it is gathered");
     let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: repair.into() };
     let generation = stripe.generation;
-    keeper.commit(&Commit { repair, copy, node: NodeId(0), generation }).expect("gathered");
+    keeper.commit(&Commit { repair, copy, node, generation }).expect("gathered");
     for input in keeper.changes() {
         match input {
             Input::StripeAdded(stripe) | Input::Committed { stripe, .. } => {

@@ -208,6 +208,20 @@ fn what_a_claim_builds_counts_as_missing_until_its_commit() {
 }
 
 #[test]
+fn no_node_gets_two_blocks_of_a_group() {
+    let mut hdfs = Hdfs::small();
+    let stripe = hdfs.stripe();
+    hdfs.1.changes();
+    let onto_another = commit(&claim(&stripe, 1, 1, 2));
+    hdfs.1.commit(&onto_another).unwrap();
+    let answers = hdfs.1.changes();
+    let [Input::CommitRefused { stripe: Some(stands), .. }] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(*stands, stripe);
+}
+
+#[test]
 fn a_released_repair_leaves_what_hdfs_has_by_then() {
     let fake = FakeNameNode::with_nodes(5);
     let lacking = group(1, 2048, (2, 1), &[1]);

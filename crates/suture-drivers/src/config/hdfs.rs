@@ -43,7 +43,7 @@ pub enum HdfsMode {
     Off,
     /// It shows what is at risk and what it would do; HDFS repairs.
     Observe,
-    /// It repairs.
+    /// It repairs what HDFS has lost.
     Repair,
 }
 

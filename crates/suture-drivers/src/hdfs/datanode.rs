@@ -37,32 +37,32 @@ pub type BlockConnection = Frames<UnixStream>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum BlockQuestion {
-    /// Who are you?
+    /// Which DataNode this is, and what it speaks.
     Hello {
         /// What this end speaks.
         protocol: String,
     },
     /// Every finalized internal block, as payloads of 24 bytes each.
     List {
-        /// The block pool.
+        /// The block pool that it is of.
         pool: String,
     },
     /// Room on its volumes.
     Free,
     /// What there is of a block.
     Locate {
-        /// The block pool.
+        /// The block pool that it is of.
         pool: String,
-        /// The internal block.
+        /// The id of the internal block.
         block: i64,
     },
     /// Checked bytes of a block.
     Read {
-        /// The block pool.
+        /// The block pool that it is of.
         pool: String,
-        /// The internal block.
+        /// The id of the internal block.
         block: i64,
-        /// The first byte.
+        /// The first byte that is wanted.
         from: u64,
         /// How many of them.
         count: u64,
@@ -81,13 +81,13 @@ pub enum BlockQuestion {
 /// A rebuilt block as it is announced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewBlock {
-    /// The block pool.
+    /// The block pool that it is of.
     pub pool: String,
-    /// The internal block.
+    /// The id of the internal block.
     pub block: i64,
-    /// Its generation stamp.
+    /// The generation stamp of its group.
     pub stamp: u64,
-    /// Its length.
+    /// How many bytes it has.
     pub bytes: u64,
     /// The storage that it goes to, where one was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,9 +100,9 @@ pub struct NewBlock {
 /// Which DataNode it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataNodeHello {
-    /// What it speaks.
+    /// The protocol that it speaks.
     pub protocol: String,
-    /// Its UUID.
+    /// The UUID of the DataNode.
     pub node: String,
     /// `HOST:PORT`, as it registers at the NameNode.
     pub name: String,
@@ -113,16 +113,16 @@ pub struct DataNodeHello {
 /// What there is of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocatedBlock {
-    /// Its generation stamp.
+    /// The generation stamp of its group.
     pub stamp: u64,
-    /// Its length.
+    /// How many bytes it has.
     pub bytes: u64,
 }
 
 /// A part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListPart {
-    /// Whether another follows.
+    /// Whether another part follows this one.
     pub more: bool,
 }
 
@@ -143,7 +143,7 @@ pub struct Finished {
 /// Why the DataNode does not answer.
 #[derive(Debug)]
 pub enum DataNodeError {
-    /// It says why.
+    /// It was asked and says why not.
     Refused(Refusal),
     /// It cannot be asked.
     Unreachable(io::Error),

@@ -37,7 +37,7 @@ pub struct Frames<S> {
 }
 
 impl<S: Read + Write> Frames<S> {
-    /// Frames over `stream`.
+    /// An end of a connection, over `stream`.
     pub fn new(stream: S) -> Frames<S> {
         Frames { stream, payload: Vec::new() }
     }

@@ -30,11 +30,11 @@ pub struct Group {
     pub bytes: u64,
     /// How much of it lies in one block before the next.
     pub cell: u64,
-    /// The codec's name.
+    /// What HDFS calls its codec.
     pub codec: String,
     /// Data blocks of a whole group.
     pub data: u8,
-    /// Its parity blocks.
+    /// Parity blocks of any group.
     pub parity: u8,
     /// The file that it is of.
     pub path: String,
@@ -49,7 +49,7 @@ pub struct Unit {
     pub index: u8,
     /// The UUID of its DataNode.
     pub node: String,
-    /// Whether that stays.
+    /// Whether it is to stay there.
     pub state: UnitState,
 }
 

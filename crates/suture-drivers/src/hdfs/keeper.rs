@@ -157,7 +157,7 @@ impl<N: NameNode> HdfsKeeper<N> {
             }
         }
         let waiting: Vec<StripeId> = self.groups.keys().copied().collect();
-        waiting.into_iter().for_each(|id| self.tell_if_changed(id));
+        waiting.into_iter().for_each(|id| self.note_changes(id));
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl<N: NameNode> HdfsKeeper<N> {
                 self.groups.insert(id, KnownGroup { group, stripe: None, rebuilt });
             }
         }
-        self.tell_if_changed(id);
+        self.note_changes(id);
     }
 
     fn forget(&mut self, id: StripeId) {
@@ -233,7 +233,7 @@ impl<N: NameNode> HdfsKeeper<N> {
     }
 
     /// Tells of a stripe that is another one than was last told.
-    fn tell_if_changed(&mut self, id: StripeId) {
+    fn note_changes(&mut self, id: StripeId) {
         let Some(known) = self.groups.get(&id) else { return };
         let Some(mut stripe) = self.read(known) else { return };
         let generation = known.stripe.as_ref().map_or(0, |told| told.generation.0);
@@ -357,6 +357,9 @@ impl<N: NameNode> HdfsKeeper<N> {
     fn arrived(&mut self, commit: &Commit, group: Group) {
         let Some(known) = self.groups.get_mut(&commit.copy.stripe) else { return };
         known.group = group;
+        if known.stripe.as_ref().is_some_and(|stripe| !can_be(stripe, commit)) {
+            return self.answer(commit, false);
+        }
         known.rebuilt.insert(commit.copy.chunk, (commit.node, commit.copy.stamp));
         let Some(stripe) = &mut known.stripe else { return };
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
@@ -381,6 +384,14 @@ impl<N: NameNode> HdfsKeeper<N> {
             stripe => Input::CommitRefused { repair, stripe },
         });
     }
+}
+
+/// Whether the chunk of a commit can lie there: it exists, and no other of its stripe does.
+fn can_be(stripe: &Stripe, commit: &Commit) -> bool {
+    let chunk = commit.copy.chunk;
+    let record = stripe.chunks.get(usize::from(chunk.0));
+    let is_free = stripe.chunk_on(commit.node).is_none_or(|other| other == chunk);
+    is_free && record.is_some_and(|record| !record.is_known_zero())
 }
 
 impl<N: NameNode> Keeper for HdfsKeeper<N> {
@@ -421,7 +432,7 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
     fn release(&mut self, repair: RepairId) -> Result<(), KeeperError> {
         self.claims.release(repair);
         let Some(ended) = self.building.remove(&repair) else { return Ok(()) };
-        self.tell_if_changed(ended.claim.stripe);
+        self.note_changes(ended.claim.stripe);
         if !ended.is_granted {
             return Ok(());
         }
@@ -433,9 +444,8 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
         let stripe = self.stripe(commit.copy.stripe);
         let is_there =
             stripe.is_some_and(|stripe| stripe.copy(chunk) == Some((commit.node, commit.copy)));
-        let is_current = stripe.is_some_and(|stripe| {
-            stripe.generation == commit.generation && usize::from(chunk.0) < stripe.chunks.len()
-        });
+        let is_current = stripe
+            .is_some_and(|stripe| stripe.generation == commit.generation && can_be(stripe, commit));
         match is_current && !is_there {
             true => drop(self.confirming.insert(repair, *commit)),
             false => self.answer(commit, is_there),

@@ -102,17 +102,17 @@ impl Link {
         Link { work }
     }
 
-    /// As [`Keeper::claim`].
+    /// Has the thread claim, as by [`Keeper::claim`].
     pub fn claim(&self, now: Time, claim: Claim) {
         self.send(LinkWork::Claim(now, claim));
     }
 
-    /// As [`Keeper::release`].
+    /// Has it release, as by [`Keeper::release`].
     pub fn release(&self, repair: RepairId) {
         self.send(LinkWork::Release(repair));
     }
 
-    /// As [`Keeper::commit`].
+    /// Has it commit, as by [`Keeper::commit`].
     pub fn commit(&self, commit: Commit) {
         self.send(LinkWork::Commit(commit));
     }

@@ -27,7 +27,7 @@ pub enum Question {
         /// What HDFS is to rebuild by itself meanwhile.
         leave: Vec<LeftGroup>,
     },
-    /// All DataNodes.
+    /// Which DataNodes there are.
     Nodes,
     /// What has changed of the groups at risk since it was last asked.
     Groups,
@@ -49,7 +49,7 @@ pub enum Question {
         stamp: u64,
         /// Its place in the group.
         index: u8,
-        /// The DataNode's UUID.
+        /// The UUID of the DataNode.
         node: String,
     },
 }
@@ -110,13 +110,13 @@ pub struct NodesAnswer {
 /// A DataNode as the NameNode sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataNode {
-    /// Its UUID.
+    /// The UUID of the DataNode.
     pub node: String,
     /// `HOST:PORT` as it registered.
     pub name: String,
     /// Its network location, such as `/rack1`.
     pub rack: String,
-    /// How it is.
+    /// How the NameNode sees it.
     pub state: DataNodeState,
 }
 
@@ -135,7 +135,7 @@ impl DataNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataNodeState {
-    /// In service.
+    /// It is in service.
     Up,
     /// Being decommissioned or in maintenance, or decommissioned already.
     Leaving,
@@ -146,7 +146,7 @@ pub enum DataNodeState {
 /// Changes among the groups at risk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupsAnswer {
-    /// New or changed.
+    /// Those that are new or changed.
     pub groups: Vec<Group>,
     /// At risk no more, or no more at all.
     pub gone: Vec<i64>,
@@ -157,7 +157,7 @@ pub struct GroupsAnswer {
 /// What became of claims, in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimsAnswer {
-    /// One for each.
+    /// One for each claim, in order.
     pub claims: Vec<ClaimAnswer>,
 }
 
@@ -188,7 +188,7 @@ pub struct ChosenStorage {
 /// Whether a block has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfirmAnswer {
-    /// It is there.
+    /// Whether the block is there.
     pub live: bool,
     /// The group as it stands; none: it is gone.
     #[serde(default)]
@@ -198,7 +198,7 @@ pub struct ConfirmAnswer {
 /// The first word of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginGreeting {
-    /// What it speaks.
+    /// The protocol that it speaks.
     pub protocol: String,
     /// The Hadoop that it runs in.
     pub hadoop: String,
