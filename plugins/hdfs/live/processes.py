@@ -180,8 +180,8 @@ class Namespaces:
             subprocess.run(self.made.pop(), stderr=subprocess.DEVNULL)
 
 
-def network(count):
+def network(count, may_shape=True):
     """Links of our own where we may make them."""
-    if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc"):
+    if may_shape and os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc"):
         return Namespaces(count)
     return Loopback(count)
