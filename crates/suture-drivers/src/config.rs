@@ -27,6 +27,7 @@ use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
 use hdfs::{HdfsAgentSettings, HdfsSettings};
+pub use spelling::parse_duration;
 use spelling::{
     address, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none, some_address,
 };

@@ -84,6 +84,23 @@ impl Trace {
         if rates.is_empty() { Err(TraceFault::Empty) } else { Ok(Trace { nodes, rates }) }
     }
 
+    /// A trace of these rates: a row a second, of all nodes.
+    ///
+    /// # Panics
+    /// When there is no row, or rows are not of the same length.
+    pub fn from_rows(rows: Vec<Vec<Rate>>) -> Trace {
+        let nodes = rows.first().expect("a trace has a second").len();
+        assert!(rows.iter().all(|row| row.len() == nodes), "rows of all nodes");
+        Trace { nodes, rates: rows.concat() }
+    }
+
+    /// The text that [`Trace::parse`] reads: Mbit/s, to a thousandth.
+    pub fn csv(&self) -> String {
+        let mbit = |rate: &Rate| format!("{:.3}", rate.0 / BYTES_IN_MBIT);
+        let row = |row: &[Rate]| row.iter().map(mbit).collect::<Vec<_>>().join(",") + "\n";
+        self.rates.chunks(self.nodes).map(row).collect()
+    }
+
     /// After how many seconds it begins again.
     pub fn seconds(&self) -> u64 {
         (self.rates.len() / self.nodes) as u64
@@ -287,6 +304,8 @@ mod tests {
         assert_eq!(trace.seconds(), 2);
         assert_eq!(trace.rate(1, 0), Rate(2e6));
         assert_eq!((trace.rate(0, 1), trace.rate(1, 3)), (Rate(0.0), Rate(62_500.0)));
+        assert_eq!(trace.csv(), "8.000,16.000\n0.000,0.500\n");
+        assert_eq!(Trace::parse(&trace.csv(), 2), Ok(trace));
     }
 
     #[test]

@@ -25,4 +25,5 @@ pub mod simulate;
 pub mod stat;
 pub mod status;
 pub mod swarm;
+pub mod testbed;
 pub mod verify;

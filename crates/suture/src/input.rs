@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use cluster_file::ClusterFile;
-use generated::{Bandwidth, Shape};
+pub use cluster_file::read as read_cluster;
+pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed};
 use suture_code::Code;
 use suture_code::code::edit_distance;
 use suture_edge::error::bad_input;
@@ -223,7 +224,11 @@ impl Input {
     }
 }
 
-fn check_node_count(code: Code, nodes: usize) -> Result<()> {
+/// Whether so many nodes can have a stripe.
+///
+/// # Errors
+/// Bad input when they are too few.
+pub fn check_node_count(code: Code, nodes: usize) -> Result<()> {
     let needed = code.chunk_count();
     if nodes >= needed {
         return Ok(());
@@ -235,17 +240,24 @@ fn check_node_count(code: Code, nodes: usize) -> Result<()> {
 }
 
 fn find_failed(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>> {
+    find_nodes(cluster, names)
+        .map_err(|(name, why)| bad_input(format!("--failed {name}: the cluster has {why}")))
+}
+
+/// The nodes of these names, ascending, each once.
+///
+/// # Errors
+/// The first name that no node has, and the nearest that one has.
+pub fn find_nodes(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>, (String, String)> {
     let find = |name: &String| {
         let name = name.trim();
         cluster.find(name).ok_or_else(|| {
             let known = cluster.nodes.iter().map(|node| node.name.as_str());
             let nearest = known.min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
-            bad_input(format!(
-                "--failed {name}: the cluster has no such node; did you mean '{nearest}'?"
-            ))
+            (name.to_string(), format!("no such node; did you mean '{nearest}'?"))
         })
     };
-    let mut failed = names.iter().map(find).collect::<Result<Vec<NodeId>>>()?;
+    let mut failed = names.iter().map(find).collect::<Result<Vec<NodeId>, _>>()?;
     failed.sort_unstable();
     failed.dedup();
     Ok(failed)

@@ -21,9 +21,11 @@ mod executable;
 mod input;
 mod listing;
 mod outcome;
+mod picture;
 mod progress;
 mod quiet;
 mod status;
+mod testbed;
 mod timestamp;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
@@ -61,6 +63,7 @@ enum Command {
     Simulate(cmd::simulate::Args),
     Calibrate(cmd::calibrate::Args),
     Durability(cmd::durability::Args),
+    Testbed(cmd::testbed::Args),
 }
 
 fn main() -> ExitCode {
@@ -99,5 +102,6 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Calibrate(args) => cmd::calibrate::run(args),
         Command::Durability(args) => cmd::durability::run(args),
+        Command::Testbed(args) => cmd::testbed::run(args),
     }
 }

@@ -95,6 +95,27 @@ const COMMAND_LINES: &[Row] = &[
     ("suture agent --config -", "cannot read the configuration '-'", 2),
     ("suture agent --config noise", "valid UTF-8", 2),
     ("suture coordinator --config utf16", "valid UTF-8", 2),
+    ("suture testbed", "Usage: suture testbed <COMMAND>", 2),
+    ("suture testbed up", "say what to make: a scenario, --nodes N", 2),
+    ("suture testbed up --nodes 3 --bandwidth 0Mbit", "'0Mbit' is too small", 2),
+    ("suture testbed up --nodes 3 --links 1Mbit,fast", "'fast' is not a rate", 2),
+    ("suture testbed up --nodes 3 --racks 4", "--racks 4 does not fit 3 nodes", 2),
+    ("suture testbed up --nodes 0", "at least one node", 2),
+    ("suture testbed run nope.toml -o r", "cannot read the scenario 'nope.toml': No such file", 2),
+    ("suture testbed run scenario.toml", "--output <DIR>", 2),
+    ("suture testbed run misspelt.toml -o r", "did you mean 'repetitions'?", 2),
+    ("suture testbed run zero-rate.toml -o r", "'0Mbit' is too small: it must be above zero", 2),
+    ("suture testbed run no-policy.toml -o r", "did you mean", 2),
+    ("suture testbed run all-fail.toml -o r", "0 of 4 nodes are left", 2),
+    ("suture testbed run bad-trace.toml -o r", "line 1: 2 columns, but the cluster has 4 nodes", 2),
+    ("PATH=${PATH%%:*} suture testbed run scenario.toml -o r", "no program 'ip'", 2),
+    (
+        "[ $(id -u) != 0 ] || as='setpriv --reuid 65534 --clear-groups'; $as suture testbed up --nodes 3",
+        "network namespaces, and only root may: run it with sudo",
+        2,
+    ),
+    ("suture testbed run scenario.toml -o many", "'many' holds something already", 2),
+    ("suture testbed down nope", "there is no testbed 'nope'", 2),
     (
         "suture encode f --code 'rs(2,1)' --chunk-size 4KiB -o enc",
         "already holds an encoded file",
@@ -436,8 +457,27 @@ fn check(rows: &[Row], folder: &Path, variables: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
+/// Scenarios of a testbed: one that can be run, and others that differ from it in one thing.
+fn write_scenarios(folder: &Path) {
+    let scenario = "code = 'rs(2,1)'\nchunk_size = '64KiB'\nstripes = 4\npolicies = ['flow']\n\
+                    [cluster]\nnodes = 4\n[failure]\nnodes = ['n1']\n";
+    fs::write(folder.join("trace.csv"), "1,2\n").unwrap();
+    for (name, from, to) in [
+        ("scenario", "", ""),
+        ("misspelt", "stripes = 4", "stripes = 4\nrepetition = 5"),
+        ("zero-rate", "nodes = 4", "nodes = 4\nbandwidth = '0Mbit'"),
+        ("no-policy", "'flow'", "'flwo'"),
+        ("all-fail", "'n1'", "'n0', 'n1', 'n2', 'n3'"),
+        ("bad-trace", "[failure]", "[replay]\nuplinks = 'trace.csv'\n[failure]"),
+    ] {
+        let path = folder.join(name).with_extension("toml");
+        fs::write(path, scenario.replacen(from, to, 1)).unwrap();
+    }
+}
+
 /// Files of every kind.
 fn prepare(folder: &Path) {
+    write_scenarios(folder);
     let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).unwrap();
     for name in ["emptydir", "many/sub", "mixed", "newline", "latin", "part", "garbage", "hollow"] {
         fs::create_dir_all(folder.join(name)).unwrap();

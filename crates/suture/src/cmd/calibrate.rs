@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::calibrate::measure::measure;
 use crate::calibrate::predict::predict;
 use crate::calibrate::scenario::{ALL, CHUNK_BYTES, CalibrationScenario};
-use crate::demo::processes::{Processes, Setting};
+use crate::demo::processes::{AlikeAgents, Processes, Setting};
 use crate::demo::run;
 use crate::demo::{source, stage};
 use crate::outcome::Outcome;
@@ -160,15 +160,18 @@ async fn compare(
     let data = tempfile::Builder::new().prefix("data-").tempdir_in(folder)?;
     let sources = {
         let path = data.path().to_path_buf();
-        tokio::task::spawn_blocking(move || source::generate(&path, bytes, SEED)).await??
+        tokio::task::spawn_blocking(move || {
+            source::generate(&path, bytes, source::GENERATED_FILE_BYTES, SEED)
+        })
+        .await??
     };
-    let setting = Setting {
+    let alike = AlikeAgents {
         agents: scenario.agents,
         racks: 0,
         links: scenario.links.rates(),
         memory: MEMORY,
-        policy: policy.to_string(),
     };
+    let setting = Setting::on_loopback(&alike, policy.to_string());
     // Beside a report, the story goes to stderr.
     let real = run::DemoScenario {
         code,

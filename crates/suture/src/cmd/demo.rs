@@ -12,7 +12,7 @@ use suture_edge::units::{
 use suture_repair::policy::Policy;
 use tempfile::TempDir;
 
-use crate::demo::processes::{LinkRates, Processes, Setting};
+use crate::demo::processes::{AlikeAgents, LinkRates, Processes, Setting};
 use crate::demo::run::{self, DemoResult, DemoScenario};
 use crate::demo::{source, stage};
 use crate::executable;
@@ -146,8 +146,9 @@ async fn both_runs(
         format_rate(args.link),
         format_size(args.chunk_size),
     ));
-    if scenario.setting.racks > 0 {
-        scenario.print_line(&rack_line(args, scenario.setting.racks));
+    let racks = racks(args);
+    if racks > 0 {
+        scenario.print_line(&rack_line(args, racks));
     }
     let mut measured = vec![one_run(args, &scenario, folder.path(), stage).await?];
     if args.policy != CONVENTIONAL.parse().expect("a known preset") {
@@ -192,19 +193,26 @@ async fn scenario(args: &Args, folder: &Path) -> Result<DemoScenario> {
         Some(_) => sources,
         None => {
             let folder = folder.to_path_buf();
-            let generated = move || source::generate(&folder, GENERATED_BYTES, SEED);
+            let generated = move || {
+                source::generate(&folder, GENERATED_BYTES, source::GENERATED_FILE_BYTES, SEED)
+            };
             tokio::task::spawn_blocking(generated).await??
         }
     };
-    let setting = Setting {
+    let alike = AlikeAgents {
         agents: args.agents,
-        racks: args.policy.needs_racks().map_or(0, |_| rack_count(&args.code, args.agents)),
+        racks: racks(args),
         links: vec![LinkRates::equal(args.link)],
         memory: args.memory,
-        policy: format!("{}", args.policy),
     };
+    let setting = Setting::on_loopback(&alike, args.policy.to_string());
     let (code, chunk_bytes) = (args.code, args.chunk_size);
     Ok(DemoScenario { code, chunk_bytes, sources, setting, format: args.format })
+}
+
+/// In how many racks the agents are: in none where the policy asks for none.
+fn racks(args: &Args) -> usize {
+    args.policy.needs_racks().map_or(0, |_| rack_count(&args.code, args.agents))
 }
 
 /// In how many racks the agents of a demo are: as few as it takes for none to have more agents than

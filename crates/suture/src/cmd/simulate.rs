@@ -6,7 +6,6 @@
 //! of it.
 
 mod foreground;
-mod picture;
 mod report;
 mod straggler;
 mod text;

@@ -1,10 +1,12 @@
-//! The processes of a demo: one coordinator and its agents on loopback, and their folder.
+//! The processes of a demo or a testbed: one coordinator and its agents, on loopback or each in a
+//! network namespace of its own, and their folder.
 //!
 //! Place: around the whole life of a repair. They are real processes, started as anybody would
 //! start them, and whatever happens to the demo they end with it: they hold the read end of a pipe
 //! and stop when it closes, so that not even killing the demo leaves one behind.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -36,10 +38,78 @@ impl LinkRates {
     }
 }
 
-/// What the agents of a demo are limited to and how the coordinator repairs.
+/// Where a process runs, and where it listens there.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The network namespace; none: that of this process.
+    pub namespace: Option<String>,
+    /// The address that it is given.
+    pub listen: SocketAddr,
+}
+
+impl Site {
+    /// A command that runs there.
+    fn command(&self, program: &Path) -> Command {
+        let Some(namespace) = &self.namespace else { return Command::new(program) };
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(program);
+        command
+    }
+
+    /// The lines of a configuration that say where to listen.
+    fn config(&self) -> String {
+        let is_open = !self.listen.ip().is_loopback();
+        let insecure = if is_open { "insecure = true\n" } else { "" };
+        format!("listen = \"{}\"\n{insecure}", self.listen)
+    }
+
+    /// In the namespace of this process, on a free port of loopback.
+    pub fn loopback() -> Site {
+        Site { namespace: None, listen: SocketAddr::from(([127, 0, 0, 1], 0)) }
+    }
+}
+
+/// One agent as it is to be started.
+#[derive(Clone, Debug)]
+pub struct AgentSpec {
+    /// Its node's name.
+    pub name: String,
+    /// The rack that it names, if any.
+    pub rack: Option<String>,
+    /// The rates that it is told of its link, and keeps; none: no limits.
+    pub link: Option<LinkRates>,
+    /// The most memory that it uses.
+    pub memory: u64,
+    /// Where it runs.
+    pub site: Site,
+}
+
+/// After how much silence a node is suspect, and counts as failed.
+#[derive(Clone, Copy, Debug)]
+pub struct SilenceTimers {
+    /// No longer used.
+    pub suspect: Duration,
+    /// Its chunks are lost.
+    pub dead: Duration,
+}
+
+/// The processes of a cluster and how its coordinator repairs.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Agents to start, one process each.
+    /// Where the coordinator runs.
+    pub coordinator: Site,
+    /// In the order in which they are started.
+    pub agents: Vec<AgentSpec>,
+    /// The policy as it is written.
+    pub policy: String,
+    /// When silence means what.
+    pub silence: SilenceTimers,
+}
+
+/// So many alike agents for a cluster on loopback.
+#[derive(Clone, Debug)]
+pub struct AlikeAgents {
+    /// How many, one process each: `node-01` and on.
     pub agents: usize,
     /// In how many racks they are; 0: in none.
     pub racks: usize,
@@ -47,20 +117,38 @@ pub struct Setting {
     pub links: Vec<LinkRates>,
     /// Memory of each agent.
     pub memory: u64,
-    /// The policy as it is written.
-    pub policy: String,
 }
 
 impl Setting {
+    /// On loopback, with timers short enough to watch: a killed agent counts as failed after two
+    /// seconds.
+    pub fn on_loopback(alike: &AlikeAgents, policy: String) -> Setting {
+        let agent = |(index, link): (usize, Option<LinkRates>)| {
+            let rack = index * alike.racks / alike.agents + 1;
+            AgentSpec {
+                name: format!("node-{:02}", index + 1),
+                rack: (alike.racks > 0).then(|| format!("rack-{rack}")),
+                link,
+                memory: alike.memory,
+                site: Site::loopback(),
+            }
+        };
+        let links = alike.links.iter().copied().map(Some).cycle();
+        let links = links.chain(std::iter::repeat(None)).take(alike.agents);
+        let (suspect, dead) = (Duration::from_millis(800), Duration::from_secs(2));
+        Setting {
+            coordinator: Site::loopback(),
+            agents: links.enumerate().map(agent).collect(),
+            policy,
+            silence: SilenceTimers { suspect, dead },
+        }
+    }
+
     /// The link of the agent that is called so, if it has limits.
     pub fn link_of(&self, name: &str) -> Option<LinkRates> {
-        let number: usize = name.strip_prefix(AGENT_PREFIX)?.parse().ok()?;
-        self.links.iter().cycle().nth(number.checked_sub(1)?).copied()
+        self.agents.iter().find(|agent| agent.name == name)?.link
     }
 }
-
-/// Before the number of an agent among the processes.
-const AGENT_PREFIX: &str = "node-";
 
 /// The name of the coordinator among the processes.
 const COORDINATOR: &str = "coordinator";
@@ -88,27 +176,17 @@ impl Processes {
     /// When the process cannot be started or does not listen within 20 seconds.
     pub async fn start_coordinator(&mut self, setting: &Setting) -> Result<()> {
         let text = coordinator_config(&self.path(COORDINATOR), setting);
-        self.address = self.start(COORDINATOR, "coordinator", &text).await?;
+        self.address = self.start(COORDINATOR, "coordinator", &setting.coordinator, &text).await?;
         Ok(())
     }
 
-    /// Starts one more agent; the first is `node-01`.
+    /// Starts one more agent.
     ///
     /// # Errors
     /// When the process cannot be started or does not listen within 20 seconds.
-    pub async fn start_agent(&mut self, setting: &Setting) -> Result<()> {
-        let number = self.children.len();
-        let name = format!("{AGENT_PREFIX}{number:02}");
-        let rack = (number - 1) * setting.racks / setting.agents + 1;
-        let mut text = agent_config(&name, &self.path(&name), &self.address, setting);
-        if let Some(link) = setting.link_of(&name) {
-            let (up, down) = (link.up.round(), link.down.round());
-            text.insert_str(0, &format!("uplink = \"{up}B\"\ndownlink = \"{down}B\"\n"));
-        }
-        if setting.racks > 0 {
-            text.insert_str(0, &format!("rack = \"rack-{rack}\"\n"));
-        }
-        self.start(&name, "agent", &text).await?;
+    pub async fn start_agent(&mut self, agent: &AgentSpec) -> Result<()> {
+        let text = agent_config(&self.path(&agent.name), &self.address, agent);
+        self.start(&agent.name, "agent", &agent.site, &text).await?;
         Ok(())
     }
 
@@ -127,8 +205,13 @@ impl Processes {
 
     /// The most memory that any living agent has had at a time, in bytes.
     pub fn peak_memory(&self) -> Option<u64> {
+        self.agents().into_iter().filter_map(peak_memory).max()
+    }
+
+    /// The process numbers of the living agents.
+    pub fn agents(&self) -> Vec<u32> {
         let agents = self.children.iter().filter(|(name, _)| name != COORDINATOR);
-        agents.filter_map(|(_, child)| peak_memory(child.id()?)).max()
+        agents.filter_map(|(_, child)| child.id()).collect()
     }
 
     /// Checks that no process has ended, but for those that were killed.
@@ -171,13 +254,20 @@ impl Processes {
     }
 
     /// Starts `suture COMMAND` and waits until it says where it listens.
-    async fn start(&mut self, name: &str, command: &str, config: &str) -> Result<String> {
+    async fn start(
+        &mut self,
+        name: &str,
+        command: &str,
+        site: &Site,
+        config: &str,
+    ) -> Result<String> {
         let folder = self.path(name);
         std::fs::create_dir_all(&folder).context("cannot make a folder for the demo")?;
         let (config_file, log) = (folder.join("config.toml"), folder.join("log"));
         std::fs::write(&config_file, config).context("cannot write a configuration")?;
         let program = std::env::current_exe().context("cannot find the path of this program")?;
-        let mut child = Command::new(program)
+        let mut child = site
+            .command(&program)
             .args([command, "--until-stdin-closes", "--config"])
             .arg(&config_file)
             .stdin(Stdio::piped())
@@ -198,23 +288,34 @@ impl Processes {
     }
 }
 
-/// Timers short enough to watch: a killed agent counts as failed after two seconds.
 fn coordinator_config(folder: &Path, setting: &Setting) -> String {
+    let SilenceTimers { suspect, dead } = setting.silence;
     format!(
-        "listen = \"127.0.0.1:0\"\ndata_dir = {}\n\n[timers]\nsuspect = \"800ms\"\ndead = \"2s\"\n\
+        "{}data_dir = {}\n\n[timers]\nsuspect = \"{}ms\"\ndead = \"{}ms\"\n\
          start_grace = \"1min\"\nstall = \"15s\"\nretry_first = \"200ms\"\nretry_max = \"5s\"\n\n\
          [repair]\npolicy = {}\n",
+        setting.coordinator.config(),
         quoted(&folder.join("data")),
+        suspect.as_millis(),
+        dead.as_millis(),
         toml::Value::String(setting.policy.clone()),
     )
 }
 
-fn agent_config(name: &str, folder: &Path, coordinator: &str, setting: &Setting) -> String {
+fn agent_config(folder: &Path, coordinator: &str, agent: &AgentSpec) -> String {
+    let text = |text: &str| toml::Value::String(text.to_string());
+    let rate = |key: &str, rate: f64| format!("{key} = \"{}B\"\n", rate.round());
+    let rack = agent.rack.as_deref().map(|rack| format!("rack = {}\n", text(rack)));
+    let link = agent.link.map(|link| rate("uplink", link.up) + &rate("downlink", link.down));
     format!(
-        "name = \"{name}\"\ncoordinator = \"{coordinator}\"\nlisten = \"127.0.0.1:0\"\n\
+        "{}{}name = {}\ncoordinator = \"{coordinator}\"\n{}\
          data_dir = {}\nmemory = \"{}B\"\n\n[timers]\nheartbeat = \"200ms\"\nstall = \"20s\"\n",
+        rack.unwrap_or_default(),
+        link.unwrap_or_default(),
+        text(&agent.name),
+        agent.site.config(),
         quoted(&folder.join("data")),
-        setting.memory,
+        agent.memory,
     )
 }
 

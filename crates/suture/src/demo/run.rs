@@ -75,7 +75,7 @@ pub async fn run(
     let processes = stage.insert(Processes::new(folder));
     processes.start_coordinator(&scenario.setting).await?;
     let mut client = start_agents(scenario, processes).await?;
-    let agents = scenario.setting.agents;
+    let agents = scenario.setting.agents.len();
     print_line(format!(
         "  started    a coordinator and {agents} agents, each a process of its own"
     ));
@@ -142,15 +142,15 @@ impl DemoScenario {
 /// When a process cannot be started, or not all have joined after a minute.
 pub async fn start_agents(scenario: &DemoScenario, processes: &mut Processes) -> Result<Client> {
     let mut client = client::connect(&processes.address, None).await?;
-    for _ in 0..scenario.setting.agents {
-        processes.start_agent(&scenario.setting).await?;
+    for agent in &scenario.setting.agents {
+        processes.start_agent(agent).await?;
     }
     let since = Instant::now();
     loop {
         let status = status::ask(&mut client).await?;
         let up = status.nodes.iter().filter(|node| node.health == "up" && node.free_bytes > 0);
         let up = up.count();
-        if up == scenario.setting.agents {
+        if up == scenario.setting.agents.len() {
             return Ok(client);
         }
         processes.check()?;
@@ -266,7 +266,10 @@ fn helper_counts(code: &Code) -> String {
 }
 
 /// Reads every object back and compares it with its source.
-async fn verify(scenario: &DemoScenario, client: &mut Client) -> Result<()> {
+///
+/// # Errors
+/// When one cannot be read or differs.
+pub async fn verify(scenario: &DemoScenario, client: &mut Client) -> Result<()> {
     let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
     for source in &scenario.sources {
         let lookup = read::Lookup::of(client, &source.name).await?;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use suture_edge::error::bad_input;
 use suture_repair::random::Random;
 
-/// Generated data is cut into files of this size.
-const GENERATED_FILE_BYTES: u64 = 64 << 20;
+/// Generated data of a demo is cut into files of this size.
+pub const GENERATED_FILE_BYTES: u64 = 64 << 20;
 
 /// One object and the file that it comes from.
 #[derive(Clone, Debug)]
@@ -64,15 +64,16 @@ fn walk(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` of random data to files in `folder`, the same for the same seed.
+/// Writes `bytes` of random data to files of at most `file_bytes` in `folder`, the same for the
+/// same seed.
 ///
 /// # Errors
 /// When a file cannot be written.
-pub fn generate(folder: &Path, bytes: u64, seed: u64) -> Result<Vec<Source>> {
+pub fn generate(folder: &Path, bytes: u64, file_bytes: u64, seed: u64) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     let mut left = bytes;
     while left > 0 {
-        let bytes = left.min(GENERATED_FILE_BYTES);
+        let bytes = left.min(file_bytes);
         let index = sources.len() as u64;
         let name = format!("random-{index:02}");
         let path = folder.join(&name);

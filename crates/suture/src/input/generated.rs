@@ -68,6 +68,27 @@ impl FromStr for Bandwidth {
 /// # Errors
 /// Bad input when racks or stripes do not fit the nodes.
 pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<NodeId>)> {
+    check(shape)?;
+    let mut seeds = Random::new(seed);
+    let (mut links, mut places) = (Random::new(seeds.next_u64()), Random::new(seeds.next_u64()));
+    let cluster = draw_cluster(shape, &mut links);
+    let mut nodes: Vec<NodeId> = cluster.ids().collect();
+    let stripe = |_| generate_stripe(&cluster, code, &mut nodes, &mut places);
+    let placement = (0..shape.stripes).flat_map(stripe).collect();
+    Ok((cluster, placement))
+}
+
+/// The cluster alone.
+///
+/// # Errors
+/// Bad input when racks do not fit the nodes.
+pub fn generate_cluster(shape: &Shape, seed: u64) -> Result<Cluster> {
+    check(shape)?;
+    let links = Random::new(seed).next_u64();
+    Ok(draw_cluster(shape, &mut Random::new(links)))
+}
+
+fn check(shape: &Shape) -> Result<()> {
     for (option, found, max) in
         [("--nodes", shape.nodes, NODES_MAX), ("--stripes", shape.stripes, STRIPES_MAX)]
     {
@@ -85,16 +106,10 @@ pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<No
     if shape.oversubscription.is_some_and(|factor| !(factor > 0.0 && factor.is_finite())) {
         return Err(bad_input("--oversubscription must be above zero, for instance 5"));
     }
-    let mut seeds = Random::new(seed);
-    let (mut links, mut places) = (Random::new(seeds.next_u64()), Random::new(seeds.next_u64()));
-    let cluster = generate_cluster(shape, &mut links);
-    let mut nodes: Vec<NodeId> = cluster.ids().collect();
-    let stripe = |_| generate_stripe(&cluster, code, &mut nodes, &mut places);
-    let placement = (0..shape.stripes).flat_map(stripe).collect();
-    Ok((cluster, placement))
+    Ok(())
 }
 
-fn generate_cluster(shape: &Shape, random: &mut Random) -> Cluster {
+fn draw_cluster(shape: &Shape, random: &mut Random) -> Cluster {
     let mut nodes = Vec::with_capacity(shape.nodes);
     for index in 0..shape.nodes {
         let (uplink, downlink) = draw_links(shape.bandwidth, random);
@@ -106,14 +121,16 @@ fn generate_cluster(shape: &Shape, random: &mut Random) -> Cluster {
         });
     }
     let racks = shape.racks.unwrap_or(0);
-    // A rack's share of what all nodes together can move.
-    let core = shape.oversubscription.map(|factor| {
-        let share = |rate: fn(&Node) -> f64| {
-            Rate(nodes.iter().map(rate).sum::<f64>() / racks as f64 / factor)
-        };
-        Core { rack_uplink: share(|n| n.uplink.0), rack_downlink: share(|n| n.downlink.0) }
-    });
+    let core = shape.oversubscription.map(|factor| oversubscribed(&nodes, racks, factor));
     Cluster { nodes, racks: (0..racks).map(|rack| format!("r{rack}")).collect(), core }
+}
+
+/// The links of racks that carry a rack's share of what all nodes together can move, divided by
+/// `factor`.
+pub fn oversubscribed(nodes: &[Node], racks: usize, factor: f64) -> Core {
+    let share =
+        |rate: fn(&Node) -> f64| Rate(nodes.iter().map(rate).sum::<f64>() / racks as f64 / factor);
+    Core { rack_uplink: share(|n| n.uplink.0), rack_downlink: share(|n| n.downlink.0) }
 }
 
 fn draw_links(bandwidth: Bandwidth, random: &mut Random) -> (f64, f64) {

@@ -16,7 +16,7 @@ use suture_sim::simulate::timeline_links;
 use suture_sim::timeline::Timeline;
 
 use super::Run;
-use super::picture::{Panel, Picture, PictureRow};
+use crate::picture::{Panel, Picture, PictureRow};
 
 /// Spans of time, at most: a picture has about as many columns as eyes can tell apart.
 pub const BUCKETS: usize = 480;

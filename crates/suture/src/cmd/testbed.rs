@@ -1,0 +1,251 @@
+//! `suture testbed`: a cluster of real processes on an emulated network, and what repairs take there.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use serde_json::json;
+use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::format_link_rate;
+
+use crate::outcome::Outcome;
+use crate::output::{Format, counted, print_json, print_table, table};
+use crate::testbed::campaign::{self, Campaign};
+use crate::testbed::cluster::ClusterSpec;
+use crate::testbed::network::Network;
+use crate::testbed::record::{self, Record};
+use crate::testbed::scenario::{Experiment, read_cluster_of};
+use crate::testbed::{report, shaping, tools};
+
+/// Measure repairs on an emulated network: a network namespace for each node, links of known rates.
+///
+/// Needs root, and `ip` and `tc` (iproute2). Everything is removed at the end, also on Ctrl-C and
+/// when the command is killed; `suture testbed down` removes what is left all the same.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: TestbedCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum TestbedCommand {
+    Up(UpArgs),
+    Run(RunArgs),
+    Down(DownArgs),
+}
+
+/// Make the network of a scenario, or of the nodes that are named here, and leave it there.
+///
+/// Prints its run id and the namespaces; `ip netns exec NAMESPACE suture agent ...` starts
+/// something there. Rates that follow a trace are those of the cluster here: only `run` replays.
+#[derive(clap::Args)]
+struct UpArgs {
+    /// A scenario, whose cluster is made (see docs/testbed.md)
+    #[arg(value_name = "SCENARIO", conflicts_with_all = ["file", "nodes"])]
+    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterSpec,
+    /// What to print: lines for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Measure all repairs of a scenario, and write a report.
+///
+/// Exit status 1: a repair failed; the report says why.
+#[derive(clap::Args)]
+struct RunArgs {
+    /// What is to be measured (see docs/testbed.md)
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// The folder of the report: report.txt, report.json, report.html
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Write over what the folder holds
+    #[arg(long)]
+    force: bool,
+    /// How often each policy is measured, instead of as often as the scenario says
+    #[arg(long, value_name = "N")]
+    repetitions: Option<usize>,
+    /// The policies that are measured, instead of the scenario's
+    #[arg(long, value_name = "P,..", value_delimiter = ',')]
+    policies: Vec<String>,
+    /// What to print: the report for people, or as one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Remove testbeds: end what runs in their namespaces, and remove these.
+#[derive(clap::Args)]
+struct DownArgs {
+    /// The run id of a testbed [default: the only one that there is]
+    #[arg(value_name = "RUN", conflicts_with = "all")]
+    run: Option<String>,
+    /// Every testbed whose command has ended, and what is found by its names
+    #[arg(long)]
+    all: bool,
+    /// Wait for the end of standard input, and remove what is left then
+    #[arg(long, hide = true, requires = "run")]
+    when_stdin_closes: bool,
+}
+
+/// Makes, uses or removes a testbed.
+///
+/// # Errors
+/// Bad input for a scenario, a folder or a run that cannot be used, and where networks cannot be
+/// made; a failure when the system refuses something.
+pub fn run(args: Args) -> Result<Outcome> {
+    match args.command {
+        TestbedCommand::Up(args) => up(&args),
+        TestbedCommand::Run(args) => measure(&args),
+        TestbedCommand::Down(args) => down(&args),
+    }
+}
+
+fn up(args: &UpArgs) -> Result<Outcome> {
+    let (title, cluster) = match &args.scenario {
+        Some(path) => read_cluster_of(path)?,
+        None if args.cluster.is_empty() => {
+            return Err(bad_input("say what to make: a scenario, --nodes N, or --cluster FILE"));
+        }
+        None => ("made by hand".to_string(), args.cluster.build(Path::new("."))?),
+    };
+    tools::check()?;
+    let network = Network::up(&cluster, &title, true, None)?;
+    if let Err(error) = shaping::limit(&network) {
+        return network.down().and(Err(error));
+    }
+    print_network(&network, &cluster, args.format)?;
+    Ok(Outcome::Done)
+}
+
+fn print_network(
+    network: &Network,
+    cluster: &suture_repair::cluster::Cluster,
+    format: Format,
+) -> Result<()> {
+    let run = network.run();
+    if format == Format::Json {
+        let node = |host: &crate::testbed::network::Host| json!({ "name": host.name, "namespace": host.namespace, "address": host.address });
+        return print_json(&json!({
+            "run": run,
+            "core": network.core,
+            "client": node(&network.client),
+            "nodes": network.nodes.iter().map(node).collect::<Vec<_>>(),
+        }));
+    }
+    let mut rows = table(["node", "namespace", "address", "uplink", "downlink", "rack"], &[3, 4]);
+    let client = &network.client;
+    let unlimited = || "no limit".to_string();
+    rows.add_row([
+        client.name.clone(),
+        client.namespace.clone(),
+        client.address.to_string(),
+        unlimited(),
+        unlimited(),
+        "-".to_string(),
+    ]);
+    for (node, host) in cluster.nodes.iter().zip(&network.nodes) {
+        let rack = node.rack.map(|rack| cluster.racks[rack.0 as usize].clone());
+        rows.add_row([
+            host.name.clone(),
+            host.namespace.clone(),
+            host.address.to_string(),
+            format_link_rate(node.uplink.0),
+            format_link_rate(node.downlink.0),
+            rack.unwrap_or_else(|| "-".into()),
+        ]);
+    }
+    print_table(&rows);
+    outln!("ip netns exec {} suture coordinator ...  starts something there", client.namespace);
+    outln!("suture testbed down {run}  removes all of it");
+    Ok(())
+}
+
+fn measure(args: &RunArgs) -> Result<Outcome> {
+    let mut experiment = Experiment::read(&args.scenario)?;
+    experiment.change(args.repetitions, &args.policies)?;
+    report::check_folder(&args.output, args.force)?;
+    tools::check()?;
+    let base = campaign::base_folder(&experiment)?;
+    let network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
+    errln!("{}: testbed {}, {}", experiment.title, network.run(), size(&experiment));
+    let performed = perform(&experiment, &network);
+    let campaign = network.down().and(performed)?;
+    report::write(&campaign, &args.output)?;
+    let document = report::document(&campaign);
+    match args.format {
+        Format::Json => print_json(&document)?,
+        Format::Text => outln!("{}", report::text::report(&campaign, &document).trim_end()),
+    }
+    Ok(if campaign.is_whole() { Outcome::Done } else { Outcome::Missed })
+}
+
+fn size(experiment: &Experiment) -> String {
+    format!(
+        "{}, {} of {}",
+        counted(experiment.cluster.nodes.len() as u64, "node"),
+        counted(experiment.repetitions as u64, "repetition"),
+        counted(experiment.policies.len() as u64, "policy").replace("policys", "policies"),
+    )
+}
+
+/// Everything that talks to the testbed does so from a thread that has moved there, so that this
+/// one stays where it is.
+fn perform(experiment: &Experiment, network: &Network) -> Result<Campaign> {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            network.enter()?;
+            campaign::perform(experiment, network)
+        });
+        inside.join().map_err(|_| anyhow!("the thread of the testbed has panicked"))?
+    })
+}
+
+fn down(args: &DownArgs) -> Result<Outcome> {
+    if let (Some(run), true) = (&args.run, args.when_stdin_closes) {
+        record::watch(run)?;
+        return Ok(Outcome::Done);
+    }
+    let records = record::all()?;
+    let chosen: Vec<&Record> = match &args.run {
+        Some(run) => {
+            let found = records.iter().find(|record| record.run == *run);
+            vec![found.ok_or_else(|| bad_input(unknown(run, &records)))?]
+        }
+        None => records.iter().filter(|record| is_over(record)).collect(),
+    };
+    if chosen.len() > 1 && !args.all {
+        let runs = chosen.iter().map(|record| describe(record)).collect::<Vec<_>>().join("\n");
+        return Err(bad_input(format!("name the testbed, or say --all; there are:\n{runs}")));
+    }
+    tools::check()?;
+    if chosen.is_empty() {
+        outln!("there is no testbed to take down");
+    }
+    for record in chosen {
+        record.take_down().with_context(|| format!("testbed {}", record.run))?;
+        outln!("{}: removed ({})", record.run, record.title);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Whether nobody uses it any more; who does is named.
+fn is_over(record: &Record) -> bool {
+    let is_used = record.is_live() && !record.stays;
+    if is_used {
+        outln!("{}: left, process {} uses it ({})", record.run, record.process, record.title);
+    }
+    !is_used
+}
+
+fn unknown(run: &str, records: &[Record]) -> String {
+    let others = records.iter().map(describe).collect::<Vec<_>>().join("\n");
+    match records.is_empty() {
+        true => format!("there is no testbed {}, nor any other", quoted(run)),
+        false => format!("there is no testbed {}; there are:\n{others}", quoted(run)),
+    }
+}
+
+fn describe(record: &Record) -> String {
+    format!("  {}  {}", record.run, record.title)
+}

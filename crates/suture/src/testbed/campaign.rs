@@ -1,0 +1,162 @@
+//! All repairs of a scenario: every policy as often as the scenario says.
+//!
+//! Place: around the testbed's repairs. Policies take turns, so that what changes on the machine
+//! meanwhile meets all of them alike. A repair that fails is noted with its reason, and the others
+//! go on.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use suture_edge::error::bad_input;
+use suture_edge::units::{format_seconds, format_size};
+use suture_repair::policy::Policy;
+
+use super::figures::{Medians, RepairFigures};
+use super::measure::Bed;
+use super::network::Network;
+use super::scenario::{ChunkPlace, Experiment};
+use crate::demo::processes::Processes;
+use crate::demo::{source, stage};
+
+/// Seeds the stored data.
+const SEED: u64 = 1;
+
+/// A file system in memory that every Linux has.
+const MEMORY_FOLDER: &str = "/dev/shm";
+
+/// Free space beside the stored chunks: rebuilt ones, metadata, logs.
+const SPARE_BYTES: u64 = 256 << 20;
+
+/// One repair of a campaign.
+#[derive(Clone, Debug)]
+pub struct RunRecord {
+    /// The policy that it was made by.
+    pub policy: Policy,
+    /// Which of its repetitions, from 1.
+    pub repetition: usize,
+    /// What it came to, or why it came to nothing.
+    pub result: Result<RepairFigures, String>,
+}
+
+/// All repairs of a scenario.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// What was measured.
+    pub experiment: Experiment,
+    /// In the order in which they were made.
+    pub runs: Vec<RunRecord>,
+}
+
+impl Campaign {
+    /// What a policy's repetitions come to together, if any came to anything.
+    pub fn medians(&self, policy: Policy) -> Option<Medians> {
+        let runs = self.runs.iter().filter(|run| run.policy == policy);
+        Medians::of(&runs.filter_map(|run| run.result.as_ref().ok()).collect::<Vec<_>>())
+    }
+
+    /// The repetition of a policy whose time is nearest to the median.
+    pub fn typical(&self, policy: Policy) -> Option<&RepairFigures> {
+        let seconds = self.medians(policy)?.seconds;
+        let off = |run: &&RepairFigures| (run.seconds - seconds).abs();
+        let runs = self.runs.iter().filter(|run| run.policy == policy);
+        let runs = runs.filter_map(|run| run.result.as_ref().ok());
+        runs.min_by(|a, b| off(a).total_cmp(&off(b)))
+    }
+
+    /// Whether every repair came to something.
+    pub fn is_whole(&self) -> bool {
+        self.runs.iter().all(|run| run.result.is_ok())
+    }
+}
+
+/// Where a scenario's processes keep what they keep, if there is enough of it.
+///
+/// # Errors
+/// Bad input when there is not.
+pub fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
+    let folder = match experiment.chunks {
+        ChunkPlace::Memory => PathBuf::from(MEMORY_FOLDER),
+        ChunkPlace::Disk => std::env::temp_dir(),
+    };
+    let code = experiment.code;
+    let stored = experiment.data_bytes() * code.chunk_count() as u64 / code.data_chunks() as u64;
+    let rebuilt = stored * experiment.failed.len() as u64 / experiment.cluster.nodes.len() as u64;
+    let needed = experiment.data_bytes() + stored + rebuilt + SPARE_BYTES;
+    let disk = rustix::fs::statvfs(&folder)
+        .with_context(|| format!("cannot read the free space of '{}'", folder.display()))?;
+    let free = disk.f_bavail * disk.f_frsize;
+    if free < needed {
+        return Err(bad_input(format!(
+            "the scenario needs {} in '{}', where {} are free: store fewer or smaller stripes, or \
+             keep chunks elsewhere (chunks = \"disk\" or \"memory\")",
+            format_size(needed),
+            folder.display(),
+            format_size(free),
+        )));
+    }
+    Ok(folder)
+}
+
+/// Performs all repairs; what comes of each is told on stderr.
+///
+/// # Errors
+/// When the data cannot be made, or it is interrupted.
+pub fn perform(experiment: &Experiment, network: &Network) -> Result<Campaign> {
+    let folder = network.folder().context("the testbed has no folder")?;
+    let data = folder.join("data");
+    std::fs::create_dir(&data).context("cannot make a folder for the data")?;
+    let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
+    let bed = Bed { experiment, network, sources: &sources };
+    stage::perform("suture-testbed-", false, async |_, stage| {
+        let mut campaign = Campaign { experiment: experiment.clone(), runs: Vec::new() };
+        for repetition in 1..=experiment.repetitions {
+            for policy in &experiment.policies {
+                let result = one(&bed, *policy, stage).await;
+                let result = result.map_err(|error| format!("{error:#}"));
+                let record = RunRecord { policy: *policy, repetition, result };
+                errln!("{}", describe(&record, experiment.repetitions));
+                campaign.runs.push(record);
+            }
+        }
+        Ok(campaign)
+    })
+}
+
+/// Bytes of each source: whole stripes, about 64 MiB of them.
+fn source_bytes(experiment: &Experiment) -> u64 {
+    let stripe = experiment.stripe_bytes();
+    (source::GENERATED_FILE_BYTES / stripe).max(1) * stripe
+}
+
+async fn one(
+    bed: &Bed<'_>,
+    policy: Policy,
+    stage: &mut Option<Processes>,
+) -> Result<RepairFigures> {
+    let base = bed.network.folder().context("the testbed has no folder")?;
+    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(base);
+    let figures = bed.measure(policy, folder.context("cannot make a folder")?, stage).await;
+    // That a process ended by itself is a better reason than what followed from it.
+    let ended = stage.as_mut().map_or(Ok(()), Processes::check);
+    if let Some(processes) = stage.take() {
+        processes.end(false).await?;
+    }
+    figures.or_else(|error| ended.and(Err(error)))
+}
+
+fn describe(run: &RunRecord, repetitions: usize) -> String {
+    let of = format!("{} ({} of {repetitions})", run.policy, run.repetition);
+    match &run.result {
+        Ok(figures) => format!(
+            "{of}: {} in {}, {:.0} % of the bound, {:.1} processor seconds per GB, cores {:.0} % \
+             busy; limit: {}",
+            format_size(figures.lost_bytes),
+            format_seconds(figures.seconds),
+            figures.percent_of_bound,
+            figures.agent_processor_seconds_per_gb,
+            100.0 * figures.processor_part,
+            figures.limit.name(),
+        ),
+        Err(why) => format!("{of}: {why}"),
+    }
+}

@@ -1,0 +1,130 @@
+//! The nodes, racks and links of a testbed: as a scenario has them, or as arguments do.
+//!
+//! Place: before the testbed's network. A cluster file is that of `plan` and `simulate`; a made-up
+//! cluster is theirs too, but for links that are listed and given out in turn.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Deserialize;
+use suture_edge::error::bad_input;
+use suture_edge::units::parse_rate;
+use suture_repair::cluster::{Cluster, Rate};
+
+use crate::input::{Bandwidth, Shape, generate_cluster, oversubscribed, read_cluster};
+
+/// What every link is where nobody says.
+const LINK_DEFAULT: &str = "50Mbit";
+
+/// The table `[cluster]` of a scenario, and the arguments of `up`.
+#[derive(Clone, Debug, Default, Deserialize, clap::Args)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSpec {
+    /// A file with the nodes and their links (TOML, as for `suture plan`)
+    #[arg(long = "cluster", value_name = "FILE", conflicts_with_all = ["nodes", "bandwidth", "racks"])]
+    file: Option<PathBuf>,
+    /// Make up so many nodes, n0, n1, ...
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
+    /// Their links: 50Mbit, or uniform:20Mbit..100Mbit; with :same, both directions are equal
+    #[arg(long, value_name = "RATE")]
+    bandwidth: Option<String>,
+    /// Links in turn, the same in both directions, such as 20Mbit,40Mbit
+    #[arg(long, value_name = "RATE,..", value_delimiter = ',', conflicts_with = "bandwidth")]
+    #[serde(default)]
+    links: Vec<String>,
+    /// Spread the nodes over so many racks, r0, r1, ...
+    #[arg(long, value_name = "R")]
+    racks: Option<usize>,
+    /// How much more a rack's nodes can send than its uplink carries, for instance 5
+    #[arg(long, value_name = "X", requires = "racks")]
+    oversubscription: Option<f64>,
+    /// Seed of random links
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+impl ClusterSpec {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.file.is_none() && self.nodes.is_none()
+    }
+
+    /// The cluster; files are named from `folder` on.
+    ///
+    /// # Errors
+    /// Bad input: a file that is no cluster's, or numbers that cannot be.
+    pub fn build(&self, folder: &Path) -> Result<Cluster> {
+        let Some(nodes) = self.nodes else { return self.read(folder) };
+        if self.file.is_some() {
+            return Err(bad_input("a cluster comes from a file, or has nodes made up: not both"));
+        }
+        if nodes == 0 {
+            return Err(bad_input("a cluster has at least one node; nodes = 0 is none"));
+        }
+        if self.bandwidth.is_some() && !self.links.is_empty() {
+            return Err(bad_input("bandwidth and links both say what links carry: keep one"));
+        }
+        if self.oversubscription.is_some() && self.racks.is_none() {
+            return Err(bad_input("oversubscription is of the links of racks: say how many racks"));
+        }
+        let bandwidth = self.bandwidth.as_deref().unwrap_or(LINK_DEFAULT);
+        let shape = Shape {
+            nodes,
+            stripes: 0,
+            racks: self.racks,
+            oversubscription: self.oversubscription,
+            bandwidth: bandwidth.parse::<Bandwidth>().map_err(bad_input)?,
+        };
+        let mut cluster = generate_cluster(&shape, self.seed.unwrap_or(1))?;
+        let links = self.links.iter().map(|link| parse_rate(link).map(Rate).map_err(bad_input));
+        let links = links.collect::<Result<Vec<Rate>>>()?;
+        for (node, link) in cluster.nodes.iter_mut().zip(links.iter().cycle()) {
+            (node.uplink, node.downlink) = (*link, *link);
+        }
+        if let (Some(factor), false) = (self.oversubscription, links.is_empty()) {
+            cluster.core = Some(oversubscribed(&cluster.nodes, cluster.racks.len(), factor));
+        }
+        Ok(cluster)
+    }
+
+    fn read(&self, folder: &Path) -> Result<Cluster> {
+        let Some(file) = &self.file else {
+            return Err(bad_input("there are no nodes: say how many, or name a cluster file"));
+        };
+        Ok(read_cluster(&folder.join(file))?.cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_given_out_in_turn_and_racks_share_them() {
+        let spec = ClusterSpec {
+            nodes: Some(4),
+            links: vec!["8Mbit".into(), "16Mbit".into()],
+            racks: Some(2),
+            oversubscription: Some(3.0),
+            ..ClusterSpec::default()
+        };
+        let cluster = spec.build(Path::new(".")).unwrap();
+        let links: Vec<f64> = cluster.nodes.iter().map(|node| node.downlink.0).collect();
+        assert_eq!(links, [1e6, 2e6, 1e6, 2e6]);
+        assert_eq!(cluster.core.unwrap().rack_uplink, Rate(1e6));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let none = ClusterSpec::default();
+        let zero = ClusterSpec { nodes: Some(4), links: vec!["0Mbit".into()], ..none.clone() };
+        let both = ClusterSpec { bandwidth: Some("1Mbit".into()), ..zero.clone() };
+        for (spec, words) in
+            [(none, "there are no nodes"), (zero, "above zero"), (both, "keep one")]
+        {
+            let error = spec.build(Path::new(".")).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

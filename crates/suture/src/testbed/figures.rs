@@ -1,0 +1,237 @@
+//! What one repair on the testbed came to, and what several of a policy come to together.
+//!
+//! Place: behind the testbed's repair, before the report. A figure never stands alone: beside the
+//! time are the bound, the processor and the memory, and what was the limit.
+
+use serde::Serialize;
+
+use super::usage::ProcessorTime;
+
+/// From this part on, a link or the processor counts as full.
+const FULL: f64 = 0.85;
+
+/// What held a repair back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Limit {
+    /// Some link was full, and the processor was not.
+    Links,
+    /// The processor was full, and no link was: the figure says nothing about links.
+    Processor,
+    /// Some link and the processor were.
+    Both,
+    /// Neither was, on average: ports idled, at the beginning, at the end or in between.
+    Neither,
+}
+
+impl Limit {
+    fn of(link: f64, processor: f64) -> Limit {
+        match (link >= FULL, processor >= FULL) {
+            (true, false) => Limit::Links,
+            (false, true) => Limit::Processor,
+            (true, true) => Limit::Both,
+            (false, false) => Limit::Neither,
+        }
+    }
+
+    /// In a word, for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Links => "links",
+            Limit::Processor => "processor",
+            Limit::Both => "both",
+            Limit::Neither => "neither",
+        }
+    }
+}
+
+/// How much of what it had a direction of a link carried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PortUse {
+    /// Which one, such as `n3 up`.
+    pub port: String,
+    /// Of what it carries at most, framing taken off.
+    pub part: f64,
+}
+
+/// What links carried, second by second.
+#[derive(Clone, Debug, Default)]
+pub struct LinkTimeline {
+    /// Seconds from one entry to the next.
+    pub step: f64,
+    /// Port by port the part that was used in each step.
+    pub ports: Vec<(String, Vec<f64>)>,
+}
+
+/// What was seen of one repair.
+#[derive(Clone, Debug, Serialize)]
+pub struct RepairFigures {
+    /// Chunks that were lost with the failed nodes.
+    pub lost_chunks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// From the kill to the declaration of the last failure.
+    pub detection_seconds: f64,
+    /// From that declaration to the last committed location.
+    pub seconds: f64,
+    /// What the busiest link of the first batch of plans needs, as the coordinator knows links.
+    pub planned_seconds: f64,
+    /// The k-chunk bound at goodput, for the same stripes and the true links.
+    pub bound_seconds: f64,
+    /// Bound over seconds, in percent.
+    pub percent_of_bound: f64,
+    /// Processor seconds of all agents.
+    pub agent_processor_seconds: f64,
+    /// The same for each gigabyte that was rebuilt.
+    pub agent_processor_seconds_per_gb: f64,
+    /// The part of all cores that agents took.
+    pub agent_processor_part: f64,
+    /// The part of all cores that was busy, with whatever else ran.
+    pub processor_part: f64,
+    /// The most memory that an agent had had at a time, from its start.
+    pub agent_peak_memory_bytes: Option<u64>,
+    /// The link that was used most.
+    pub busiest_link: PortUse,
+    /// What held it back.
+    pub limit: Limit,
+    /// Whether every byte was read back and equals its source.
+    pub verified: bool,
+    /// Tells placements apart: equal where the same chunks lay on the same nodes.
+    pub placement: String,
+    /// What links carried meanwhile.
+    #[serde(skip)]
+    pub timeline: LinkTimeline,
+}
+
+/// What is counted of a repair before it becomes figures.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Chunks that were lost with the failed nodes.
+    pub lost_chunks: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
+    /// From the kill to the declaration of the last failure.
+    pub detection_seconds: f64,
+    /// From that declaration to the last committed location.
+    pub seconds: f64,
+    /// What the busiest link of the plans needs.
+    pub planned_seconds: f64,
+    /// The k-chunk bound at goodput.
+    pub bound_seconds: f64,
+    /// What the repair took of the processor.
+    pub processor: ProcessorTime,
+    /// The most memory of an agent.
+    pub peak_memory: Option<u64>,
+    /// What each link carried.
+    pub ports: Vec<PortUse>,
+    /// Tells placements apart.
+    pub placement: u64,
+    /// What links carried meanwhile.
+    pub timeline: LinkTimeline,
+}
+
+impl RepairFigures {
+    /// The figures of what was counted; nothing is verified yet.
+    pub fn of(counted: Counted) -> RepairFigures {
+        let busiest = counted.ports.into_iter().max_by(|a, b| a.part.total_cmp(&b.part));
+        let busiest = busiest.unwrap_or(PortUse { port: "none".into(), part: 0.0 });
+        let agents = counted.processor.processes;
+        RepairFigures {
+            lost_chunks: counted.lost_chunks,
+            lost_bytes: counted.lost_bytes,
+            detection_seconds: counted.detection_seconds,
+            seconds: counted.seconds,
+            planned_seconds: counted.planned_seconds,
+            bound_seconds: counted.bound_seconds,
+            percent_of_bound: 100.0 * counted.bound_seconds / counted.seconds,
+            agent_processor_seconds: agents,
+            agent_processor_seconds_per_gb: agents / (counted.lost_bytes as f64 / 1e9),
+            agent_processor_part: counted.processor.own_part(),
+            processor_part: counted.processor.busy_part(),
+            agent_peak_memory_bytes: counted.peak_memory,
+            limit: Limit::of(busiest.part, counted.processor.busy_part()),
+            busiest_link: busiest,
+            verified: false,
+            placement: format!("{:016x}", counted.placement),
+            timeline: counted.timeline,
+        }
+    }
+}
+
+/// The medians of what a policy came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Medians {
+    /// Repetitions that count.
+    pub repetitions: usize,
+    /// From the declaration to the last commit.
+    pub seconds: f64,
+    /// The fastest and the slowest.
+    pub seconds_range: (f64, f64),
+    /// The bound at goodput.
+    pub bound_seconds: f64,
+    /// Bound over seconds, in percent.
+    pub percent_of_bound: f64,
+    /// Processor seconds of all agents for each gigabyte.
+    pub agent_processor_seconds_per_gb: f64,
+    /// The part of all cores that agents took.
+    pub agent_processor_part: f64,
+    /// The part of all cores that was busy.
+    pub processor_part: f64,
+    /// The most memory that any agent had in any of them.
+    pub agent_peak_memory_bytes: Option<u64>,
+    /// How much the busiest link carried.
+    pub busiest_link_part: f64,
+    /// What held the repetitions back, by these medians.
+    pub limit: Limit,
+}
+
+impl Medians {
+    /// Of these repetitions, if there are any.
+    pub fn of(runs: &[&RepairFigures]) -> Option<Medians> {
+        let of = |figure: fn(&RepairFigures) -> f64| median(runs.iter().map(|run| figure(run)));
+        let seconds = || runs.iter().map(|run| run.seconds);
+        let (link, busy) = (of(|run| run.busiest_link.part)?, of(|run| run.processor_part)?);
+        Some(Medians {
+            repetitions: runs.len(),
+            seconds: of(|run| run.seconds)?,
+            seconds_range: (seconds().fold(f64::INFINITY, f64::min), seconds().fold(0.0, f64::max)),
+            bound_seconds: of(|run| run.bound_seconds)?,
+            percent_of_bound: of(|run| run.percent_of_bound)?,
+            agent_processor_seconds_per_gb: of(|run| run.agent_processor_seconds_per_gb)?,
+            agent_processor_part: of(|run| run.agent_processor_part)?,
+            processor_part: busy,
+            agent_peak_memory_bytes: runs.iter().filter_map(|r| r.agent_peak_memory_bytes).max(),
+            busiest_link_part: link,
+            limit: Limit::of(link, busy),
+        })
+    }
+}
+
+/// The value in the middle; between two of them, their mean.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some(f64::midpoint(values[last / 2], values[values.len() / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        let of = |values: &[f64]| median(values.iter().copied());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[3.0, 1.0, 9.0]), Some(3.0));
+        assert_eq!(of(&[4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
+
+    #[test]
+    fn the_processor_is_the_limit_where_it_is_full_and_no_link_is() {
+        assert_eq!(Limit::of(0.97, 0.4), Limit::Links);
+        assert_eq!(Limit::of(0.5, 0.95), Limit::Processor);
+        assert_eq!(Limit::of(0.9, 0.9), Limit::Both);
+        assert_eq!(Limit::of(0.6, 0.6), Limit::Neither);
+    }
+}

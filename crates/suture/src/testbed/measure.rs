@@ -1,0 +1,320 @@
+//! One repair on the testbed: store, fail, measure, compare every byte with its source.
+//!
+//! Place: the whole life of a repair, seen from outside: this file starts processes, asks the
+//! coordinator what an operator could ask, kills, and counts. Links have their limits from just
+//! before the failure until the last commit; what is stored and read back passes without.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use suture_drivers::control::client::{self, Client, refusal};
+use suture_drivers::control::proto::{RepairAction, RepairCommand, StatusReply};
+use suture_drivers::object::read::Lookup;
+
+use suture_repair::id::NodeId;
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Abilities, Job, View};
+use suture_repair::policy::Policy;
+use suture_repair::random::Random;
+use suture_repair::stripe::Stripe;
+use suture_sim::capacity::Capacities;
+use tempfile::TempDir;
+
+use super::figures::{Counted, RepairFigures};
+use super::network::Network;
+use super::replay::Replay;
+use super::scenario::Experiment;
+use super::shaping;
+use super::watch::{LinkWatch, goodput_cluster};
+use crate::demo::processes::{AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site};
+use crate::demo::run::{self, DemoScenario};
+use crate::demo::source::Source;
+use crate::output::Format;
+use crate::status;
+use crate::testbed::usage::ProcessorTime;
+
+/// How often the coordinator is asked how it goes, and whether a node has failed.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+const NOTICE_EVERY: Duration = Duration::from_millis(10);
+
+/// An agent that has not joined after this is not going to.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A node that does not count as failed after this is not going to.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Longer than a machine that is full of work keeps a heartbeat, which must not be a failure.
+const SILENCE: SilenceTimers =
+    SilenceTimers { suspect: Duration::from_secs(2), dead: Duration::from_secs(4) };
+
+/// What all repairs of a campaign have in common.
+pub struct Bed<'a> {
+    /// What is measured.
+    pub experiment: &'a Experiment,
+    /// Where.
+    pub network: &'a Network,
+    /// The data that is stored.
+    pub sources: &'a [Source],
+}
+
+impl Bed<'_> {
+    /// Performs one repair. The processes are left in `stage`, whatever happens.
+    ///
+    /// # Errors
+    /// When a process ends early, the repair does not end in time, or an object differs from its
+    /// source.
+    pub async fn measure(
+        &self,
+        policy: Policy,
+        folder: TempDir,
+        stage: &mut Option<Processes>,
+    ) -> Result<RepairFigures> {
+        let processes = stage.insert(Processes::new(folder));
+        let scenario = self.scenario(policy);
+        let mut client = self.start(&scenario.setting, processes).await?;
+        run::store(&scenario, &mut client).await?;
+        let stripes = self.stripes(&mut client).await?;
+        shaping::limit(self.network)?;
+        let figures = self.repair(&mut client, processes, &stripes).await;
+        shaping::release(self.network)?;
+        let mut figures = figures?;
+        run::verify(&scenario, &mut client).await?;
+        figures.verified = true;
+        processes.check()?;
+        Ok(figures)
+    }
+
+    fn scenario(&self, policy: Policy) -> DemoScenario {
+        let experiment = self.experiment;
+        let at = |host: &super::network::Host| Site {
+            namespace: Some(host.namespace.clone()),
+            listen: host.listen(),
+        };
+        let cluster = &experiment.cluster;
+        let agent = |(node, host): (&suture_repair::cluster::Node, _)| AgentSpec {
+            name: node.name.clone(),
+            rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
+            link: experiment
+                .is_declared
+                .then_some(LinkRates { up: node.uplink.0, down: node.downlink.0 }),
+            memory: experiment.agent_memory,
+            site: at(host),
+        };
+        let mut agents: Vec<AgentSpec> =
+            cluster.nodes.iter().zip(&self.network.nodes).map(agent).collect();
+        // The coordinator numbers nodes in the order in which they join, and places by numbers.
+        Random::new(experiment.placement_seed).shuffle(&mut agents);
+        DemoScenario {
+            code: experiment.code,
+            chunk_bytes: experiment.chunk_bytes,
+            sources: self.sources.to_vec(),
+            setting: Setting {
+                coordinator: at(&self.network.client),
+                agents,
+                policy: policy.to_string(),
+                silence: SILENCE,
+            },
+            // Bars and lines of a demo are not for a report.
+            format: Format::Json,
+        }
+    }
+
+    /// Starts all processes; each agent has joined before the next is started.
+    async fn start(&self, setting: &Setting, processes: &mut Processes) -> Result<Client> {
+        processes.start_coordinator(setting).await?;
+        let mut client = client::connect(&processes.address, None).await?;
+        for (index, agent) in setting.agents.iter().enumerate() {
+            processes.start_agent(agent).await?;
+            let since = Instant::now();
+            loop {
+                let status = status::ask(&mut client).await?;
+                let is_up = |n: &&_| is_ready(n);
+                if status.nodes.iter().filter(is_up).count() > index {
+                    break;
+                }
+                processes.check()?;
+                ensure!(since.elapsed() < JOIN_TIMEOUT, "{} does not join", agent.name);
+                tokio::time::sleep(NOTICE_EVERY).await;
+            }
+        }
+        Ok(client)
+    }
+
+    /// Every stripe, with nodes by their places in the cluster.
+    async fn stripes(&self, client: &mut Client) -> Result<Vec<Stripe>> {
+        let status = status::ask(client).await?;
+        let place = |node: NodeId| {
+            let named = status.nodes.iter().find(|n| n.node == node.0);
+            let named = named.and_then(|n| self.experiment.cluster.find(&n.name));
+            named.with_context(|| format!("the coordinator knows a node {} of its own", node.0))
+        };
+        let mut stripes = Vec::new();
+        for source in self.sources {
+            stripes.extend(Lookup::of(client, &source.name).await?.stripes().await?);
+        }
+        for chunk in stripes.iter_mut().flat_map(|stripe| &mut stripe.chunks) {
+            chunk.node = chunk.node.map(place).transpose()?;
+        }
+        Ok(stripes)
+    }
+
+    /// Fails the nodes and counts until nothing is lost any more.
+    async fn repair(
+        &self,
+        client: &mut Client,
+        processes: &mut Processes,
+        stripes: &[Stripe],
+    ) -> Result<RepairFigures> {
+        let (experiment, network) = (self.experiment, self.network);
+        let traces = &experiment.traces;
+        let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
+        let mut links = LinkWatch::open(experiment, network)?;
+        let killed_at = status::ask(client).await?.uptime_seconds;
+        // All of the damage is to be known before the first plan.
+        let is_paused = experiment.failed.len() > 1;
+        if is_paused {
+            command(client, RepairAction::Pause).await?;
+        }
+        for node in &experiment.failed {
+            processes.kill(&experiment.cluster.node(*node).name).await?;
+        }
+        let lost = self.notice(client, processes).await?;
+        let agents = processes.agents();
+        let before = ProcessorTime::now(&agents)?;
+        links.begin()?;
+        if is_paused {
+            command(client, RepairAction::Resume).await?;
+        }
+        let last = tokio::select! {
+            last = self.watch(client, processes, &mut links) => last?,
+            Err(error) = follow(replay) => return Err(error),
+        };
+        let processor = ProcessorTime::now(&agents)?.since(before);
+        let declared = lost.declared_seconds.context("no failure was declared")?;
+        let seconds = last.committed_seconds.context("nothing was committed")? - declared;
+        let (ports, timeline) = links.end(seconds)?;
+        Ok(RepairFigures::of(Counted {
+            lost_chunks: lost.lost_chunks,
+            lost_bytes: lost.lost_bytes,
+            detection_seconds: declared - killed_at,
+            seconds,
+            planned_seconds: last.planned_seconds,
+            bound_seconds: bound(experiment, stripes, seconds),
+            processor,
+            peak_memory: processes.peak_memory(),
+            ports,
+            placement: fingerprint(stripes),
+            timeline,
+        }))
+    }
+
+    /// Waits until all failures are declared.
+    async fn notice(&self, client: &mut Client, processes: &mut Processes) -> Result<StatusReply> {
+        let cluster = &self.experiment.cluster;
+        let failed = self.experiment.failed.iter().map(|node| cluster.node(*node).name.as_str());
+        let failed: Vec<&str> = failed.collect();
+        let since = Instant::now();
+        loop {
+            let status = status::ask(client).await?;
+            let is_failed = |name: &&str| {
+                status.nodes.iter().any(|node| node.name == **name && node.health == "failed")
+            };
+            if failed.iter().all(is_failed) {
+                return Ok(status);
+            }
+            processes.check()?;
+            ensure!(since.elapsed() < NOTICE_TIMEOUT, "the killed nodes do not count as failed");
+            tokio::time::sleep(NOTICE_EVERY).await;
+        }
+    }
+
+    /// Waits until nothing is lost any more.
+    async fn watch(
+        &self,
+        client: &mut Client,
+        processes: &mut Processes,
+        links: &mut LinkWatch<'_>,
+    ) -> Result<StatusReply> {
+        let since = Instant::now();
+        loop {
+            let now = status::ask(client).await?;
+            links.sample()?;
+            if now.at_risk.iter().sum::<u64>() == 0 {
+                return Ok(now);
+            }
+            processes.check()?;
+            let hopeless = now.blocked.iter().find(|entry| entry.unrepairable);
+            if let Some(entry) = hopeless {
+                bail!("stripe {} cannot be repaired: {}", entry.stripe, entry.why);
+            }
+            if since.elapsed() > self.experiment.timeout {
+                let timeout = self.experiment.timeout;
+                bail!("not repaired after {timeout:?}: {}", status::summary(&now));
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+}
+
+/// Replays, where anything is to be; it ends with an error or not at all.
+async fn follow(replay: Option<Replay<'_>>) -> Result<()> {
+    match replay {
+        Some(replay) => replay.run().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn is_ready(node: &suture_drivers::control::proto::NodeStatus) -> bool {
+    node.health == "up" && node.free_bytes > 0
+}
+
+async fn command(client: &mut Client, action: RepairAction) -> Result<()> {
+    let command = RepairCommand { action: action.into() };
+    client.command_repair(command).await.map_err(refusal)?;
+    Ok(())
+}
+
+/// The k-chunk bound of what was lost, at the goodput of the true links; of links that follow
+/// traces, with what they had in the `seconds` that it took or would have had after.
+fn bound(experiment: &Experiment, stripes: &[Stripe], seconds: f64) -> f64 {
+    let jobs: Vec<Job> =
+        stripes.iter().filter_map(|stripe| job(stripe, &experiment.failed)).collect();
+    let free = |node| if experiment.failed.contains(&node) { 0 } else { u64::MAX };
+    let free_bytes: Vec<u64> = experiment.cluster.ids().map(free).collect();
+    let (uplinks, downlinks) =
+        (experiment.traces.uplinks.clone(), experiment.traces.downlinks.clone());
+    let capacities = Capacities::new(experiment.cluster.clone(), uplinks, downlinks, Vec::new());
+    capacities.least_seconds(seconds, |cluster| {
+        let (cluster, idle) = (goodput_cluster(cluster), Load::new(cluster));
+        let abilities = Abilities::ALL;
+        let view = View { cluster: &cluster, free_bytes: &free_bytes, load: &idle, abilities };
+        suture_repair::bound::bound_seconds(&jobs, &view)
+    })
+}
+
+/// What a stripe needs after the failure, if it lost anything.
+fn job(stripe: &Stripe, failed: &[NodeId]) -> Option<Job> {
+    let chunks = stripe.chunks.iter().enumerate();
+    let placed = chunks
+        .filter_map(|(index, record)| Some((suture_code::ChunkIndex(index as u8), record.node?)));
+    let (lost, survivors): (Vec<_>, Vec<_>) = placed.partition(|(_, node)| failed.contains(node));
+    (!lost.is_empty()).then(|| Job {
+        stripe: stripe.id,
+        code: stripe.code.into(),
+        chunk_bytes: stripe.chunk_bytes,
+        lost: lost.iter().map(|(chunk, _)| *chunk).collect(),
+        excluded: lost.iter().chain(&survivors).map(|(_, node)| *node).collect(),
+        survivors,
+        idle: Vec::new(),
+        avoid: Vec::new(),
+    })
+}
+
+/// A number for where everything lies.
+fn fingerprint(stripes: &[Stripe]) -> u64 {
+    let nodes = stripes.iter().flat_map(|stripe| &stripe.chunks);
+    nodes.fold(0, |sum: u64, chunk| {
+        let node = chunk.node.map_or(u64::MAX, |node| u64::from(node.0));
+        Random::new(sum ^ node).next_u64()
+    })
+}

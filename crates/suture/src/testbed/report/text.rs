@@ -1,0 +1,183 @@
+//! The report for people: a table of medians, and below it every run.
+//!
+//! Place: the last step of a testbed's run.
+
+use std::fmt::Write as _;
+
+use comfy_table::Table;
+use suture_edge::units::format_size;
+
+use super::CampaignReport;
+use crate::output::{counted, table};
+use crate::testbed::campaign::Campaign;
+use crate::testbed::figures::{Limit, Medians};
+
+/// What stands above the columns of medians.
+pub const HEADER: [&str; 9] = [
+    "policy",
+    "repaired in",
+    "from .. to",
+    "of the bound",
+    "CPU s/GB",
+    "agents' share",
+    "cores busy",
+    "peak memory",
+    "limit",
+];
+
+/// The whole text.
+pub fn report(campaign: &Campaign, document: &CampaignReport) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{}\n{}\n", document.title, subject(document));
+    let mut rows = table(HEADER, &[1, 2, 3, 4, 5, 6, 7]);
+    for policy in &campaign.experiment.policies {
+        match campaign.medians(*policy) {
+            Some(medians) => drop(rows.add_row(cells(&policy.to_string(), &medians))),
+            None => drop(rows.add_row([policy.to_string(), "failed".to_string()])),
+        }
+    }
+    push(&mut out, &rows);
+    out.push('\n');
+    for note in notes(campaign, document) {
+        let _ = writeln!(out, "{note}");
+    }
+    out.push('\n');
+    push(&mut out, &runs(campaign));
+    for run in &campaign.runs {
+        if let Err(why) = &run.result {
+            let _ = writeln!(out, "{} ({}): {why}", run.policy, run.repetition);
+        }
+    }
+    out
+}
+
+fn push(out: &mut String, table: &Table) {
+    for line in table.lines() {
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+/// What was measured, in a line.
+pub fn subject(document: &CampaignReport) -> String {
+    let racks = match document.racks {
+        0 => String::new(),
+        racks => format!(" in {racks} racks"),
+    };
+    format!(
+        "{}, {} nodes{racks}, {} stripes of chunks of {}, in {}; {} fails",
+        document.code,
+        document.nodes,
+        document.stripes,
+        format_size(document.chunk_bytes),
+        document.chunks,
+        document.failed.join(", "),
+    )
+}
+
+/// The cells of a policy's medians.
+pub fn cells(policy: &str, medians: &Medians) -> [String; 9] {
+    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+    let (least, most) = medians.seconds_range;
+    [
+        policy.to_string(),
+        format!("{:.2} s", medians.seconds),
+        format!("{least:.2} .. {most:.2}"),
+        format!("{:.0} %", medians.percent_of_bound),
+        format!("{:.1}", medians.agent_processor_seconds_per_gb),
+        percent(medians.agent_processor_part),
+        percent(medians.processor_part),
+        medians.agent_peak_memory_bytes.map_or("unknown".into(), format_size),
+        medians.limit.name().to_string(),
+    ]
+}
+
+fn runs(campaign: &Campaign) -> Table {
+    let header = [
+        "run",
+        "policy",
+        "seconds",
+        "bound",
+        "planned",
+        "noticed",
+        "busiest link",
+        "carried",
+        "CPU s/GB",
+        "cores busy",
+        "peak memory",
+        "limit",
+        "verified",
+    ];
+    let mut rows = table(header, &[0, 2, 3, 4, 5, 7, 8, 9, 10]);
+    for run in &campaign.runs {
+        let Ok(figures) = &run.result else { continue };
+        rows.add_row([
+            run.repetition.to_string(),
+            run.policy.to_string(),
+            format!("{:.2}", figures.seconds),
+            format!("{:.2}", figures.bound_seconds),
+            format!("{:.2}", figures.planned_seconds),
+            format!("{:.2}", figures.detection_seconds),
+            figures.busiest_link.port.clone(),
+            format!("{:.0} %", 100.0 * figures.busiest_link.part),
+            format!("{:.1}", figures.agent_processor_seconds_per_gb),
+            format!("{:.0} %", 100.0 * figures.processor_part),
+            figures.agent_peak_memory_bytes.map_or("unknown".into(), format_size),
+            figures.limit.name().to_string(),
+            if figures.verified { "every byte" } else { "no" }.to_string(),
+        ]);
+    }
+    rows
+}
+
+/// What figures mean, and what to be careful with.
+pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
+    let told = match document.declared {
+        true => "agents are told what their links carry",
+        false => "agents are not told what their links carry",
+    };
+    let mut notes = vec![
+        format!("machine: {}", document.machine),
+        format!(
+            "medians of {}; time from the declaration of the failure to the last commit; {told}",
+            counted(campaign.experiment.repetitions as u64, "repetition"),
+        ),
+        format!(
+            "bound: k chunks through the true links at goodput, {:.4} of their rates (a segment's \
+             1448 bytes of payload in 1514); traces may go below it",
+            document.goodput
+        ),
+        "peak memory: the most of any agent from its start; cores busy: with whatever else ran on \
+         the machine"
+            .to_string(),
+    ];
+    let held = |limit: Limit| {
+        let is_held = |policy: &&_| campaign.medians(**policy).is_some_and(|m| m.limit == limit);
+        let policies = campaign.experiment.policies.iter().filter(is_held);
+        policies.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let processor = held(Limit::Processor);
+    if !processor.is_empty() {
+        notes.push(format!(
+            "THE PROCESSOR WAS THE LIMIT, NOT THE LINKS, for {processor}: its time says nothing \
+             about plans; lower the rates or use more cores"
+        ));
+    }
+    let both = held(Limit::Both);
+    if !both.is_empty() {
+        notes.push(format!("both the processor and a link were full for {both}"));
+    }
+    if let Some(note) = other_placements(campaign) {
+        notes.push(note);
+    }
+    notes
+}
+
+/// Runs are compared, so what they repaired must be the same.
+fn other_placements(campaign: &Campaign) -> Option<String> {
+    let mut placements: Vec<&str> =
+        campaign.runs.iter().flat_map(|run| &run.result).map(|f| f.placement.as_str()).collect();
+    placements.sort_unstable();
+    placements.dedup();
+    let different = placements.len();
+    (different > 1).then(|| format!("careful: stripes lay in {different} different placements"))
+}

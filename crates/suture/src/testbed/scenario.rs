@@ -1,0 +1,363 @@
+//! A scenario: what a testbed is to measure, from a file.
+//!
+//! Place: before anything of a testbed is made. docs/testbed.md explains every key; an unknown one
+//! is refused with the nearest that there is, because a misspelt limit would be none.
+//! Invariant: a scenario that was read can be run: its policies serve its code, its nodes exist and
+//! are enough, and no rate is zero.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use serde::Deserialize;
+use suture_code::code::edit_distance;
+use suture_code::{Code, layout};
+use suture_drivers::config::parse_duration;
+use suture_edge::error::{bad_input, quoted};
+use suture_edge::units::{format_exact_size, format_size, parse_nonzero_size};
+use suture_repair::cluster::{Cluster, Rate};
+use suture_repair::id::NodeId;
+use suture_repair::policy::Policy;
+use suture_sim::trace::{Direction, LinkModel, Trace};
+
+use super::cluster::ClusterSpec;
+use super::replay::{LinkTraces, replayable};
+use crate::executable;
+use crate::input::{check_node_count, find_nodes};
+
+/// Repetitions of each policy that a report can still show.
+const REPETITIONS_MAX: usize = 100;
+
+/// Seconds of a drawn trace.
+const MODEL_SECONDS: u64 = 600;
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioToml {
+    title: Option<String>,
+    code: String,
+    chunk_size: String,
+    stripes: usize,
+    placement_seed: Option<u64>,
+    policies: Vec<String>,
+    repetitions: Option<usize>,
+    declared: Option<bool>,
+    chunks: Option<ChunkPlace>,
+    agent_memory: Option<String>,
+    timeout: Option<String>,
+    cluster: ClusterSpec,
+    failure: FailureToml,
+    replay: Option<ReplayToml>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FailureToml {
+    #[serde(default)]
+    nodes: Vec<String>,
+    rack: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplayToml {
+    model: Option<String>,
+    seed: Option<u64>,
+    seconds: Option<u64>,
+    uplinks: Option<PathBuf>,
+    downlinks: Option<PathBuf>,
+    #[serde(default)]
+    start: u64,
+}
+
+/// Where agents keep their chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChunkPlace {
+    /// In a file system in memory, so that no disk is the limit.
+    Memory,
+    /// In the folder for temporary files.
+    Disk,
+}
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// What it is about, in a line.
+    pub title: String,
+    /// Nodes, racks and links.
+    pub cluster: Cluster,
+    /// What links follow, if anything.
+    pub traces: LinkTraces,
+    /// The code of every stripe.
+    pub code: Code,
+    /// The length of chunks.
+    pub chunk_bytes: u64,
+    /// How many stripes are stored.
+    pub stripes: u64,
+    /// Decides which stripe lies where.
+    pub placement_seed: u64,
+    /// The nodes that fail, ascending.
+    pub failed: Vec<NodeId>,
+    /// The policies, in the order in which they are measured.
+    pub policies: Vec<Policy>,
+    /// How often each is measured.
+    pub repetitions: usize,
+    /// Whether agents are told what their links carry.
+    pub is_declared: bool,
+    /// Where chunks are kept.
+    pub chunks: ChunkPlace,
+    /// The most memory that each agent uses.
+    pub agent_memory: u64,
+    /// A repair that takes longer has failed.
+    pub timeout: Duration,
+}
+
+impl Experiment {
+    /// Reads and checks a scenario; files that it names are looked for beside it.
+    ///
+    /// # Errors
+    /// Bad input: the file cannot be read, has an unknown key, or something in it cannot be.
+    pub fn read(path: &Path) -> Result<Experiment> {
+        let (toml, folder) = parse(path)?;
+        let named = |error: anyhow::Error| bad_input(format!("{}: {error:#}", path.display()));
+        Experiment::new(toml, path, &folder).map_err(named)
+    }
+
+    /// Repetitions and policies from the command line, where there are any.
+    ///
+    /// # Errors
+    /// Bad input when they cannot be.
+    pub fn change(&mut self, repetitions: Option<usize>, names: &[String]) -> Result<()> {
+        if let Some(repetitions) = repetitions {
+            self.repetitions = checked_repetitions(repetitions)?;
+        }
+        if !names.is_empty() {
+            self.policies = policies(names, &self.code)?;
+        }
+        Ok(())
+    }
+
+    /// What the whole of the data takes without parity.
+    pub fn data_bytes(&self) -> u64 {
+        self.stripes * self.stripe_bytes()
+    }
+
+    /// Data of one stripe.
+    pub fn stripe_bytes(&self) -> u64 {
+        self.code.data_chunks() as u64 * self.chunk_bytes
+    }
+
+    fn new(toml: ScenarioToml, path: &Path, folder: &Path) -> Result<Experiment> {
+        let cluster = toml.cluster.build(folder)?;
+        let code: Code = toml.code.parse().map_err(bad_input)?;
+        let chunk_bytes = parse_nonzero_size(&toml.chunk_size).map_err(bad_input)?;
+        check_node_count(code, cluster.nodes.len())?;
+        check_chunk_size(&code, chunk_bytes)?;
+        let failed = failed(&toml.failure, &cluster, &code)?;
+        let policies = policies(&toml.policies, &code)?;
+        let repetitions = checked_repetitions(toml.repetitions.unwrap_or(1))?;
+        if toml.stripes == 0 {
+            return Err(bad_input("stripes = 0 is nothing to repair: at least one"));
+        }
+        let agent_memory = toml.agent_memory.as_deref().unwrap_or("256MiB");
+        let traces = toml.replay.map(|replay| replay.read(&cluster, folder)).transpose()?;
+        let file_name = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Experiment {
+            title: toml.title.unwrap_or_else(file_name),
+            traces: traces.unwrap_or_default(),
+            cluster,
+            code,
+            chunk_bytes,
+            stripes: toml.stripes as u64,
+            placement_seed: toml.placement_seed.unwrap_or(1),
+            failed,
+            policies,
+            repetitions,
+            is_declared: toml.declared.unwrap_or(true),
+            chunks: toml.chunks.unwrap_or(ChunkPlace::Memory),
+            agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
+            timeout: parse_duration(toml.timeout.as_deref().unwrap_or("10min"))
+                .map_err(bad_input)?,
+        })
+    }
+}
+
+/// The cluster of a scenario, and what it is about: all that a network needs.
+///
+/// # Errors
+/// Bad input: the file cannot be read, has an unknown key, or a cluster that cannot be.
+pub fn read_cluster_of(path: &Path) -> Result<(String, Cluster)> {
+    let experiment = Experiment::read(path)?;
+    Ok((experiment.title, experiment.cluster))
+}
+
+fn parse(path: &Path) -> Result<(ScenarioToml, PathBuf)> {
+    let shown = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| bad_input(format!("cannot read the scenario '{shown}': {error}")))?;
+    let toml = toml::from_str(&text).map_err(|error| {
+        let nearest = nearest_key(error.message()).unwrap_or_default();
+        // The parser's message shows the line and points at the key.
+        bad_input(anyhow!("in the scenario '{shown}': {}{nearest}", error.to_string().trim_end()))
+    })?;
+    Ok((toml, path.parent().unwrap_or(Path::new(".")).to_path_buf()))
+}
+
+/// Of the keys that could have been meant, the nearest; from the parser's words on an unknown one.
+fn nearest_key(message: &str) -> Option<String> {
+    let mut names = message.strip_prefix("unknown field `")?.split('`').step_by(2);
+    let unknown = names.next()?;
+    let nearest = names.min_by_key(|known| edit_distance(known, unknown))?;
+    Some(format!("\ndid you mean '{nearest}'?"))
+}
+
+fn checked_repetitions(repetitions: usize) -> Result<usize> {
+    match (1..=REPETITIONS_MAX).contains(&repetitions) {
+        true => Ok(repetitions),
+        false => Err(bad_input(format!(
+            "{repetitions} repetitions cannot be measured: 1 to {REPETITIONS_MAX}"
+        ))),
+    }
+}
+
+fn check_chunk_size(code: &Code, chunk_bytes: u64) -> Result<()> {
+    layout::check_unit(code, chunk_bytes).map_err(|error| {
+        let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
+        bad_input(format!(
+            "chunks of {code} are multiples of {}, chunk_size {} is not: take {}",
+            format_exact_size(error.step),
+            format_size(chunk_bytes),
+            nearest.join(" or "),
+        ))
+    })
+}
+
+fn failed(toml: &FailureToml, cluster: &Cluster, code: &Code) -> Result<Vec<NodeId>> {
+    let mut failed = find_nodes(cluster, &toml.nodes).map_err(|(name, why)| {
+        bad_input(format!("failure: {}: the cluster has {why}", quoted(&name)))
+    })?;
+    if let Some(rack) = &toml.rack {
+        let known = || cluster.racks.join(", ");
+        let found = cluster.racks.iter().position(|name| name == rack).ok_or_else(|| {
+            bad_input(format!("failure: there is no rack {}; racks: {}", quoted(rack), known()))
+        })?;
+        let is_there =
+            |node: &NodeId| cluster.node(*node).rack.is_some_and(|r| r.0 as usize == found);
+        failed.extend(cluster.ids().filter(is_there));
+    }
+    failed.sort_unstable();
+    failed.dedup();
+    let (nodes, needed) = (cluster.nodes.len(), code.chunk_count());
+    match failed.len() {
+        0 => Err(bad_input("failure: nothing fails: name nodes, or a rack")),
+        count if nodes - count < needed => Err(bad_input(format!(
+            "failure: {} of {nodes} nodes are left, and each of the {needed} chunks of a stripe of \
+             {code} needs one of its own",
+            nodes - count
+        ))),
+        _ => Ok(failed),
+    }
+}
+
+fn policies(names: &[String], code: &Code) -> Result<Vec<Policy>> {
+    if names.is_empty() {
+        return Err(bad_input("policies: name at least one, such as \"suture\""));
+    }
+    let policy = |name: &String| {
+        let policy: Policy = name.parse().map_err(bad_input)?;
+        policy.runnable().map_err(bad_input)?;
+        executable::refusal(policy, code).map_or(Ok(policy), |why| Err(bad_input(why)))
+    };
+    names.iter().map(policy).collect()
+}
+
+impl ReplayToml {
+    fn read(&self, cluster: &Cluster, folder: &Path) -> Result<LinkTraces> {
+        let is_model = self.model.is_some();
+        if is_model == (self.uplinks.is_some() || self.downlinks.is_some()) {
+            return Err(bad_input("replay: name a model, or CSV files of uplinks and downlinks"));
+        }
+        let read = |file: &Option<PathBuf>, direction| match (file, &self.model) {
+            (Some(file), _) => read_trace(&folder.join(file), cluster).map(Some),
+            (None, Some(model)) => self.draw(model, direction, cluster).map(Some),
+            (None, None) => Ok(None),
+        };
+        let ready = |trace: Option<Trace>| trace.map(|t| replayable(&t, cluster, self.start));
+        Ok(LinkTraces {
+            uplinks: ready(read(&self.uplinks, Direction::Up)?),
+            downlinks: ready(read(&self.downlinks, Direction::Down)?),
+        })
+    }
+
+    fn draw(&self, name: &str, direction: Direction, cluster: &Cluster) -> Result<Trace> {
+        let model = LinkModel::ALL.into_iter().find(|model| model.name() == name);
+        let model = model.ok_or_else(|| {
+            let known = LinkModel::ALL.map(LinkModel::name).join(", ");
+            bad_input(format!("replay: there is no model {}; use one of {known}", quoted(name)))
+        })?;
+        let links: Vec<Rate> = match direction {
+            Direction::Up => cluster.nodes.iter().map(|node| node.uplink).collect(),
+            Direction::Down => cluster.nodes.iter().map(|node| node.downlink).collect(),
+        };
+        let seconds = self.seconds.unwrap_or(MODEL_SECONDS).max(1);
+        // The two directions of a link are congested independently, as in `suture simulate`.
+        let seed = self.seed.unwrap_or(1) ^ (0x7472_6163_6500 + direction as u64);
+        Ok(model.draw(direction, &links, seconds, seed))
+    }
+}
+
+fn read_trace(path: &Path, cluster: &Cluster) -> Result<Trace> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| bad_input(format!("replay: cannot read '{}': {error}", path.display())))?;
+    Trace::parse(&text, cluster.nodes.len())
+        .map_err(|fault| bad_input(format!("replay: {}: {fault}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = "code = \"rs(2,1)\"\nchunk_size = \"64KiB\"\nstripes = 4\n\
+        policies = [\"flow\"]\n[cluster]\nnodes = 5\n[failure]\nnodes = [\"n1\"]\n";
+
+    fn read(text: &str) -> Result<Experiment> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        Experiment::read(file.path())
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        let experiment = read(SCENARIO).unwrap();
+        assert_eq!((experiment.repetitions, experiment.is_declared), (1, true));
+        assert_eq!((experiment.failed, experiment.chunks), (vec![NodeId(1)], ChunkPlace::Memory));
+        assert_eq!(experiment.cluster.nodes[4].uplink, Rate(6.25e6));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        for (from, to, words) in [
+            ("stripes = 4", "stripe = 4", "did you mean 'stripes'?"),
+            ("nodes = 5", "nodse = 5", "did you mean 'nodes'?"),
+            ("nodes = 5", "nodes = 5\nbandwidth = \"0Mbit\"", "above zero"),
+            ("nodes = 5", "nodes = 2", "too few for rs(2,1)"),
+            ("nodes = 5", "nodes = 3", "2 of 3 nodes are left"),
+            ("\"n1\"", "\"m1\"", "did you mean 'n"),
+            ("nodes = [\"n1\"]", "rack = \"r7\"", "there is no rack 'r7'"),
+            ("nodes = [\"n1\"]", "", "nothing fails"),
+            ("flow", "flwo", "flow"),
+            ("64KiB", "1000B", "multiples of 64B"),
+            ("stripes = 4", "stripes = 0", "nothing to repair"),
+            ("stripes = 4", "stripes = 4\nchunks = \"tape\"", "tape"),
+            ("[failure]", "[replay]\nmodel = \"tpcx\"\n[failure]", "use one of tpcds"),
+            ("[failure]", "[replay]\nuplinks = \"nope\"\n[failure]", "cannot read"),
+            ("[failure]", "[replay]\n[failure]", "name a model, or CSV files"),
+        ] {
+            let error = format!("{:#}", read(&SCENARIO.replacen(from, to, 1)).unwrap_err());
+            assert!(error.contains(words), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What links carry: a token bucket at each end of each link.
+//!
+//! Place: between the testbed's network and what moves over it.
+//! A class of htb under a queue that is counted in bytes. htb, because a change of its rate leaves
+//! the tokens as they are, where tbf gives a full bucket with each change. The bucket holds 256 KiB:
+//! the kernel hands whole segments of 64 KiB on, and a bucket of little more makes it cut each of
+//! them, so that the machine would be what is measured.
+//! Stored data comes and goes without limits; only the repair itself meets them.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+
+use super::network::{Network, ShapedDevice};
+use super::tools::{self, Feed};
+
+/// What a link may send at once.
+const BURST_BYTES: u64 = 256 << 10;
+
+/// How long a full queue takes to be sent, where that is more than `QUEUE_BYTES_MIN`.
+const QUEUE_SECONDS: f64 = 0.05;
+
+/// Queues are no shorter: a few whole segments.
+const QUEUE_BYTES_MIN: u64 = 256 << 10;
+
+/// What a class may send in its turn; there is only one.
+const QUANTUM_BYTES: u32 = 60_000;
+
+/// Payload of a full segment over what it takes on a link: 1500 bytes at most in a packet, of which
+/// 20 are IP's and 32 TCP's with its time stamp, and 14 of Ethernet before it. What agents frame
+/// and what the other direction acknowledges is not in it.
+pub const GOODPUT: f64 = 1448.0 / 1514.0;
+
+/// Gives all links their rates.
+///
+/// # Errors
+/// When the kernel refuses one.
+pub fn limit(network: &Network) -> Result<()> {
+    for (namespace, devices) in by_namespace(&network.devices) {
+        let lines: String = devices.iter().map(|device| limit_lines(device)).collect();
+        tools::batch("tc", namespace, &lines).context("cannot limit a link")?;
+    }
+    Ok(())
+}
+
+/// Takes the limits away.
+///
+/// # Errors
+/// When the kernel refuses that.
+pub fn release(network: &Network) -> Result<()> {
+    for (namespace, devices) in by_namespace(&network.devices) {
+        let lines = devices.iter().map(|device| format!("qdisc del dev {} root\n", device.device));
+        tools::batch("tc", namespace, &lines.collect::<String>())
+            .context("cannot take the limit of a link away")?;
+    }
+    Ok(())
+}
+
+/// Feeds to all namespaces that have limits, for changes at any time.
+pub struct Feeds(Vec<(String, Feed)>);
+
+impl Feeds {
+    /// One for each namespace.
+    ///
+    /// # Errors
+    /// When a process cannot be started.
+    pub fn open(network: &Network) -> Result<Feeds> {
+        let open = |(namespace, _): (&str, _)| Ok((namespace.to_string(), Feed::open(namespace)?));
+        Ok(Feeds(by_namespace(&network.devices).into_iter().map(open).collect::<Result<_>>()?))
+    }
+
+    /// Changes the rate of some devices, at once.
+    ///
+    /// # Errors
+    /// When the kernel has refused an earlier change.
+    pub fn change(&mut self, changes: &[(&ShapedDevice, f64)]) -> Result<()> {
+        for (namespace, feed) in &mut self.0 {
+            let ours = changes.iter().filter(|(device, _)| device.namespace == *namespace);
+            let lines: String =
+                ours.map(|(device, rate)| class_line("change", &device.device, *rate)).collect();
+            if !lines.is_empty() {
+                feed.send(&lines)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The devices of each namespace, in the order in which they come.
+fn by_namespace(devices: &[ShapedDevice]) -> Vec<(&str, Vec<&ShapedDevice>)> {
+    let mut groups: Vec<(&str, Vec<&ShapedDevice>)> = Vec::new();
+    for device in devices {
+        match groups.iter_mut().find(|(namespace, _)| *namespace == device.namespace) {
+            Some((_, group)) => group.push(device),
+            None => groups.push((&device.namespace, vec![device])),
+        }
+    }
+    groups
+}
+
+fn limit_lines(device: &ShapedDevice) -> String {
+    let queue = ((device.rate * QUEUE_SECONDS) as u64).max(QUEUE_BYTES_MIN);
+    let name = &device.device;
+    let mut lines = format!("qdisc replace dev {name} root handle 1: htb default 1\n");
+    lines += &class_line("replace", name, device.rate);
+    let _ = writeln!(lines, "qdisc replace dev {name} parent 1:1 handle 2: bfifo limit {queue}");
+    lines
+}
+
+fn class_line(action: &str, device: &str, rate: f64) -> String {
+    let bits = (rate * 8.0).round();
+    format!(
+        "class {action} dev {device} parent 1: classid 1:1 htb rate {bits}bit ceil {bits}bit \
+         burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::network::PortName;
+    use super::*;
+
+    fn device(namespace: &str, device: &str) -> ShapedDevice {
+        ShapedDevice {
+            port: PortName::NodeUp(0),
+            namespace: namespace.into(),
+            device: device.into(),
+            rate: 6.25e6,
+        }
+    }
+
+    #[test]
+    fn a_link_is_a_bucket_over_a_queue_in_bytes() {
+        let lines = limit_lines(&device("a", "eth0"));
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[1].contains("rate 50000000bit") && lines[1].contains("burst 262144"));
+        assert!(lines[2].ends_with("bfifo limit 312500"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn a_namespace_is_one_process() {
+        let devices = [device("core", "x"), device("a", "eth0"), device("core", "y")];
+        let groups = by_namespace(&devices);
+        let sizes: Vec<usize> = groups.iter().map(|(_, devices)| devices.len()).collect();
+        assert_eq!(sizes, [2, 1]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What passes through links while a repair runs, read from the counters of the core's devices.
+//!
+//! Place: beside the testbed's repair. The counters are those of the kernel; they count whole
+//! segments with one header each, so what they count is taken for payload.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use suture_repair::cluster::{Cluster, Core, Rate};
+
+use super::figures::{LinkTimeline, PortUse};
+use super::network::{Network, PortName};
+use super::scenario::Experiment;
+use super::shaping::GOODPUT;
+use super::tools::Feed;
+use super::usage::{Counters, counters};
+
+/// How often counters are read.
+const SAMPLE_EVERY: f64 = 0.5;
+
+/// Watches all links of a network.
+pub struct LinkWatch<'a> {
+    experiment: &'a Experiment,
+    network: &'a Network,
+    /// A process in the core, by whose eyes its devices are seen.
+    core: Feed,
+    began: Instant,
+    samples: Vec<(f64, Counters)>,
+}
+
+impl<'a> LinkWatch<'a> {
+    /// A watch that has not begun.
+    ///
+    /// # Errors
+    /// When its process cannot be started.
+    pub fn open(experiment: &'a Experiment, network: &'a Network) -> Result<LinkWatch<'a>> {
+        let core = Feed::open(&network.core)?;
+        Ok(LinkWatch { experiment, network, core, began: Instant::now(), samples: Vec::new() })
+    }
+
+    /// The repair begins now.
+    ///
+    /// # Errors
+    /// When the counters cannot be read.
+    pub fn begin(&mut self) -> Result<()> {
+        self.began = Instant::now();
+        self.samples = vec![(0.0, counters(self.core.process())?)];
+        Ok(())
+    }
+
+    /// Reads the counters, if it is time to.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn sample(&mut self) -> Result<()> {
+        let now = self.began.elapsed().as_secs_f64();
+        if now >= self.samples.len() as f64 * SAMPLE_EVERY {
+            self.samples.push((now, counters(self.core.process())?));
+        }
+        Ok(())
+    }
+
+    /// What each link used of what it had in the `seconds` of the repair, and over time.
+    ///
+    /// # Errors
+    /// When the counters cannot be read.
+    pub fn end(mut self, seconds: f64) -> Result<(Vec<PortUse>, LinkTimeline)> {
+        self.samples.push((self.began.elapsed().as_secs_f64(), counters(self.core.process())?));
+        let mut uses = Vec::new();
+        let step = SAMPLE_EVERY;
+        let mut timeline = LinkTimeline { step, ports: Vec::new() };
+        for device in &self.network.devices {
+            let (name, is_sent) = self.network.counter(device.port);
+            let bytes = |counters: &Counters| {
+                let (received, sent) = counters.get(&name).copied().unwrap_or_default();
+                if is_sent { sent } else { received }
+            };
+            let moved = bytes(&self.samples[self.samples.len() - 1].1) - bytes(&self.samples[0].1);
+            let has = self.carried(device.port, device.rate, 0.0, seconds);
+            let port = port_label(device.port, &self.experiment.cluster);
+            // The last entry may be the rest of a step.
+            let is_whole = |pair: &&[(f64, Counters)]| pair[1].0 - pair[0].0 > step / 2.0;
+            let used = self.samples.windows(2).filter(is_whole).map(|pair| {
+                let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
+                let has = self.carried(device.port, device.rate, *from, *to);
+                (bytes(later) - bytes(earlier)) as f64 / has
+            });
+            timeline.ports.push((port.clone(), used.collect()));
+            uses.push(PortUse { port, part: moved as f64 / has });
+        }
+        Ok((uses, timeline))
+    }
+
+    /// What a link can carry between two moments, at goodput.
+    fn carried(&self, port: PortName, rate: f64, from: f64, to: f64) -> f64 {
+        let traces = &self.experiment.traces;
+        let at = |second: u64| traces.rate(port, second).unwrap_or(rate);
+        let mut bytes = 0.0;
+        let mut now = from;
+        while now < to {
+            let next = (now.floor() + 1.0).min(to);
+            bytes += at(now as u64) * (next - now);
+            now = next;
+        }
+        (bytes * GOODPUT).max(1.0)
+    }
+}
+
+/// The cluster with what its links carry of payload.
+pub fn goodput_cluster(cluster: &Cluster) -> Cluster {
+    let mut cluster = cluster.clone();
+    for node in &mut cluster.nodes {
+        node.uplink = Rate(node.uplink.0 * GOODPUT);
+        node.downlink = Rate(node.downlink.0 * GOODPUT);
+    }
+    cluster.core = cluster.core.map(|core| Core {
+        rack_uplink: Rate(core.rack_uplink.0 * GOODPUT),
+        rack_downlink: Rate(core.rack_downlink.0 * GOODPUT),
+    });
+    cluster
+}
+
+/// Which direction of which link, for people.
+fn port_label(port: PortName, cluster: &Cluster) -> String {
+    match port {
+        PortName::NodeUp(node) => format!("{} up", cluster.nodes[node].name),
+        PortName::NodeDown(node) => format!("{} down", cluster.nodes[node].name),
+        PortName::RackUp(rack) => format!("{} up", cluster.racks[rack]),
+        PortName::RackDown(rack) => format!("{} down", cluster.racks[rack]),
+    }
+}
