@@ -20,6 +20,9 @@ const KEYS: usize = 100_000;
 /// Bytes of a value of YCSB, as ChameleonEC (section V) sets them.
 const YCSB_BYTES: u64 = 512 << 10;
 
+/// Bytes of a key and of a value of Twitter's cluster 37.
+const TWITTER_BYTES: (u64, u64) = (72, 20_134);
+
 /// The longest scan of YCSB-E, in values.
 const SCAN_MAX: u64 = 100;
 
@@ -63,12 +66,16 @@ pub enum Access {
 /// One transfer of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// What is read or written: 0 is the most popular key.
+    pub key: usize,
     /// The node that serves it.
     pub node: NodeId,
     /// Whether it reads or writes.
     pub access: Access,
     /// How many; it may be none.
     pub bytes: u64,
+    /// Whether it asks for what is not there.
+    pub is_miss: bool,
 }
 
 /// The names on the command line.
@@ -139,8 +146,27 @@ impl Source {
     /// # Panics
     /// When there are no nodes.
     pub fn new(workload: Workload, nodes: Vec<NodeId>) -> Source {
-        assert!(!nodes.is_empty(), "someone must hold the data");
-        Source { workload, nodes, zipf: zipf(0.99), zipf_twitter: zipf(0.4251) }
+        Source::with_keys(workload, nodes, KEYS)
+    }
+
+    /// The same with so many keys.
+    ///
+    /// # Panics
+    /// When there are no nodes or no keys.
+    pub fn with_keys(workload: Workload, nodes: Vec<NodeId>, keys: usize) -> Source {
+        assert!(!nodes.is_empty() && keys > 0, "someone must hold some data");
+        let (zipf, zipf_twitter) = (zipf(keys, 0.99), zipf(keys, 0.4251));
+        Source { workload, nodes, zipf, zipf_twitter }
+    }
+
+    /// How long a value is that is written first, before any operation.
+    pub fn draw_value_bytes(&self, random: &mut Random) -> u64 {
+        match self.workload {
+            Workload::Etc => etc_bytes(random),
+            Workload::Twitter => TWITTER_BYTES.0 + TWITTER_BYTES.1,
+            Workload::Ibm => ibm_bytes(random) as u64,
+            _ => YCSB_BYTES,
+        }
     }
 
     /// The transfers of one operation, one after the other, as drawn at time `now` in seconds.
@@ -180,53 +206,70 @@ impl Source {
     }
 
     fn ycsb(&self, access: Access, random: &mut Random) -> Request {
-        Request { node: self.node(&self.zipf, random), access, bytes: YCSB_BYTES }
+        self.request(&self.zipf, access, YCSB_BYTES, random)
     }
 
     fn etc(&self, random: &mut Random) -> Request {
         let access = access(random, 30.0 / 31.0);
-        let key = gev(random, 30.7984, 8.20449, 0.078688).clamp(1.0, 250.0);
-        let value = etc_value(random);
-        Request { node: self.node(&self.zipf, random), access, bytes: (key + value) as u64 }
+        let bytes = etc_bytes(random);
+        self.request(&self.zipf, access, bytes, random)
     }
 
     fn twitter(&self, random: &mut Random) -> Request {
         let access = access(random, 0.63);
         let is_miss = access == Access::Read && random.unit() < 0.5938;
-        let bytes = if is_miss { 72 } else { 72 + 20_134 };
-        Request { node: self.node(&self.zipf_twitter, random), access, bytes }
+        let (key_bytes, value_bytes) = TWITTER_BYTES;
+        let bytes = if is_miss { key_bytes } else { key_bytes + value_bytes };
+        Request { is_miss, ..self.request(&self.zipf_twitter, access, bytes, random) }
     }
 
-    /// Known of the trace: one write in a thousand, sizes from 16 B to 2.4 GB, reads of ranges.
-    /// Chosen by us: a log-normal body (median 32 KiB), a Pareto tail, a tenth of the reads ranged.
     fn ibm(&self, random: &mut Random) -> Request {
         let access = access(random, 0.999);
-        let size = match random.unit() < 0.02 {
-            true => 1e6 / (1.0 - random.unit()),
-            false => 32_768.0 * (1.5 * normal(random)).exp(),
-        };
+        let size = ibm_bytes(random);
         let is_range = access == Access::Read && random.unit() < 0.1;
         let part = if is_range { random.unit() } else { 1.0 };
-        let bytes = (size.clamp(16.0, 2.4e9) * part) as u64;
-        Request { node: self.node(&self.zipf, random), access, bytes }
+        self.request(&self.zipf, access, (size * part) as u64, random)
     }
 
-    fn node(&self, popularity: &[f64], random: &mut Random) -> NodeId {
+    fn request(
+        &self,
+        popularity: &[f64],
+        access: Access,
+        bytes: u64,
+        random: &mut Random,
+    ) -> Request {
         let drawn = random.unit();
-        let key = popularity.partition_point(|&below| below <= drawn).min(KEYS - 1);
+        let key = popularity.partition_point(|&below| below <= drawn).min(popularity.len() - 1);
         // Popular keys are no neighbours.
         let hash = Random::new(key as u64).next_u64();
-        self.nodes[(hash % self.nodes.len() as u64) as usize]
+        let node = self.nodes[(hash % self.nodes.len() as u64) as usize];
+        Request { key, node, access, bytes, is_miss: false }
     }
+}
+
+/// Of ETC: a key and its value.
+fn etc_bytes(random: &mut Random) -> u64 {
+    let key = gev(random, 30.7984, 8.20449, 0.078688).clamp(1.0, 250.0);
+    (key + etc_value(random)) as u64
+}
+
+/// Known of the trace: one write in a thousand, sizes from 16 B to 2.4 GB, reads of ranges.
+/// Chosen by us: a log-normal body (median 32 KiB), a Pareto tail, a tenth of the reads ranged.
+fn ibm_bytes(random: &mut Random) -> f64 {
+    let size = match random.unit() < 0.02 {
+        true => 1e6 / (1.0 - random.unit()),
+        false => 32_768.0 * (1.5 * normal(random)).exp(),
+    };
+    size.clamp(16.0, 2.4e9)
 }
 
 fn access(random: &mut Random, reads: f64) -> Access {
     if random.unit() < reads { Access::Read } else { Access::Write }
 }
 
-/// Cumulated probabilities of ranks.
-fn zipf(exponent: f64) -> Vec<f64> {
-    let weights = (1..=KEYS).map(|rank| (rank as f64).powf(-exponent));
+/// Cumulated probabilities of so many ranks.
+fn zipf(keys: usize, exponent: f64) -> Vec<f64> {
+    let weights = (1..=keys).map(|rank| (rank as f64).powf(-exponent));
     let mut sum = 0.0;
     let mut cumulated: Vec<f64> = weights
         .map(|weight| {

@@ -11,6 +11,7 @@ pub mod durability;
 pub mod encode;
 mod evaluate;
 pub mod get;
+pub mod load;
 pub mod ls;
 pub mod metadata;
 pub mod node;

@@ -18,6 +18,7 @@ mod cmd;
 mod daemon;
 mod demo;
 mod executable;
+mod foreground;
 mod input;
 mod listing;
 mod outcome;
@@ -48,6 +49,7 @@ enum Command {
     Agent(cmd::agent::Args),
     Put(cmd::put::Args),
     Get(cmd::get::Args),
+    Load(cmd::load::Args),
     Ls(cmd::ls::Args),
     Stat(cmd::stat::Args),
     Rm(cmd::rm::Args),
@@ -87,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Agent(args) => cmd::agent::run(args),
         Command::Put(args) => cmd::put::run(args),
         Command::Get(args) => cmd::get::run(args),
+        Command::Load(args) => cmd::load::run(args),
         Command::Ls(args) => cmd::ls::run(args),
         Command::Stat(args) => cmd::stat::run(args),
         Command::Rm(args) => cmd::rm::run(args),

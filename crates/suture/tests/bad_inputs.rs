@@ -116,6 +116,13 @@ const COMMAND_LINES: &[Row] = &[
     ),
     ("suture testbed run scenario.toml -o many", "'many' holds something already", 2),
     ("suture testbed down nope", "there is no testbed 'nope'", 2),
+    ("suture load --workload ycsb-z", "did you mean 'ycsb-", 2),
+    ("suture load --workload switching", "is for suture simulate alone", 2),
+    ("suture load --rate 0", "--rate 0 cannot be", 2),
+    ("suture load --rate nan", "--rate NaN cannot be", 2),
+    ("suture load --clients 0", "--clients 0 cannot be: 1 to 512", 2),
+    ("suture load --duration 5", "'5' is not a duration", 2),
+    ("suture load --coordinator 127.0.0.1:1", "start a coordinator (suture coordinator)", 1),
     (
         "suture encode f --code 'rs(2,1)' --chunk-size 4KiB -o enc",
         "already holds an encoded file",

@@ -1,0 +1,164 @@
+//! The objects that the foreground reads and writes.
+//!
+//! Place: between a workload's keys and the names of the store.
+//! The store never overwrites. So a key is written under a name of a new version, reads turn to it
+//! from then on, and the former one is removed when nobody reads it any more. What is stored is
+//! noise of a seed, so that nothing has to be kept to make it.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+use suture_code::Code;
+use suture_drivers::control::client::{Client, refusal};
+use suture_drivers::control::proto;
+use suture_drivers::object::cut::ObjectSource;
+use suture_drivers::object::read::{self, Lookup, Sink};
+use suture_drivers::object::write::{self, PutOptions};
+use suture_repair::random::Random;
+use tokio::sync::RwLock;
+
+/// Noise that all values are cut from.
+const NOISE_BYTES: usize = 1 << 20;
+
+/// Keys, and where the newest version of each is.
+pub struct Keyspace {
+    prefix: String,
+    code: Code,
+    chunk_bytes: u64,
+    noise: Arc<Vec<u8>>,
+    /// Key by key the version that is read; nobody holds it for writing while someone reads.
+    versions: Vec<RwLock<Option<u64>>>,
+    next_version: AtomicU64,
+}
+
+impl Keyspace {
+    /// So many keys, none of which is stored yet.
+    pub fn new(prefix: String, keys: usize, code: Code, chunk_bytes: u64) -> Keyspace {
+        let mut noise = vec![0; NOISE_BYTES];
+        Random::new(1).fill(&mut noise);
+        Keyspace {
+            prefix,
+            code,
+            chunk_bytes,
+            noise: Arc::new(noise),
+            versions: (0..keys).map(|_| RwLock::new(None)).collect(),
+            next_version: AtomicU64::new(0),
+        }
+    }
+
+    /// How many keys there are.
+    pub fn keys(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// Writes a new version of a key. Gives the former one, which is to be removed.
+    ///
+    /// # Errors
+    /// When it cannot be stored; the former one is read still.
+    pub async fn write(&self, client: &mut Client, key: usize, bytes: u64) -> Result<Option<u64>> {
+        let version = self.next_version.fetch_add(1, Ordering::Relaxed);
+        let options = PutOptions {
+            name: self.name(key, version),
+            code: self.code,
+            chunk_bytes: self.chunk_bytes,
+        };
+        let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
+        let source = ObjectSource::Stream(Box::new(noise));
+        let progress: Arc<suture_edge::progress::Progress<'static>> = Arc::new(|_| {});
+        write::put(client, &options, source, &progress).await?;
+        Ok(self.versions[key].write().await.replace(version))
+    }
+
+    /// Reads a key, all of it; gives how many bytes it has.
+    ///
+    /// # Errors
+    /// When it is not stored, or cannot be read.
+    pub async fn read(&self, client: &mut Client, key: usize) -> Result<u64> {
+        let version = self.versions[key].read().await;
+        let Some(version) = *version else { anyhow::bail!("the key was never stored") };
+        let lookup = Lookup::of(client, &self.name(key, version)).await?;
+        Ok(read::get(client, lookup, &mut Nowhere, &|_| {}).await?.bytes)
+    }
+
+    /// Asks for a key that is not there.
+    ///
+    /// # Errors
+    /// When it is there, or the coordinator cannot be asked.
+    pub async fn miss(&self, client: &mut Client, key: usize) -> Result<()> {
+        let name = format!("{}{key}.none", self.prefix);
+        let answer = client.lookup(proto::ObjectName { name }).await;
+        let answer = match answer {
+            Ok(parts) => parts.into_inner().message().await.map(drop),
+            Err(status) => Err(status),
+        };
+        match answer {
+            Err(status) if status.code() == tonic::Code::NotFound => Ok(()),
+            Err(status) => Err(refusal(status)),
+            Ok(()) => anyhow::bail!("there is an object that nobody stored"),
+        }
+    }
+
+    /// Removes a version of a key that nobody reads any more.
+    ///
+    /// # Errors
+    /// When the coordinator refuses.
+    pub async fn remove(&self, client: &mut Client, key: usize, version: u64) -> Result<()> {
+        let request = proto::ObjectName { name: self.name(key, version) };
+        client.remove(request).await.map_err(refusal)?;
+        Ok(())
+    }
+
+    /// The version of a key, which nobody reads from now on.
+    pub async fn take(&self, key: usize) -> Option<u64> {
+        self.versions[key].write().await.take()
+    }
+
+    fn name(&self, key: usize, version: u64) -> String {
+        format!("{}{key}.{version}", self.prefix)
+    }
+}
+
+/// Bytes of a value, as they are read.
+struct Noise {
+    noise: Arc<Vec<u8>>,
+    at: usize,
+    left: u64,
+}
+
+impl Read for Noise {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let from = self.at % self.noise.len();
+        let length = buffer.len().min(self.noise.len() - from).min(self.left as usize);
+        buffer[..length].copy_from_slice(&self.noise[from..from + length]);
+        (self.at, self.left) = (self.at + length, self.left - length as u64);
+        Ok(length)
+    }
+}
+
+/// Bytes that nobody wants: they were checked when they were read.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn takes_any_order(&self) -> bool {
+        true
+    }
+
+    fn write(&mut self, _offset: u64, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_has_its_length_wherever_it_begins() {
+        let noise = Arc::new((0..10).collect::<Vec<u8>>());
+        let mut bytes = Vec::new();
+        Noise { noise, at: 8, left: 13 }.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0]);
+    }
+}
