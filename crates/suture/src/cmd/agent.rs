@@ -201,7 +201,10 @@ async fn find_datanode(config: &mut AgentConfig) -> Result<DataNodeHello> {
         let registered = |hello: &DataNodeHello| !hello.node.is_empty() && !hello.pools.is_empty();
         match found {
             Ok(hello) if registered(&hello) => break hello,
-            Err(DataNodeError::Refused(why)) => return Err(bad_input(why.why)),
+            // Anything else that it says, it says while it starts.
+            Err(DataNodeError::Refused(why)) if why.error == "refused" => {
+                return Err(bad_input(why.why));
+            }
             Err(error) if !is_said => {
                 warn!("{}: {error}; waiting for it", shown(config));
                 is_said = true;
