@@ -195,7 +195,6 @@ async fn fill(
 fn show(args: &Args, driven: &Driven, interrupted: bool) -> Result<Outcome> {
     let latencies = &driven.latencies;
     let seconds = driven.seconds.max(f64::MIN_POSITIVE);
-    let answered = latencies.count() - latencies.unanswered;
     let report = LoadReport {
         format: "suture-load-1",
         workload: args.workload.to_string(),
@@ -206,7 +205,7 @@ fn show(args: &Args, driven: &Driven, interrupted: bool) -> Result<Outcome> {
         seconds: driven.seconds.max(0.0),
         interrupted,
         offered: driven.offered,
-        answered_per_second: answered as f64 / seconds,
+        answered_per_second: driven.answered as f64 / seconds,
         keeps_up: driven.kept_up as f64 >= KEEPS_UP * driven.offered as f64,
         unanswered: latencies.unanswered,
         read_bytes: latencies.bytes.0,

@@ -4,6 +4,7 @@
 //! connection of its own, take the oldest request that waits. Requests of the warm-up are made like
 //! all others and not counted.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +57,9 @@ struct Shared {
     keyspace: Arc<Keyspace>,
     due: AsyncMutex<UnboundedReceiver<Due>>,
     latencies: Mutex<Latencies>,
+    counted_from: Instant,
+    /// Requests that were answered since then, and not refused.
+    answered: AtomicU64,
     /// What has begun and is not answered, by client.
     running: Mutex<Vec<Option<Due>>>,
 }
@@ -92,17 +96,15 @@ pub async fn fill(
     Ok(())
 }
 
-/// Removes what is stored of every key; what cannot be removed is left.
+/// Removes all that is stored, or may be; what cannot be removed is left.
 pub async fn clear(keyspace: &Arc<Keyspace>, clients: &[Client]) {
     let mut tasks = JoinSet::new();
-    for (first, client) in clients.iter().enumerate() {
-        let (keyspace, mut client, step) = (keyspace.clone(), client.clone(), clients.len());
+    for client in clients {
+        let (keyspace, mut client) = (keyspace.clone(), client.clone());
         tasks.spawn(async move {
-            for key in (first..keyspace.keys()).step_by(step) {
-                if let Some(version) = keyspace.take(key).await {
-                    // The figures are there; what is left can be removed by its prefix.
-                    let _ = keyspace.remove(&mut client, key, version).await;
-                }
+            while let Some((key, version)) = keyspace.take() {
+                // The figures are there; what is left can be removed by its prefix.
+                let _ = keyspace.remove(&mut client, key, version).await;
             }
         });
     }
@@ -117,6 +119,8 @@ pub struct Driven {
     pub offered: u64,
     /// Of these, those that were answered, or begun, while others still came.
     pub kept_up: u64,
+    /// All that was answered in the time that counts, whenever it was due.
+    pub answered: u64,
     /// The time that counts, shorter than was asked where it was ended.
     pub seconds: f64,
 }
@@ -129,18 +133,20 @@ pub async fn drive(
     stop: impl Future<Output = ()>,
 ) -> Driven {
     let (sender, due) = unbounded_channel();
+    let began = Instant::now();
+    let counted_from = began + demand.warm_up;
     let shared = Arc::new(Shared {
         keyspace: keyspace.clone(),
         due: AsyncMutex::new(due),
         latencies: Mutex::default(),
+        counted_from,
+        answered: AtomicU64::new(0),
         running: Mutex::new(vec![None; clients.len()]),
     });
     let mut tasks = JoinSet::new();
     for (index, client) in clients.iter().enumerate() {
         tasks.spawn(serve(shared.clone(), index, client.clone()));
     }
-    let began = Instant::now();
-    let counted_from = began + demand.warm_up;
     let end = counted_from + demand.duration;
     let source = Source::with_keys(demand.workload, vec![NodeId(0)], keyspace.keys());
     let mut arrivals = Arrivals::new(demand.workload, demand.rate, demand.seed);
@@ -168,15 +174,17 @@ pub async fn drive(
     };
     drop(sender);
     let ended = Instant::now();
-    let running = lock(&shared.running).iter().flatten().count() as u64;
-    let kept_up = lock(&shared.latencies).count() + running;
+    let answered = shared.answered.load(Ordering::Relaxed);
+    let running = lock(&shared.running).iter().flatten().filter(|due| due.is_counted).count();
+    let kept_up = lock(&shared.latencies).count() + running as u64;
     let drain = if is_stopped { STOP_DRAIN } else { demand.drain };
     let all_done = async { while tasks.join_next().await.is_some() {} };
     let _ = timeout_at(ended + drain, all_done).await;
     tasks.shutdown().await;
     let mut latencies = std::mem::take(&mut *lock(&shared.latencies));
     count_unanswered(&shared, &mut latencies).await;
-    Driven { latencies, offered, kept_up, seconds: (ended - counted_from).as_secs_f64() }
+    let seconds = (ended - counted_from).as_secs_f64();
+    Driven { latencies, offered, kept_up, answered, seconds }
 }
 
 /// What waits still counts with what it has waited.
@@ -202,6 +210,9 @@ async fn serve(shared: Arc<Shared>, index: usize, mut client: Client) {
         let mut former = None;
         let result = perform(&shared.keyspace, &mut client, &due.request, &mut former).await;
         lock(&shared.running)[index] = None;
+        if result.is_ok() && Instant::now() >= shared.counted_from {
+            shared.answered.fetch_add(1, Ordering::Relaxed);
+        }
         if due.is_counted {
             let result = result.as_ref().map(|bytes| *bytes);
             lock(&shared.latencies).add(kind(&due.request), due.at.elapsed(), result);

@@ -4,10 +4,14 @@
 //! The store never overwrites. So a key is written under a name of a new version, reads turn to it
 //! from then on, and the former one is removed when nobody reads it any more. What is stored is
 //! noise of a seed, so that nothing has to be kept to make it.
+//!
+//! Whatever may be stored is known here from the moment that its put begins, so that nothing is left
+//! behind by a put that was cut off.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use suture_code::Code;
@@ -31,6 +35,8 @@ pub struct Keyspace {
     /// Key by key the version that is read; nobody holds it for writing while someone reads.
     versions: Vec<RwLock<Option<u64>>>,
     next_version: AtomicU64,
+    /// What is stored, or may be: keys and versions.
+    left: Mutex<BTreeSet<(usize, u64)>>,
 }
 
 impl Keyspace {
@@ -45,6 +51,7 @@ impl Keyspace {
             noise: Arc::new(noise),
             versions: (0..keys).map(|_| RwLock::new(None)).collect(),
             next_version: AtomicU64::new(0),
+            left: Mutex::default(),
         }
     }
 
@@ -59,6 +66,7 @@ impl Keyspace {
     /// When it cannot be stored; the former one is read still.
     pub async fn write(&self, client: &mut Client, key: usize, bytes: u64) -> Result<Option<u64>> {
         let version = self.next_version.fetch_add(1, Ordering::Relaxed);
+        self.left().insert((key, version));
         let options = PutOptions {
             name: self.name(key, version),
             code: self.code,
@@ -103,16 +111,23 @@ impl Keyspace {
     /// Removes a version of a key that nobody reads any more.
     ///
     /// # Errors
-    /// When the coordinator refuses.
+    /// When the coordinator refuses; it is no error that there is none.
     pub async fn remove(&self, client: &mut Client, key: usize, version: u64) -> Result<()> {
         let request = proto::ObjectName { name: self.name(key, version) };
-        client.remove(request).await.map_err(refusal)?;
+        match client.remove(request).await {
+            Err(status) if status.code() != tonic::Code::NotFound => return Err(refusal(status)),
+            _ => self.left().remove(&(key, version)),
+        };
         Ok(())
     }
 
-    /// The version of a key, which nobody reads from now on.
-    pub async fn take(&self, key: usize) -> Option<u64> {
-        self.versions[key].write().await.take()
+    /// Another version that may be stored; nobody writes or reads any more.
+    pub fn take(&self) -> Option<(usize, u64)> {
+        self.left().pop_first()
+    }
+
+    fn left(&self) -> MutexGuard<'_, BTreeSet<(usize, u64)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn name(&self, key: usize, version: u64) -> String {
