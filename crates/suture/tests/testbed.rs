@@ -191,6 +191,30 @@ fn a_testbed_goes_with_its_command_however_that_ends() {
 }
 
 #[test]
+fn an_interrupted_run_reports_the_repairs_that_were_made() {
+    if !can_make_networks() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut child: Child = bench.run(SMALL).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let run = run_id(&lines.next().unwrap().unwrap());
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("flow"), "{first}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let last = lines.last().unwrap().unwrap();
+    assert!(last.contains("1 of 2 repairs are in") && last.contains("interrupted"), "{last}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let found = fs::read_to_string(bench.path("report/report.json")).unwrap();
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let runs = |policy: usize| found["results"][policy]["runs"].as_array().unwrap().len();
+    assert_eq!((runs(0), runs(1), &found["repairs"]), (1, 0, &2.into()));
+    let text = fs::read_to_string(bench.path("report/report.txt")).unwrap();
+    assert!(text.contains("ENDED EARLY") && text.contains("not measured"), "{text}");
+    assert_nothing_is_left(&run);
+}
+
+#[test]
 fn what_is_made_by_hand_stays_until_it_is_taken_down() {
     if !can_make_networks() {
         return;

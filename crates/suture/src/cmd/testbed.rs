@@ -51,7 +51,8 @@ struct UpArgs {
 
 /// Measure all repairs of a scenario, and write a report.
 ///
-/// Exit status 1: a repair failed; the report says why.
+/// Exit status 1: a repair failed, and the report says why; or it was interrupted, and the report is
+/// of the repairs that had been made.
 #[derive(clap::Args)]
 struct RunArgs {
     /// What is to be measured (see docs/testbed.md)
@@ -168,10 +169,19 @@ fn measure(args: &RunArgs) -> Result<Outcome> {
     tools::check()?;
     let base = campaign::base_folder(&experiment)?;
     let network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
-    errln!("{}: testbed {}, {}", experiment.title, network.run(), size(&experiment));
-    let performed = perform(&experiment, &network);
-    let campaign = network.down().and(performed)?;
-    report::write(&campaign, &args.output)?;
+    let mut campaign = Campaign::new(experiment);
+    let experiment = &campaign.experiment;
+    errln!("{}: testbed {}, {}", experiment.title, network.run(), size(experiment));
+    let performed = perform(&mut campaign, &network);
+    let performed = network.down().and(performed);
+    let (made, planned) = (campaign.runs.len(), campaign.planned());
+    if performed.is_ok() || made > 0 {
+        report::write(&campaign, &args.output)?;
+    }
+    performed.with_context(|| match made {
+        0 => "nothing was measured".to_string(),
+        _ => format!("{made} of {planned} repairs are in '{}'", args.output.display()),
+    })?;
     let document = report::document(&campaign);
     match args.format {
         Format::Json => print_json(&document)?,
@@ -191,11 +201,11 @@ fn size(experiment: &Experiment) -> String {
 
 /// Everything that talks to the testbed does so from a thread that has moved there, so that this
 /// one stays where it is.
-fn perform(experiment: &Experiment, network: &Network) -> Result<Campaign> {
+fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             network.enter()?;
-            campaign::perform(experiment, network)
+            campaign::perform(campaign, network)
         });
         inside.join().map_err(|_| anyhow!("the thread of the testbed has panicked"))?
     })

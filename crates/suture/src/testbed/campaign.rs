@@ -48,6 +48,16 @@ pub struct Campaign {
 }
 
 impl Campaign {
+    /// One of which nothing was measured yet.
+    pub fn new(experiment: Experiment) -> Campaign {
+        Campaign { experiment, runs: Vec::new() }
+    }
+
+    /// How many repairs the scenario has.
+    pub fn planned(&self) -> usize {
+        self.experiment.repetitions * self.experiment.policies.len()
+    }
+
     /// What a policy's repetitions come to together, if any came to anything.
     pub fn medians(&self, policy: Policy) -> Option<Medians> {
         let runs = self.runs.iter().filter(|run| run.policy == policy);
@@ -63,9 +73,9 @@ impl Campaign {
         runs.min_by(|a, b| off(a).total_cmp(&off(b)))
     }
 
-    /// Whether every repair came to something.
+    /// Whether every repair was made and came to something.
     pub fn is_whole(&self) -> bool {
-        self.runs.iter().all(|run| run.result.is_ok())
+        self.runs.len() == self.planned() && self.runs.iter().all(|run| run.result.is_ok())
     }
 }
 
@@ -97,28 +107,30 @@ pub fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Performs all repairs; what comes of each is told on stderr.
+/// Performs all repairs; what comes of each is told on stderr. Those that were made by then are
+/// there after an error, too.
 ///
 /// # Errors
 /// When the data cannot be made, or it is interrupted.
-pub fn perform(experiment: &Experiment, network: &Network) -> Result<Campaign> {
+pub fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
+    let Campaign { experiment, runs } = campaign;
+    let experiment = &*experiment;
     let folder = network.folder().context("the testbed has no folder")?;
     let data = folder.join("data");
     std::fs::create_dir(&data).context("cannot make a folder for the data")?;
     let sources = source::generate(&data, experiment.data_bytes(), source_bytes(experiment), SEED)?;
     let bed = Bed { experiment, network, sources: &sources };
     stage::perform("suture-testbed-", false, async |_, stage| {
-        let mut campaign = Campaign { experiment: experiment.clone(), runs: Vec::new() };
         for repetition in 1..=experiment.repetitions {
             for policy in &experiment.policies {
                 let result = one(&bed, *policy, stage).await;
                 let result = result.map_err(|error| format!("{error:#}"));
                 let record = RunRecord { policy: *policy, repetition, result };
                 errln!("{}", describe(&record, experiment.repetitions));
-                campaign.runs.push(record);
+                runs.push(record);
             }
         }
-        Ok(campaign)
+        Ok(())
     })
 }
 

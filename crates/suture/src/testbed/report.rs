@@ -39,6 +39,8 @@ pub struct CampaignReport {
     replayed: bool,
     chunks: &'static str,
     goodput: f64,
+    /// How many repairs the scenario has; there are fewer runs where it was interrupted.
+    repairs: usize,
     results: Vec<PolicyReport>,
 }
 
@@ -91,6 +93,7 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
             ChunkPlace::Disk => "disk",
         },
         goodput: GOODPUT,
+        repairs: campaign.planned(),
         results: experiment.policies.iter().copied().map(policy).collect(),
     }
 }

@@ -30,7 +30,11 @@ pub fn html(campaign: &Campaign, document: &CampaignReport) -> String {
     );
     medians_table(&mut out, campaign);
     for note in notes(campaign, document) {
-        let class = if note.starts_with("THE PROCESSOR") { " class=\"flag\"" } else { "" };
+        let class = if note.starts_with("THE PROCESSOR") || note.starts_with("ENDED") {
+            " class=\"flag\""
+        } else {
+            ""
+        };
         let _ = writeln!(out, "<p{class}>{}</p>", escape(&note));
     }
     for chart in [time_chart(campaign), processor_chart(campaign)] {

@@ -33,7 +33,11 @@ pub fn report(campaign: &Campaign, document: &CampaignReport) -> String {
     for policy in &campaign.experiment.policies {
         match campaign.medians(*policy) {
             Some(medians) => drop(rows.add_row(cells(&policy.to_string(), &medians))),
-            None => drop(rows.add_row([policy.to_string(), "failed".to_string()])),
+            None => {
+                let is_tried = campaign.runs.iter().any(|run| run.policy == *policy);
+                let why = if is_tried { "failed" } else { "not measured" };
+                rows.add_row([policy.to_string(), why.to_string()]);
+            }
         }
     }
     push(&mut out, &rows);
@@ -166,8 +170,10 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
     if !both.is_empty() {
         notes.push(format!("both the processor and a link were full for {both}"));
     }
-    if let Some(note) = other_placements(campaign) {
-        notes.push(note);
+    notes.extend(other_placements(campaign));
+    let (made, planned) = (campaign.runs.len(), campaign.planned());
+    if made < planned {
+        notes.push(format!("ENDED EARLY: {made} of {planned} repairs were made"));
     }
     notes
 }
