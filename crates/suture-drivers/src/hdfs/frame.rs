@@ -43,8 +43,8 @@ impl<S: Read + Write> Frames<S> {
     }
 
     /// What the frames go over.
-    pub fn stream(&self) -> &S {
-        &self.stream
+    pub fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Sends a message without payload.

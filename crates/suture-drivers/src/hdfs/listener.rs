@@ -5,12 +5,16 @@
 //! a pair can be connected while one is active. With credentials both ends prove who they are, by TLS
 //! 1.3; the plugin's certificate must have the role `keeper`, since whoever is believed here says where
 //! data lie and what is lost.
+//!
+//! Who has not said who it is has one deadline for all of it, however the bytes come, and of such
+//! connections only the newest stay: a NameNode says it at once.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,9 +26,13 @@ use super::frame::{Frames, PROTOCOL};
 use super::namenode::{NameNode, PluginGreeting, Question, Refusal, StateAnswer, Welcoming, ask};
 use crate::identity::AccessRole;
 use crate::identity::credentials::{Kept, Proven};
+use crate::net::refusals::RefusalLog;
 
-/// Who connects says at once who it is.
+/// Who connects says at once who it is; all of that takes no longer.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections whose other end has not said who it is.
+const NEWCOMERS_MAX: usize = 16;
 
 /// The plugin answers under the NameNode's lock, which others may hold for seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -40,8 +48,14 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The bytes of a plugin's connection: as they are, or encrypted.
 enum PluginWire {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Plain(TimedSocket),
+    Tls(Box<StreamOwned<ServerConnection, TimedSocket>>),
+}
+
+/// A socket whose reads take so long at most, or end by a deadline.
+struct TimedSocket {
+    tcp: TcpStream,
+    until: Option<Instant>,
 }
 
 /// A plugin that has said who it is.
@@ -57,7 +71,8 @@ pub struct PluginConnection {
 /// Takes connections in a thread of its own for as long as the process lives.
 pub fn listen(listener: TcpListener, credentials: Option<Arc<Kept>>) -> Connections {
     let (sender, waiting) = sync_channel(WAITING_MAX);
-    let accept = move || accept(&listener, credentials.as_ref(), &sender);
+    let newcomers = Arc::new(Newcomers::default());
+    let accept = move || accept(&listener, credentials.as_ref(), &sender, &newcomers);
     let thread = thread::Builder::new().name("hdfs-listener".into());
     thread.spawn(accept).expect("a thread can be started");
     Connections { waiting, known: Vec::new(), changes: 0, pool: None }
@@ -67,6 +82,7 @@ fn accept(
     listener: &TcpListener,
     credentials: Option<&Arc<Kept>>,
     taken: &SyncSender<PluginConnection>,
+    newcomers: &Arc<Newcomers>,
 ) {
     loop {
         let (stream, from) = match listener.accept() {
@@ -77,15 +93,59 @@ fn accept(
                 continue;
             }
         };
-        let (credentials, taken) = (credentials.cloned(), taken.clone());
-        let welcome = move || match PluginConnection::welcome(stream, from, credentials) {
-            Ok(connection) => drop(taken.try_send(connection)),
-            Err(error) => warn!("{from} is refused as a NameNode: {error}"),
+        let (credentials, taken, among) = (credentials.cloned(), taken.clone(), newcomers.clone());
+        let number = match newcomers.enter(&stream) {
+            Ok(number) => number,
+            Err(error) => {
+                newcomers.refused.note(from, error);
+                continue;
+            }
+        };
+        let welcome = move || {
+            let welcomed = PluginConnection::welcome(stream, from, credentials);
+            among.leave(number);
+            match welcomed {
+                Ok(connection) => drop(taken.try_send(connection)),
+                Err(error) => among.refused.note(from, format_args!("as a NameNode: {error}")),
+            }
         };
         let thread = thread::Builder::new().name("hdfs-welcome".into());
         if let Err(error) = thread.spawn(welcome) {
+            newcomers.leave(number);
             warn!("{from} cannot be welcomed: {error}");
         }
+    }
+}
+
+/// Connections whose other end has not said who it is, the oldest first.
+#[derive(Default)]
+struct Newcomers {
+    waiting: Mutex<(u64, VecDeque<(u64, TcpStream)>)>,
+    refused: RefusalLog,
+}
+
+impl Newcomers {
+    /// One more; the oldest gives way where there are too many.
+    fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
+        let own = stream.try_clone()?;
+        let (next, waiting) = &mut *self.waiting();
+        *next += 1;
+        waiting.push_back((*next, own));
+        if waiting.len() > NEWCOMERS_MAX
+            && let Some((_, oldest)) = waiting.pop_front()
+        {
+            // It may be gone by itself.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        Ok(*next)
+    }
+
+    fn leave(&self, number: u64) {
+        self.waiting().1.retain(|(of, _)| *of != number);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, (u64, VecDeque<(u64, TcpStream)>)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,8 +156,9 @@ impl PluginConnection {
         credentials: Option<Arc<Kept>>,
     ) -> io::Result<PluginConnection> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GREETING_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(GREETING_TIMEOUT))?;
+        let until = Some(Instant::now() + GREETING_TIMEOUT);
+        let stream = TimedSocket { tcp: stream, until };
         let (wire, proof) = match credentials {
             None => (PluginWire::Plain(stream), None),
             Some(kept) => prove(stream, kept)?,
@@ -112,7 +173,10 @@ impl PluginConnection {
             return Err(io::Error::other(why));
         }
         frames.send(&Welcoming { protocol: PROTOCOL.into() })?;
-        frames.stream().socket().set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        let socket = frames.stream_mut().socket();
+        socket.until = None;
+        socket.tcp.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        socket.tcp.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(PluginConnection { frames, from, proof, greeting })
     }
 
@@ -125,7 +189,7 @@ impl PluginConnection {
 }
 
 /// Shakes hands, and has the other end prove that it is a keeper.
-fn prove(mut stream: TcpStream, kept: Arc<Kept>) -> io::Result<(PluginWire, Option<Proven>)> {
+fn prove(mut stream: TimedSocket, kept: Arc<Kept>) -> io::Result<(PluginWire, Option<Proven>)> {
     let credentials = kept.current();
     let mut session =
         ServerConnection::new(credentials.server.clone()).map_err(io::Error::other)?;
@@ -240,25 +304,51 @@ impl NameNode for PluginConnection {
 }
 
 impl PluginWire {
-    fn socket(&self) -> &TcpStream {
+    fn socket(&mut self) -> &mut TimedSocket {
         match self {
             PluginWire::Plain(stream) => stream,
-            PluginWire::Tls(stream) => &stream.sock,
+            PluginWire::Tls(stream) => &mut stream.sock,
         }
     }
 }
 
-impl Read for PluginWire {
+impl Read for TimedSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = match self {
-            PluginWire::Plain(stream) => stream.read(into),
-            PluginWire::Tls(stream) => stream.read(into),
-        };
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(silent());
+            }
+            self.tcp.set_read_timeout(Some(left))?;
+        }
         // A socket's timeout is told as what it would be without one.
-        read.map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => io::Error::new(ErrorKind::TimedOut, "it does not answer"),
+        self.tcp.read(into).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => silent(),
             _ => error,
         })
+    }
+}
+
+impl Write for TimedSocket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
+}
+
+fn silent() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "it does not answer")
+}
+
+impl Read for PluginWire {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            PluginWire::Plain(stream) => stream.read(into),
+            PluginWire::Tls(stream) => stream.read(into),
+        }
     }
 }
 
@@ -284,5 +374,56 @@ impl fmt::Debug for PluginWire {
             PluginWire::Plain(_) => "PluginWire::Plain",
             PluginWire::Tls(_) => "PluginWire::Tls",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener() -> (SocketAddr, Connections) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        (listener.local_addr().unwrap(), listen(listener, None))
+    }
+
+    #[test]
+    fn of_strangers_who_say_nothing_only_the_newest_stay() {
+        let (address, connections) = listener();
+        let connect = |_| TcpStream::connect(address).unwrap();
+        let mut strangers: Vec<TcpStream> = (0..3 * NEWCOMERS_MAX).map(connect).collect();
+        // Those that gave way are at their end.
+        for stranger in &mut strangers[..2 * NEWCOMERS_MAX] {
+            stranger.set_read_timeout(Some(GREETING_TIMEOUT / 2)).unwrap();
+            assert!(
+                !matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+            );
+        }
+        let mut plugin = Frames::new(connect(0));
+        plugin
+            .send(&serde_json::json!({
+                "protocol": PROTOCOL, "hadoop": "3.4.2", "pool": "BP-1",
+            }))
+            .unwrap();
+        let _: serde_json::Value = plugin.receive().unwrap();
+        let taken = connections.waiting.recv_timeout(GREETING_TIMEOUT).unwrap();
+        assert_eq!(taken.greeting.pool, "BP-1");
+    }
+
+    #[test]
+    fn bytes_that_trickle_do_not_move_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (tcp, _) = listener.accept().unwrap();
+        let until = Some(Instant::now() + Duration::from_millis(300));
+        let trickle = thread::spawn(move || {
+            while other.write_all(&[0]).is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut socket = TimedSocket { tcp, until };
+        let error = socket.read_exact(&mut vec![0; 1 << 20]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(socket);
+        trickle.join().unwrap();
     }
 }
