@@ -47,8 +47,13 @@ pub mod proto {
 pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
-/// fingerprint of a code with 4096 sub-chunks has 2 MiB. Anybody may make it keep so much.
+/// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents and who may put can make it
+/// keep so much.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+
+/// The longest message of a call that has only one: names and numbers. Whoever connects can make the
+/// coordinator keep so much for each of its calls, whatever its role.
+pub const SHORT_REQUEST_BYTES_MAX: usize = 16 << 10;
 
 /// The longest message that it sends: a status with two million blocked stripes has some 256 MB.
 /// Whoever asked for it trusts it.

@@ -2,27 +2,70 @@
 //!
 //! Place: around all of failure -> ... -> stripe healthy: where gRPC ends.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use suture_repair::id::NodeId;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::access::Call;
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
 use super::served::{Guarded, Served};
 use super::service::ControlService;
-use super::{REPLY_BYTES_MAX, REQUEST_BYTES_MAX, backup, convert, proto, put, session};
+use super::{
+    REPLY_BYTES_MAX, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, backup, convert, proto, put,
+    session,
+};
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
 
+/// Calls whose role is judged before anything of their messages is kept: these may be long. The
+/// message of any other call is decoded first.
+const LONG: [&str; 2] = ["/suture.v1.Coordinator/Session", "/suture.v1.Coordinator/Put"];
+
 /// The service as the server takes it.
-pub fn server(service: ControlService) -> CoordinatorServer<RpcAdapter> {
-    CoordinatorServer::new(RpcAdapter(Arc::new(service)))
-        .max_decoding_message_size(REQUEST_BYTES_MAX)
-        .max_encoding_message_size(REPLY_BYTES_MAX)
+pub fn server(service: ControlService) -> BoundedServer {
+    let adapter = Arc::new(RpcAdapter(Arc::new(service)));
+    let bounded = |bytes| {
+        CoordinatorServer::from_arc(adapter.clone())
+            .max_decoding_message_size(bytes)
+            .max_encoding_message_size(REPLY_BYTES_MAX)
+    };
+    BoundedServer { long: bounded(REQUEST_BYTES_MAX), short: bounded(SHORT_REQUEST_BYTES_MAX) }
+}
+
+/// One service, whose calls may have messages of different lengths: what is announced as longer is
+/// refused before it comes.
+#[derive(Clone)]
+pub struct BoundedServer {
+    long: CoordinatorServer<RpcAdapter>,
+    short: CoordinatorServer<RpcAdapter>,
+}
+
+impl Service<http::Request<Body>> for BoundedServer {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let is_long = LONG.contains(&request.uri().path());
+        if is_long { self.long.call(request) } else { self.short.call(request) }
+    }
+}
+
+impl NamedService for BoundedServer {
+    const NAME: &'static str = <CoordinatorServer<RpcAdapter> as NamedService>::NAME;
 }
 
 /// The service, shared with what goes on after a call has been answered.

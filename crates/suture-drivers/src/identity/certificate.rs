@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::CertificateDer;
-use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage};
+use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage, OtherError};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -114,6 +114,15 @@ impl From<&CertificateError> for Flaw {
             E::NotValidYet | E::NotValidYetContext { .. } => Flaw::NotYetValid,
             E::UnknownIssuer | E::BadSignature => Flaw::Authority,
             E::Revoked => Flaw::Revoked,
+            // What the library says of itself there is only a name.
+            E::Other(OtherError(why)) => Flaw::Other(match why.to_string().as_str() {
+                "CaUsedAsEndEntity" => "it is an authority's, not a node's or a user's".into(),
+                "EndEntityUsedAsCa" => "who signed it is no authority".into(),
+                "UnsupportedCriticalExtension" => {
+                    "it has a critical extension that is not understood".into()
+                }
+                name => name.into(),
+            }),
             error => Flaw::Other(error.to_string()),
         }
     }

@@ -29,7 +29,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, version,
+    ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, ServerConfig,
+    SignatureScheme, version,
 };
 use suture_edge::error::bad_input;
 use tokio::sync::watch;
@@ -108,11 +109,18 @@ impl Credentials {
         let verifier = verifier(&files, dir, &provider)?;
         verify(&*verifier, &chain, now).map_err(|flaw| flawed(&at, &flaw))?;
         let key = PrivateKeyDer::from_pem_slice(&files.key)
-            .map_err(|_| bad_input(format!("{}: it is no key", dir.join(KEY).display())))?;
+            .map_err(|_| bad_input(no_key(&files.key, &dir.join(KEY))))?;
         let certified = CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider);
-        certified.map_err(|_| {
+        certified.map_err(|error| {
             let (key, certificate) = (dir.join(KEY), at.display());
-            bad_input(format!("{} is not the key of {certificate}", key.display()))
+            let key = key.display();
+            bad_input(match error {
+                TlsError::InconsistentKeys(_) => format!("{key} is not the key of {certificate}"),
+                _ => format!(
+                    "{key} is of a kind that cannot be used: make one of ECDSA P-256 or P-384, \
+                     Ed25519, or RSA with 2048 bits or more"
+                ),
+            })
         })?;
         let mut client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&version::TLS13])?
@@ -180,6 +188,16 @@ impl CredentialFiles {
         let revoked = if is_absent { None } else { Some(read(REVOKED)?) };
         let (certificate, authority) = (read(CERTIFICATE)?, read(AUTHORITY)?);
         Ok(CredentialFiles { certificate, key: read(KEY)?, authority, revoked })
+    }
+}
+
+/// What is wrong with bytes that hold no key.
+fn no_key(bytes: &[u8], path: &Path) -> String {
+    let path = path.display();
+    let is_encrypted = bytes.windows(9).any(|word| word == b"ENCRYPTED");
+    match is_encrypted {
+        true => format!("{path}: the key has a passphrase: write it without one"),
+        false => format!("{path}: it is no key"),
     }
 }
 
