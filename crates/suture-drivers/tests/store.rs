@@ -273,6 +273,32 @@ fn what_the_system_cannot_read_is_not_called_corrupt() {
 }
 
 #[test]
+fn what_is_no_file_under_the_name_of_a_chunk_is_unreadable_and_keeps_nobody_waiting() {
+    let fixture = Fixture::new();
+    fs::remove_file(fixture.path()).unwrap();
+    // Nobody ever opens its other end.
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        fixture.path(),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let damage = fixture.store.chunk(copy(1)).unwrap_err();
+    assert_eq!(damage.fault(), CopyFault::Unreadable, "{damage}");
+    assert_eq!(listed(&fixture.store), []);
+}
+
+#[test]
+fn a_folder_for_chunks_in_the_making_that_is_removed_is_made_anew() {
+    let fixture = Fixture::new();
+    fs::remove_dir_all(fixture.dir.path().join("tmp")).unwrap();
+    put(&fixture.store, copy(7), &fixture.data).unwrap();
+    assert_eq!(listed(&fixture.store), [copy(1), copy(7)]);
+}
+
+#[test]
 fn all_readers_of_a_copy_share_one_descriptor() {
     let fixture = Fixture::new();
     let descriptors = || {

@@ -32,7 +32,7 @@ use crate::net::refusals::RefusalLog;
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections whose other end has not said who it is.
-const NEWCOMERS_MAX: usize = 16;
+const UNKNOWN_MAX: usize = 16;
 
 /// The plugin answers under the NameNode's lock, which others may hold for seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -71,8 +71,8 @@ pub struct PluginConnection {
 /// Takes connections in a thread of its own for as long as the process lives.
 pub fn listen(listener: TcpListener, credentials: Option<Arc<Kept>>) -> Connections {
     let (sender, waiting) = sync_channel(WAITING_MAX);
-    let newcomers = Arc::new(Newcomers::default());
-    let accept = move || accept(&listener, credentials.as_ref(), &sender, &newcomers);
+    let unknown = Arc::new(UnknownPlugins::default());
+    let accept = move || accept(&listener, credentials.as_ref(), &sender, &unknown);
     let thread = thread::Builder::new().name("hdfs-listener".into());
     thread.spawn(accept).expect("a thread can be started");
     Connections { waiting, known: Vec::new(), changes: 0, pool: None }
@@ -82,7 +82,7 @@ fn accept(
     listener: &TcpListener,
     credentials: Option<&Arc<Kept>>,
     taken: &SyncSender<PluginConnection>,
-    newcomers: &Arc<Newcomers>,
+    unknown: &Arc<UnknownPlugins>,
 ) {
     loop {
         let (stream, from) = match listener.accept() {
@@ -93,11 +93,11 @@ fn accept(
                 continue;
             }
         };
-        let (credentials, taken, among) = (credentials.cloned(), taken.clone(), newcomers.clone());
-        let number = match newcomers.enter(&stream) {
+        let (credentials, taken, among) = (credentials.cloned(), taken.clone(), unknown.clone());
+        let number = match unknown.enter(&stream) {
             Ok(number) => number,
             Err(error) => {
-                newcomers.refused.note(from, error);
+                unknown.refused.note(from, error);
                 continue;
             }
         };
@@ -111,7 +111,7 @@ fn accept(
         };
         let thread = thread::Builder::new().name("hdfs-welcome".into());
         if let Err(error) = thread.spawn(welcome) {
-            newcomers.leave(number);
+            unknown.leave(number);
             warn!("{from} cannot be welcomed: {error}");
         }
     }
@@ -119,19 +119,19 @@ fn accept(
 
 /// Connections whose other end has not said who it is, the oldest first.
 #[derive(Default)]
-struct Newcomers {
+struct UnknownPlugins {
     waiting: Mutex<(u64, VecDeque<(u64, TcpStream)>)>,
     refused: RefusalLog,
 }
 
-impl Newcomers {
+impl UnknownPlugins {
     /// One more; the oldest gives way where there are too many.
     fn enter(&self, stream: &TcpStream) -> io::Result<u64> {
         let own = stream.try_clone()?;
         let (next, waiting) = &mut *self.waiting();
         *next += 1;
         waiting.push_back((*next, own));
-        if waiting.len() > NEWCOMERS_MAX
+        if waiting.len() > UNKNOWN_MAX
             && let Some((_, oldest)) = waiting.pop_front()
         {
             // It may be gone by itself.
@@ -390,9 +390,9 @@ mod tests {
     fn of_strangers_who_say_nothing_only_the_newest_stay() {
         let (address, connections) = listener();
         let connect = |_| TcpStream::connect(address).unwrap();
-        let mut strangers: Vec<TcpStream> = (0..3 * NEWCOMERS_MAX).map(connect).collect();
+        let mut strangers: Vec<TcpStream> = (0..3 * UNKNOWN_MAX).map(connect).collect();
         // Those that gave way are at their end.
-        for stranger in &mut strangers[..2 * NEWCOMERS_MAX] {
+        for stranger in &mut strangers[..2 * UNKNOWN_MAX] {
             stranger.set_read_timeout(Some(GREETING_TIMEOUT / 2)).unwrap();
             assert!(
                 !matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)

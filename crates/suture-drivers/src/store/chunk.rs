@@ -8,12 +8,13 @@
 //! it does not grow with the chunk.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::OFlags;
 use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
 use suture_repair::chunk_store::ChunkReader;
 use suture_repair::id::ChunkCopy;
@@ -114,11 +115,17 @@ impl ChunkFile {
     /// # Errors
     /// When there is no such file, or its footer or length is wrong.
     pub fn open(path: &Path, copy: ChunkCopy) -> Result<ChunkFile, Damage> {
-        let file = match File::open(path) {
+        // To open a pipe would be to wait for its other end.
+        let flags = OFlags::NONBLOCK.bits() as i32;
+        let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Damage::Missing),
             result => result?,
         };
-        let found = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(Damage::Io(io::Error::other("it is not a regular file")));
+        }
+        let found = metadata.len();
         let Some(footer_at) = found.checked_sub(FOOTER_BYTES) else {
             return Err(Damage::Short { bytes: found });
         };

@@ -205,7 +205,15 @@ impl ChunkWriter for TempChunk {
 
 impl TempFile {
     fn create(path: PathBuf, chunks: Arc<Chunks>) -> io::Result<TempFile> {
-        let file = data_dir::new_file().create_new(true).open(&path)?;
+        let create = || data_dir::new_file().create_new(true).open(&path);
+        let file = match (create(), path.parent()) {
+            // Whoever tidied up took the folder for one that nobody needs.
+            (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
+                data_dir::create_folder(folder)?;
+                create()?
+            }
+            (created, _) => created?,
+        };
         Ok(TempFile { file, path, chunks })
     }
 }
