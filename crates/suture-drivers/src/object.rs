@@ -3,7 +3,8 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
-//! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, [`read`] brings an
+//! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
+//!   [`put_stream`] tells the coordinator, [`read`] brings an
 //!   object back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
@@ -12,5 +13,6 @@
 pub mod cut;
 pub mod layout;
 pub mod pool;
+pub mod put_stream;
 pub mod read;
 pub mod write;

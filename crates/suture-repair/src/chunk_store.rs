@@ -173,6 +173,17 @@ pub trait ChunkWriter: Debug + Send + Sync {
     fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure>;
 }
 
+/// What writers look at first: whether so many bytes from `offset` on lie in a chunk of `bytes`.
+///
+/// # Errors
+/// [`Failure::Disk`] when they do not.
+pub fn check_within(bytes: u64, offset: u64, length: usize) -> Result<(), Failure> {
+    match offset.checked_add(length as u64).is_some_and(|end| end <= bytes) {
+        true => Ok(()),
+        false => Err(Failure::Disk(format!("{length} bytes at {offset} of a chunk of {bytes}"))),
+    }
+}
+
 /// What came of a chunk that was to get its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use suture_edge::checksum::Crc32c;
-use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published};
+use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, check_within};
 use suture_repair::id::{ChunkCopy, Digest, ListedCopy, RepairId, Stamp};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
@@ -281,10 +281,7 @@ impl ChunkWriter for NewChunk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.bytes) {
-            let (bytes, len) = (self.bytes, data.len());
-            return Err(Failure::Disk(format!("{len} bytes at {offset} of a chunk of {bytes}")));
-        }
+        check_within(self.bytes, offset, data.len())?;
         match &mut *lock(&self.progress) {
             Progress::Named(..) => return Err(Failure::Disk("a published chunk is final".into())),
             progress => *progress = Progress::Writing,

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
 use suture_code::layout::Layout;
 use suture_code::{Code, Program};
@@ -22,18 +22,15 @@ use suture_edge::checksum::Crc32c;
 use suture_edge::progress::{self, Progress};
 use suture_repair::id::{ChunkCopy, Stamp, StripeId};
 use suture_repair::label::Label;
-use suture_repair::wire::ClusterId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
 
 use super::cut::{Cut, Cutter, ObjectSource};
 use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
+use super::put_stream::{PutOptions, PutStream};
 use crate::address::AgentAddress;
-use crate::control::client::{Client, refusal};
-use crate::control::proto::put_reply::Step as Reply;
+use crate::control::client::Client;
 use crate::control::proto::put_request::Step;
 use crate::control::{convert, proto};
 use crate::label::StripeLabel;
@@ -50,9 +47,6 @@ const WINDOWS_AHEAD: usize = 2;
 /// Stripes under way: while one waits for disks, others fill the links.
 const STRIPES_AT_ONCE: usize = 4;
 
-/// Places are asked for at most so many stripes at a time; the fewer, the fresher.
-const PLACES_AHEAD: u64 = 32;
-
 /// What has been stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
@@ -64,17 +58,6 @@ pub struct Stored {
     pub stored_bytes: u64,
     /// Chunks that repair has to bring.
     pub missing_chunks: u64,
-}
-
-/// How an object is to be stored.
-#[derive(Clone, Debug)]
-pub struct PutOptions {
-    /// Unique among objects; a taken one is refused.
-    pub name: String,
-    /// How its stripes are encoded.
-    pub code: Code,
-    /// The length of chunks.
-    pub chunk_bytes: u64,
 }
 
 /// Stores a source as an object.
@@ -172,99 +155,6 @@ impl Written {
         self.stored.stripes += 1;
         self.stored.stored_bytes += present * stripe.chunk_bytes;
         self.stored.missing_chunks += missing;
-    }
-}
-
-/// What the coordinator should not have said.
-fn unexpected(reply: &Reply, request: &str) -> String {
-    let reply = match reply {
-        Reply::Begun(_) => "Begun",
-        Reply::Placed(_) => "Placed",
-        Reply::Committed(_) => "Committed",
-    };
-    format!("unexpected reply {reply} to request {request} of a put")
-}
-
-/// The put's stream to the coordinator.
-struct PutStream {
-    /// Chunks of a stripe.
-    width: usize,
-    cluster: ClusterId,
-    created: u64,
-    requests: mpsc::Sender<proto::PutRequest>,
-    replies: Streaming<proto::PutReply>,
-    places: std::vec::IntoIter<proto::Place>,
-}
-
-impl PutStream {
-    async fn begin(client: &mut Client, options: &PutOptions) -> Result<PutStream> {
-        let (requests, words) = mpsc::channel(STRIPES_AT_ONCE);
-        let begin = Step::Begin(proto::PutBegin {
-            name: options.name.clone(),
-            code: options.code.to_string(),
-            chunk_bytes: options.chunk_bytes,
-        });
-        requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
-        let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
-        let (width, places) = (options.code.chunk_count(), Vec::new().into_iter());
-        let (cluster, created) = (ClusterId(0), 0);
-        let mut begun = PutStream { width, cluster, created, requests, replies, places };
-        let answer = match begun.receive().await? {
-            Reply::Begun(answer) => answer,
-            other => bail!(unexpected(&other, "Begin")),
-        };
-        (begun.cluster, begun.created) = (ClusterId(answer.cluster), answer.created);
-        Ok(begun)
-    }
-
-    /// Where the next stripe goes, of so many that are still to come, as far as that is known.
-    async fn place(&mut self, stripes: Option<u64>) -> Result<proto::Place> {
-        if let Some(place) = self.places.next() {
-            return Ok(place);
-        }
-        let stripes = stripes.map_or(PLACES_AHEAD, |left| left.min(PLACES_AHEAD)) as u32;
-        self.send(Step::Place(proto::PutPlace { stripes })).await?;
-        self.places = self.receive_places("Place").await?.into_iter();
-        self.places.next().context("the coordinator gave no places")
-    }
-
-    /// Where a stripe goes after these chunks of it could not be stored where they were to go.
-    async fn replace(&mut self, stripe: u64, chunks: Vec<u32>) -> Result<proto::Place> {
-        self.send(Step::Replace(proto::PutReplace { stripe, chunks })).await?;
-        let place = self.receive_places("Replace").await?.pop();
-        place.filter(|place| place.stripe == stripe).context("the coordinator gave no place")
-    }
-
-    async fn receive_places(&mut self, request: &str) -> Result<Vec<proto::Place>> {
-        let places = match self.receive().await? {
-            Reply::Placed(placed) => placed.places,
-            other => bail!(unexpected(&other, request)),
-        };
-        let is_whole = places.iter().all(|place| place.nodes.len() == self.width);
-        ensure!(is_whole, "the coordinator gave places for other chunks than the code has");
-        Ok(places)
-    }
-
-    async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
-        self.send(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
-        match self.receive().await? {
-            Reply::Committed(proto::Done {}) => Ok(()),
-            other => bail!(unexpected(&other, "Commit")),
-        }
-    }
-
-    async fn send(&mut self, step: Step) -> Result<()> {
-        if self.requests.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
-            return Ok(());
-        }
-        // It ended the put, and says why.
-        self.receive().await.map(drop)?;
-        bail!("the coordinator ended the put")
-    }
-
-    async fn receive(&mut self) -> Result<Reply> {
-        let reply = self.replies.message().await.map_err(refusal)?;
-        reply.and_then(|reply| reply.step).context("the coordinator ended the put")
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use suture_edge::checksum::{BLOCK_BYTES, Crc32c, crc32c};
-use suture_repair::chunk_store::{ChunkWriter, Published};
+use suture_repair::chunk_store::{ChunkWriter, Published, check_within};
 use suture_repair::id::ChunkCopy;
 use suture_repair::label::Label;
 use suture_repair::message::Failure;
@@ -156,10 +156,7 @@ impl ChunkWriter for TempChunk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > self.bytes) {
-            let (bytes, len) = (self.bytes, data.len());
-            return Err(Failure::Disk(format!("{len} bytes at {offset} of a chunk of {bytes}")));
-        }
+        check_within(self.bytes, offset, data.len())?;
         match &mut *self.stage() {
             Stage::Published(_) => return Err(Failure::Disk("a published chunk is final".into())),
             stage => *stage = Stage::Writing,

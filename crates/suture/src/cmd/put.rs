@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
 use suture_drivers::object::cut::ObjectSource;
-use suture_drivers::object::write::{PutOptions, Stored, put};
+use suture_drivers::object::put_stream::PutOptions;
+use suture_drivers::object::write::{Stored, put};
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{

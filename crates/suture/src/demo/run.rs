@@ -13,6 +13,7 @@ use suture_code::{ChunkIndex, Code};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{NodeStatus, StatusReply};
 use suture_drivers::object::cut::ObjectSource;
+use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::{read, write};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{format_seconds, format_size};
@@ -171,7 +172,7 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
     for source in &scenario.sources {
         let file = File::open(&source.path)
             .with_context(|| format!("cannot read '{}'", source.path.display()))?;
-        let options = write::PutOptions {
+        let options = PutOptions {
             name: source.name.clone(),
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,

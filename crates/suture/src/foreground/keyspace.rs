@@ -18,8 +18,9 @@ use suture_code::Code;
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
 use suture_drivers::object::cut::ObjectSource;
+use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::read::{self, Lookup, Sink};
-use suture_drivers::object::write::{self, PutOptions};
+use suture_drivers::object::write;
 use suture_repair::random::Random;
 use tokio::sync::RwLock;
 

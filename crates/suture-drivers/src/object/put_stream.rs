@@ -1,0 +1,148 @@
+//! What a put and the coordinator say to each other.
+//!
+//! Place: source -> [places asked for] -> every chunk durable -> [object visible].
+//! The put lives as long as this stream: the coordinator forgets it when the stream ends before
+//! `commit`. It answers some steps and not others, and when it ends the put it says why; whoever
+//! speaks next hears that.
+
+use anyhow::{Context, Result, bail, ensure};
+use suture_code::Code;
+use suture_repair::wire::ClusterId;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::control::client::{Client, refusal};
+use crate::control::proto;
+use crate::control::proto::put_reply::Step as Reply;
+use crate::control::proto::put_request::Step;
+
+/// Steps that may wait to be sent.
+const REQUESTS_AHEAD: usize = 4;
+
+/// Places are asked for at most so many stripes at a time; the fewer, the fresher.
+const PLACES_AHEAD: u64 = 32;
+
+/// How an object is to be stored.
+#[derive(Clone, Debug)]
+pub struct PutOptions {
+    /// Unique among objects; a taken one is refused.
+    pub name: String,
+    /// How its stripes are encoded.
+    pub code: Code,
+    /// The length of chunks.
+    pub chunk_bytes: u64,
+}
+
+/// The put's stream to the coordinator.
+pub struct PutStream {
+    /// Whose agents it gets places of.
+    pub cluster: ClusterId,
+    /// When the put began, in seconds since 1970.
+    pub created: u64,
+    /// Chunks of a stripe.
+    width: usize,
+    requests: mpsc::Sender<proto::PutRequest>,
+    replies: Streaming<proto::PutReply>,
+    places: std::vec::IntoIter<proto::Place>,
+}
+
+impl PutStream {
+    /// Begins a put.
+    ///
+    /// # Errors
+    /// When the coordinator refuses it, or goes away.
+    pub async fn begin(client: &mut Client, options: &PutOptions) -> Result<PutStream> {
+        let (requests, words) = mpsc::channel(REQUESTS_AHEAD);
+        let begin = Step::Begin(proto::PutBegin {
+            name: options.name.clone(),
+            code: options.code.to_string(),
+            chunk_bytes: options.chunk_bytes,
+        });
+        requests.try_send(proto::PutRequest { step: Some(begin) }).expect("the queue is new");
+        let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
+        let (width, places) = (options.code.chunk_count(), Vec::new().into_iter());
+        let (cluster, created) = (ClusterId(0), 0);
+        let mut begun = PutStream { cluster, created, width, requests, replies, places };
+        let answer = match begun.receive().await? {
+            Reply::Begun(answer) => answer,
+            other => bail!(unexpected(&other, "Begin")),
+        };
+        (begun.cluster, begun.created) = (ClusterId(answer.cluster), answer.created);
+        Ok(begun)
+    }
+
+    /// Where the next stripe goes, of so many that are still to come, as far as that is known.
+    ///
+    /// # Errors
+    /// As [`PutStream::send`], and when no places are given.
+    pub async fn place(&mut self, stripes: Option<u64>) -> Result<proto::Place> {
+        if let Some(place) = self.places.next() {
+            return Ok(place);
+        }
+        let stripes = stripes.map_or(PLACES_AHEAD, |left| left.min(PLACES_AHEAD)) as u32;
+        self.send(Step::Place(proto::PutPlace { stripes })).await?;
+        self.places = self.receive_places("Place").await?.into_iter();
+        self.places.next().context("the coordinator gave no places")
+    }
+
+    /// Where a stripe goes after these chunks of it could not be stored where they were to go.
+    ///
+    /// # Errors
+    /// As [`PutStream::place`].
+    pub async fn replace(&mut self, stripe: u64, chunks: Vec<u32>) -> Result<proto::Place> {
+        self.send(Step::Replace(proto::PutReplace { stripe, chunks })).await?;
+        let place = self.receive_places("Replace").await?.pop();
+        place.filter(|place| place.stripe == stripe).context("the coordinator gave no place")
+    }
+
+    async fn receive_places(&mut self, request: &str) -> Result<Vec<proto::Place>> {
+        let places = match self.receive().await? {
+            Reply::Placed(placed) => placed.places,
+            other => bail!(unexpected(&other, request)),
+        };
+        let is_whole = places.iter().all(|place| place.nodes.len() == self.width);
+        ensure!(is_whole, "the coordinator gave places for other chunks than the code has");
+        Ok(places)
+    }
+
+    /// Makes the object visible.
+    ///
+    /// # Errors
+    /// As [`PutStream::send`].
+    pub async fn commit(mut self, bytes: u64, checksum: u64) -> Result<()> {
+        self.send(Step::Commit(proto::PutCommit { bytes, checksum })).await?;
+        match self.receive().await? {
+            Reply::Committed(proto::Done {}) => Ok(()),
+            other => bail!(unexpected(&other, "Commit")),
+        }
+    }
+
+    /// Says the next step.
+    ///
+    /// # Errors
+    /// Why the coordinator ended the put.
+    pub async fn send(&mut self, step: Step) -> Result<()> {
+        if self.requests.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
+            return Ok(());
+        }
+        // It ended the put, and says why.
+        self.receive().await.map(drop)?;
+        bail!("the coordinator ended the put")
+    }
+
+    async fn receive(&mut self) -> Result<Reply> {
+        let reply = self.replies.message().await.map_err(refusal)?;
+        reply.and_then(|reply| reply.step).context("the coordinator ended the put")
+    }
+}
+
+/// What the coordinator should not have said.
+fn unexpected(reply: &Reply, request: &str) -> String {
+    let reply = match reply {
+        Reply::Begun(_) => "Begun",
+        Reply::Placed(_) => "Placed",
+        Reply::Committed(_) => "Committed",
+    };
+    format!("unexpected reply {reply} to request {request} of a put")
+}
