@@ -230,6 +230,10 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
         0 => String::new(),
         found => format!("; {} found", counted(found, "bad chunk")),
     };
+    let unread = match scrub.unread_copies {
+        0 => String::new(),
+        unread => format!("; {} cannot be read", counted(unread, "chunk")),
+    };
     let ended = match scrub.ended {
         Some(ended) => format!("last ended {} UTC", format_timestamp(ended)),
         None => "never ended yet".into(),
@@ -241,7 +245,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
             stripes => format!(", {} wait for silent nodes", counted(stripes, "stripe")),
         };
         return Some(format!(
-            "scrub: {done} of {}{put_off}; {ended}{found}",
+            "scrub: {done} of {}{put_off}; {ended}{found}{unread}",
             counted(all, "stripe")
         ));
     }
@@ -250,7 +254,7 @@ pub fn scrub_line(scrub: &proto::ScrubStatus) -> Option<String> {
         Some(seconds) => format!(", the next begins in {}", format_seconds(seconds)),
         None => String::new(),
     };
-    Some(format!("scrub: {ended}{next}{found}"))
+    Some(format!("scrub: {ended}{next}{found}{unread}"))
 }
 
 /// Scrubbing for scripts.
@@ -263,6 +267,8 @@ pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
         "put_off_stripes": scrub.put_off_stripes,
         "found_copies": scrub.found_copies,
         "inconsistent": describe_inconsistent(scrub),
+        "unread_copies": scrub.unread_copies,
+        "unread": describe_unread(scrub),
         "last_begun": scrub.begun,
         "last_ended": scrub.ended,
         "next_seconds": scrub.next_seconds,
@@ -273,6 +279,19 @@ pub fn describe_scrub(scrub: &proto::ScrubStatus) -> Value {
 pub fn describe_inconsistent(scrub: &proto::ScrubStatus) -> Vec<Value> {
     let entry = |entry: &proto::InconsistentStripe| json!({ "stripe": entry.stripe, "object": entry.object });
     scrub.inconsistent.iter().map(entry).collect()
+}
+
+/// The first of the copies that could not be read, for scripts.
+pub fn describe_unread(scrub: &proto::ScrubStatus) -> Vec<Value> {
+    let entry = |entry: &proto::UnreadCopy| {
+        json!({
+            "stripe": entry.stripe,
+            "chunk": entry.chunk,
+            "node": entry.node,
+            "object": entry.object,
+        })
+    };
+    scrub.unread.iter().map(entry).collect()
 }
 
 /// The nodes for scripts.

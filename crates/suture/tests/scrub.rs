@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 
 use daemons::{Cluster, Process, count};
@@ -52,6 +53,49 @@ fn damaged_parity_that_nobody_reads_is_found_and_rebuilt_before_a_node_dies() {
 
     // Each stripe of three data chunks could not have lost one of them before.
     cluster.agents[0].kill();
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
+fn what_could_not_be_read_is_neither_good_nor_corrupt() {
+    let cluster = Cluster::of(5);
+    let content = cluster.put("x", 100_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
+    let parity = [files_of(&cluster, 3), files_of(&cluster, 4)].concat();
+    let [pipe, folder] = &parity[..] else { panic!("one stripe: {parity:?}") };
+    let kept = [cluster.path("kept-3"), cluster.path("kept-4")];
+    fs::rename(pipe, &kept[0]).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, pipe, FileType::Fifo, Mode::from(0o600), 0).unwrap();
+    fs::rename(folder, &kept[1]).unwrap();
+    fs::create_dir(folder).unwrap();
+
+    let daemons::Finished { status, stdout, stderr } = cluster.run(&["scrub", "--wait"]);
+    assert_eq!(status, 1, "{stdout}{stderr}");
+    assert!(!stdout.contains("all are good"), "{stdout}");
+    assert!(stdout.contains("2 chunks could not be read; all others are good"), "{stdout}");
+    for chunk in [3, 4] {
+        assert!(
+            stdout.contains(&format!("could not be read: chunk {chunk} of stripe")),
+            "{stdout}"
+        );
+    }
+    assert!(stdout.contains("('x') on n"), "{stdout}");
+    let found = cluster.json(&["scrub", "--wait"]);
+    assert_eq!((&found["found_copies"], &found["lost_chunks"]), (&0.into(), &0.into()));
+    assert_eq!((&found["unread_copies"], &found["unread"][1]["object"]), (&2.into(), &"x".into()));
+    let status = cluster.json(&["status"]);
+    assert_eq!((&status["repaired_chunks"], &status["lost_chunks"]), (&0.into(), &0.into()));
+    let text = cluster.ok(&["status"]);
+    assert!(text.contains("; 2 chunks cannot be read"), "{text}");
+    assert!(text.contains(" of a stripe of 'x' on n"), "{text}");
+
+    // They were whole all the time.
+    fs::remove_file(pipe).unwrap();
+    fs::rename(&kept[0], pipe).unwrap();
+    fs::remove_dir(folder).unwrap();
+    fs::rename(&kept[1], folder).unwrap();
+    cluster.wait("they can be read", |status| status["scrub"]["unread_copies"] == 0);
+    assert!(cluster.ok(&["scrub", "--wait"]).contains("all are good"));
+    assert_eq!(cluster.json(&["status"])["repaired_chunks"], 0);
     cluster.assert_reads("x", &content);
 }
 

@@ -3,7 +3,7 @@
 //! Place: [failure noticed] -> ...: damage that nobody has met yet.
 
 use suture_repair::event::ScrubStatus;
-use suture_repair::id::StripeId;
+use suture_repair::id::{NodeId, StripeId};
 
 use super::proto;
 use crate::metadata::{Metadata, MetadataError, PassRecord};
@@ -17,21 +17,35 @@ pub(super) async fn complete(
 ) -> Result<(), MetadataError> {
     let Some(scrub) = &mut reply.scrub else { return Ok(()) };
     (scrub.begun, scrub.ended) = (pass.begun, pass.ended);
-    let ids: Vec<StripeId> =
-        scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe)).collect();
-    let mut names = metadata.ask(move |store| store.names_of(&ids)).await?;
+    let inconsistent = scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe));
+    let unread = scrub.unread.iter().map(|entry| StripeId(entry.stripe));
+    let ids: Vec<StripeId> = inconsistent.chain(unread).collect();
+    let names = metadata.ask(move |store| store.names_of(&ids)).await?;
+    let name = |stripe| names.get(&StripeId(stripe)).cloned().unwrap_or_default();
     for entry in &mut scrub.inconsistent {
-        entry.object = names.remove(&StripeId(entry.stripe)).unwrap_or_default();
+        entry.object = name(entry.stripe);
+    }
+    for entry in &mut scrub.unread {
+        entry.object = name(entry.stripe);
     }
     reply.warnings.extend(warnings(scrub));
     Ok(())
 }
 
-/// What the core says of scrubbing.
-pub(super) fn describe(status: &ScrubStatus) -> proto::ScrubStatus {
+/// What the core says of scrubbing, where nodes have only numbers.
+pub(super) fn describe(
+    status: &ScrubStatus,
+    node_name: impl Fn(NodeId) -> String,
+) -> proto::ScrubStatus {
     let inconsistent = status.inconsistent.iter();
     let inconsistent = inconsistent
         .map(|stripe| proto::InconsistentStripe { stripe: stripe.0, object: String::new() });
+    let unread = status.unread_first.iter().map(|&(node, copy)| proto::UnreadCopy {
+        stripe: copy.stripe.0,
+        chunk: copy.chunk.0.into(),
+        node: node_name(node),
+        object: String::new(),
+    });
     let pass = status.pass;
     proto::ScrubStatus {
         passes: status.passes,
@@ -45,6 +59,8 @@ pub(super) fn describe(status: &ScrubStatus) -> proto::ScrubStatus {
         inconsistent: inconsistent.collect(),
         begun: None,
         ended: None,
+        unread_copies: status.unread,
+        unread: unread.collect(),
     }
 }
 
@@ -56,6 +72,22 @@ fn warnings(scrub: &proto::ScrubStatus) -> Vec<String> {
             "the chunks of {count} stripes, the first of them of '{object}', do not fit each other \
              though each has its checksum: they were written wrong, and no repair can mend that. \
              Read the objects (suture get) and put again those that fail"
+        ));
+    }
+    if let Some(first) = scrub.unread.first() {
+        let proto::UnreadCopy { chunk, object, node, .. } = first;
+        let copies = match scrub.unread_copies {
+            1 => {
+                format!("a chunk cannot be read: chunk {chunk} of a stripe of '{object}' on {node}")
+            }
+            count => format!(
+                "{count} chunks cannot be read, the first of them chunk {chunk} of a stripe of \
+                 '{object}' on {node}"
+            ),
+        };
+        warnings.push(format!(
+            "{copies}. The agent's log says why. It is tried again, and what cannot be read for \
+             long is rebuilt elsewhere"
         ));
     }
     if scrub.running && scrub.next_seconds == Some(0.0) {

@@ -435,7 +435,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         committed_seconds: milestones.committed_at.map(seconds),
         planned_repairs: milestones.planned_repairs,
         planned_seconds: milestones.planned_seconds,
-        scrub: Some(scrub::describe(&status.scrub)),
+        scrub: Some(scrub::describe(&status.scrub, name)),
         ..Default::default()
     };
     let blocked = status.blocked.iter();

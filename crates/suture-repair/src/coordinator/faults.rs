@@ -134,6 +134,11 @@ impl CopyFaults {
         due
     }
 
+    /// Copies that could not be read when they were last read, and may be whole.
+    pub fn unread(&self) -> impl Iterator<Item = Location> {
+        self.unread.keys().copied()
+    }
+
     /// When the next of them is due.
     pub fn next_deadline(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)

@@ -189,6 +189,7 @@ impl Scrub {
             next_in: self.due.map(|due| due.since(now)),
             found: self.found,
             inconsistent: self.inconsistent.iter().copied().collect(),
+            ..ScrubStatus::default()
         }
     }
 

@@ -8,9 +8,12 @@
 //! its agent.
 
 use super::{Coordinator, margin};
-use crate::event::{Blocked, Health, NodeStatus, Status, StripeState};
-use crate::id::{ChunkIndex, StripeId};
+use crate::event::{Blocked, Health, NodeStatus, ScrubStatus, Status, StripeState};
+use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use crate::stripe::Stripe;
+
+/// Copies that could not be read are named up to so many: enough to see what they have in common.
+const UNREAD_SHOWN: usize = 8;
 
 impl Coordinator {
     /// What is at risk, what runs, what waits and why.
@@ -24,7 +27,7 @@ impl Coordinator {
             running: self.ledger.running().flat_map(|(id, attempt)| attempt.lines(id)).collect(),
             blocked: blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect(),
             nodes: self.node_statuses(),
-            scrub: self.scrub.status(self.now, self.stripes.len() as u64),
+            scrub: self.scrub_status(),
             ..Status::default()
         };
         for stripe in self.stripes_that_lack_chunks() {
@@ -46,6 +49,21 @@ impl Coordinator {
             }
         }
         status
+    }
+
+    /// How far copies are searched for damage, and which of them could not be read.
+    fn scrub_status(&self) -> ScrubStatus {
+        let is_expected = |&(node, copy): &(NodeId, ChunkCopy)| {
+            let stripe = self.stripes.get(copy.stripe);
+            let is_location = stripe.is_some_and(|s| s.copy(copy.chunk) == Some((node, copy)));
+            is_location && !self.is_lost(copy.stripe, copy.chunk)
+        };
+        let unread: Vec<(NodeId, ChunkCopy)> = self.faults.unread().filter(is_expected).collect();
+        ScrubStatus {
+            unread: unread.len() as u64,
+            unread_first: unread.into_iter().take(UNREAD_SHOWN).collect(),
+            ..self.scrub.status(self.now, self.stripes.len() as u64)
+        }
     }
 
     /// What can be read now of a stripe, as the keeper has it.

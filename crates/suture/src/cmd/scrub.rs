@@ -23,7 +23,8 @@ const POLL_EVERY: Duration = Duration::from_millis(200);
 /// It begins from the first stripe, whatever a pass that runs has done, and reads as fast as [scrub]
 /// in the coordinator's configuration lets it. suture status shows how far it has come.
 ///
-/// Exit status 3, with --wait: something cannot be repaired, or chunks do not fit each other though
+/// Exit status with --wait: 1 some chunks could not be read, so nobody knows whether they are good
+/// (or the scrub failed); 3 something cannot be repaired, or chunks do not fit each other though
 /// each has its checksum.
 #[derive(clap::Args)]
 pub struct Args {
@@ -97,27 +98,53 @@ fn ended(
     match format {
         Format::Json => print_json(&json!({
             "found_copies": found,
+            "unread_copies": scrub.unread_copies,
+            "unread": status::describe_unread(&scrub),
             "inconsistent": status::describe_inconsistent(&scrub),
             "seconds": took.as_secs_f64(),
             "lost_chunks": status.lost_chunks,
             "lost_bytes": status.lost_bytes,
         }))?,
         Format::Text => {
-            let took = format_seconds(took.as_secs_f64());
-            match found {
-                0 => outln!("every copy was read in {took}: all are good"),
-                found => outln!(
-                    "every copy was read in {took}: {} found; {} ({}) lost at the moment",
-                    counted(found, "bad chunk"),
-                    counted(status.lost_chunks, "chunk"),
-                    format_size(status.lost_bytes)
-                ),
-            }
+            print_found(status, &scrub, found, took);
             status.warnings.iter().for_each(|warning| outln!("warning: {warning}"));
         }
     }
-    match scrub.inconsistent.is_empty() {
-        true => Ok(status::outcome(status)),
-        false => Ok(Outcome::Unrepairable),
+    Ok(match (status::outcome(status), scrub.inconsistent.is_empty(), scrub.unread_copies) {
+        (Outcome::Done, true, 1..) => Outcome::Missed,
+        (outcome, true, _) => outcome,
+        (_, false, _) => Outcome::Unrepairable,
+    })
+}
+
+/// How many chunks are bad and which could not be read.
+fn print_found(
+    status: &proto::StatusReply,
+    scrub: &proto::ScrubStatus,
+    found: u64,
+    took: Duration,
+) {
+    let took = format_seconds(took.as_secs_f64());
+    let read = match scrub.unread_copies {
+        0 => format!("every copy was read in {took}"),
+        unread => format!("scrub ended in {took}: {} could not be read", counted(unread, "chunk")),
+    };
+    match (found, scrub.unread_copies) {
+        (0, 0) => outln!("{read}: all are good"),
+        (0, _) => outln!("{read}; all others are good"),
+        (found, unread) => outln!(
+            "{read}{} {} found; {} ({}) lost at the moment",
+            if unread > 0 { ";" } else { ":" },
+            counted(found, "bad chunk"),
+            counted(status.lost_chunks, "chunk"),
+            format_size(status.lost_bytes)
+        ),
+    }
+    for proto::UnreadCopy { stripe, chunk, node, object } in &scrub.unread {
+        outln!("could not be read: chunk {chunk} of stripe {stripe} ('{object}') on {node}");
+    }
+    let more = scrub.unread_copies.saturating_sub(scrub.unread.len() as u64);
+    if more > 0 {
+        outln!("... and {more} more");
     }
 }
