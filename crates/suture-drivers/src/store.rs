@@ -18,8 +18,8 @@
 //! disk, and the name is on disk before anyone hears of it.
 //!
 //! It is one implementation of `suture_repair::chunk_store`, which is all that the agent knows.
-//! Invariants: what is under `chunks` was once read back and proven; nothing
-//! else is ever listed; bytes that fail their checksum do not leave this module.
+//! Invariants: what is under `chunks` was once read back and proven; what is listed has the name of
+//! a chunk; bytes that fail their checksum do not leave this module.
 //! Deliberately absent: which copies are needed. The coordinator knows that.
 
 pub mod chunk;
@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
-use suture_repair::id::{ChunkCopy, ChunkIndex, ListedCopy, Stamp, StripeId};
+use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, Stamp, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure};
 use suture_repair::wire::ClusterId;
@@ -87,23 +87,27 @@ pub struct Store {
     chunks: Arc<Chunks>,
     tmp: PathBuf,
     next_temp: AtomicU64,
-    /// What the last list left out.
-    skipped: Mutex<Skipped>,
+    /// What the last list found wrong.
+    flaws: Mutex<Flaws>,
     /// Keeps the lock: the system releases it with the file, however the process ends.
     lock: File,
     /// Bytes of the file system that are not for chunks, if somebody has said.
     keep_free: Option<u64>,
 }
 
-/// What a list of the chunks left out, and why.
+/// What a list of the chunks found wrong, in words.
 #[derive(Debug, Default)]
-struct Skipped(BTreeMap<PathBuf, String>);
+struct Flaws(BTreeMap<PathBuf, String>);
 
-impl Skipped {
-    fn add(&mut self, path: PathBuf, why: &dyn fmt::Display) {
-        self.0.insert(path, why.to_string());
+impl Flaws {
+    fn left_out(&mut self, path: PathBuf, why: &dyn fmt::Display) {
+        self.0.insert(path, format!("left out of the list of chunks: {why}"));
     }
 }
+
+/// What is listed of a file that no chunk can be read from any more: no chunk has so many bytes. So
+/// it is nobody's copy, and goes like any other when its stripe is removed.
+const DAMAGED: Digest = Digest { bytes: Some(u64::MAX), crc: None };
 
 /// The folder of the chunks, and those of its files that are being read.
 #[derive(Debug)]
@@ -237,7 +241,7 @@ impl DataDir {
             chunks: Arc::new(Chunks::of(dir.join("chunks"))),
             tmp: dir.join("tmp"),
             next_temp: AtomicU64::new(0),
-            skipped: Mutex::default(),
+            flaws: Mutex::default(),
             lock,
             keep_free: None,
         })
@@ -298,46 +302,46 @@ impl Store {
         self.chunks.open(copy)
     }
 
-    /// Copies with a damaged footer or a wrong length are not held. These, what is no chunk and
-    /// what cannot be read are left for a person to look at, and do not end the list.
-    fn whole_copies(&self) -> io::Result<Vec<ListedCopy>> {
-        let (mut copies, mut skipped) = (Vec::new(), Skipped::default());
+    /// Copies that look whole, and those that are damaged beyond reading. What is no chunk and what
+    /// cannot be read is left for a person to look at, and does not end the list.
+    fn copies(&self) -> io::Result<Vec<ListedCopy>> {
+        let (mut copies, mut flaws) = (Vec::new(), Flaws::default());
         for fan in fs::read_dir(&self.chunks.dir)? {
             let fan = match fan {
                 Ok(fan) => fan.path(),
                 Err(error) => {
-                    skipped.add(self.chunks.dir.clone(), &error);
+                    flaws.left_out(self.chunks.dir.clone(), &error);
                     continue;
                 }
             };
             let entries = match fs::read_dir(&fan) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    skipped.add(fan, &error);
+                    flaws.left_out(fan, &error);
                     continue;
                 }
             };
             for entry in entries {
                 match entry {
-                    Ok(entry) => add_copy(&entry.path(), &mut copies, &mut skipped),
+                    Ok(entry) => add_copy(&entry.path(), &mut copies, &mut flaws),
                     // What follows in this folder may not come either.
-                    Err(error) => skipped.add(fan.clone(), &error),
+                    Err(error) => flaws.left_out(fan.clone(), &error),
                 }
             }
         }
-        self.warn_of(skipped);
+        self.warn_of(flaws);
         Ok(copies)
     }
 
-    /// Says what was skipped; what an earlier list skipped for the same reason is known.
-    fn warn_of(&self, skipped: Skipped) {
-        let mut known = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-        for (path, why) in &skipped.0 {
+    /// Says what is wrong; what an earlier list found in the same way is known.
+    fn warn_of(&self, flaws: Flaws) {
+        let mut known = self.flaws.lock().unwrap_or_else(PoisonError::into_inner);
+        for (path, why) in &flaws.0 {
             if known.0.get(path) != Some(why) {
-                warn!("{} is left out of the list of chunks: {why}", path.display());
+                warn!("{}: {why}", path.display());
             }
         }
-        *known = skipped;
+        *known = flaws;
     }
 
     fn ensure_space(&self, bytes: u64) -> Result<(), Failure> {
@@ -354,7 +358,7 @@ impl ChunkStore for Store {
     fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
         // Lists are made again and again.
         self.chunks.remove_left();
-        self.whole_copies().map_err(|error| failure(&error))
+        self.copies().map_err(|error| failure(&error))
     }
 
     fn free_bytes(&self) -> Result<u64, Failure> {
@@ -461,16 +465,20 @@ pub(crate) fn failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Adds the copy that a file is, or why it is none.
-fn add_copy(path: &Path, copies: &mut Vec<ListedCopy>, skipped: &mut Skipped) {
+/// Adds the copy that a file is, and what is wrong with it.
+fn add_copy(path: &Path, copies: &mut Vec<ListedCopy>, flaws: &mut Flaws) {
     let Some(copy) = path.file_name().and_then(parse_name) else {
-        return skipped.add(path.to_path_buf(), &"it has not the name of a chunk");
+        return flaws.left_out(path.to_path_buf(), &"it has not the name of a chunk");
     };
     match ChunkFile::open(path, copy) {
         Ok(chunk) => copies.push(chunk.footer().listed()),
         // Deleted meanwhile.
         Err(Damage::Missing) => {}
-        Err(damage) => skipped.add(path.to_path_buf(), &damage),
+        Err(damage) if damage.is_beyond_reading() => {
+            copies.push(ListedCopy { copy, digest: DAMAGED });
+            flaws.0.insert(path.to_path_buf(), damage.to_string());
+        }
+        Err(damage) => flaws.left_out(path.to_path_buf(), &damage),
     }
 }
 

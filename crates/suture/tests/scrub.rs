@@ -100,6 +100,21 @@ fn what_could_not_be_read_is_neither_good_nor_corrupt() {
 }
 
 #[test]
+fn a_damaged_file_goes_with_its_object() {
+    let mut cluster = Cluster::of(5);
+    cluster.put("x", 100_000, &["--code", "rs(3,2)", "--chunk-size", "64KiB"]);
+    let [damaged] = &cluster.chunks(0)[..] else { panic!("a stripe has a chunk on each node") };
+    cluster.agents[0].kill();
+    // Its footer is gone, and nobody can order it away while its agent is.
+    let bytes = fs::metadata(damaged).unwrap().len();
+    OpenOptions::new().write(true).open(damaged).unwrap().set_len(bytes - 1).unwrap();
+    cluster.ok(&["rm", "x"]);
+    cluster.agents[0] = daemons::start_agent(cluster.folder.path(), &cluster.address, 0, "");
+    let is_gone = || (0..5).all(|agent| cluster.chunks(agent).is_empty());
+    cluster.wait("nothing is left", |_| is_gone());
+}
+
+#[test]
 fn a_restarted_coordinator_knows_of_the_last_scrub() {
     let mut cluster = Cluster::of(5);
     cluster.put("x", 100_000, &["--code", "rs(3,2)"]);

@@ -375,7 +375,7 @@ fn unknown_warning(copies: u64) -> String {
     format!(
         "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
          chunks of stripes of which nothing is known; they are kept, and `suture metadata rebuild` \
-         finds their objects"
+         finds their objects; with --forget-rest it lets those go that belong to none"
     )
 }
 

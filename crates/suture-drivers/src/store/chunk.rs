@@ -341,7 +341,16 @@ impl Damage {
         }
     }
 
-    /// The same, with the details in the log.
+    /// Whether nobody can read a chunk from the file, now or later. A file of another name, or of
+    /// another build, is somebody's.
+    pub(super) fn is_beyond_reading(&self) -> bool {
+        matches!(
+            self,
+            Damage::Short { .. } | Damage::NoFooter | Damage::FooterCheck | Damage::Length { .. }
+        )
+    }
+
+    /// What it is to the rest of the world, with the details in the log.
     pub(super) fn logged(&self, copy: ChunkCopy) -> CopyFault {
         tracing::warn!("{copy} is not usable: {self}");
         self.fault()
