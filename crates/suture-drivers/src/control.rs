@@ -5,8 +5,8 @@
 //! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`], what
 //!   is changed comes into the [`audit`] log ([`served`]), and [`trust`] knows when certificates end;
 //!   [`service`] answers clients and operators
-//!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put, [`backup`]
-//!   sends the metadata: the coordinator's side;
+//!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put within a
+//!   [`put_budget`], [`backup`] sends the metadata: the coordinator's side;
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
 //!   everybody else's; what an agent has is sent as a [`listing`].
 //!
@@ -23,6 +23,7 @@ pub mod join;
 pub mod listing;
 pub mod membership;
 pub mod put;
+mod put_budget;
 pub mod rpc;
 mod scrub;
 pub mod served;
@@ -47,12 +48,12 @@ pub mod proto {
 pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
-/// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents and who may put can make it
-/// keep so much.
+/// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 
-/// The longest message of a call that has only one: names and numbers. Whoever connects can make the
-/// coordinator keep so much for each of its calls, whatever its role.
+/// The longest message of any other call: names and numbers. A stripe of 255 chunks that was put has
+/// some 7 KB. Whoever connects can make the coordinator keep so much for each of its calls, whatever
+/// its role.
 pub const SHORT_REQUEST_BYTES_MAX: usize = 16 << 10;
 
 /// The longest message that it sends: a status with two million blocked stripes has some 256 MB.

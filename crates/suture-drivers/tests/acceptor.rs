@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::client::{self, Client};
-use suture_drivers::control::{REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, proto};
+use suture_drivers::control::{
+    PROTOCOL_VERSION, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, proto,
+};
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use tempfile::TempDir;
@@ -161,15 +163,26 @@ async fn no_request_is_longer_than_the_longest_honest_one() {
         let error = unbounded.remove(proto::ObjectName { name }).await.unwrap_err();
         assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
     }
-    // A put may say more at a time.
-    let long = REQUEST_BYTES_MAX;
-    for (bytes, code) in [(long - 100, Code::InvalidArgument), (long + 1, Code::OutOfRange)] {
+    for (bytes, code) in [(short - 100, Code::InvalidArgument), (short + 1, Code::OutOfRange)] {
         let name = "n".repeat(bytes);
         let begin = proto::PutBegin { name, code: "rs(2,1)".into(), chunk_bytes: 64 };
         let step = Some(proto::put_request::Step::Begin(begin));
         let steps = tokio_stream::iter([proto::PutRequest { step }]);
         let mut replies = unbounded.put(steps).await.unwrap().into_inner();
         let error = timeout(TIMEOUT, replies.message()).await.unwrap().unwrap_err();
+        assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
+    }
+    // An agent may say more at a time.
+    let long = REQUEST_BYTES_MAX;
+    for (bytes, code) in [(long - 100, Code::InvalidArgument), (long + 1, Code::OutOfRange)] {
+        let join = proto::Join {
+            name: "n".repeat(bytes),
+            protocol: PROTOCOL_VERSION,
+            ..Default::default()
+        };
+        let message = Some(proto::agent_message::Message::Join(join));
+        let said = tokio_stream::iter([proto::AgentMessage { message }]);
+        let error = unbounded.session(said).await.unwrap_err();
         assert_eq!(error.code(), code, "{bytes}: {:.200}", error.message());
     }
     answers(&mut client).await;

@@ -7,6 +7,7 @@
 //! there is no lease to renew and no abandoned put to clean up.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
@@ -22,6 +23,7 @@ use tonic::{Status, Streaming};
 use super::audit::Begun;
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
+use super::put_budget::PutShare;
 use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
@@ -47,6 +49,8 @@ struct PutSession {
     stripes: Vec<ObjectStripe>,
     /// What the audit log has of it.
     begun: Option<Begun>,
+    /// The memory that it takes.
+    share: PutShare,
 }
 
 /// The nodes of one stripe.
@@ -56,6 +60,8 @@ struct StripePlaces {
     nodes: Vec<Option<NodeId>>,
     /// Those that could not store a chunk of it.
     failed: Vec<NodeId>,
+    /// Whether it was said what was stored of it.
+    is_told: bool,
 }
 
 /// Follows a put to its end.
@@ -102,7 +108,8 @@ async fn steps(
             (Step::Begin(begin), None) => {
                 served.check_name(&begin.name).await?;
                 let begun = served.begin(&begin.name).await?;
-                let session = match begin_put(service, begin).await {
+                let share = service.puts.share(served.caller_name());
+                let session = match begin_put(service, begin, share).await {
                     Ok(session) => PutSession { begun, ..session },
                     Err(refused) => {
                         served.end(begun, Err(refused.clone())).await?;
@@ -131,7 +138,11 @@ async fn steps(
     Ok(None)
 }
 
-async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<PutSession, Status> {
+async fn begin_put(
+    service: &ControlService,
+    begin: proto::PutBegin,
+    share: PutShare,
+) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
     check_name(&begin.name).map_err(Status::invalid_argument)?;
     check_chunk_bytes(&code, begin.chunk_bytes)?;
@@ -150,7 +161,7 @@ async fn begin_put(service: &ControlService, begin: proto::PutBegin) -> Result<P
     let stamp =
         random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
     let (placed, avoid, stripes) = Default::default();
-    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None })
+    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None, share })
 }
 
 impl PutSession {
@@ -164,6 +175,7 @@ impl PutSession {
             return Err(Status::invalid_argument(what));
         }
         let (id, count) = (self.id, place.stripes);
+        self.share.take(count, self.object.code.chunk_count())?;
         let stripes = service.metadata.ask(move |store| store.reserve_stripes(id, count)).await?;
         let code = self.object.code;
         let wanted = NewPlaces {
@@ -178,7 +190,7 @@ impl PutSession {
         for (stripe, nodes) in stripes.iter().zip(placed) {
             let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
             nodes.resize(code.chunk_count(), None);
-            self.placed.insert(*stripe, StripePlaces { nodes, failed: Vec::new() });
+            self.placed.insert(*stripe, StripePlaces { nodes, failed: Vec::new(), is_told: false });
         }
         let least = code.durable_chunks_min();
         if fewest < least {
@@ -248,9 +260,12 @@ impl PutSession {
         }
         let decode = |chunk| convert::decode_chunk(chunk, chunk_bytes);
         let chunks: Vec<_> = stripe.chunks.into_iter().map(decode).collect();
-        let Some(places) = self.placed.get(&id) else {
+        let Some(places) = self.placed.get_mut(&id) else {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
+        if mem::replace(&mut places.is_told, true) {
+            return Err(Status::invalid_argument(format!("{id} was told of before")));
+        }
         let is_as_placed = chunks.len() == code.chunk_count()
             && chunks.iter().enumerate().all(|(index, chunk)| {
                 chunk.stamp == self.stamp
@@ -276,7 +291,7 @@ impl PutSession {
     ) -> Result<(), Status> {
         let object =
             Object { bytes: commit.bytes, checksum: commit.checksum, ..self.object.clone() };
-        let (id, stripes) = (self.id, std::mem::take(&mut self.stripes));
+        let (id, stripes) = (self.id, mem::take(&mut self.stripes));
         Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
     }
 }

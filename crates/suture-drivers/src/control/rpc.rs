@@ -26,9 +26,9 @@ use super::{
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
 
-/// Calls whose role is judged before anything of their messages is kept: these may be long. The
-/// message of any other call is decoded first.
-const LONG: [&str; 2] = ["/suture.v1.Coordinator/Session", "/suture.v1.Coordinator/Put"];
+/// The call whose messages may be long. Its role is judged before anything of them is kept, and
+/// only agents have it.
+const LONG: &str = "/suture.v1.Coordinator/Session";
 
 /// The service as the server takes it.
 pub fn server(service: ControlService) -> BoundedServer {
@@ -59,7 +59,7 @@ impl Service<http::Request<Body>> for BoundedServer {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let is_long = LONG.contains(&request.uri().path());
+        let is_long = request.uri().path() == LONG;
         if is_long { self.long.call(request) } else { self.short.call(request) }
     }
 }

@@ -101,6 +101,11 @@ impl Served {
         listed
     }
 
+    /// What tells whoever asks from others.
+    pub fn caller_name(&self) -> String {
+        self.caller.name()
+    }
+
     /// Whether whoever asks is to be believed still.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use tonic::Status;
 
 use super::audit::Audit;
 use super::proto::NodeAction;
+use super::put_budget::PutBudget;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
@@ -53,6 +54,8 @@ pub struct ControlService {
     pub(super) audit: Option<Audit>,
     /// How it is known who asks, where that is told.
     pub(super) trust: Option<Trust>,
+    /// What puts may keep here.
+    pub(super) puts: Arc<PutBudget>,
 }
 
 impl ControlService {
@@ -66,6 +69,7 @@ impl ControlService {
             is_hdfs: false,
             audit: None,
             trust: None,
+            puts: Arc::default(),
         }
     }
 
@@ -85,6 +89,7 @@ impl ControlService {
             is_hdfs: false,
             audit: None,
             trust: None,
+            puts: Arc::default(),
         }
     }
 

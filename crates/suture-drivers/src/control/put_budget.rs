@@ -1,0 +1,106 @@
+//! How much memory puts that have not ended may take of the coordinator.
+//!
+//! Place: put begun -> [stripes placed] -> chunks durable -> object visible; before any failure.
+//! A put keeps where each of its stripes goes and what was stored of it until it ends, and whoever
+//! may put decides when that is, and how many stripes there are until then: it costs nothing to ask
+//! for places and store nothing. So what is kept is counted, for each caller and for all of them.
+//!
+//! Invariant: what is counted is given back with the put, however it ends.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use suture_repair::stripe::ChunkRecord;
+use tonic::Status;
+
+/// What puts may take in all, and of one caller: three objects of 2^18 stripes of nine chunks.
+const BYTES_MAX: usize = 1 << 30;
+const BYTES_EACH_MAX: usize = 512 << 20;
+
+/// What a stripe takes beside its chunks, as maps and vectors have it.
+const STRIPE_BYTES: usize = 320;
+
+/// What is taken for a chunk: its node where it was placed, and its record.
+const CHUNK_BYTES: usize = 8 + mem::size_of::<ChunkRecord>();
+
+/// What all puts take.
+#[derive(Debug, Default)]
+pub struct PutBudget {
+    /// Of each caller that has a put.
+    taken: Mutex<BTreeMap<String, usize>>,
+}
+
+/// What one put takes, until it is dropped.
+#[derive(Debug)]
+pub struct PutShare {
+    budget: Arc<PutBudget>,
+    caller: String,
+    bytes: usize,
+}
+
+impl PutBudget {
+    /// The share of a put that begins, of that caller.
+    pub fn share(self: &Arc<PutBudget>, caller: String) -> PutShare {
+        PutShare { budget: self.clone(), caller, bytes: 0 }
+    }
+}
+
+impl PutShare {
+    /// Counts more stripes of so many chunks.
+    ///
+    /// # Errors
+    /// That there is no memory for them.
+    pub fn take(&mut self, stripes: u32, chunks: usize) -> Result<(), Status> {
+        let bytes = stripes as usize * (STRIPE_BYTES + chunks * CHUNK_BYTES);
+        let mut taken = self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = taken.values().sum();
+        let own = taken.get(&self.caller).copied().unwrap_or(0);
+        if own + bytes > BYTES_EACH_MAX || all + bytes > BYTES_MAX {
+            return Err(Status::resource_exhausted(
+                "the puts that are under way have too many stripes to be kept in memory: put fewer \
+                 objects at a time, or in longer chunks (--chunk-size)",
+            ));
+        }
+        taken.insert(self.caller.clone(), own + bytes);
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for PutShare {
+    fn drop(&mut self) {
+        let mut taken = self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.remove(&self.caller).unwrap_or(0) - self.bytes;
+        if own > 0 {
+            taken.insert(mem::take(&mut self.caller), own);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes as much as there is.
+    fn fill(share: &mut PutShare) -> u32 {
+        (0..).find(|_| share.take(512, 9).is_err()).expect("there is an end")
+    }
+
+    #[test]
+    fn one_caller_does_not_take_all_and_all_together_no_more_than_there_is() {
+        let budget = Arc::new(PutBudget::default());
+        let mut first = budget.share("a".into());
+        let count = fill(&mut first);
+        assert!(count * 512 > 1 << 18, "the longest object that a command stores");
+        assert_eq!(fill(&mut budget.share("a".into())), 0, "it is one caller");
+        let mut others = ["b", "c"].map(|name| budget.share(name.into()));
+        let counts = others.each_mut().map(fill);
+        assert_eq!(counts, [count, 0]);
+        let error = others[1].take(1, 200_000).unwrap_err();
+        assert!(error.message().contains("--chunk-size"), "{error}");
+        drop((first, others));
+        assert!(budget.taken.lock().unwrap().is_empty());
+        assert_eq!(fill(&mut budget.share("c".into())), count);
+    }
+}
