@@ -17,6 +17,7 @@ use suture_drivers::identity::AccessRole;
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tonic::Code;
 
 struct Running {
     dir: TempDir,
@@ -86,6 +87,34 @@ async fn who_asked_for_what_and_what_came_of_it_is_written_down() {
     assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert!(lines[0]["time"].as_str().unwrap().ends_with('Z'));
     drop(running.dir);
+}
+
+#[tokio::test]
+async fn who_may_command_nothing_does_not_hear_which_commands_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.jsonl");
+    let running = Running::start(&log).await;
+    let node = proto::NodeCommand { name: "n9".into(), action: 99 };
+    let repair = proto::RepairCommand { action: 99 };
+    let mut bob = running.client(AccessRole::Client, "bob").await;
+    let refused = [
+        bob.command_node(node.clone()).await.unwrap_err(),
+        bob.command_repair(repair).await.unwrap_err(),
+    ];
+    for status in refused {
+        assert_eq!(status.code(), Code::PermissionDenied, "{status}");
+    }
+    let results: Vec<String> = lines(&log).iter().map(|line| line["result"].to_string()).collect();
+    assert_eq!(results.len(), 2);
+    assert!(results.iter().all(|result| result.contains("refused: client bob")), "{results:?}");
+    let mut alice = running.client(AccessRole::Operator, "alice").await;
+    let unknown = [
+        alice.command_node(node).await.unwrap_err(),
+        alice.command_repair(repair).await.unwrap_err(),
+    ];
+    for status in unknown {
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::access::{Call, TABLE};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto;
+use suture_drivers::control::proto::put_request::Step;
 use suture_drivers::control::proto::{NodeAction, RepairAction};
 use suture_drivers::control::trust::Trust;
 use suture_drivers::identity::credentials::Kept;
@@ -182,6 +183,59 @@ async fn a_client_names_only_what_begins_with_its_prefix() {
     for theirs in ["them", "them/", "usa"] {
         assert_eq!(client.list(list(theirs)).await.unwrap_err().code(), Code::PermissionDenied);
     }
+}
+
+/// The answer to the steps of a put.
+async fn put(client: &mut Client, steps: Vec<Step>) -> Status {
+    let steps = steps.into_iter().map(|step| proto::PutRequest { step: Some(step) });
+    let said = tokio_stream::iter(steps.collect::<Vec<_>>());
+    let mut replies = client.put(said).await.unwrap().into_inner();
+    loop {
+        if let Err(status) = replies.message().await {
+            return status;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_text_without_end_is_answered_in_short() {
+    let (_dir, address) = start(None).await;
+    let mut client = connect(address, None).await.unwrap();
+    // As much as a message may have.
+    let long = "x".repeat(15 << 10);
+    let begin = |name: &str, code: &str| {
+        Step::Begin(proto::PutBegin { name: name.into(), code: code.into(), chunk_bytes: 64 })
+    };
+    let node = proto::NodeCommand { name: long.clone(), action: NodeAction::Fail.into() };
+    let name = || proto::ObjectName { name: long.clone() };
+    let mut joining = words::join("n1");
+    if let Some(proto::agent_message::Message::Join(join)) = &mut joining.message {
+        join.rack = Some("y".repeat(4_000_000));
+    }
+    let answers = [
+        put(&mut client, vec![begin("a", &long)]).await,
+        put(&mut client, vec![begin("a", &format!("rs({long})"))]).await,
+        put(&mut client, vec![begin("a", &format!("{long}(1,2)"))]).await,
+        put(&mut client, vec![begin(&long, "rs(2,1)")]).await,
+        client.command_node(node).await.unwrap_err(),
+        client.stat(name()).await.unwrap_err(),
+        client.remove(name()).await.unwrap_err(),
+        client.session(tokio_stream::iter([joining])).await.unwrap_err(),
+    ];
+    for status in answers {
+        assert!(status.message().len() < 1000, "{:.300}", status.message());
+        assert!(status.code() != Code::Internal && status.code() != Code::Unknown, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn who_puts_does_not_make_a_coordinator_keep_long_messages() {
+    let (_dir, address) = start(None).await;
+    let mut client = connect(address, None).await.unwrap();
+    let code = "x".repeat(20 << 10);
+    let begin = proto::PutBegin { name: "a".into(), code, chunk_bytes: 64 };
+    let status = put(&mut client, vec![Step::Begin(begin)]).await;
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
 }
 
 #[tokio::test]

@@ -43,6 +43,14 @@ pub fn kind(error: &anyhow::Error) -> ErrorKind {
 /// Longer names are cut where they are shown.
 const SHOWN_CHARS: usize = 64;
 
+/// A text as messages repeat it: cut where it has more than so many characters, with its length.
+pub fn brief(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some((at, _)) => format!("{}... ({} bytes)", &text[..at], text.len()),
+    }
+}
+
 /// A name as messages show it: in quotes, escaped where a terminal would act on it, and cut where it
 /// is longer than a line.
 pub fn quoted(name: &str) -> String {
@@ -70,6 +78,13 @@ mod tests {
         assert_eq!(kind(&deep.unwrap_err()), ErrorKind::BadInput);
         assert_eq!(kind(&anyhow!("disk full").context("encoding")), ErrorKind::Failure);
     }
+
+    #[test]
+    fn a_text_without_end_is_cut() {
+        assert_eq!(brief("äöü", 3), "äöü");
+        assert_eq!(brief("äöü!", 3), "äöü... (7 bytes)");
+    }
+
     #[test]
     fn a_name_is_shown_in_a_line_that_a_terminal_only_prints() {
         assert_eq!(quoted("ünï 😀's"), "'ünï 😀's'");

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use suture_edge::error::quoted;
 use tonic::Status;
 
-use super::proto::{NodeAction, RepairAction};
+use super::proto::NodeAction;
 use crate::identity::certificate::Statement;
 use crate::identity::credentials::Proven;
 use crate::identity::{AccessRole, Principal};
@@ -121,20 +121,15 @@ impl Call {
         TABLE.iter().find(|rule| rule.call == self).expect("every call has a rule")
     }
 
-    /// What a command for a node is; none for one that there is not.
-    pub fn of_node(action: NodeAction) -> Option<Call> {
+    /// What a command for a node is. One that there is not is judged as the one that most may ask,
+    /// so that nobody learns of it who may command no nodes.
+    pub fn of_node(action: NodeAction) -> Call {
         match action {
-            NodeAction::Unspecified => None,
-            NodeAction::Fail => Some(Call::FailNode),
-            NodeAction::Return => Some(Call::ReturnNode),
-            NodeAction::Replace => Some(Call::ReplaceNode),
-            NodeAction::Remove => Some(Call::RemoveNode),
+            NodeAction::Unspecified | NodeAction::Fail => Call::FailNode,
+            NodeAction::Return => Call::ReturnNode,
+            NodeAction::Replace => Call::ReplaceNode,
+            NodeAction::Remove => Call::RemoveNode,
         }
-    }
-
-    /// What a command for repairs is; none for one that there is not.
-    pub fn of_repair(action: RepairAction) -> Option<Call> {
-        (action != RepairAction::Unspecified).then_some(Call::CommandRepair)
     }
 }
 

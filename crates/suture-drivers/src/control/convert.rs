@@ -14,6 +14,7 @@ use bytes::Bytes;
 use prost::Message;
 use suture_code::Code;
 use suture_code::layout::Layout;
+use suture_edge::error::brief;
 use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
@@ -35,6 +36,9 @@ use crate::metadata::{Object, ObjectStripe};
 /// The longest encoded task. A plan of 255 chunks in hundreds of lanes has some 2 MB.
 const TASK_BYTES_MAX: usize = 16 << 20;
 
+/// What is said of a fault: an answer has it in its headers, which are short.
+const FAULT_CHARS: usize = 512;
+
 /// A message that says something impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
@@ -48,8 +52,9 @@ fn missing(field: &'static str) -> Malformed {
     Malformed { field, fault: "missing".into() }
 }
 
+/// What is wrong may repeat what came, of any length.
 fn malformed(field: &'static str, fault: impl fmt::Display) -> Malformed {
-    Malformed { field, fault: fault.to_string() }
+    Malformed { field, fault: brief(&fault.to_string(), FAULT_CHARS) }
 }
 
 /// What an agent says, as a message.

@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::access::Call;
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
+use super::proto::{NodeAction, RepairAction};
 use super::served::{Guarded, Served};
 use super::service::ControlService;
 use super::{
@@ -161,9 +162,11 @@ impl Coordinator for RpcAdapter {
     }
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
-        let unknown = || Status::invalid_argument("unknown command for a node");
-        let call = Call::of_node(request.get_ref().action()).ok_or_else(unknown)?;
-        let served = self.served(&request, call).await?;
+        let action = request.get_ref().action();
+        let served = self.served(&request, Call::of_node(action)).await?;
+        if action == NodeAction::Unspecified {
+            return Err(Status::invalid_argument("unknown command for a node"));
+        }
         let command = request.into_inner();
         let name = command.name.clone();
         let service = served.service.clone();
@@ -172,10 +175,11 @@ impl Coordinator for RpcAdapter {
     }
 
     async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
-        let unknown = || Status::invalid_argument("unknown command for repairs");
-        let call = Call::of_repair(request.get_ref().action()).ok_or_else(unknown)?;
-        let served = self.served(&request, call).await?;
+        let served = self.served(&request, Call::CommandRepair).await?;
         let action = request.into_inner().action();
+        if action == RepairAction::Unspecified {
+            return Err(Status::invalid_argument("unknown command for repairs"));
+        }
         let (what, service) = (action.as_str_name().to_owned(), served.service.clone());
         served.change(what, async move { service.command_repair(action).await }).await?;
         Ok(Response::new(proto::Done {}))
