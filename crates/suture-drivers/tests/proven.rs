@@ -11,8 +11,9 @@ use std::time::SystemTime;
 use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
 use signed::{DAY, Signed, open};
 use suture_drivers::chunk_client::ChunkConnection;
-use suture_drivers::identity::AccessRole;
+use suture_drivers::identity::authority::Authority;
 use suture_drivers::identity::credentials::{Credentials, Kept};
+use suture_drivers::identity::{AccessRole, Principal};
 use suture_drivers::label::StripeLabel;
 use suture_drivers::net::connection::Connection;
 use suture_drivers::net::greeting::Greeting;
@@ -272,6 +273,22 @@ async fn an_authority_changes_and_nobody_is_cut_off() {
     use_agent(&cluster, before).await.unwrap();
     // Of the former authority; whoever had it is connected anew.
     assert!(!open_since.is_usable() || open_since.read(copy, 0, &mut [0; 1]).await.is_err());
+}
+
+#[test]
+fn who_relies_on_an_authority_whose_time_is_soon_over_is_told() {
+    let (now, dir) = (SystemTime::now(), tempfile::tempdir().unwrap());
+    // It lasts for ten years.
+    let begun = now - 3640 * DAY;
+    let authority = Authority::create(&dir.path().join("authority"), "old one", begun).unwrap();
+    let (folder, root) = (dir.path().join("root"), Principal::new(AccessRole::Admin, "root"));
+    authority.issue(&root.unwrap(), DAY, &folder, now).unwrap();
+    let warnings = Credentials::read(&folder, now).unwrap().warnings(now);
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.starts_with("the authority '") && warning.contains("old one"), "{warning}");
+    assert!(warning.contains("expires in") && warning.contains("suture cert rotate"), "{warning}");
+    let fresh = Signed::new().credentials(AccessRole::Admin, "root").current();
+    assert_eq!(fresh.warnings(now), [""; 0]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl CoordinatorAddress {
         let credentials = self.credentials.as_deref().map(|dir| {
             daemon::keep_memory_private();
             let kept = Kept::open(dir, SystemTime::now())?;
-            if let Some(warning) = kept.current().warning(SystemTime::now()) {
+            for warning in kept.current().warnings(SystemTime::now()) {
                 errln!("warning: {warning}");
             }
             anyhow::Ok(Arc::new(kept))

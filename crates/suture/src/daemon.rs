@@ -140,11 +140,10 @@ async fn reload(kept: Arc<Kept>) {
                 }
             }
         }
-        let warning = kept.current().warning(now);
-        if let Some(warning) = warning
-            && warned_at.is_none_or(|at: Instant| at.elapsed() > WARNING_EVERY)
-        {
-            warn!("{warning}");
+        let warnings = kept.current().warnings(now);
+        let is_time = warned_at.is_none_or(|at: Instant| at.elapsed() > WARNING_EVERY);
+        if is_time && !warnings.is_empty() {
+            warnings.iter().for_each(|warning| warn!("{warning}"));
             warned_at = Some(Instant::now());
         }
     }

@@ -112,6 +112,8 @@ pub struct ChunkService {
     writers: Places,
     proofs: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
+    /// Clients that name chunks of others.
+    refusals: RefusalLog,
 }
 
 /// A chunk on its way in.
@@ -137,7 +139,17 @@ impl ChunkService {
     ) -> Arc<ChunkService> {
         let places = |of: OperationLimits| Places::new(of.places, of.places_each);
         let (readers, writers) = (places(limits.reads), places(limits.writes));
-        Arc::new(ChunkService { store, uplink, downlink, limits, readers, writers, proofs, events })
+        Arc::new(ChunkService {
+            store,
+            uplink,
+            downlink,
+            limits,
+            readers,
+            writers,
+            proofs,
+            events,
+            refusals: RefusalLog::default(),
+        })
     }
 
     /// Answers one client until it hangs up, or is idle for too long.
@@ -188,6 +200,7 @@ impl ChunkService {
                 Err(fault) => return self.deny_read(connection, copy, fault).await,
                 Ok(label) => {
                     if let Err(denial) = scope.check(copy, &label) {
+                        self.note_refusal(connection, "a read", copy);
                         return connection.write_frame(Frame::Error(denial)).await;
                     }
                 }
@@ -291,6 +304,7 @@ impl ChunkService {
                 }
                 Frame::WriteEnd { crc } => {
                     if let Err(denial) = scope.check(copy, &arriving.label) {
+                        self.note_refusal(connection, "a chunk", copy);
                         arriving.chunk = Err(denial);
                     }
                     let reply = match self.publish(arriving, crc).await? {
@@ -302,6 +316,14 @@ impl ChunkService {
                 frame => return Err(NetError::Unexpected(frame)),
             }
         }
+    }
+
+    /// Whoever names what is not its own may be looking for what it can have.
+    fn note_refusal(&self, connection: &Connection, what: &str, copy: ChunkCopy) {
+        let (address, who) = (connection.address(), connection.principal());
+        let Some(who) = who else { return };
+        let why = format!("{copy} is not of an object whose name begins with {}", who.prefix);
+        self.refusals.note_of(what, format!("{who} at {address}"), why);
     }
 
     async fn receive_label(

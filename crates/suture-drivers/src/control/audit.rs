@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use suture_edge::error::brief;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::task::spawn_blocking;
@@ -31,8 +32,9 @@ const PIECE_BYTES_MAX: u64 = 64 << 20;
 /// Pieces that are kept beside the one that is written: the newest is `audit.jsonl.1`.
 const PIECES_KEPT: u32 = 15;
 
-/// Of longer names only so much is written down: whoever may name things must not fill the log.
-const SHOWN_CHARS: usize = 256;
+/// Of longer texts only the beginning is written down, and how long they were: whoever may name
+/// things must not fill the log. No object has a longer name.
+const SHOWN_CHARS: usize = 1024;
 
 /// Refusals of one caller that are written down in a second.
 const REFUSALS_MAX: u32 = 20;
@@ -115,7 +117,7 @@ impl Audit {
     pub async fn end(&self, begun: Begun, outcome: Result<(), Status>) -> Result<(), Status> {
         let how = match outcome {
             Ok(()) => "done".to_owned(),
-            Err(status) => format!("failed: {}", status.message()),
+            Err(status) => format!("failed: {}", brief(status.message(), SHOWN_CHARS)),
         };
         let (time, rpc) = (now(), begun.call.rule().rpc);
         let line = json!({ "time": time, "number": begun.number, "call": rpc, "result": how });
@@ -168,8 +170,8 @@ fn line(number: Option<u64>, caller: &Caller, (call, what): (Call, &str), result
         "from": caller.from.to_string(),
         "call": call.rule().rpc,
         "to": call.rule().to,
-        "what": what.chars().take(SHOWN_CHARS).collect::<String>(),
-        "result": result,
+        "what": brief(what, SHOWN_CHARS),
+        "result": brief(result, SHOWN_CHARS),
     })
     .to_string()
 }
@@ -256,6 +258,23 @@ mod tests {
         assert_eq!(results, ["asked", "done", "refused: not yours"]);
         assert_eq!(lines[0]["what"], "a/b");
         assert_eq!(lines[0]["number"], lines[1]["number"]);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_cut_says_so_and_how_long_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        let longest = "n".repeat(1024);
+        audit.begin(&caller(), Call::Put, &longest).await.unwrap();
+        let begun = audit.begin(&caller(), Call::Remove, &"ä".repeat(9000)).await.unwrap();
+        audit.end(begun, Err(Status::not_found("x".repeat(9000)))).await.unwrap();
+        let lines = lines(&path);
+        assert_eq!(lines[0]["what"], longest.as_str(), "objects can have such names");
+        let cut = format!("{}... (18000 bytes)", "ä".repeat(1024));
+        assert_eq!(lines[1]["what"], cut.as_str());
+        let result = lines[2]["result"].as_str().unwrap();
+        assert!(result.starts_with("failed: xxx") && result.ends_with("... (9000 bytes)"));
     }
 
     #[tokio::test]

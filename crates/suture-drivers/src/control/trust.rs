@@ -54,7 +54,7 @@ impl Trust {
         };
         let agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let of_agents = nodes.filter_map(|(name, _)| agents.get(name)?.warning(now));
-        credentials.current().warning(now).into_iter().chain(of_agents).collect()
+        credentials.current().warnings(now).into_iter().chain(of_agents).collect()
     }
 }
 

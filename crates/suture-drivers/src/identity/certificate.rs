@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, CertificateError, Error as TlsError, InvalidMessage, OtherError};
+use suture_edge::error::quoted;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -70,18 +71,68 @@ impl Statement {
 
     /// What whoever runs its holder has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        let left = self.left(now);
-        let lifetime = Duration::from_secs(self.not_after.saturating_sub(self.not_before));
-        (left < WARNED_BEFORE.min(lifetime / 4)).then(|| {
-            let (who, days) = (&self.principal, left.as_secs() / (24 * 3600));
-            format!("the certificate of {who} expires in {days} days: give it a new one")
+        days_left((self.not_before, self.not_after), now).map(|days| {
+            format!(
+                "the certificate of {} expires in {days} days: give it a new one",
+                self.principal
+            )
         })
     }
 
     /// How long it still counts.
     pub fn left(&self, now: SystemTime) -> Duration {
-        (UNIX_EPOCH + Duration::from_secs(self.not_after)).duration_since(now).unwrap_or_default()
+        left(self.not_after, now)
     }
+}
+
+/// An authority, and its time. Whoever trusts it here goes on trusting it after that, other programs
+/// do not, and what it signs then is of no use to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedAuthority {
+    /// What it calls itself.
+    pub name: String,
+    /// When it begins to count, in seconds since 1970.
+    pub not_before: u64,
+    /// The last second in which it counts.
+    pub not_after: u64,
+}
+
+impl TrustedAuthority {
+    /// Reads what its own certificate says.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn read(certificate: &CertificateDer<'_>) -> Result<TrustedAuthority, Flaw> {
+        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| Flaw::Malformed)?;
+        let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
+        Ok(TrustedAuthority {
+            name: parsed.subject().to_string(),
+            not_before: seconds(parsed.validity().not_before.timestamp()),
+            not_after: seconds(parsed.validity().not_after.timestamp()),
+        })
+    }
+
+    /// What whoever relies on it has to be told of its time, if that is soon over.
+    pub fn warning(&self, now: SystemTime) -> Option<String> {
+        days_left((self.not_before, self.not_after), now).map(|days| {
+            let name = quoted(&self.name);
+            format!(
+                "the authority {name} expires in {days} days, and with it what it signed: change it \
+                 (suture cert rotate), or give everybody certificates of another one"
+            )
+        })
+    }
+}
+
+/// The days that are left of a time, if these are so few that somebody has to know.
+fn days_left((not_before, not_after): (u64, u64), now: SystemTime) -> Option<u64> {
+    let left = left(not_after, now);
+    let lifetime = Duration::from_secs(not_after.saturating_sub(not_before));
+    (left < WARNED_BEFORE.min(lifetime / 4)).then_some(left.as_secs() / (24 * 3600))
+}
+
+fn left(not_after: u64, now: SystemTime) -> Duration {
+    (UNIX_EPOCH + Duration::from_secs(not_after)).duration_since(now).unwrap_or_default()
 }
 
 /// A certificate's number at its authority, in hexadecimal digits.

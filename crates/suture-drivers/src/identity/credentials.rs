@@ -35,7 +35,7 @@ use rustls::{
 use suture_edge::error::bad_input;
 use tokio::sync::watch;
 
-use super::certificate::{Flaw, Statement};
+use super::certificate::{Flaw, Statement, TrustedAuthority};
 
 /// The certificate, and those between it and the authority.
 pub const CERTIFICATE: &str = "tls.crt";
@@ -66,6 +66,8 @@ pub struct Credentials {
     pub server: Arc<ServerConfig>,
     /// How many others there were before them, in this process.
     pub number: u64,
+    /// Who vouches for our own certificate; of several the one that counts longest.
+    authority: Option<TrustedAuthority>,
     verifier: Arc<dyn ClientCertVerifier>,
     files: CredentialFiles,
 }
@@ -106,8 +108,18 @@ impl Credentials {
         let at = dir.join(CERTIFICATE);
         let chain = certificates(&files.certificate, &at)?;
         let own = Statement::read(&chain[0]).map_err(|flaw| flawed(&at, &flaw))?;
-        let verifier = verifier(&files, dir, &provider)?;
+        let roots = certificates(&files.authority, &dir.join(AUTHORITY))?;
+        let verifier_by =
+            |roots: &[CertificateDer<'_>]| verifier(roots, &files.revoked, dir, &provider);
+        let verifier = verifier_by(&roots)?;
         verify(&*verifier, &chain, now).map_err(|flaw| flawed(&at, &flaw))?;
+        let vouches = |root: &&CertificateDer<'_>| {
+            let alone = verifier_by(std::slice::from_ref(root));
+            alone.is_ok_and(|alone| verify(&*alone, &chain, now).is_ok())
+        };
+        let authorities =
+            roots.iter().filter(vouches).filter_map(|root| TrustedAuthority::read(root).ok());
+        let authority = authorities.max_by_key(|authority| authority.not_after);
         let key = PrivateKeyDer::from_pem_slice(&files.key)
             .map_err(|_| bad_input(no_key(&files.key, &dir.join(KEY))))?;
         let certified = CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider);
@@ -136,7 +148,7 @@ impl Credentials {
         // Records of the data plane are encrypted by `net/records.rs`.
         (client.enable_secret_extraction, server.enable_secret_extraction) = (true, true);
         let (client, server) = (Arc::new(client), Arc::new(server));
-        Ok(Credentials { own, client, server, number: 0, verifier, files })
+        Ok(Credentials { own, client, server, number: 0, authority, verifier, files })
     }
 
     /// Whether certificates that were shown, the holder's first, can be believed.
@@ -147,9 +159,11 @@ impl Credentials {
         verify(&*self.verifier, chain, now)
     }
 
-    /// What whoever runs this has to be told of its time, if that is soon over.
-    pub fn warning(&self, now: SystemTime) -> Option<String> {
-        self.own.warning(now)
+    /// What whoever runs this has to be told of times that are soon over: its own, and that of the
+    /// authority that vouches for it.
+    pub fn warnings(&self, now: SystemTime) -> Vec<String> {
+        let of_authority = self.authority.as_ref().and_then(|authority| authority.warning(now));
+        self.own.warning(now).into_iter().chain(of_authority).collect()
     }
 }
 
@@ -214,21 +228,23 @@ fn provider() -> CryptoProvider {
 }
 
 fn verifier(
-    files: &CredentialFiles,
+    authorities: &[CertificateDer<'_>],
+    revoked: &Option<Vec<u8>>,
     dir: &Path,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>> {
     let path = dir.join(AUTHORITY);
     let mut roots = RootCertStore::empty();
-    for root in certificates(&files.authority, &path)? {
-        roots.add(root).map_err(|_| flawed(&path, &Flaw::Malformed))?;
+    for root in authorities {
+        let added = roots.add(root.clone().into_owned());
+        added.map_err(|_| flawed(&path, &Flaw::Malformed))?;
     }
     let path = dir.join(REVOKED);
     let wrong = || bad_input(format!("{}: it is no list of revocations", path.display()));
-    let lists = files.revoked.as_deref().unwrap_or_default();
+    let lists = revoked.as_deref().unwrap_or_default();
     let lists = CertificateRevocationListDer::pem_slice_iter(lists);
     let lists = lists.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;
-    if files.revoked.is_some() && lists.is_empty() {
+    if revoked.is_some() && lists.is_empty() {
         // Half of a change, or something else: nobody is let in again by it.
         return Err(wrong());
     }

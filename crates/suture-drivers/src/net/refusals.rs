@@ -36,11 +36,16 @@ impl Default for RefusalLog {
 impl RefusalLog {
     /// Says that a connection was refused, and why; or counts it.
     pub fn note(&self, from: impl fmt::Display, why: impl fmt::Display) {
+        self.note_of("connection", from, why);
+    }
+
+    /// As [`RefusalLog::note`], of something that came over a connection.
+    pub fn note_of(&self, what: &str, from: impl fmt::Display, why: impl fmt::Display) {
         match self.allow(Instant::now()) {
             None => {}
-            Some(0) => warn!("connection from {from} refused: {why}"),
+            Some(0) => warn!("{what} from {from} refused: {why}"),
             Some(unsaid) => {
-                warn!("connection from {from} refused: {why} (and {unsaid} others before it)");
+                warn!("{what} from {from} refused: {why} (and {unsaid} others before it)");
             }
         }
     }

@@ -272,7 +272,7 @@ fn show(ShowArgs { dir, format }: &ShowArgs) -> Result<Outcome> {
         Format::Text => {
             let left = format_seconds(left.as_secs_f64());
             outln!("{}, for {left} more (number {})", own.principal, own.serial);
-            if let Some(warning) = credentials.warning(now) {
+            for warning in credentials.warnings(now) {
                 outln!("warning: {warning}");
             }
         }
