@@ -110,8 +110,13 @@ impl<'a> PartPlan<'a> {
 
     /// What is received in a sub-range beyond that, in units: all but one of the sums or chunks.
     pub fn received_besides(&self, sub_range: &SubRange) -> u32 {
-        let sent = self.part.sent().saturating_sub(u64::from(self.alpha));
-        (u64::from(sub_range.units()) * sent / u64::from(self.alpha)) as u32
+        let alpha = u64::from(self.alpha);
+        // Of whole chunks more may help than are needed.
+        let sent = match alpha {
+            1 => sub_range.helpers.len() as u64,
+            _ => self.part.sent(),
+        };
+        (u64::from(sub_range.units()) * sent.saturating_sub(alpha) / alpha) as u32
     }
 
     /// Whether some sub-range has more helpers than its chunk needs.
@@ -121,7 +126,7 @@ impl<'a> PartPlan<'a> {
     }
 
     /// Takes the least busy helpers that the code accepts for a sub-range, in place of those that
-    /// it had; no more of them than it needs, or, for a sum, rather more than busier ones.
+    /// it had; no more of them than it needs, or, of whole chunks, rather more than busier ones.
     pub fn ask_the_code(&mut self, sub_range: usize, supplies: &mut [Supply], rather_more: bool) {
         let request = self.request;
         let share = self.lanes[sub_range].units() as f64 * f64::from(self.part.free_sent)
@@ -137,7 +142,7 @@ impl<'a> PartPlan<'a> {
             |chunk: &ChunkIndex| supplies[request.holder(*chunk).index()].seconds_for(share);
         let mut busiest = self.part.free.clone();
         busiest.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
-        for chunk in self.least_busy(&busiest, rather_more && self.part.is_sum) {
+        for chunk in self.least_busy(&busiest, rather_more && self.alpha == 1) {
             let node = request.holder(chunk);
             supplies[node.index()].bases.iter_mut().for_each(|base| *base += share);
             self.lanes[sub_range].helpers.push((chunk, node));
