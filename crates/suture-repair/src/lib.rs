@@ -21,6 +21,7 @@ pub mod stripe;
 // They are queued by risk.
 pub mod queue;
 // They are planned.
+mod master;
 mod max_flow;
 mod need;
 pub mod planner;

@@ -11,14 +11,15 @@
 //!
 //! So a rack's cost depends on the number of its helpers and on nothing else but the cheapest place
 //! for what leaves, and how many help in each rack is a small knapsack for each rack that may keep
-//! the chunk. What is counted too low: a survivor may add up what arrives from other racks without
-//! helping.
+//! the chunk. A survivor that adds up what
+//! arrives from other racks helps, or is no survivor (`crossing/tree.rs`).
 //!
 //! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it.
 //! So destinations at which a stripe alone would take longer than the whole batch are left out.
 //!
 //! Only sums over whole chunks are counted; other repairs cost nothing here.
 
+mod priced;
 mod tree;
 
 use suture_code::ChunkIndex;
@@ -30,7 +31,8 @@ use crate::need::Part;
 use crate::planner::View;
 use crate::planner::ports::Ports;
 
-use tree::{Costs, Workspace};
+use priced::Costs;
+use tree::Workspace;
 
 /// Steps of the search that are worth beginning it, and the most of one course.
 const STEPS_MIN: usize = 12;

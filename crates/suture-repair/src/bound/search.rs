@@ -7,13 +7,16 @@
 //! duality). Good prices are those of ports that are full in good plans: exponential in the load.
 //! So the prices begin with some load, in several steepnesses; then everything that is cheapest at
 //! these prices is mixed into the load, a little each time. Prices swing around the best ones then,
-//! so their mean is better than any of them. The best of all these bounds counts.
+//! so their mean is better than any of them. Where no load is given, prices are first those of a
+//! linear program over what was cheapest so far (`master.rs`), which for a few stripes ends at the
+//! best there are. The best of all these bounds counts.
 //!
 //! The mixed load is itself a way to do everything, in fractions, so no bound is above its peak:
 //! the search ends when the two meet, or when the peak is below what is known by other means.
 //! Beyond that the work is counted, not timed: it ends when it has cost about as much as planning
 //! does.
 
+use crate::master::{Master, Seconds};
 use crate::plan::load::Load;
 use crate::planner::ports::{PortIndex, Ports};
 
@@ -44,6 +47,9 @@ const COURSE_STEPS: usize = 160;
 
 /// After so many steps the bound of the mean of all prices so far is taken.
 const STEPS_PER_MEAN: usize = 20;
+
+/// The most prices that are taken from a program: large batches need more, and swing around instead.
+const PROGRAM_STEPS: usize = 100;
 
 /// What is mixed is itself a way to do everything, in fractions: no bound is above its peak. Nearer
 /// to that than this, nothing more is searched for.
@@ -95,6 +101,25 @@ impl Amounts {
     fn peak_seconds(&self, ports: &Ports) -> f64 {
         let seconds = self.0.iter().enumerate();
         seconds.map(|(port, bytes)| bytes * ports.seconds_per_byte(port)).fold(0.0, f64::max)
+    }
+
+    /// What it takes of each port that it needs.
+    fn seconds(&self, ports: &Ports) -> Vec<Seconds> {
+        let bytes = self.0.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
+        let seconds = bytes.map(|(port, bytes)| (port, bytes * ports.seconds_per_byte(port)));
+        seconds.filter(|(_, seconds)| *seconds > 0.0).collect()
+    }
+
+    /// Becomes what a byte costs at each port at these prices of seconds, which are 1 together.
+    fn set(&mut self, prices: impl Iterator<Item = Seconds>, ports: &Ports) {
+        self.0.fill(0.0);
+        let mut sum = 0.0;
+        for (port, price) in prices {
+            self.0[port] = price * ports.seconds_per_byte(port);
+            sum += price;
+        }
+        let sum = sum.max(f64::MIN_POSITIVE);
+        self.0.iter_mut().for_each(|price| *price /= sum);
     }
 
     /// Becomes what a byte costs at each port for these loads, so that a second at every port costs
@@ -173,8 +198,28 @@ impl<'a, F: FnMut(&Amounts, &mut Amounts) -> f64> Search<'a, F> {
         self.take_bound();
         let first = self.cheapest.clone();
         self.most = first.peak_seconds(self.ports);
+        self.solve(&first);
         COURSES.into_iter().for_each(|course| self.follow(&first, course, 1.0));
         self.best
+    }
+
+    /// Takes the prices of the best mixture of what was cheapest so far, again and again: of a few
+    /// stripes these are soon the best prices of all, however far links are apart.
+    fn solve(&mut self, first: &Amounts) {
+        let idle = vec![0.0; self.ports.count()];
+        let Some(mut program) = Master::new(&[first.seconds(self.ports)], &idle) else { return };
+        for _ in 0..self.limits.steps.min(PROGRAM_STEPS) {
+            if self.is_over() {
+                return;
+            }
+            program.solve();
+            self.most = self.most.min(program.finish());
+            self.prices.set(program.prices(), self.ports);
+            self.take_bound();
+            if !program.add(0, &self.cheapest.seconds(self.ports), &idle) {
+                return;
+            }
+        }
     }
 
     /// Takes the bound at the prices of now.

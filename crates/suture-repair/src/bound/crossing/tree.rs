@@ -2,207 +2,17 @@
 //!
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`, which says what
 //! is counted).
+//!
+//! A message that arrives from another rack is added up by whichever survivor is cheapest, as if it
+//! helped. If it does not in the tree that is found, both cases are tried: it helps, or it is none
+//! of those who may.
 
-use crate::bound::crossing::{Holders, RackedStripe, Target};
+use crate::bound::crossing::priced::{
+    Costs, Decided, Inside, Merge, Priced, PricedRack, Relays, cheaper,
+};
+use crate::bound::crossing::{RackedStripe, Target};
 use crate::bound::search::Amounts;
-use crate::planner::ports::{PortIndex, Ports};
-
-/// Where a message is added up to others.
-#[derive(Clone, Copy, Debug)]
-enum Merge {
-    /// At a helper or the destination.
-    Node(u32),
-    /// At a relay without a chunk, in the rack from which the message comes or to which it goes.
-    Relay(u32),
-    /// At such a relay in a rack where nobody helps.
-    FarRelay(u32),
-}
-
-/// A joint and what a message costs there.
-type Priced = (f64, Merge);
-
-fn cheaper(a: Priced, b: Priced) -> Priced {
-    if b.0 < a.0 { b } else { a }
-}
-
-/// Prices of all ports, by what they are for.
-pub(super) struct Costs<'a> {
-    ports: &'a Ports,
-    prices: &'a Amounts,
-    relays: &'a [u32],
-    /// The cheapest relays for so many helpers.
-    known: Vec<Relays>,
-}
-
-/// The cheapest relays without a chunk of trees with so many helpers.
-struct Relays {
-    count: usize,
-    /// The cheapest of each rack.
-    inside: Vec<Priced>,
-    anywhere: Priced,
-}
-
-impl<'a> Costs<'a> {
-    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &'a [u32]) -> Costs<'a> {
-        Costs { ports, prices, relays, known: Vec::new() }
-    }
-
-    fn sending(&self, node: u32) -> f64 {
-        self.prices.at(self.ports.up(node)) + self.prices.at(self.ports.read(node))
-    }
-
-    fn down(&self, node: u32) -> f64 {
-        self.prices.at(self.ports.down(node))
-    }
-
-    fn write(&self, node: u32) -> f64 {
-        self.prices.at(self.ports.write(node))
-    }
-
-    fn leaving(&self, rack: u32) -> f64 {
-        self.ports.rack_up(rack).map_or(0.0, |port| self.prices.at(port))
-    }
-
-    fn arriving(&self, rack: u32) -> f64 {
-        self.ports.rack_down(rack).map_or(0.0, |port| self.prices.at(port))
-    }
-
-    /// The place of the relays for so many helpers among those that are known.
-    fn relays(&mut self, count: usize) -> usize {
-        if let Some(at) = self.known.iter().position(|known| known.count == count) {
-            return at;
-        }
-        let (k, others) = (count as f64, count as f64 - 1.0);
-        let none = (f64::INFINITY, Merge::Relay(0));
-        let mut inside = Vec::new();
-        let mut anywhere = none;
-        for &node in self.relays.iter().filter(|_| count > 1) {
-            let rack = self.ports.rack(node);
-            let (up, down) = (self.prices.at(self.ports.up(node)), self.down(node));
-            if inside.len() <= rack as usize {
-                inside.resize(rack as usize + 1, none);
-            }
-            let near = ((k * down + up) / others, Merge::Relay(node));
-            inside[rack as usize] = cheaper(inside[rack as usize], near);
-            let crossing = k * self.arriving(rack) + self.leaving(rack);
-            let far = (near.0 + crossing / others, Merge::FarRelay(node));
-            anywhere = cheaper(anywhere, far);
-        }
-        self.known.push(Relays { count, inside, anywhere });
-        self.known.len() - 1
-    }
-}
-
-impl Relays {
-    fn inside(&self, rack: u32) -> Priced {
-        let known = self.inside.get(rack as usize).copied();
-        known.unwrap_or((f64::INFINITY, Merge::Relay(0)))
-    }
-}
-
-/// A survivor of a rack at some prices: what sending and receiving costs it.
-#[derive(Clone, Copy)]
-struct PricedHelper {
-    sending: f64,
-    down: f64,
-    node: u32,
-}
-
-/// The helpers of a rack at some prices.
-struct PricedRack {
-    rack: u32,
-    forced: usize,
-    /// Those that help in any case, then the cheapest.
-    helpers: Vec<PricedHelper>,
-    /// What it costs that the first so many send.
-    sent: Vec<f64>,
-    /// What it costs that the messages of so many but one are added up here, and where.
-    joined: Vec<(f64, Inside)>,
-    relay: Priced,
-    /// Where a message that arrives from another rack is added up.
-    arrival: Priced,
-    /// What a message costs the rack's uplink.
-    leaving: f64,
-}
-
-impl PricedRack {
-    fn none() -> PricedRack {
-        let nowhere = (f64::INFINITY, Merge::Relay(0));
-        PricedRack {
-            rack: 0,
-            forced: 0,
-            helpers: Vec::new(),
-            sent: Vec::new(),
-            joined: Vec::new(),
-            relay: nowhere,
-            arrival: nowhere,
-            leaving: 0.0,
-        }
-    }
-
-    /// Becomes a rack of `holders`.
-    fn set(&mut self, holders: &Holders, relays: &Relays, costs: &Costs<'_>) {
-        (self.rack, self.forced) = (holders.rack, holders.forced);
-        self.helpers.clear();
-        self.helpers.extend(holders.nodes.iter().map(|&node| PricedHelper {
-            sending: costs.sending(node),
-            down: costs.down(node),
-            node,
-        }));
-        self.helpers[holders.forced..].sort_by(|a, b| a.sending.total_cmp(&b.sending));
-        self.relay = relays.inside(holders.rack);
-        let joints = self.helpers.iter().map(|helper| (helper.down, Merge::Node(helper.node)));
-        let (joint, at) = joints.fold(self.relay, cheaper);
-        self.arrival = (joint + costs.arriving(holders.rack), at);
-        self.leaving = costs.leaving(holders.rack);
-        self.sent.clear();
-        self.sent.push(0.0);
-        self.joined.clear();
-        self.joined.push((0.0, Inside::Relay));
-        for count in 1..=self.helpers.len() {
-            self.sent.push(self.sent[count - 1] + self.helpers[count - 1].sending);
-            self.joined.push(self.joined_at(count, count - 1));
-        }
-    }
-
-    /// What it costs more that the helper at a place is among the first `count`.
-    fn extra(&self, place: usize, count: usize) -> f64 {
-        if place < count {
-            0.0
-        } else if count > self.forced {
-            self.helpers[place].sending - self.helpers[count - 1].sending
-        } else {
-            f64::INFINITY
-        }
-    }
-
-    /// Where so many messages of `count` helpers are added up within the rack, and what that costs.
-    fn joined_at(&self, count: usize, messages: usize) -> (f64, Inside) {
-        if messages == 0 {
-            return (0.0, Inside::Relay);
-        }
-        let messages = messages as f64;
-        let mut best = (messages * self.relay.0, Inside::Relay);
-        for (place, helper) in self.helpers.iter().enumerate() {
-            let cost = self.extra(place, count) + messages * helper.down;
-            if cost < best.0 {
-                best = (cost, Inside::Helper(place));
-            }
-        }
-        best
-    }
-}
-
-/// Where the messages of a rack are added up.
-#[derive(Clone, Copy)]
-enum Inside {
-    Relay,
-    /// At a helper, by its place.
-    Helper(usize),
-    Root,
-    /// At the hub, in another rack.
-    Away,
-}
+use crate::planner::ports::PortIndex;
 
 /// Into which node a stripe is rebuilt, how many help in its rack, and what arrives there.
 #[derive(Clone, Copy)]
@@ -222,6 +32,9 @@ pub(super) struct Workspace {
     roots: Vec<(f64, f64, u32)>,
 }
 
+/// How many survivors are decided about at most, one after the other.
+const DECIDED_MAX: usize = 6;
+
 impl RackedStripe {
     /// Puts the cheapest tree on `loads`, and returns what it costs.
     pub fn take_cheapest(
@@ -230,8 +43,64 @@ impl RackedStripe {
         workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> f64 {
+        if self.targets.is_empty() {
+            return 0.0;
+        }
         let known = costs.relays(self.count);
         let (costs, relays) = (&*costs, &costs.known[known]);
+        let mut decided = Decided::default();
+        let (mut cost, mut tree) = self.cheapest(&decided, costs, relays, workspace);
+        if let Some(joint) = self.idle_joint(&tree, costs, relays, workspace) {
+            decided = self.branched(decided, joint, f64::INFINITY, costs, relays, workspace).1;
+            (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
+        }
+        let (rooted, counts) = self.rooted(&tree, costs, relays, workspace);
+        rooted.charge(&tree, &counts, |port, chunks| loads.add(port, chunks * self.bytes));
+        cost * self.bytes
+    }
+
+    /// The least that a tree costs, below `limit`, when it is decided of a survivor whether it
+    /// helps: in both cases, and what is decided in the cheaper one.
+    fn branched(
+        &self,
+        decided: Decided,
+        joint: u32,
+        limit: f64,
+        costs: &Costs<'_>,
+        relays: &Relays,
+        workspace: &mut Workspace,
+    ) -> (f64, Decided) {
+        let (mut helping, mut idle) = (decided.clone(), decided);
+        helping.helping.push(joint);
+        idle.idle.push(joint);
+        let mut best = (limit, idle.clone());
+        for decided in [helping, idle] {
+            let (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
+            if cost >= best.0 {
+                continue;
+            }
+            let is_open = decided.helping.len() + decided.idle.len() < DECIDED_MAX;
+            let joint = self.idle_joint(&tree, costs, relays, workspace).filter(|_| is_open);
+            best = match joint {
+                Some(joint) => {
+                    let found = self.branched(decided, joint, best.0, costs, relays, workspace);
+                    if found.0 < best.0 { found } else { best }
+                }
+                None => (cost, decided),
+            };
+        }
+        best
+    }
+
+    /// The cheapest tree, if a survivor that does not help may add up what arrives: no tree that
+    /// agrees with what is decided costs less.
+    fn cheapest(
+        &self,
+        decided: &Decided,
+        costs: &Costs<'_>,
+        relays: &Relays,
+        workspace: &mut Workspace,
+    ) -> (f64, CheapestTree) {
         let Workspace { racks, knapsack, roots } = workspace;
         if racks.len() < self.racks.len() {
             racks.resize_with(self.racks.len(), PricedRack::none);
@@ -240,11 +109,7 @@ impl RackedStripe {
         racks
             .iter_mut()
             .zip(&self.racks)
-            .for_each(|(rack, holders)| rack.set(holders, relays, costs));
-        let at = |target: usize, root: u32| {
-            let target = &self.targets[target];
-            RootedAt::new(self, costs, relays, &*racks, target, root)
-        };
+            .for_each(|(rack, holders)| rack.set(holders, decided, relays, costs));
         let mut best: Option<(f64, CheapestTree)> = None;
         for (target, Target { nodes, .. }) in self.targets.iter().enumerate() {
             roots.clear();
@@ -256,19 +121,53 @@ impl RackedStripe {
                     continue;
                 }
                 least = write;
-                let (cost, count_at_root, is_fed_within) = at(target, root).cheapest(knapsack);
+                let at = RootedAt::new(self, costs, relays, racks, &self.targets[target], root);
+                let (cost, count_at_root, is_fed_within) = at.cheapest(knapsack);
                 if best.is_none_or(|(known, _)| cost + write < known) {
                     let tree = CheapestTree { target, root, count_at_root, is_fed_within };
                     best = Some((cost + write, tree));
                 }
             }
         }
-        let Some((cost, tree)) = best else { return 0.0 };
-        let rooted = at(tree.target, tree.root);
+        best.expect("some node may keep the chunk")
+    }
+
+    /// A tree in the racks as they were priced last, and how many of each help in it.
+    fn rooted<'a>(
+        &'a self,
+        tree: &CheapestTree,
+        costs: &'a Costs<'_>,
+        relays: &'a Relays,
+        workspace: &'a mut Workspace,
+    ) -> (RootedAt<'a>, Vec<usize>) {
+        let Workspace { racks, knapsack, .. } = workspace;
+        let (racks, target) = (&racks[..self.racks.len()], &self.targets[tree.target]);
+        let rooted = RootedAt::new(self, costs, relays, racks, target, tree.root);
         rooted.cheapest(knapsack);
-        let counts = knapsack.counts(self.count, &tree, rooted.target.at);
-        rooted.charge(&tree, &counts, |port, chunks| loads.add(port, chunks * self.bytes));
-        cost * self.bytes
+        let counts = knapsack.counts(self.count, tree, target.at);
+        (rooted, counts)
+    }
+
+    /// A survivor that adds up what arrives from other racks in a tree without helping, if any.
+    fn idle_joint(
+        &self,
+        tree: &CheapestTree,
+        costs: &Costs<'_>,
+        relays: &Relays,
+        workspace: &mut Workspace,
+    ) -> Option<u32> {
+        let (rooted, counts) = self.rooted(tree, costs, relays, workspace);
+        let helps = |node: u32| {
+            let mut racks = rooted.racks.iter().zip(&counts);
+            racks.any(|(rack, count)| rack.helpers[..*count].iter().any(|held| held.node == node))
+        };
+        let from = rooted.racks.iter().zip(&counts).filter(|(_, count)| **count > 0);
+        let hubs = from.map(|(rack, _)| rooted.hub(rack.rack).1);
+        let entrance = rooted.entrance(tree.is_fed_within).1;
+        hubs.chain([entrance]).find_map(|joint| match joint {
+            Merge::Node(node) if node != tree.root && !helps(node) => Some(node),
+            _ => None,
+        })
     }
 }
 

@@ -15,7 +15,6 @@
 mod gather;
 mod keeper;
 mod lanes;
-mod master;
 mod mixture;
 mod option;
 mod ports;

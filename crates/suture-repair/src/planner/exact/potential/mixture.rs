@@ -10,9 +10,9 @@
 //! Which way is cheapest is exact at such prices for trees and traces without racks. With racks and
 //! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
 
-use crate::planner::exact::potential::master::Master;
+use crate::master::{Master, Seconds};
 use crate::planner::exact::potential::option::{PricedPart, RepairOption, each_charge};
-use crate::planner::exact::potential::ports::{PricedPorts, Seconds};
+use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::{Descent, Kinds, Piece, TRIED, rack, traces};
 
 /// Larger batches are even without: their ranges are a small part of what ports do.

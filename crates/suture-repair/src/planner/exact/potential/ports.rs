@@ -25,9 +25,6 @@ const SCALE_MAX: f64 = 16.0;
 /// The exponent of the longest chunk at the slowest port where prices are meant to be constant.
 const LINEAR: f64 = 1e-5;
 
-/// A port, and seconds of it or the price of one.
-pub(super) type Seconds = (PortIndex, f64);
-
 /// All ports with their loads and prices. Amounts are in lengths of the longest chunk.
 #[derive(Clone)]
 pub(super) struct PricedPorts<'a> {

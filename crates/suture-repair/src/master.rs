@@ -1,6 +1,8 @@
 //! The best mixture of ways: a linear program whose columns are made as they are needed.
 //!
-//! Place: `[plan]`, the last step of the potential planner for small batches. Each column is one
+//! Place: beside `[plan]`: the last step of the potential planner for small batches
+//! (`planner/exact/potential/mixture.rs`), and the prices of the bound in racks (`bound/search.rs`),
+//! where all stripes are one item. Each column is one
 //! way to rebuild one item, with the seconds that it puts on ports; the program asks which part of
 //! each item goes which way, so that the busiest port is done first. Its dual is a price for a
 //! second of each port, and whoever can find the cheapest way at given prices can say whether any
@@ -13,7 +15,8 @@
 //!
 //! Invariants: the finish is always in the basis, and every item has a way in it.
 
-use crate::planner::exact::potential::ports::{PortIndex, Seconds};
+/// A port by its number, and seconds of it or the price of one.
+pub(crate) type Seconds = (usize, f64);
 
 /// The most rows: items and ports that any way uses.
 const ROWS_MAX: usize = 320;
@@ -48,7 +51,7 @@ struct Column {
 pub(super) struct Master {
     items: usize,
     /// The port of each row after those of the items.
-    ports: Vec<PortIndex>,
+    ports: Vec<usize>,
     /// The row of each port that has one.
     rows: Vec<Option<usize>>,
     columns: Vec<Column>,
@@ -82,7 +85,7 @@ impl Master {
             return None;
         }
         let of_item = |item: usize| (Variable::Column(item), 1.0);
-        let of_port = |port: &PortIndex| match *port == busiest {
+        let of_port = |port: &usize| match *port == busiest {
             true => (Variable::Finish, finish),
             false => (Variable::Slack(rows[*port].expect("it has a row")), finish - loads[*port]),
         };
@@ -103,7 +106,7 @@ impl Master {
 
     /// The inverse of the basis of one way for each item: the finish is what the busiest port
     /// needs, a slack the difference to what its own port needs.
-    fn invert_first(&mut self, busiest: PortIndex) {
+    fn invert_first(&mut self, busiest: usize) {
         let count = self.basis.len();
         let mut needs = vec![vec![0.0; count]; count];
         for column in &self.columns {
@@ -152,7 +155,7 @@ impl Master {
     }
 
     /// A row for a port that no way so far uses: idle but for its base.
-    fn add_row(&mut self, port: PortIndex, base: f64) -> bool {
+    fn add_row(&mut self, port: usize, base: f64) -> bool {
         let row = self.basis.len();
         if row == ROWS_MAX {
             return false;
@@ -298,13 +301,13 @@ fn unit(at: usize, count: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Master, PortIndex, Seconds};
+    use super::{Master, Seconds};
     use crate::random::Random;
 
     const PORTS: usize = 8;
 
     fn column(random: &mut Random) -> Vec<Seconds> {
-        let ports = (0..PORTS).filter(|_| random.per_mille(400)).collect::<Vec<PortIndex>>();
+        let ports = (0..PORTS).filter(|_| random.per_mille(400)).collect::<Vec<usize>>();
         ports.into_iter().map(|port| (port, 0.1 + random.unit())).collect()
     }
 
