@@ -12,6 +12,7 @@
 //! Multiplicative weights of this kind approximate packing linear programs (Plotkin, Shmoys,
 //! Tardos, 1995); what the paper proves for fractions, whole chunks reach within a few per cent.
 
+mod arborescence;
 mod gather;
 mod keeper;
 mod lanes;

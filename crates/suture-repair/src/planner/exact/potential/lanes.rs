@@ -10,7 +10,7 @@ use crate::planner::exact::potential::option::{
     CandidateSchemes, Decoder, PricedPart, RepairOption, SHARES,
 };
 use crate::planner::exact::potential::ports::PricedPorts;
-use crate::planner::exact::potential::rack;
+use crate::planner::exact::potential::{arborescence, rack};
 
 /// The lanes of an item, so many parts of which are rebuilt by each of these options.
 pub(super) fn lanes(
@@ -84,6 +84,9 @@ impl Build<'_> {
             Joined::Whole(RepairOption::Racks { helpers, sums, .. }) => {
                 let rack_of = |node: NodeId| self.ports.rack(node.0);
                 (None, None, rack::edges(&self.helpers(helpers), sums, root, bytes, rack_of))
+            }
+            Joined::Whole(RepairOption::Arborescence { helpers, parents }) => {
+                (None, None, arborescence::edges(&self.helpers(helpers), parents, root, bytes))
             }
             Joined::Whole(RepairOption::Gather { helpers, decoder }) => {
                 let alpha = u64::from(self.item.request.job.code.sub_chunk_count());

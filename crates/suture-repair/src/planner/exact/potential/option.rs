@@ -36,6 +36,9 @@ pub(super) enum RepairOption {
     Tree { helpers: Vec<u8>, sums: Vec<u8> },
     /// The same, but sums are formed within racks first.
     Racks { helpers: Vec<u8>, sums: Vec<u8>, arrivals: Vec<(u32, u8)> },
+    /// The same in any shape: the parent of each helper by its place among them, their number for
+    /// the destination.
+    Arborescence { helpers: Vec<u8>, parents: Vec<u8> },
     /// From whole chunks, or what the code asks for, at one decoder.
     Gather { helpers: Vec<u8>, decoder: Decoder },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
@@ -157,6 +160,19 @@ pub(super) fn each_charge(
             charge(ports.down(kept[0]), at_root as f64 * length);
             if let RepairOption::Racks { arrivals, .. } = option {
                 super::rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
+            }
+        }
+        RepairOption::Arborescence { helpers, parents } => {
+            let node = |place: &u8| item.holders[usize::from(*place)];
+            for (child, parent) in helpers.iter().map(node).zip(parents) {
+                let parent = helpers.get(usize::from(*parent)).map_or(kept[0], node);
+                charge(ports.up(child), length);
+                charge(ports.down(parent), length);
+                let links = ports.crossing(child, parent).into_iter().flatten();
+                links.for_each(|link| charge(link, length));
+                if ports.have_disks() {
+                    charge(ports.read(child), length);
+                }
             }
         }
         RepairOption::Gather { helpers, decoder } => {

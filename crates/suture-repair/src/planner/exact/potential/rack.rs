@@ -10,6 +10,7 @@
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
+use crate::planner::exact::potential::arborescence;
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
@@ -94,8 +95,9 @@ pub(super) fn cheapest(
     trees.min_by(|a, b| a.0.total_cmp(&b.0)).expect("some helpers will do")
 }
 
-/// Other trees that may be the cheapest at prices that do not grow: of every set of helpers that
-/// the code takes, or with one helper in place of the dearest of its rack, for what it receives.
+/// Trees that may be the cheapest at prices that do not grow: begun with the helpers that would be
+/// cheapest if each rack sent one sum, and with those that are if racks do not matter; or of every
+/// set of helpers that the code takes.
 pub(super) fn each(
     item: &PricedPart<'_>,
     root: u32,
@@ -103,25 +105,16 @@ pub(super) fn each(
     prices: &Prices,
     mut take: impl FnMut(RepairOption),
 ) {
-    let mut add = |chosen: &[usize]| take(joined(item, root, chosen, ports, prices).1);
+    let mut add = |chosen| take(arborescence::cheapest(item, root, chosen, ports, prices));
     if !item.part.any {
         let sets = item.part.sets.iter().take(CODE_SETS_MAX);
-        return sets.for_each(|set| add(&with_forced(item, set)));
+        return sets.for_each(|set| add(with_forced(item, set)));
     }
     let racks = by_rack(item, ports, prices);
-    let chosen = choose_helpers(item, ports.rack(root), &racks, ports, prices);
-    let rack_of = |place: usize| ports.rack(item.holders[place]);
-    for other in (0..item.holders.len()).filter(|place| !chosen.contains(place)) {
-        let free = (0..chosen.len()).filter(|at| chosen[*at] >= item.forced());
-        let near = free.filter(|at| rack_of(chosen[*at]) == rack_of(other));
-        let dearest =
-            near.max_by(|a, b| prices.whole(chosen[*a]).total_cmp(&prices.whole(chosen[*b])));
-        if let Some(at) = dearest {
-            let mut chosen = chosen.clone();
-            chosen[at] = other;
-            add(&chosen);
-        }
-    }
+    add(choose_helpers(item, ports.rack(root), &racks, ports, prices));
+    let mut free: Vec<usize> = (item.forced()..item.holders.len()).collect();
+    free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
+    add((0..item.forced()).chain(free.into_iter().take(item.part.count)).collect());
 }
 
 /// Places of a set of free helpers, after those that help in any case.
