@@ -1,0 +1,109 @@
+//! Small inputs with links that are far apart, each of which planners or the bound were once far
+//! off on: the optima beside them are those of linear programs over all trees.
+
+mod common;
+
+use common::{CHUNK_BYTES, World};
+use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::{Core, Rate};
+use suture_repair::id::{ChunkIndex, NodeId};
+use suture_repair::plan::load::Load;
+use suture_repair::plan::validate::validate;
+use suture_repair::planner::plan;
+
+/// The busiest port of a policy's plans, in seconds; all of them valid.
+fn peak_seconds(world: &World, policy: &str) -> f64 {
+    let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert_eq!(batch.refused, []);
+    for (job, plan) in batch.planned(&world.jobs) {
+        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
+    }
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
+}
+
+/// A link that takes so many seconds for a chunk.
+fn link(seconds: f64) -> Rate {
+    Rate(CHUNK_BYTES as f64 / seconds)
+}
+
+/// A stripe on these nodes, the chunks of `failed` ones lost. Links by the seconds that a chunk
+/// takes up and down; as many racks as given, in turn, whose links take `core` seconds.
+fn world(
+    code: &str,
+    stripe: &[u32],
+    failed: &[u32],
+    links: &[(f64, f64)],
+    racks: usize,
+    core: (f64, f64),
+) -> World {
+    let nodes: Vec<NodeId> = failed.iter().copied().map(NodeId).collect();
+    let mut world = World::failed_nodes(code, links.len(), &nodes, 1, 1).with_racks(racks);
+    for (node, (up, down)) in world.cluster.nodes.iter_mut().zip(links) {
+        (node.uplink, node.downlink) = (link(*up), link(*down));
+    }
+    world.cluster.core = Some(Core { rack_uplink: link(core.0), rack_downlink: link(core.1) });
+    world.load = Load::new(&world.cluster);
+    let job = &mut world.jobs[0];
+    let held = (0..).map(ChunkIndex).zip(stripe.iter().copied().map(NodeId));
+    let (lost, survivors) = held.partition::<Vec<_>, _>(|(_, node)| nodes.contains(node));
+    job.lost = lost.into_iter().map(|(chunk, _)| chunk).collect();
+    job.survivors = survivors;
+    job.excluded = stripe.iter().copied().map(NodeId).collect();
+    world
+}
+
+#[test]
+fn chunks_leave_a_rack_one_by_one_where_nobody_in_it_can_add_them_up() {
+    let links = [
+        (1.0, 16.2),
+        (0.72, 1.91),
+        (4.38, 0.528),
+        (5.75, 0.512),
+        (0.512, 5.17),
+        (0.512, 0.512),
+        (1.446, 3.79),
+        (0.512, 0.512),
+    ];
+    let world = world("rs(4,3)", &[6, 0, 3, 4, 5, 1, 2], &[1], &links, 4, (0.658, 1.316));
+    let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
+    let bound = bound_seconds(&world.jobs, &world.view());
+    assert!(flow <= 1.10 * bound && suture <= 1.10 * bound, "{flow} {suture}, bound {bound}");
+}
+
+#[test]
+fn a_survivor_that_cannot_send_adds_up_nothing_in_the_bound() {
+    // Of the second rack only n1 can keep the chunk soon, and n5 receives at once but never sends.
+    let links = [
+        (1.787, 3.173),
+        (24.3, 0.2919),
+        (0.002_121, 49.22),
+        (0.7067, 695.9),
+        (2746.0, 44.73),
+        (693.8, 0.000_607_6),
+        (0.070_95, 108.0),
+        (0.006_94, 47_870.0),
+        (0.158, 64_840.0),
+    ];
+    let world = world("rs(2,2)", &[2, 5, 8, 6], &[6], &links, 2, (0.024_739, 0.012_37));
+    let (flow, bound) = (peak_seconds(&world, "flow"), bound_seconds(&world.jobs, &world.view()));
+    let (optimum, with_relays) = (0.5800, 0.5545);
+    assert!(bound >= 0.90 * with_relays && bound <= with_relays * 1.001, "{bound}");
+    assert!(flow <= 1.10 * optimum, "{flow}");
+}
+
+#[test]
+fn more_helpers_than_a_local_code_needs_do_without_a_slow_one() {
+    // Two chunks of the local group of chunk 8 are lost; every least set of helpers that rebuilds
+    // them has the slow chunk 3, and all others together do without.
+    let stripe: Vec<u32> = (0..19).collect();
+    let mut links = vec![(1.0, 1.0); 24];
+    links[3].0 = 1000.0;
+    let mut world = world("lrc(12,4,3)", &stripe, &[6, 14], &links, 1, (1.0, 1.0));
+    world.cluster.core = None;
+    world.load = Load::new(&world.cluster);
+    for policy in ["flow", "suture"] {
+        let peak = peak_seconds(&world, policy);
+        assert!(peak <= 20.0, "{policy}: {peak}");
+    }
+}
