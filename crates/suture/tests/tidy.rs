@@ -62,15 +62,6 @@ const CYCLES: &[(&str, &[&str])] = &[
             "trace",
         ],
     ),
-    (
-        "suture-repair",
-        &[
-            "planner::exact::potential::gather",
-            "planner::exact::potential::option",
-            "planner::exact::potential::rack",
-            "planner::exact::potential::traces",
-        ],
-    ),
     ("suture-sim", &["check", "injection", "world"]),
     ("suture-files", &["combination", "parity", "stripe"]),
 ];

@@ -13,6 +13,7 @@
 //! Tardos, 1995); what the paper proves for fractions, whole chunks reach within a few per cent.
 
 mod arborescence;
+mod charge;
 mod gather;
 mod keeper;
 mod lanes;
@@ -30,8 +31,9 @@ use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
 use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
+use charge::each_charge;
 use keeper::Keepers;
-use option::{CandidateSchemes, PricedPart, Prices, RepairOption, each_charge};
+use option::{CandidateSchemes, PricedPart, Prices, RepairOption};
 use ports::PricedPorts;
 
 /// The exponent of the busiest port in the first and in the last sweep over whole chunks. Beginning

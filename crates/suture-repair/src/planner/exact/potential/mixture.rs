@@ -11,7 +11,8 @@
 //! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
 
 use crate::master::{Master, Seconds};
-use crate::planner::exact::potential::option::{PricedPart, RepairOption, each_charge};
+use crate::planner::exact::potential::charge::each_charge;
+use crate::planner::exact::potential::option::{PricedPart, RepairOption};
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::{Descent, Kinds, Piece, TRIED, rack, traces};
 

@@ -1,10 +1,10 @@
-//! The ways in which a chunk can be rebuilt, what each puts on which port, and the cheapest.
+//! The ways in which a chunk can be rebuilt, and the cheapest tree.
 //!
 //! Place: `[plan]`, each choice of the potential planner. A tree of k helpers, with sums anywhere;
 //! the traces of a scheme, which does without no helper or without one, decoded at any of them or
 //! at the destination; or whole chunks and parts of chunks, gathered at a destination or a helper.
 //! Helpers are named by their place in the item's list, which is the need's: forced ones, then free
-//! ones.
+//! ones. What each puts on which port is said in `charge.rs`.
 
 use suture_code::{ChunkIndex, Scheme, Shortened};
 
@@ -128,62 +128,6 @@ pub(super) fn free_helpers(item: &PricedPart<'_>, mut preferred: Vec<usize>) -> 
     let chosen = item.part.free_helpers(item.request.job.code, chunks);
     preferred.retain(|place| chosen.contains(&chunk(place)));
     preferred
-}
-
-/// Calls `charge` with every port that a way uses and how much it takes.
-pub(super) fn each_charge(
-    item: &PricedPart<'_>,
-    option: &RepairOption,
-    kept: &[u32],
-    candidate_sets: &[CandidateSchemes],
-    ports: &PricedPorts<'_>,
-    mut charge: impl FnMut(PortIndex, f64),
-) {
-    let length = item.length;
-    if ports.have_disks() {
-        kept.iter().for_each(|node| charge(ports.write(*node), length));
-    }
-    match option {
-        RepairOption::Tree { helpers, sums } | RepairOption::Racks { helpers, sums, .. } => {
-            let mut at_root = helpers.len();
-            for (helper, sums) in helpers.iter().zip(sums) {
-                let node = item.holders[usize::from(*helper)];
-                charge(ports.up(node), length);
-                if *sums > 0 {
-                    charge(ports.down(node), f64::from(*sums) * length);
-                    at_root -= usize::from(*sums);
-                }
-                if ports.have_disks() {
-                    charge(ports.read(node), length);
-                }
-            }
-            charge(ports.down(kept[0]), at_root as f64 * length);
-            if let RepairOption::Racks { arrivals, .. } = option {
-                super::rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
-            }
-        }
-        RepairOption::Arborescence { helpers, parents } => {
-            let node = |place: &u8| item.holders[usize::from(*place)];
-            for (child, parent) in helpers.iter().map(node).zip(parents) {
-                let parent = helpers.get(usize::from(*parent)).map_or(kept[0], node);
-                charge(ports.up(child), length);
-                charge(ports.down(parent), length);
-                let links = ports.crossing(child, parent).into_iter().flatten();
-                links.for_each(|link| charge(link, length));
-                if ports.have_disks() {
-                    charge(ports.read(child), length);
-                }
-            }
-        }
-        RepairOption::Gather { helpers, decoder } => {
-            super::gather::each_charge(item, helpers, *decoder, kept, ports, charge);
-        }
-        RepairOption::Traces { scheme, decoders } => {
-            let candidates = &candidate_sets[item.candidates.expect("traces come from candidates")];
-            let candidate = &candidates.schemes[usize::from(*scheme)];
-            super::traces::each_charge(item, candidate, decoders, kept[0], ports, charge);
-        }
-    }
 }
 
 /// Prices of one item's helpers, computed once for all ways.

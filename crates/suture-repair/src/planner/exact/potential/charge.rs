@@ -1,0 +1,64 @@
+//! What a way of rebuilding a chunk puts on which port.
+//!
+//! Place: `[plan]`, whenever the potential planner (`../potential.rs`) takes a choice or takes one
+//! back.
+
+use crate::planner::exact::potential::option::{CandidateSchemes, PricedPart, RepairOption};
+use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
+use crate::planner::exact::potential::{gather, rack, traces};
+
+/// Calls `charge` with every port that a way uses and how much it takes.
+pub(super) fn each_charge(
+    item: &PricedPart<'_>,
+    option: &RepairOption,
+    kept: &[u32],
+    candidate_sets: &[CandidateSchemes],
+    ports: &PricedPorts<'_>,
+    mut charge: impl FnMut(PortIndex, f64),
+) {
+    let length = item.length;
+    if ports.have_disks() {
+        kept.iter().for_each(|node| charge(ports.write(*node), length));
+    }
+    match option {
+        RepairOption::Tree { helpers, sums } | RepairOption::Racks { helpers, sums, .. } => {
+            let mut at_root = helpers.len();
+            for (helper, sums) in helpers.iter().zip(sums) {
+                let node = item.holders[usize::from(*helper)];
+                charge(ports.up(node), length);
+                if *sums > 0 {
+                    charge(ports.down(node), f64::from(*sums) * length);
+                    at_root -= usize::from(*sums);
+                }
+                if ports.have_disks() {
+                    charge(ports.read(node), length);
+                }
+            }
+            charge(ports.down(kept[0]), at_root as f64 * length);
+            if let RepairOption::Racks { arrivals, .. } = option {
+                rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
+            }
+        }
+        RepairOption::Arborescence { helpers, parents } => {
+            let node = |place: &u8| item.holders[usize::from(*place)];
+            for (child, parent) in helpers.iter().map(node).zip(parents) {
+                let parent = helpers.get(usize::from(*parent)).map_or(kept[0], node);
+                charge(ports.up(child), length);
+                charge(ports.down(parent), length);
+                let links = ports.crossing(child, parent).into_iter().flatten();
+                links.for_each(|link| charge(link, length));
+                if ports.have_disks() {
+                    charge(ports.read(child), length);
+                }
+            }
+        }
+        RepairOption::Gather { helpers, decoder } => {
+            gather::each_charge(item, helpers, *decoder, kept, ports, charge);
+        }
+        RepairOption::Traces { scheme, decoders } => {
+            let candidates = &candidate_sets[item.candidates.expect("traces come from candidates")];
+            let candidate = &candidates.schemes[usize::from(*scheme)];
+            traces::each_charge(item, candidate, decoders, kept[0], ports, charge);
+        }
+    }
+}
