@@ -72,6 +72,55 @@ fn chunks_leave_a_rack_one_by_one_where_nobody_in_it_can_add_them_up() {
 }
 
 #[test]
+fn nodes_without_a_chunk_add_up_where_helpers_receive_slowly() {
+    // Of the second rack all survivors but the dear n5 receive slowly, and others at once.
+    let mut links = vec![(0.512, 0.512); 17];
+    for (node, slow) in [
+        (1, (9.249, 0.512)),
+        (2, (6.933, 0.512)),
+        (5, (3.998, 6.22)),
+        (6, (9.056, 0.512)),
+        (7, (0.512, 9.611)),
+        (8, (0.512, 10.23)),
+        (11, (0.512, 9.442)),
+        (12, (8.876, 0.512)),
+        (13, (5.822, 0.512)),
+        (15, (2.718, 0.512)),
+        (16, (4.588, 0.512)),
+    ] {
+        links[node] = slow;
+    }
+    let world = world("rs(3,2)", &[5, 0, 1, 7, 8], &[1], &links, 2, (0.524_625, 0.262_312));
+    let without_relays = 0.702_76;
+    for policy in ["flow", "suture"] {
+        let peak = peak_seconds(&world, policy);
+        assert!(peak <= 0.80 * without_relays, "{policy}: {peak}");
+    }
+}
+
+#[test]
+fn shares_are_rounded_where_that_keeps_ports_from_being_late() {
+    let links = [
+        (109.6, 4222.0),
+        (5710.0, 0.00441),
+        (0.01147, 2286.0),
+        (0.007082, 12.18),
+        (0.006791, 1224.0),
+        (2395.0, 51.37),
+        (0.001642, 0.3296),
+        (0.05727, 0.0004013),
+        (2326.0, 0.00426),
+        (0.01386, 0.107),
+        (2.725, 0.004984),
+        (18.47, 382.2),
+    ];
+    let world = world("rs(2,2)", &[3, 7, 6, 2], &[2], &links, 3, (0.005583, 0.011167));
+    let optimum = 0.018_16;
+    let flow = peak_seconds(&world, "flow");
+    assert!(flow <= 1.02 * optimum, "{flow}");
+}
+
+#[test]
 fn a_survivor_that_cannot_send_adds_up_nothing_in_the_bound() {
     // Of the second rack only n1 can keep the chunk soon, and n5 receives at once but never sends.
     let links = [

@@ -2,67 +2,103 @@
 //!
 //! Place: `[plan]`, a choice of the mixtures of small batches (`mixture.rs`) where racks have
 //! links. Sums are formed within racks first (`rack.rs`) unless the nodes of a rack receive so
-//! slowly that their chunks had better leave one by one. What it costs a helper to send to another
-//! depends on these two alone; so of given helpers the cheapest tree is a minimum arborescence, and
-//! which helpers these are is searched for: one takes the place of another as long as that gains.
+//! slowly that their chunks had better leave one by one, or a node of it without a chunk adds up
+//! for them. What it costs a node to send to another depends on these two alone; so of given nodes
+//! the cheapest tree is a minimum arborescence, and which nodes these are is searched for: one
+//! helper takes the place of another, and relays come or go, as long as that gains.
 //!
 //! Source: Y. Chu, T. Liu, "On the shortest arborescence of a directed graph", 1965; J. Edmonds,
 //! "Optimum branchings", 1967.
 
-use crate::id::{ChunkIndex, NodeId};
+use std::collections::BTreeMap;
+
+use crate::id::NodeId;
 use crate::plan::{Carries, Edge};
+use crate::planner::View;
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
 use crate::planner::exact::potential::ports::PricedPorts;
 
-/// The most times that one helper takes the place of another.
-const SWAPS_MAX: usize = 64;
+/// The most times that a tree is changed for a cheaper one.
+const CHANGES_MAX: usize = 64;
 
-/// A swap gains less: nothing.
+/// A change gains less: nothing.
 const GAIN_MIN: f64 = 1e-6;
 
-/// The cheapest tree that is found into a destination, beginning with these helpers; where not any
-/// of them will do, of just these.
-pub(super) fn cheapest(
+/// Nodes without a chunk of the stripe that could add up what others send: the cheapest in each
+/// rack where one is held or kept, and the cheapest elsewhere.
+pub(super) fn relays(
     item: &PricedPart<'_>,
     root: u32,
-    chosen: Vec<usize>,
+    view: &View<'_>,
     ports: &PricedPorts<'_>,
-    prices: &Prices,
-) -> RepairOption {
-    let search = SwapSearch { item, root, ports, prices };
-    let mut best = search.tree(chosen);
-    for _ in 0..if item.part.any { SWAPS_MAX } else { 0 } {
-        let Some(cheaper) = search.cheaper(&best) else { break };
-        best = cheaper;
+) -> Vec<u32> {
+    let racks: Vec<u32> =
+        item.holders.iter().chain([&root]).map(|node| ports.rack(*node)).collect();
+    let mut cheapest: BTreeMap<Option<u32>, (f64, u32)> = BTreeMap::new();
+    for node in view.cluster.ids() {
+        let rack = Some(ports.rack(node.0)).filter(|rack| racks.contains(rack));
+        let (up, down) = (ports.up(node.0), ports.down(node.0));
+        // Who adds up receives two at least.
+        let cost = ports.cost(up, item.length) + 2.0 * ports.cost(down, item.length);
+        let is_cheaper = cheapest.get(&rack).is_none_or(|(known, _)| cost < *known);
+        if is_cheaper && node.0 != root && item.request.job.may_be_kept_by(node, view) {
+            cheapest.insert(rack, (cost, node.0));
+        }
     }
-    let helpers = best.helpers.into_iter().map(|place| place as u8).collect();
-    let parents = best.parents.into_iter().map(|parent| parent as u8).collect();
-    RepairOption::Arborescence { helpers, parents }
+    cheapest.into_values().map(|(_, node)| node).collect()
 }
 
 /// What trees are made of.
 #[derive(Clone, Copy)]
-struct SwapSearch<'a> {
-    item: &'a PricedPart<'a>,
-    root: u32,
-    ports: &'a PricedPorts<'a>,
-    prices: &'a Prices,
+pub(super) struct TreeSearch<'a> {
+    pub item: &'a PricedPart<'a>,
+    pub root: u32,
+    /// Who may add up without a chunk.
+    pub relays: &'a [u32],
+    pub ports: &'a PricedPorts<'a>,
+    pub prices: &'a Prices,
 }
 
-/// The cheapest tree of some helpers.
+/// The cheapest tree of some nodes.
 struct PricedTree {
     cost: f64,
     /// Who helps, by place.
     helpers: Vec<usize>,
-    /// The parent of each: one of them, or their number for the destination.
+    relays: Vec<u32>,
+    /// The parent of each helper, then of each relay: one of them, or their number for the
+    /// destination.
     parents: Vec<usize>,
 }
 
-impl SwapSearch<'_> {
-    fn tree(self, helpers: Vec<usize>) -> PricedTree {
-        let SwapSearch { item, root, ports, prices } = self;
+impl TreeSearch<'_> {
+    /// The cheapest tree that is found, beginning with these helpers; where not any of them will
+    /// do, of just these.
+    pub fn cheapest(self, helpers: Vec<usize>) -> RepairOption {
+        let mut best = self.tree(helpers, Vec::new());
+        for _ in 0..CHANGES_MAX {
+            let is_cheaper = |tree: &PricedTree| tree.cost < best.cost * (1.0 - GAIN_MIN);
+            let cheaper = self.with_other_helper(&best).find(is_cheaper);
+            let Some(cheaper) = cheaper.or_else(|| self.with_other_relays(&best).find(is_cheaper))
+            else {
+                break;
+            };
+            best = cheaper;
+        }
+        while let Some(at) = best.relay_without_child() {
+            best.relays.remove(at);
+            best = self.tree(best.helpers, best.relays);
+        }
+        RepairOption::Arborescence {
+            helpers: best.helpers.into_iter().map(|place| place as u8).collect(),
+            relays: best.relays,
+            parents: best.parents.into_iter().map(|parent| parent as u8).collect(),
+        }
+    }
+
+    fn tree(self, helpers: Vec<usize>, relays: Vec<u32>) -> PricedTree {
+        let TreeSearch { item, root, ports, prices, .. } = self;
         let holders = helpers.iter().map(|place| item.holders[*place]);
-        let nodes: Vec<u32> = holders.chain([root]).collect();
+        let nodes: Vec<u32> = holders.chain(relays.iter().copied()).chain([root]).collect();
         let down: Vec<f64> =
             nodes.iter().map(|node| ports.cost(ports.down(*node), item.length)).collect();
         let edge = |child: u32, parent: usize| {
@@ -70,25 +106,47 @@ impl SwapSearch<'_> {
             down[parent] + links.map(|link| ports.cost(link, item.length)).sum::<f64>()
         };
         let from = |child: &u32| (0..nodes.len()).map(|parent| edge(*child, parent)).collect();
-        let costs: Vec<Vec<f64>> = nodes[..helpers.len()].iter().map(from).collect();
+        let costs: Vec<Vec<f64>> = nodes[..nodes.len() - 1].iter().map(from).collect();
         let parents = parents(&costs);
         let sent = helpers.iter().map(|place| prices.whole(*place)).sum::<f64>();
+        let relayed = relays.iter().map(|node| ports.cost(ports.up(*node), item.length));
         let joined = parents.iter().zip(&costs).map(|(parent, costs)| costs[*parent]);
-        PricedTree { cost: sent + joined.sum::<f64>(), helpers, parents }
+        let cost = sent + relayed.sum::<f64>() + joined.sum::<f64>();
+        PricedTree { cost, helpers, relays, parents }
     }
 
-    /// The first that costs less with one helper in place of another.
-    fn cheaper(self, than: &PricedTree) -> Option<PricedTree> {
+    /// Trees with one helper in place of another.
+    fn with_other_helper(self, than: &PricedTree) -> impl Iterator<Item = PricedTree> {
         let helpers = &than.helpers;
+        let free = move |at: &usize| self.item.part.any && helpers[*at] >= self.item.forced();
         let others = (0..self.item.holders.len()).filter(|place| !helpers.contains(place));
-        let free = || (0..helpers.len()).filter(|at| helpers[*at] >= self.item.forced());
-        let swaps = others.flat_map(|other| free().map(move |at| (at, other)));
-        let mut trees = swaps.map(|(at, other)| {
+        let swaps = others
+            .flat_map(move |other| (0..helpers.len()).filter(free).map(move |at| (at, other)));
+        swaps.map(move |(at, other)| {
             let mut helpers = helpers.clone();
             helpers[at] = other;
-            self.tree(helpers)
-        });
-        trees.find(|tree| tree.cost < than.cost * (1.0 - GAIN_MIN))
+            self.tree(helpers, than.relays.clone())
+        })
+    }
+
+    /// Trees with one relay more or less.
+    fn with_other_relays(self, than: &PricedTree) -> impl Iterator<Item = PricedTree> {
+        self.relays.iter().map(move |relay| {
+            let mut relays = than.relays.clone();
+            relays.retain(|known| known != relay);
+            if relays.len() == than.relays.len() {
+                relays.push(*relay);
+            }
+            self.tree(than.helpers.clone(), relays)
+        })
+    }
+}
+
+impl PricedTree {
+    /// One that nobody sends to, who thus has nothing to send.
+    fn relay_without_child(&self) -> Option<usize> {
+        let helpers = self.helpers.len();
+        (0..self.relays.len()).find(|at| !self.parents.contains(&(helpers + at)))
     }
 }
 
@@ -155,21 +213,15 @@ fn circle(parents: &[usize]) -> Option<Vec<usize>> {
     })
 }
 
-/// The edges of such a tree, those next to the destination first.
-pub(super) fn edges(
-    helpers: &[(ChunkIndex, NodeId)],
-    parents: &[u8],
-    root: NodeId,
-    bytes: u64,
-) -> Vec<Edge> {
-    let mut edges = Vec::with_capacity(helpers.len());
-    let mut waiting = vec![(helpers.len(), root)];
+/// The edges of a tree of these nodes, those next to the destination first.
+pub(super) fn edges(nodes: &[NodeId], parents: &[u8], root: NodeId, bytes: u64) -> Vec<Edge> {
+    let mut edges = Vec::with_capacity(nodes.len());
+    let mut waiting = vec![(nodes.len(), root)];
     while let Some((at, parent)) = waiting.pop() {
-        let children = (0..helpers.len()).filter(|child| usize::from(parents[*child]) == at);
+        let children = (0..nodes.len()).filter(|child| usize::from(parents[*child]) == at);
         for child in children {
-            let node = helpers[child].1;
-            edges.push(Edge { child: node, parent, bytes, carries: Carries::Partial });
-            waiting.push((child, node));
+            edges.push(Edge { child: nodes[child], parent, bytes, carries: Carries::Partial });
+            waiting.push((child, nodes[child]));
         }
     }
     edges

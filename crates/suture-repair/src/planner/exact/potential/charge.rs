@@ -39,17 +39,18 @@ pub(super) fn each_charge(
                 rack::each_crossing(item, helpers, arrivals, kept[0], ports, charge);
             }
         }
-        RepairOption::Arborescence { helpers, parents } => {
-            let node = |place: &u8| item.holders[usize::from(*place)];
-            for (child, parent) in helpers.iter().map(node).zip(parents) {
-                let parent = helpers.get(usize::from(*parent)).map_or(kept[0], node);
-                charge(ports.up(child), length);
-                charge(ports.down(parent), length);
-                let links = ports.crossing(child, parent).into_iter().flatten();
+        RepairOption::Arborescence { helpers, relays, parents } => {
+            let holders = helpers.iter().map(|place| item.holders[usize::from(*place)]);
+            let nodes: Vec<u32> = holders.chain(relays.iter().copied()).collect();
+            for (child, parent) in nodes.iter().zip(parents) {
+                let parent = nodes.get(usize::from(*parent)).unwrap_or(&kept[0]);
+                charge(ports.up(*child), length);
+                charge(ports.down(*parent), length);
+                let links = ports.crossing(*child, *parent).into_iter().flatten();
                 links.for_each(|link| charge(link, length));
-                if ports.have_disks() {
-                    charge(ports.read(child), length);
-                }
+            }
+            if ports.have_disks() {
+                nodes[..helpers.len()].iter().for_each(|node| charge(ports.read(*node), length));
             }
         }
         RepairOption::Gather { helpers, decoder } => {

@@ -85,8 +85,11 @@ impl Build<'_> {
                 let rack_of = |node: NodeId| self.ports.rack(node.0);
                 (None, None, rack::edges(&self.helpers(helpers), sums, root, bytes, rack_of))
             }
-            Joined::Whole(RepairOption::Arborescence { helpers, parents }) => {
-                (None, None, arborescence::edges(&self.helpers(helpers), parents, root, bytes))
+            Joined::Whole(RepairOption::Arborescence { helpers, relays, parents }) => {
+                let helpers = helpers.iter().map(|place| self.item.holders[usize::from(*place)]);
+                let nodes: Vec<NodeId> =
+                    helpers.chain(relays.iter().copied()).map(NodeId).collect();
+                (None, None, arborescence::edges(&nodes, parents, root, bytes))
             }
             Joined::Whole(RepairOption::Gather { helpers, decoder }) => {
                 let alpha = u64::from(self.item.request.job.code.sub_chunk_count());

@@ -11,6 +11,7 @@
 //! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
 
 use crate::master::{Master, Seconds};
+use crate::planner::exact::potential::arborescence::relays;
 use crate::planner::exact::potential::charge::each_charge;
 use crate::planner::exact::potential::option::{PricedPart, RepairOption};
 use crate::planner::exact::potential::ports::PricedPorts;
@@ -151,15 +152,12 @@ impl Descent<'_> {
     fn carry_out(&mut self, mixture: &Mixture, parts: u32) {
         let ranges = (self.pieces.len() / self.items.len()) as f64;
         let (ports, kept) = (self.ports.clone(), self.kept.clone());
+        let rounded = self.rounded(mixture, parts);
         let pieces = std::mem::take(&mut self.pieces);
-        for item in 0..self.items.len() {
-            let options = mixture.options.iter().filter(|(placed, _)| placed.item == item);
-            let shares: Vec<f64> = options.clone().map(|(_, share)| *share).collect();
-            for ((placed, _), parts) in options.zip(rounded(&shares, parts)) {
-                self.kept[item].clone_from(&placed.kept);
-                let (item, option) = (item as u32, Some(placed.option.clone()));
-                self.pieces.extend((parts > 0).then_some(Piece { item, option, parts }));
-            }
+        for ((placed, _), parts) in mixture.options.iter().zip(rounded) {
+            self.kept[placed.item].clone_from(&placed.kept);
+            let (item, option) = (placed.item as u32, Some(placed.option.clone()));
+            self.pieces.extend((parts > 0).then_some(Piece { item, option, parts }));
         }
         let scale = ranges / f64::from(parts);
         self.items.iter_mut().for_each(|item| item.length *= scale);
@@ -169,6 +167,38 @@ impl Descent<'_> {
             (self.pieces, self.ports, self.kept) = (pieces, ports, kept);
             self.items.iter_mut().for_each(|item| item.length /= scale);
         }
+    }
+
+    /// The shares of a mixture as whole parts, so many of each item: each rounded down, and the
+    /// rest one by one where ports are done soonest with it. A part may be much for a slow port.
+    fn rounded(&self, mixture: &Mixture, parts: u32) -> Vec<u32> {
+        let options = &mixture.options;
+        let mut whole: Vec<u32> =
+            options.iter().map(|(_, share)| (share * f64::from(parts)) as u32).collect();
+        let of_part = |(port, seconds): Seconds| (port, seconds / f64::from(parts));
+        let seconds = options.iter().map(|(placed, _)| self.seconds(placed));
+        let seconds: Vec<Vec<Seconds>> =
+            seconds.map(|seconds| seconds.into_iter().map(of_part).collect()).collect();
+        let mut loads = self.ports.bases().to_vec();
+        for (seconds, parts) in seconds.iter().zip(&whole) {
+            seconds.iter().for_each(|(port, part)| loads[*port] += f64::from(*parts) * part);
+        }
+        for item in 0..self.items.len() {
+            let of_item = |at: &usize| options[*at].0.item == item;
+            let places: Vec<usize> = (0..options.len()).filter(of_item).collect();
+            let given: u32 = places.iter().map(|at| whole[*at]).sum();
+            for _ in given..parts {
+                let done = |at: &usize| {
+                    let ports = seconds[*at].iter().map(|(port, part)| loads[*port] + part);
+                    ports.fold(0.0, f64::max)
+                };
+                let soonest = places.iter().min_by(|a, b| done(a).total_cmp(&done(b)));
+                let soonest = *soonest.expect("every item has an option");
+                seconds[soonest].iter().for_each(|(port, part)| loads[*port] += part);
+                whole[soonest] += 1;
+            }
+        }
+        whole
     }
 
     /// The best mixture that is found with destinations that are allowed, where chunks may be kept
@@ -281,7 +311,8 @@ impl Descent<'_> {
         }
         self.prices.compute(part, &self.ports);
         if self.ports.have_racks() {
-            return rack::each(part, kept[0], &self.ports, &self.prices, add);
+            let relays = relays(part, kept[0], self.instance.view, &self.ports);
+            return rack::each(part, kept[0], &relays, &self.ports, &self.prices, add);
         }
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
             (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
@@ -306,16 +337,4 @@ impl Descent<'_> {
         });
         seconds
     }
-}
-
-/// Shares that are 1 together as whole parts of `parts`: each rounded down, and the rest where most
-/// was lost.
-fn rounded(shares: &[f64], parts: u32) -> Vec<u32> {
-    let exact = |at: usize| shares[at] * f64::from(parts);
-    let mut whole: Vec<u32> = (0..shares.len()).map(|at| exact(at) as u32).collect();
-    let mut lost: Vec<usize> = (0..shares.len()).collect();
-    lost.sort_by(|a, b| exact(*b).fract().total_cmp(&exact(*a).fract()));
-    let rest = parts.saturating_sub(whole.iter().sum());
-    lost.into_iter().cycle().take(rest as usize).for_each(|at| whole[at] += 1);
-    whole
 }

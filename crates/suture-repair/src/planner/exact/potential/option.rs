@@ -36,9 +36,10 @@ pub(super) enum RepairOption {
     Tree { helpers: Vec<u8>, sums: Vec<u8> },
     /// The same, but sums are formed within racks first.
     Racks { helpers: Vec<u8>, sums: Vec<u8>, arrivals: Vec<(u32, u8)> },
-    /// The same in any shape: the parent of each helper by its place among them, their number for
-    /// the destination.
-    Arborescence { helpers: Vec<u8>, parents: Vec<u8> },
+    /// The same in any shape, with nodes that hold no chunk of the stripe and only add up: the
+    /// parent of each helper, then of each relay, by its place among them, their number for the
+    /// destination.
+    Arborescence { helpers: Vec<u8>, relays: Vec<u32>, parents: Vec<u8> },
     /// From whole chunks, or what the code asks for, at one decoder.
     Gather { helpers: Vec<u8>, decoder: Decoder },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].

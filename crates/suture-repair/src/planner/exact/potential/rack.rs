@@ -10,7 +10,7 @@
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
-use crate::planner::exact::potential::arborescence;
+use crate::planner::exact::potential::arborescence::TreeSearch;
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
@@ -97,15 +97,17 @@ pub(super) fn cheapest(
 
 /// Trees that may be the cheapest at prices that do not grow: begun with the helpers that would be
 /// cheapest if each rack sent one sum, and with those that are if racks do not matter; or of every
-/// set of helpers that the code takes.
+/// set of helpers that the code takes. Any of `relays` may add up.
 pub(super) fn each(
     item: &PricedPart<'_>,
     root: u32,
+    relays: &[u32],
     ports: &PricedPorts<'_>,
     prices: &Prices,
     mut take: impl FnMut(RepairOption),
 ) {
-    let mut add = |chosen| take(arborescence::cheapest(item, root, chosen, ports, prices));
+    let search = TreeSearch { item, root, relays, ports, prices };
+    let mut add = |chosen| take(search.cheapest(chosen));
     if !item.part.any {
         let sets = item.part.sets.iter().take(CODE_SETS_MAX);
         return sets.for_each(|set| add(with_forced(item, set)));
