@@ -50,7 +50,7 @@ pub(super) fn relays(
 
 /// What trees are made of.
 #[derive(Clone, Copy)]
-pub(super) struct TreeSearch<'a> {
+pub(super) struct ArborescenceSearch<'a> {
     pub item: &'a PricedPart<'a>,
     pub root: u32,
     /// Who may add up without a chunk.
@@ -70,7 +70,7 @@ struct PricedTree {
     parents: Vec<usize>,
 }
 
-impl TreeSearch<'_> {
+impl ArborescenceSearch<'_> {
     /// The cheapest tree that is found, beginning with these helpers; where not any of them will
     /// do, of just these.
     pub fn cheapest(self, helpers: Vec<usize>) -> RepairOption {
@@ -96,7 +96,7 @@ impl TreeSearch<'_> {
     }
 
     fn tree(self, helpers: Vec<usize>, relays: Vec<u32>) -> PricedTree {
-        let TreeSearch { item, root, ports, prices, .. } = self;
+        let ArborescenceSearch { item, root, ports, prices, .. } = self;
         let holders = helpers.iter().map(|place| item.holders[*place]);
         let nodes: Vec<u32> = holders.chain(relays.iter().copied()).chain([root]).collect();
         let down: Vec<f64> =

@@ -10,7 +10,7 @@
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
-use crate::planner::exact::potential::arborescence::TreeSearch;
+use crate::planner::exact::potential::arborescence::ArborescenceSearch;
 use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 
@@ -106,7 +106,7 @@ pub(super) fn each(
     prices: &Prices,
     mut take: impl FnMut(RepairOption),
 ) {
-    let search = TreeSearch { item, root, relays, ports, prices };
+    let search = ArborescenceSearch { item, root, relays, ports, prices };
     let mut add = |chosen| take(search.cheapest(chosen));
     if !item.part.any {
         let sets = item.part.sets.iter().take(CODE_SETS_MAX);
