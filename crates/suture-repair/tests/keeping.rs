@@ -9,6 +9,7 @@ use common::{CHUNK_BYTES, LINK, Links, World};
 use suture_repair::cluster::{Cluster, Core, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::plan::Plan;
+use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
 use suture_repair::planner::{Batch, Job, PlanError, plan};
 use suture_repair::policy::Policy;
@@ -162,4 +163,42 @@ fn car_asks_racks_only_of_those_who_take_part() {
         batch.refused[0].1.to_string(),
         "'rack' needs racks, and the node 'n5' is in none; give it one"
     );
+}
+
+/// What others reach where some nodes have little space, the exact planners reach too.
+#[test]
+fn where_space_is_scarce_the_exact_planners_are_no_later_than_others() {
+    let mut random = Random::new(21);
+    let mut compared = 0;
+    for seed in 0..60 {
+        let code = *random.choose(&["rs(2,2)", "rs(3,2)", "rs(4,2)", "rs(6,3)"]);
+        let nodes = random.between(10, 14) as usize;
+        let count = random.between(15, 40) as usize;
+        let links = *random.choose(&[Links::Independent, Links::Same]);
+        let mut world = World::failed_node(code, nodes, count, seed).with_links(links, seed);
+        if random.per_mille(300) {
+            world = world.with_disks(seed);
+        }
+        if random.per_mille(300) {
+            world = world.with_racks(random.between(2, 4) as usize);
+        }
+        for room in &mut world.room[1..nodes - 2] {
+            *room = random.below(9) * CHUNK_BYTES;
+        }
+        let peak = |policy: &str| {
+            let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), seed);
+            let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+            let seconds = Load::of(&world.cluster, planned).max_seconds(&world.cluster);
+            batch.refused.is_empty().then_some(seconds)
+        };
+        let Some(flow) = peak("flow") else { continue };
+        for other in ["chameleon", "repairboost+ppr", "cr", "pivot", "mix/greedy/all"] {
+            let Some(seconds) = peak(other) else { continue };
+            assert!(flow <= seconds * 1.001, "seed {seed}, {code}: {flow}, {other} {seconds}");
+            compared += 1;
+        }
+        let suture = peak("suture").expect("it refuses nothing that flow does not");
+        assert!(suture <= flow * 1.001, "seed {seed}, {code}: suture {suture}, flow {flow}");
+    }
+    assert!(compared > 200, "{compared} are few");
 }

@@ -2,14 +2,17 @@
 //!
 //! Place: `[plan]`, around every planner. Planners see to it that a destination has space for the
 //! chunk at hand. Space for one chunk and not for all is rare, so a batch is first planned as if
-//! there were no such node; where one would be filled beyond that, it gets as many chunks as
-//! fit, and the rest is planned anew, with what was kept as load and with the space that is left.
+//! there were no such node. Where one would be filled beyond that, as many stripes as it has space
+//! for may still keep a chunk there, the others not, and all is planned anew: the choice of the
+//! other destinations, and of helpers, is made in the light of it. Where that takes many rounds, or
+//! leaves a stripe without a destination, each overfull node gets as many chunks as fit, and only
+//! the rest is planned anew, with what was kept as load and with the space that is left.
 //!
 //! Those keep their place who have the fewest other nodes to go to. That is no exact assignment:
 //! when nearly everything is full, a chunk may be refused that another order could have placed.
 //!
-//! Invariants: what a batch puts on a node fits into its free space. Each round settles a plan on
-//! each overfull node, so rounds end.
+//! Invariants: what a batch puts on a node fits into its free space. Each round rations a node more,
+//! or settles a plan on each overfull node, so rounds end.
 
 use std::cmp::Reverse;
 
@@ -18,6 +21,9 @@ use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::planner::{Batch, Job, PlanError, View};
+
+/// The most rounds in which all is planned anew.
+const ROUNDS_MAX: usize = 12;
 
 /// Plans with `plan_batch`, as often as it takes.
 pub(super) fn within(
@@ -29,6 +35,9 @@ pub(super) fn within(
     if !overfull(&batch, view.free_bytes).contains(&true) {
         return batch;
     }
+    if let Some(rationed) = rationed(jobs, view, &batch, &plan_batch) {
+        return rationed;
+    }
     let mut settled = Settled::new(jobs, view);
     let mut left = settled.take(batch, (0..jobs.len()).collect());
     while !left.is_empty() {
@@ -38,6 +47,66 @@ pub(super) fn within(
         left = settled.take(batch, left);
     }
     settled.batch()
+}
+
+/// Plans for all jobs, of which only so many may keep a chunk on a node as it has space for; none
+/// if that would refuse more jobs than `unlimited`, planned without it, or takes too many rounds.
+fn rationed(
+    jobs: &[Job],
+    view: &View<'_>,
+    unlimited: &Batch,
+    plan_batch: impl Fn(&[Job], &View<'_>) -> Batch,
+) -> Option<Batch> {
+    let mut rationed_jobs = jobs.to_vec();
+    let mut batch = unlimited.clone();
+    for _ in 0..ROUNDS_MAX {
+        let overfull = overfull(&batch, view.free_bytes);
+        if !overfull.contains(&true) {
+            return Some(batch);
+        }
+        let spare = spare(view.free_bytes, &overfull);
+        let full = (0..).map(NodeId).zip(&overfull).filter(|(_, is_over)| **is_over);
+        let kept: Vec<(NodeId, Vec<usize>)> = full
+            .map(|(node, _)| (node, kept_on(node, &batch, &rationed_jobs, view, &spare)))
+            .collect();
+        for (node, kept) in kept {
+            for (index, job) in rationed_jobs.iter_mut().enumerate() {
+                if kept.binary_search(&index).is_err() {
+                    job.excluded.push(node);
+                }
+            }
+        }
+        batch = plan_batch(&rationed_jobs, view);
+        if batch.refused.len() > unlimited.refused.len() {
+            return None;
+        }
+    }
+    None
+}
+
+/// Of the jobs that a batch gives `node` to keep, as many as it has space for: those with the
+/// fewest other nodes to go to, in ascending order.
+fn kept_on(
+    node: NodeId,
+    batch: &Batch,
+    jobs: &[Job],
+    view: &View<'_>,
+    spare: &[bool],
+) -> Vec<usize> {
+    let keeps = |plan: &Plan| plan.destinations.values().any(|kept_by| *kept_by == node);
+    let mut wanted: Vec<usize> =
+        batch.planned_at(jobs).filter(|(_, plan)| keeps(plan)).map(|(index, _)| index).collect();
+    wanted.sort_by_cached_key(|index| Reverse(blocked(&jobs[*index], spare)));
+    let mut free_bytes = view.free_bytes[node.index()];
+    wanted.retain(|index| match free_bytes.checked_sub(jobs[*index].chunk_bytes) {
+        Some(left) => {
+            free_bytes = left;
+            true
+        }
+        None => false,
+    });
+    wanted.sort_unstable();
+    wanted
 }
 
 /// The plans and refusals that stay.
@@ -80,13 +149,8 @@ impl<'a> Settled<'a> {
                 false => self.settle(index, plan),
             }
         }
-        let spare: Vec<bool> = self
-            .free_bytes
-            .iter()
-            .zip(&overfull)
-            .map(|(free_bytes, is_over)| *free_bytes > 0 && !is_over)
-            .collect();
-        contested.sort_by_cached_key(|(index, _)| Reverse(self.blocked(*index, &spare)));
+        let spare = spare(&self.free_bytes, &overfull);
+        contested.sort_by_cached_key(|(index, _)| Reverse(blocked(&self.jobs[*index], &spare)));
         let mut left = Vec::new();
         for (index, plan) in contested {
             let bytes = self.jobs[index].chunk_bytes;
@@ -97,17 +161,6 @@ impl<'a> Settled<'a> {
         }
         left.sort_unstable();
         left
-    }
-
-    /// How many spare nodes cannot keep the chunks of a job: the others are its alternatives, racks
-    /// aside.
-    fn blocked(&self, index: usize, spare: &[bool]) -> usize {
-        let job = &self.jobs[index];
-        let mut taken: Vec<NodeId> = job.survivors.iter().map(|(_, node)| *node).collect();
-        taken.extend(&job.excluded);
-        taken.sort_unstable();
-        taken.dedup();
-        taken.iter().filter(|node| spare[node.index()]).count()
     }
 
     fn settle(&mut self, index: usize, plan: Plan) {
@@ -124,6 +177,22 @@ impl<'a> Settled<'a> {
         let plans = self.plans.into_iter().map(|(_, plan)| plan).collect();
         Batch { plans, refused: self.refused }
     }
+}
+
+/// For each node, whether it has space and is not overfull.
+fn spare(free_bytes: &[u64], overfull: &[bool]) -> Vec<bool> {
+    let nodes = free_bytes.iter().zip(overfull);
+    nodes.map(|(free_bytes, is_over)| *free_bytes > 0 && !is_over).collect()
+}
+
+/// How many spare nodes cannot keep the chunks of a job: the others are its alternatives, racks
+/// aside.
+fn blocked(job: &Job, spare: &[bool]) -> usize {
+    let mut taken: Vec<NodeId> = job.survivors.iter().map(|(_, node)| *node).collect();
+    taken.extend(&job.excluded);
+    taken.sort_unstable();
+    taken.dedup();
+    taken.iter().filter(|node| spare[node.index()]).count()
 }
 
 /// For each node, whether a batch brings it more than it has space for.

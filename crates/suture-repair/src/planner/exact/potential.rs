@@ -122,6 +122,7 @@ struct Descent<'a> {
     items: Vec<PricedPart<'a>>,
     /// Who keeps the chunks of each item.
     kept: Vec<Vec<u32>>,
+    /// Those of each item side by side, in the order of the items.
     pieces: Vec<Piece>,
     /// Whether destinations may not change but by [`Descent::relocate`].
     are_kept: bool,
@@ -370,6 +371,7 @@ impl<'a> Descent<'a> {
     }
 
     fn plans(&self) -> Vec<Plan> {
+        debug_assert!(self.pieces.is_sorted_by_key(|piece| piece.item));
         let mut at = 0;
         let requests = self.instance.requests.iter().map(|request| {
             let (mut destinations, mut lanes) = (BTreeMap::new(), Vec::new());

@@ -159,6 +159,7 @@ impl Descent<'_> {
             let (item, option) = (placed.item as u32, Some(placed.option.clone()));
             self.pieces.extend((parts > 0).then_some(Piece { item, option, parts }));
         }
+        self.pieces.sort_by_key(|piece| piece.item);
         let scale = ranges / f64::from(parts);
         self.items.iter_mut().for_each(|item| item.length *= scale);
         self.ports = PricedPorts::new(self.instance);
