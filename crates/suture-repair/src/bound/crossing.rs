@@ -53,10 +53,15 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
     if !ports.have_racks() || takes_part().any(|node| ports.rack_up(ports.rack(node)).is_none()) {
         return 0.0;
     }
-    let stripes = demands.iter().flat_map(|demand| {
-        let parts = demand.need.parts.iter().filter(|part| part.is_sum);
-        parts.map(|part| RackedStripe::new(demand, part, view, ports))
-    });
+    let survivors = |part: &Part| part.forced.len() + part.free.len();
+    let least_work =
+        demands.iter().flat_map(sums).map(|part| survivors(part).pow(2)).sum::<usize>();
+    if least_work * STEPS_MIN > WORK_MAX {
+        return 0.0;
+    }
+    let stripes = demands
+        .iter()
+        .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let relays: Vec<u32> = takes_part().collect();
     let search = CrossingSearch { ports, relays: &relays };
@@ -67,6 +72,11 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let together = search.whole_seconds(&stripes, search.seconds(&stripes, limits).max(known));
     search.with_whole_chunks(stripes, together)
+}
+
+/// The chunks of a demand that are sums.
+fn sums<'a>(demand: &'a Demand<'_>) -> impl Iterator<Item = &'a Part> {
+    demand.need.parts.iter().filter(|part| part.is_sum)
 }
 
 /// Up to so many racks of a stripe, all sets of them are tried.
@@ -239,14 +249,13 @@ impl RackedStripe {
         let count = part.forced.len() + part.count;
         let together = match part.any {
             true => racks_with(count, &racks),
-            false => {
-                let forced = part.forced.iter().map(|sender| sender.chunk);
-                let racks = |set: &Vec<ChunkIndex>| {
-                    let chunks = forced.clone().chain(set.iter().copied());
-                    chunks.map(|chunk| ports.rack(demand.holder(chunk).0)).collect()
-                };
-                smallest(part.sets.iter().map(racks).collect())
-            }
+            false => smallest_enough(&racks, |chosen| {
+                let held = part.forced.iter().map(|sender| sender.chunk).chain(part.free.clone());
+                let chunks: Vec<ChunkIndex> = held
+                    .filter(|chunk| chosen.contains(&ports.rack(demand.holder(*chunk).0)))
+                    .collect();
+                demand.job.code.helpers_for(&part.lost, &chunks).is_ok()
+            }),
         };
         RackedStripe { bytes, count, racks, together, targets }
     }
@@ -289,22 +298,34 @@ impl RackedStripe {
     }
 }
 
-/// The smallest sets of racks that hold so many survivors, forced ones included; where racks are
-/// many, only what all of these have in common.
+/// The smallest sets of racks that hold so many survivors, forced ones included.
 fn racks_with(count: usize, racks: &[Holders]) -> Vec<Vec<u32>> {
-    let held = |rack: &Holders| rack.nodes.len();
-    let survivors: usize = racks.iter().map(held).sum();
-    let is_needed = |rack: &&Holders| rack.forced > 0 || survivors - held(rack) < count;
-    let needed: Vec<u32> = racks.iter().filter(is_needed).map(|rack| rack.rack).collect();
-    if racks.len() > SETS_RACKS_MAX {
+    smallest_enough(racks, |chosen| {
+        let mut held = 0;
+        racks.iter().all(|rack| {
+            let is_chosen = chosen.contains(&rack.rack);
+            held += if is_chosen { rack.nodes.len() } else { 0 };
+            is_chosen || rack.forced == 0
+        }) && held >= count
+    })
+}
+
+/// The smallest sets of racks whose survivors are enough; where racks are many, only what all of
+/// these have in common.
+fn smallest_enough(racks: &[Holders], is_enough: impl Fn(&[u32]) -> bool) -> Vec<Vec<u32>> {
+    let names: Vec<u32> = racks.iter().map(|rack| rack.rack).collect();
+    let is_needed = |rack: &u32| {
+        let others: Vec<u32> = names.iter().copied().filter(|other| other != rack).collect();
+        !is_enough(&others)
+    };
+    let (needed, others): (Vec<u32>, Vec<u32>) = names.iter().copied().partition(is_needed);
+    if names.len() > SETS_RACKS_MAX {
         return vec![needed];
     }
-    let sets = (0..1u32 << racks.len()).filter_map(|set| {
-        let chosen = || (0..racks.len()).filter(|at| set >> at & 1 == 1).map(|at| &racks[at]);
-        let names: Vec<u32> = chosen().map(|rack| rack.rack).collect();
-        let is_enough = chosen().map(held).sum::<usize>() >= count
-            && needed.iter().all(|rack| names.contains(rack));
-        is_enough.then_some(names)
+    let sets = (0..1u32 << others.len()).filter_map(|set| {
+        let chosen = (0..others.len()).filter(|at| set >> at & 1 == 1).map(|at| others[at]);
+        let chosen: Vec<u32> = needed.iter().copied().chain(chosen).collect();
+        is_enough(&chosen).then_some(chosen)
     });
     smallest(sets.collect())
 }

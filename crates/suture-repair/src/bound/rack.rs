@@ -4,7 +4,8 @@
 //! other rack that is needed sends at least one sum for each lost chunk, or as many chunks as it
 //! reads, if these are fewer. So a stripe crosses least when its largest racks help, and the
 //! destination is in the largest of those that have a node to keep it. Codes with sub-chunks have
-//! no sums to form on the way: all that is sent outside of the decoder's rack crosses.
+//! no sums to form on the way: all that is sent outside of the decoder's rack crosses, and so does what
+//! is rebuilt there, if no node of that rack may keep it.
 //!
 //! Source: CAR (DSN'16), Theorem 1, for one loss and a fixed destination.
 
@@ -59,14 +60,20 @@ fn least_crossing(demand: &Demand<'_>, part: &Part, view: &View<'_>, accepting: 
     }
     racks.sort_by_key(|(chunks, _)| std::cmp::Reverse(*chunks));
     let own = racks.iter().position(|(_, rack)| may_keep(demand, *rack, view, accepting));
+    let alpha = u64::from(demand.job.code.sub_chunk_count());
+    if alpha > 1 {
+        let forced = part.forced.iter().map(|sender| sender.sent);
+        let most = u64::from(forced.chain([part.free_sent]).max().unwrap_or(0));
+        let gathered = |at: Option<usize>| {
+            let beside = near + at.map_or(0, |at| racks[at].0);
+            part.sent().saturating_sub(beside as u64 * most)
+        };
+        let finished = part.lost.len() as u64 * alpha;
+        return gathered(own).min(gathered((!racks.is_empty()).then_some(0)) + finished);
+    }
     near += own.map_or(0, |at| racks.remove(at).0);
 
     let mut missing = (part.forced.len() + part.count).saturating_sub(near);
-    if demand.job.code.sub_chunk_count() > 1 {
-        let forced = part.forced.iter().map(|sender| sender.sent);
-        let most = forced.chain([part.free_sent]).max().unwrap_or(0);
-        return part.sent().saturating_sub(near as u64 * u64::from(most));
-    }
     let mut crossing = 0;
     for (chunks, _) in racks {
         let helping = chunks.min(missing);
