@@ -6,10 +6,10 @@ mod common;
 use common::{CHUNK_BYTES, World};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
-use suture_repair::id::{ChunkIndex, NodeId};
+use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::plan::load::Load;
 use suture_repair::plan::validate::validate;
-use suture_repair::planner::plan;
+use suture_repair::planner::{Job, plan};
 
 /// The busiest port of a policy's plans, in seconds; all of them valid.
 fn peak_seconds(world: &World, policy: &str) -> f64 {
@@ -155,4 +155,42 @@ fn more_helpers_than_a_local_code_needs_do_without_a_slow_one() {
         let peak = peak_seconds(&world, policy);
         assert!(peak <= 20.0, "{policy}: {peak}");
     }
+}
+
+/// Stripes on nodes with equal links in racks, in turn, whose links carry that part of a node's;
+/// one node fails.
+fn racked(code: &str, stripes: &[&[u32]], failed: u32, nodes: usize, racks: usize) -> World {
+    let (links, core) = (vec![(1.0, 1.0); nodes], (1.3, 1.3));
+    let mut first = world(code, stripes[0], &[failed], &links, racks, core);
+    for (index, stripe) in stripes.iter().enumerate().skip(1) {
+        let [job] = &world(code, stripe, &[failed], &links, racks, core).jobs[..] else {
+            unreachable!("it has a stripe")
+        };
+        first.jobs.push(Job { stripe: StripeId(index as u64), ..job.clone() });
+    }
+    first
+}
+
+#[test]
+fn the_bound_counts_local_repairs_by_more_helpers_in_fewer_racks() {
+    let stripes: [&[u32]; 3] = [
+        &[3, 10, 5, 6, 9, 1, 8, 7, 2, 4],
+        &[1, 2, 5, 3, 7, 0, 8, 6, 9, 10],
+        &[0, 5, 2, 8, 3, 7, 4, 6, 9, 1],
+    ];
+    let world = racked("lrc(4,2,4)", &stripes, 7, 11, 3);
+    let bound = bound_seconds(&world.jobs, &world.view());
+    for policy in ["mix/random/all", "flow", "suture"] {
+        let seconds = peak_seconds(&world, policy);
+        assert!(bound <= seconds * (1.0 + 1e-9), "{policy}: {seconds}, bound {bound}");
+    }
+}
+
+#[test]
+fn the_bound_counts_decoders_in_racks_that_keep_nothing() {
+    let stripes: [&[u32]; 2] = [&[1, 0, 3, 5, 2, 4], &[4, 6, 2, 5, 0, 3]];
+    let world = racked("clay(4,2,5)", &stripes, 5, 7, 2);
+    let bound = bound_seconds(&world.jobs, &world.view());
+    let seconds = peak_seconds(&world, "flow");
+    assert!(bound <= seconds * (1.0 + 1e-9), "{seconds}, bound {bound}");
 }
