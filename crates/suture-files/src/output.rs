@@ -244,8 +244,9 @@ impl TemporaryName {
     }
 
     /// Another file has the name, or none has.
-    fn forget(self) {
-        temporary_names().remove(&self.path);
+    fn forget(mut self) {
+        let path = std::mem::take(&mut self.path);
+        temporary_names().remove(&path);
         std::mem::forget(self);
     }
 }

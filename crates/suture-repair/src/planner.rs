@@ -165,7 +165,50 @@ pub fn plan(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
     if let Err(error) = usable.and_then(|()| check(policy, jobs, view)) {
         return Batch::refuse_all(jobs, &error);
     }
-    free_space::within(jobs, view, |jobs, view| plan_batch(policy, jobs, view, seed))
+    let planned =
+        |policy| free_space::within(jobs, view, |jobs, view| plan_batch(policy, jobs, view, seed));
+    let others = beside(policy, jobs, view);
+    if others.is_empty() {
+        return planned(policy);
+    }
+    best_of([policy].into_iter().chain(others).map(planned), jobs, view)
+}
+
+/// Up to so many jobs, others plan beside an exact planner.
+const BESIDE_MAX: usize = 256;
+
+/// Policies that may do better than an exact one, where it is no exact solution of all that is
+/// asked: with links of racks, several losses, codes with sub-chunks, or little space. The best
+/// batch is taken, so no exact plan takes longer than theirs.
+fn beside(policy: Policy, jobs: &[Job], view: &View<'_>) -> Vec<Policy> {
+    let is_exact =
+        policy.balance == Balance::Flow && matches!(policy.shape, Shape::Split | Shape::Mix);
+    if !is_exact || jobs.len() > BESIDE_MAX {
+        return Vec::new();
+    }
+    let is_more = |job: &Job| job.lost.len() > 1 || job.code.sub_chunk_count() > 1;
+    let wanted = || jobs.iter().map(|job| job.chunk_bytes * job.lost.len() as u64).sum::<u64>();
+    let is_scarce = || {
+        let wanted = wanted();
+        view.free_bytes.iter().any(|free| (1..wanted).contains(free))
+    };
+    if view.cluster.core.is_none() && !jobs.iter().any(is_more) && !is_scarce() {
+        return Vec::new();
+    }
+    let pairs = [
+        (Shape::Split, Balance::Flow),
+        (Shape::Tunable, Balance::Chameleon),
+        (Shape::Mix, Balance::Greedy),
+        (Shape::Star, Balance::RepairBoost),
+        (Shape::Ppr, Balance::RepairBoost),
+        (Shape::Chain, Balance::RepairBoost),
+        (Shape::Mix, Balance::Random),
+        (Shape::Pivot, Balance::Greedy),
+    ];
+    let policies = pairs.map(|(shape, balance)| Policy { shape, balance, ..policy });
+    let is_other = |other: &Policy| (other.shape, other.balance) != (policy.shape, policy.balance);
+    let can_plan = |other: &Policy| other.plannable().is_ok() && check(*other, jobs, view).is_ok();
+    policies.into_iter().filter(is_other).filter(can_plan).collect()
 }
 
 /// Plans a batch as if each chunk were the only one that comes to its destination.
@@ -175,7 +218,8 @@ fn plan_batch(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch
         (Shape::Trace, Balance::Flow) => trace::plan(jobs, view, seed),
         (Shape::Mix, Balance::Flow) => mix::plan(jobs, view, seed),
         (Shape::Mix, balance) => {
-            best_of(&[Shape::Star, Shape::Ppr, Shape::Chain], balance, jobs, view, seed)
+            let shapes = [Shape::Star, Shape::Ppr, Shape::Chain].into_iter();
+            best_of(shapes.map(|shape| plan_shape(shape, balance, jobs, view, seed)), jobs, view)
         }
         (shape, balance) => plan_shape(shape, balance, jobs, view, seed),
     }
@@ -232,20 +276,18 @@ fn takes_part(jobs: &[Job], view: &View<'_>) -> Vec<bool> {
     takes_part
 }
 
-/// The batch that serves the most jobs and then has the lowest peak; of equals, the first: shapes
-/// are listed from the shallowest tree to the deepest.
-fn best_of(shapes: &[Shape], balance: Balance, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    let batches = shapes.iter().map(|&shape| {
-        let batch = plan_shape(shape, balance, jobs, view, seed);
+/// The batch that rebuilds the most chunks and then has the lowest peak; of equals, the first.
+fn best_of(batches: impl Iterator<Item = Batch>, jobs: &[Job], view: &View<'_>) -> Batch {
+    let batches = batches.map(|batch| {
+        let rebuilt: usize = batch.plans.iter().map(|plan| plan.lost.len()).sum();
         let peak = peak_seconds(&batch, jobs, view);
-        (batch, peak)
+        (batch, rebuilt, peak)
     });
-    let better = |best: &(Batch, f64), next: &(Batch, f64)| {
-        let (served, peak) = (next.0.plans.len(), next.1);
-        served > best.0.plans.len() || served == best.0.plans.len() && peak < best.1
+    let is_better = |best: &(Batch, usize, f64), next: &(Batch, usize, f64)| {
+        next.1 > best.1 || next.1 == best.1 && next.2 < best.2
     };
-    let best = batches.reduce(|best, next| if better(&best, &next) { next } else { best });
-    best.expect("there is a shape to choose").0
+    let best = batches.reduce(|best, next| if is_better(&best, &next) { next } else { best });
+    best.expect("there is a batch to choose").0
 }
 
 /// How long the busiest port needs for the batch and for what already runs.

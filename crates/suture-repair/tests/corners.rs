@@ -194,3 +194,22 @@ fn the_bound_counts_decoders_in_racks_that_keep_nothing() {
     let seconds = peak_seconds(&world, "flow");
     assert!(bound <= seconds * (1.0 + 1e-9), "{seconds}, bound {bound}");
 }
+
+#[test]
+fn codes_with_sub_chunks_and_local_codes_are_no_later_than_by_simple_policies() {
+    let local: [&[u32]; 3] = [
+        &[3, 10, 5, 6, 9, 1, 8, 7, 2, 4],
+        &[1, 2, 5, 3, 7, 0, 8, 6, 9, 10],
+        &[0, 5, 2, 8, 3, 7, 4, 6, 9, 1],
+    ];
+    let mut flat = racked("clay(2,2,3)", &[&[0, 1, 2, 3], &[2, 3, 0, 4]], 0, 7, 2);
+    flat.cluster.core = None;
+    flat.load = Load::new(&flat.cluster);
+    for world in [racked("lrc(4,2,4)", &local, 7, 11, 3), flat] {
+        let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
+        for policy in ["cr", "chameleon", "repairboost+cr", "mix/greedy/all", "mix/random/all"] {
+            let seconds = peak_seconds(&world, policy) * (1.0 + 1e-9);
+            assert!(suture <= flow && flow <= seconds, "{policy}: {suture}, {flow}, {seconds}");
+        }
+    }
+}
