@@ -3,24 +3,12 @@
 
 mod common;
 
-use common::{CHUNK_BYTES, World};
+use common::{CHUNK_BYTES, World, peak_seconds};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::plan::load::Load;
-use suture_repair::plan::validate::validate;
-use suture_repair::planner::{Job, plan};
-
-/// The busiest port of a policy's plans, in seconds; all of them valid.
-fn peak_seconds(world: &World, policy: &str) -> f64 {
-    let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
-    assert_eq!(batch.refused, []);
-    for (job, plan) in batch.planned(&world.jobs) {
-        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
-    }
-    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
-    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
-}
+use suture_repair::planner::Job;
 
 /// A link that takes so many seconds for a chunk.
 fn link(seconds: f64) -> Rate {

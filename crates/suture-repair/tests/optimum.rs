@@ -6,27 +6,13 @@ mod lp;
 #[path = "common/optimum.rs"]
 mod optimum;
 
-use common::{Links, World};
+use common::{Links, World, peak_seconds};
 use optimum::{Answer, Kinds, is_faster_possible, optimum};
 use suture_repair::bound::bound_seconds;
 use suture_repair::cluster::{Core, Rate};
-use suture_repair::plan::load::Load;
-use suture_repair::plan::validate::validate;
-use suture_repair::planner::plan;
 use suture_repair::random::Random;
 
 const MEGABYTE: f64 = 1e6;
-
-/// The busiest port of a policy's plans, in seconds; all of them valid.
-fn peak_seconds(world: &World, policy: &str) -> f64 {
-    let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
-    assert_eq!(batch.refused, []);
-    for (job, plan) in batch.planned(&world.jobs) {
-        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
-    }
-    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
-    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
-}
 
 /// Whether no plans are faster than a policy's by more than 3 %.
 fn check_optimum(world: &World, what: &str) {

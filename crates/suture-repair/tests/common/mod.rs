@@ -5,7 +5,8 @@ use suture_code::Code;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, RackId, StripeId};
 use suture_repair::plan::load::Load;
-use suture_repair::planner::{Abilities, Job, View};
+use suture_repair::plan::validate::validate;
+use suture_repair::planner::{Abilities, Job, View, plan};
 use suture_repair::random::Random;
 
 /// Bytes of every chunk: they only scale the loads.
@@ -142,4 +143,15 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
         excluded: nodes,
         avoid: Vec::new(),
     }
+}
+
+/// The busiest port of a policy's plans, in seconds; all of them valid.
+pub fn peak_seconds(world: &World, policy: &str) -> f64 {
+    let batch = plan(policy.parse().unwrap(), &world.jobs, &world.view(), 1);
+    assert_eq!(batch.refused, []);
+    for (job, plan) in batch.planned(&world.jobs) {
+        assert_eq!(validate(plan, &job.facts(), world.cluster.nodes.len()), Ok(()));
+    }
+    let planned = batch.planned(&world.jobs).map(|(job, plan)| (plan, job.facts()));
+    Load::of(&world.cluster, planned).max_seconds(&world.cluster)
 }
