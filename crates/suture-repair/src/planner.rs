@@ -187,11 +187,9 @@ fn beside(policy: Policy, jobs: &[Job], view: &View<'_>) -> Vec<Policy> {
         return Vec::new();
     }
     let is_more = |job: &Job| job.lost.len() > 1 || job.code.sub_chunk_count() > 1;
-    let wanted = || jobs.iter().map(|job| job.chunk_bytes * job.lost.len() as u64).sum::<u64>();
-    let is_scarce = || {
-        let wanted = wanted();
-        view.free_bytes.iter().any(|free| (1..wanted).contains(free))
-    };
+    let bytes = |job: &Job| job.chunk_bytes.saturating_mul(job.lost.len() as u64);
+    let wanted = jobs.iter().map(bytes).fold(0, u64::saturating_add);
+    let is_scarce = || view.free_bytes.iter().any(|free| (1..wanted).contains(free));
     if view.cluster.core.is_none() && !jobs.iter().any(is_more) && !is_scarce() {
         return Vec::new();
     }

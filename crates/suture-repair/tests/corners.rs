@@ -159,14 +159,16 @@ fn racked(code: &str, stripes: &[&[u32]], failed: u32, nodes: usize, racks: usiz
     first
 }
 
+/// Stripes of lrc(4,2,4) on eleven nodes, each with a chunk on n7.
+const LOCAL_STRIPES: [&[u32]; 3] = [
+    &[3, 10, 5, 6, 9, 1, 8, 7, 2, 4],
+    &[1, 2, 5, 3, 7, 0, 8, 6, 9, 10],
+    &[0, 5, 2, 8, 3, 7, 4, 6, 9, 1],
+];
+
 #[test]
 fn the_bound_counts_local_repairs_by_more_helpers_in_fewer_racks() {
-    let stripes: [&[u32]; 3] = [
-        &[3, 10, 5, 6, 9, 1, 8, 7, 2, 4],
-        &[1, 2, 5, 3, 7, 0, 8, 6, 9, 10],
-        &[0, 5, 2, 8, 3, 7, 4, 6, 9, 1],
-    ];
-    let world = racked("lrc(4,2,4)", &stripes, 7, 11, 3);
+    let world = racked("lrc(4,2,4)", &LOCAL_STRIPES, 7, 11, 3);
     let bound = bound_seconds(&world.jobs, &world.view());
     for policy in ["mix/random/all", "flow", "suture"] {
         let seconds = peak_seconds(&world, policy);
@@ -185,15 +187,10 @@ fn the_bound_counts_decoders_in_racks_that_keep_nothing() {
 
 #[test]
 fn codes_with_sub_chunks_and_local_codes_are_no_later_than_by_simple_policies() {
-    let local: [&[u32]; 3] = [
-        &[3, 10, 5, 6, 9, 1, 8, 7, 2, 4],
-        &[1, 2, 5, 3, 7, 0, 8, 6, 9, 10],
-        &[0, 5, 2, 8, 3, 7, 4, 6, 9, 1],
-    ];
     let mut flat = racked("clay(2,2,3)", &[&[0, 1, 2, 3], &[2, 3, 0, 4]], 0, 7, 2);
     flat.cluster.core = None;
     flat.load = Load::new(&flat.cluster);
-    for world in [racked("lrc(4,2,4)", &local, 7, 11, 3), flat] {
+    for world in [racked("lrc(4,2,4)", &LOCAL_STRIPES, 7, 11, 3), flat] {
         let (flow, suture) = (peak_seconds(&world, "flow"), peak_seconds(&world, "suture"));
         for policy in ["cr", "chameleon", "repairboost+cr", "mix/greedy/all", "mix/random/all"] {
             let seconds = peak_seconds(&world, policy) * (1.0 + 1e-9);
