@@ -76,6 +76,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         cluster: Some(CLUSTER.0),
         rack: Some("r1".into()),
         epoch: 3,
+        committed: 17,
         store: Some(9),
         takes_name: false,
         renews: true,

@@ -122,6 +122,8 @@ pub struct CoordinatorDriver {
     listings: Option<Listings>,
     /// Agents have not yet been told how the nodes are now.
     peers_changed: bool,
+    /// The number of committed puts that they were sent.
+    sent_committed: u64,
     /// The task that was sent last: its other participants come next.
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
@@ -176,6 +178,7 @@ impl CoordinatorDriver {
             backed_up: None,
             listings: None,
             peers_changed: false,
+            sent_committed: 0,
             dispatch: None,
             placer: Placer::default(),
             meter: Meter::default(),
@@ -268,8 +271,18 @@ impl CoordinatorDriver {
         self.origin + Duration::from_nanos(at.ns)
     }
 
+    /// Sends agents the number of committed puts, if it has changed since.
+    fn send_committed(&mut self) {
+        let committed = self.metadata.committed();
+        if committed != std::mem::replace(&mut self.sent_committed, committed) {
+            let everyone: Vec<NodeId> = self.nodes.keys().copied().collect();
+            everyone.into_iter().for_each(|node| self.post(node, Outgoing::Committed(committed)));
+        }
+    }
+
     /// Looks how far repairs have come, and says so when they have come to their end.
     fn measure(&mut self) {
+        self.send_committed();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
         if let Some(hdfs) = &self.hdfs {
@@ -335,6 +348,8 @@ impl CoordinatorDriver {
         let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
         self.nodes.insert(id, contact);
         self.peers_changed = true;
+        // Whoever is new hears it with the others.
+        self.sent_committed = 0;
     }
 
     fn lost(&mut self, node: NodeId) {

@@ -22,6 +22,8 @@ pub mod store;
 pub mod unfinished;
 mod wal;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 
@@ -34,7 +36,7 @@ pub use backup::Backup;
 pub use schema::Incomplete;
 pub use store::{
     Added, Intent, Leftovers, MetadataError, MetadataStore, NewNode, NodeRecord, Object,
-    ObjectStripe, PassRecord, PutId, Removed, seconds_since_1970,
+    ObjectStripe, PassRecord, PutId, Removed, is_readable, seconds_since_1970,
 };
 
 type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;
@@ -44,6 +46,7 @@ type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;
 pub struct Metadata {
     work: std::sync::mpsc::Sender<Work>,
     changes: mpsc::Sender<Input>,
+    committed: Arc<AtomicU64>,
 }
 
 impl Metadata {
@@ -51,13 +54,19 @@ impl Metadata {
     /// it is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, inbox) = std::sync::mpsc::channel::<Work>();
+        let committed = store.committed();
         let serve = move || {
             let _guard = AbortOnPanic;
             perform(&mut store, &inbox);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
-        Metadata { work, changes }
+        Metadata { work, changes, committed }
+    }
+
+    /// How many puts were committed so far.
+    pub fn committed(&self) -> u64 {
+        self.committed.load(Ordering::Relaxed)
     }
 
     /// Ends the work on the metadata: `metadata.db` is whole by itself when this returns, and stays

@@ -4,13 +4,14 @@
 //! Agents join and list their copies, as at every start of a coordinator; one copy of each stripe
 //! that the metadata do not know is asked for its label. The labels give objects, the lists give the
 //! places of their chunks. What is known already stays as it is, so a backup is completed by what
-//! was stored since.
+//! was stored since; but where two objects have one name, the newer one gets it that can be read.
 //!
 //! Invariants: an object appears only with all of its stripes; a chunk is recorded only where a copy
 //! of its length and checksum was listed, and no two chunks of a stripe on one node.
 //! Deliberately absent: which objects were removed. One that was comes back if its chunks are still
 //! there, since nothing tells it from one that was lost.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::address::AgentAddress;
 use crate::coordinator::Listings;
 use crate::identity::credentials::Kept;
 use crate::label::StripeLabel;
-use crate::metadata::{Object, ObjectStripe};
+use crate::metadata::{Object, ObjectStripe, is_readable};
 use crate::object::layout::join_checksums;
 use crate::object::pool::ConnectionPool;
 
@@ -48,7 +49,7 @@ pub struct FoundStripe {
 /// Objects that can be recorded, and what is left.
 #[derive(Debug, Default)]
 pub struct Rebuilt {
-    /// Each with all of its stripes, in order.
+    /// Each with all of its stripes, in order; of those with one name the first is to keep it.
     pub objects: Vec<(Object, Vec<ObjectStripe>)>,
     /// Objects of which stripes are missing.
     pub incomplete: Vec<IncompleteObject>,
@@ -146,7 +147,8 @@ fn is_of(label: &StripeLabel, listed: &ListedCopy) -> bool {
     crc.is_some() && listed.digest.bytes == Some(label.chunk_bytes) && listed.digest.crc == crc
 }
 
-/// The objects that the stripes make up.
+/// The objects that the stripes make up, in the order in which they have a right to their name: such
+/// as can be read before others, newer ones before older ones.
 pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
     let mut rebuilt = Rebuilt::default();
     let mut objects: BTreeMap<StripeId, Vec<(StripeLabel, ObjectStripe)>> = BTreeMap::new();
@@ -166,6 +168,10 @@ pub fn objects_of(found: BTreeMap<StripeId, FoundStripe>) -> Rebuilt {
             false => rebuilt.incomplete.push(incomplete(&stripes)),
         }
     }
+    // Clocks are set; ids of stripes only grow.
+    rebuilt
+        .objects
+        .sort_by_key(|(_, stripes)| (!is_readable(stripes), Reverse(stripes[0].stripe.id)));
     rebuilt
 }
 

@@ -38,6 +38,9 @@ const BIT_UNITS: [(&str, u64); 6] = [
     ("Tbit", 1_000_000_000_000),
 ];
 
+/// The highest rate, in bytes a second: what a typing error exceeds, and no link.
+const RATE_MAX: f64 = 1e18;
+
 /// Units of times, in seconds. A year is one of 365.25 days.
 const TIME_UNITS: [(&str, f64); 6] =
     [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86400.0), ("y", 31_557_600.0)];
@@ -57,7 +60,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err(format!("'{text}' is not a whole number of bytes"));
     }
     u64::try_from(scaled / divisor)
-        .map_err(|_| format!("'{text}' is too large: sizes go up to 16EiB"))
+        .map_err(|_| format!("'{text}' is too large: it must be below 16EiB"))
 }
 
 /// Reads a size that must not be zero: a chunk, a unit, a buffer.
@@ -91,7 +94,11 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     };
     let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
     let rate = digits as f64 / 10f64.powi(fraction_digits as i32) * bytes_per_unit;
-    if rate > 0.0 { Ok(rate) } else { Err(format!("'{text}' is too small: it must be above zero")) }
+    match rate {
+        rate if rate > RATE_MAX => Err(format!("'{text}' is too large: rates go up to 1EB")),
+        rate if rate > 0.0 => Ok(rate),
+        _ => Err(format!("'{text}' is too small: it must be above zero")),
+    }
 }
 
 /// Reads a time above zero, from milliseconds to years, such as `30s`, `90min`, `12h`, `3d`, `10y`,

@@ -5,14 +5,15 @@
 //! their helpers send at least (`need.rs`): a local group, or parts of all others. Losses of one
 //! stripe are read once: l of them cost one set of helpers and l - 1 forwards of finished chunks.
 //!
-//! Five counts, of which the greatest is the bound:
+//! Six counts, of which the greatest is the bound:
 //! * *helpers*: for any set of nodes, what the others cannot send of a stripe, at most a chunk
 //!   each, leaves the set, and is read there. The worst set is exact, a parametric flow
 //!   (`max_flow.rs`);
 //! * *all links*: everything sent is received, forwards included;
 //! * *destinations*: each rebuilt chunk is received and written by one node that may keep it;
 //! * *racks* (`bound/rack.rs`): what must cross between racks even if each sends only sums;
-//! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices, for small batches.
+//! * *crossing* (`bound/crossing.rs`): the same with all other ports, by prices, for small batches;
+//! * *gathered* (`bound/gathered.rs`): the same for codes with sub-chunks.
 //!
 //! Invariant: never more than what the busiest port of any valid plans of the same jobs needs, as
 //! long as these take as few helpers as the code allows, use only nodes that hold a survivor of
@@ -22,6 +23,7 @@
 //! repairs that read more than they need to, around a slow node.
 
 mod crossing;
+mod gathered;
 mod own;
 mod price;
 mod rack;
@@ -54,7 +56,8 @@ pub fn bound_seconds(jobs: &[Job], view: &View<'_>) -> f64 {
             .max(batch.total_seconds())
             .max(batch.destination_seconds())
             .max(rack::seconds(batch));
-        counted.max(crossing::seconds(batch, counted))
+        let counted = counted.max(crossing::seconds(batch, counted));
+        counted.max(gathered::seconds(batch, counted))
     })
 }
 

@@ -5,11 +5,11 @@ mod story;
 
 use std::collections::BTreeSet;
 
-use story::{Story, stripe};
+use story::{Story, bad, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
-use suture_repair::message::{Failure, FromAgent, Heartbeat, Task, ToAgent};
+use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
 use suture_repair::time::Time;
 
@@ -370,4 +370,23 @@ fn a_chunk_on_a_silent_node_is_missing_and_not_lost() {
     [0, 2, 3].into_iter().for_each(|node| story.give(Input::AgentLost(NodeId(node))));
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 2, 2));
+}
+
+#[test]
+fn what_could_not_be_read_is_missing_until_it_is_read_well() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 4, 2, 3])]);
+    let copy = |story: &Story, chunk| {
+        let known = story.core.stripes().get(StripeId(0)).expect("known");
+        known.copy(ChunkIndex(chunk)).expect("it is somewhere")
+    };
+    for chunk in 0..2 {
+        let (node, copy) = copy(&story, chunk);
+        story.hear(node.0, bad(copy, CopyFault::Unreadable));
+    }
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 1, 0));
+    let (node, third) = copy(&story, 2);
+    story.hear(node.0, bad(third, CopyFault::Unreadable));
+    let status = story.core.status();
+    assert_eq!((status.lost_chunks, status.degraded, status.unreadable), (0, 1, 1));
 }

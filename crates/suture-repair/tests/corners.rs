@@ -198,3 +198,23 @@ fn codes_with_sub_chunks_and_local_codes_are_no_later_than_by_simple_policies() 
         }
     }
 }
+
+#[test]
+fn several_chunks_are_kept_by_fast_nodes_of_racks_with_one_place_each() {
+    // Each rack holds one of three survivors, and may keep one of both chunks.
+    for code in ["rs(3,2)", "butterfly(3)"] {
+        let mut world = World::failed_nodes(code, 12, &[NodeId(0), NodeId(1)], 1, 1).with_racks(3);
+        let holders = [0, 1, 3, 4, 5].map(NodeId);
+        let job = &mut world.jobs[0];
+        job.lost = vec![ChunkIndex(0), ChunkIndex(1)];
+        job.survivors = (2..5).map(|chunk| (ChunkIndex(chunk), holders[chunk as usize])).collect();
+        job.excluded = holders.to_vec();
+        for slow in [2, 6, 7, 8] {
+            world.cluster.nodes[slow].downlink = link(100.0);
+        }
+        for policy in ["flow", "suture"] {
+            let peak = peak_seconds(&world, policy);
+            assert!(peak <= 3.0 + 1e-6, "{policy} {code}: {peak}");
+        }
+    }
+}

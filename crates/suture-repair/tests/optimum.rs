@@ -16,7 +16,7 @@ const MEGABYTE: f64 = 1e6;
 
 /// Whether no plans are faster than a policy's by more than 3 %.
 fn check_optimum(world: &World, what: &str) {
-    for (policy, kinds) in [("flow", Kinds::Chunks), ("suture", Kinds::Traces)] {
+    for (policy, kinds) in [("flow", Kinds::Relayed), ("suture", Kinds::Traces)] {
         let peak = peak_seconds(world, policy);
         let answer = is_faster_possible(world, kinds, peak / 1.03);
         let job = &world.jobs[0];
@@ -89,6 +89,30 @@ fn fast_disks_behind_slow_downlinks_keep_little() {
             (Some(Rate(500.0 * MEGABYTE)), Some(Rate(disk * MEGABYTE)));
     }
     check_optimum(&world, "slow downlinks");
+}
+
+/// A failed node in a small cluster without disks, where downlinks are apart by up to a hundred,
+/// and uplinks by up to a hundred or not at all.
+fn world_with_scarce_downlinks(seed: u64) -> World {
+    let mut random = Random::new(seed);
+    let code = *random.choose(&["rs(2,1)", "rs(3,2)", "rs(6,3)"]);
+    let chunks = code.parse::<suture_code::Code>().unwrap().chunk_count();
+    let nodes = chunks + random.between(1, 8) as usize;
+    let stripes = *random.choose(&[1, 1, 2, 3, 5, 8]);
+    let mut world = World::failed_node(code, nodes, stripes, random.next_u64());
+    let decades = [0.0, 0.0, 0.5, 2.0][seed as usize % 4];
+    for node in &mut world.cluster.nodes {
+        let mut rate = |decades: f64| Rate(125.0 * MEGABYTE * 10f64.powf(-decades * random.unit()));
+        (node.uplink, node.downlink) = (rate(decades), rate(2.0));
+    }
+    world
+}
+
+#[test]
+fn nodes_without_a_chunk_add_up_where_downlinks_are_scarce() {
+    for seed in 0..120 {
+        check_optimum(&world_with_scarce_downlinks(seed), &format!("seed {seed}"));
+    }
 }
 
 /// A failed node in a cluster of racks whose links carry a third to a tenth of what their nodes

@@ -21,6 +21,8 @@ struct Links {
     helpers: usize,
     root: f64,
     survivors: Vec<(f64, f64)>,
+    /// The same of nodes without a chunk that may relay.
+    relays: Vec<(f64, f64)>,
 }
 
 /// How the links of a test are drawn.
@@ -53,17 +55,28 @@ fn world(code: &str, draw: Draw, seed: u64) -> World {
     world
 }
 
-fn links(world: &World) -> Links {
+fn links_to(world: &World, root: NodeId) -> Links {
     let job = &world.jobs[0];
     let chunks = |rate: Rate| rate.0 / CHUNK_BYTES as f64;
     let node = |node: &NodeId| world.cluster.node(*node);
     let pair = |id: &NodeId| (chunks(node(id).uplink), chunks(node(id).downlink));
-    let root = world.cluster.ids().find(|node| world.room[node.index()] > 0).unwrap();
+    let others = world.cluster.ids().filter(|node| *node != root && is_free(world, *node));
     Links {
         helpers: job.code.data_chunks(),
         root: chunks(node(&root).downlink),
         survivors: job.survivors.iter().map(|(_, node)| pair(node)).collect(),
+        relays: others.map(|node| pair(&node)).collect(),
     }
+}
+
+/// Whether a node may keep the chunk, or relay it.
+fn is_free(world: &World, node: NodeId) -> bool {
+    world.room[node.index()] > 0 && !world.jobs[0].excluded.contains(&node)
+}
+
+/// The links for the only node that may keep the chunk.
+fn links(world: &World) -> Links {
+    links_to(world, world.cluster.ids().find(|node| is_free(world, *node)).unwrap())
 }
 
 fn split(world: &World) -> Plan {
@@ -97,6 +110,8 @@ fn best_split(links: &Links) -> f64 {
         let sent: f64 = survivors().map(|(up, _)| up.min(rate)).sum();
         let joined: f64 = survivors().map(|(up, down)| (down / (k - 1.0)).min(*up).min(rate)).sum();
         let direct = rate.min((links.root - rate) / (k - 1.0));
+        let relayed = links.relays.iter().map(|(up, down)| (down / k).min(*up).min(rate));
+        let joined = joined + relayed.sum::<f64>();
         sent >= k * rate && links.root >= rate && joined + direct >= rate
     })
 }
@@ -119,6 +134,8 @@ fn best_by_columns(links: &Links) -> f64 {
     let count = links.survivors.len();
     let mut program = LinearProgram::default();
     let (mut up, mut down) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+    let relays = links.relays.len();
+    let (mut relay_up, mut relay_down) = (vec![Vec::new(); relays], vec![Vec::new(); relays]);
     let mut at_root = Vec::new();
     for set in 0..1u32 << count {
         if set.count_ones() as usize != links.helpers {
@@ -134,6 +151,19 @@ fn best_by_columns(links: &Links) -> f64 {
             }
             at_root.push((rate, if relay.is_some() { 1.0 } else { links.helpers as f64 }));
         }
+        for relay in 0..relays {
+            let rate = program.variable(-1.0);
+            members.iter().for_each(|&helper| up[helper].push((rate, 1.0)));
+            relay_up[relay].push((rate, 1.0));
+            relay_down[relay].push((rate, links.helpers as f64));
+            at_root.push((rate, 1.0));
+        }
+    }
+    for ((up, down), (most_up, most_down)) in
+        relay_up.into_iter().zip(relay_down).zip(&links.relays)
+    {
+        program.at_most(up, *most_up);
+        program.at_most(down, *most_down);
     }
     for ((up, down), (most_up, most_down)) in up.into_iter().zip(down).zip(&links.survivors) {
         program.at_most(up, *most_up);
@@ -163,11 +193,44 @@ fn a_split_chunk_is_as_fast_as_any_trees() {
 fn the_conditions_are_those_of_all_trees_of_depth_two() {
     for code in ["rs(3,2)", "rs(4,2)", "rs(4,3)"] {
         for seed in 0..10 {
-            let links = links(&world(code, Draw::Uniform, seed));
-            let (conditions, columns) = (best_split(&links), best_by_columns(&links));
-            assert!((conditions - columns).abs() < 1e-4 * columns, "{conditions} {columns}");
+            for world in [world(code, Draw::Uniform, seed), world_with_relays(code, seed)] {
+                let links = links(&world);
+                let (conditions, columns) = (best_split(&links), best_by_columns(&links));
+                assert!((conditions - columns).abs() < 1e-4 * columns, "{conditions} {columns}");
+            }
         }
     }
+}
+
+/// The same stripe where some other nodes are free as well; equal uplinks, so that what helpers
+/// receive is scarce.
+fn world_with_relays(code: &str, seed: u64) -> World {
+    let mut world = world(code, Draw::Uniform, seed);
+    world.room[18..].fill(u64::MAX);
+    if seed.is_multiple_of(2) {
+        world.cluster.nodes.iter_mut().for_each(|node| node.uplink = Rate(10.0 * LINK.0));
+    }
+    world
+}
+
+#[test]
+fn nodes_without_a_chunk_relay_where_the_chunk_is_rebuilt_sooner_for_it() {
+    let mut relayed = 0;
+    for code in ["rs(2,1)", "rs(2,2)", "rs(4,2)", "rs(6,3)", "rs(10,4)"] {
+        for seed in 0..60 {
+            let world = world_with_relays(code, seed);
+            let plan = split(&world);
+            let roots = || world.cluster.ids().filter(|node| is_free(&world, *node));
+            let best = roots().map(|root| best_split(&links_to(&world, root))).fold(0.0, f64::max);
+            let found = rate(&world, &plan);
+            assert!(found >= 0.98 * best, "{code} {seed}: {found} {best}");
+            assert!(found <= best * (1.0 + 1e-6), "{code} {seed}: {found} {best}");
+            let is_relay = |node| roots().any(|free| free == node);
+            let mut edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
+            relayed += usize::from(edges.any(|edge| is_relay(edge.child)));
+        }
+    }
+    assert!((20..280).contains(&relayed), "{relayed}");
 }
 
 #[test]
@@ -197,8 +260,8 @@ fn where_one_tree_is_as_good_there_is_one() {
 #[test]
 fn a_split_chunk_has_the_right_bytes_at_any_length() {
     let mut random = Random::new(9);
-    for chunk_bytes in [1, 64, 1000, 4096, 50_001, 300_000] {
-        let mut world = world("rs(6,3)", Draw::Uniform, 3);
+    for (chunk_bytes, seed) in [1, 64, 1000, 4096, 50_001, 300_000].into_iter().zip(0..) {
+        let mut world = world_with_relays("rs(6,3)", seed);
         world.jobs[0].chunk_bytes = chunk_bytes;
         let job = &world.jobs[0];
         let mut data = vec![vec![0; chunk_bytes as usize]; 6];

@@ -117,7 +117,9 @@ pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Ke
     let found = kept.current().own.principal.clone();
     if found.role != role {
         let dir = dir.display();
-        return Err(bad_input(format!("'{dir}' has the certificate of {found}, not of a {role}")));
+        return Err(bad_input(format!(
+            "'{dir}' has the certificate of {found}, and none of the role {role}"
+        )));
     }
     tokio::spawn(reload(kept.clone()));
     Ok(Some(kept))

@@ -21,10 +21,11 @@ pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed};
 use suture_code::Code;
 use suture_code::code::edit_distance;
 use suture_edge::error::bad_input;
-use suture_edge::units::parse_nonzero_size;
+use suture_edge::units::{format_exact_size, parse_nonzero_size};
 use suture_repair::cluster::Cluster;
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::planner::Job;
+use suture_repair::stripe::CHUNK_BYTES_MAX;
 
 /// The cluster, the stripes and the failure.
 #[derive(clap::Args)]
@@ -159,6 +160,7 @@ impl Input {
                     ));
                 }
             };
+        check_chunk_size(args.chunk_size)?;
         let sub_chunks = u64::from(code.sub_chunk_count());
         if !args.chunk_size.is_multiple_of(sub_chunks) {
             return Err(bad_input(format!(
@@ -261,4 +263,17 @@ pub fn find_nodes(cluster: &Cluster, names: &[String]) -> Result<Vec<NodeId>, (S
     failed.sort_unstable();
     failed.dedup();
     Ok(failed)
+}
+
+/// No chunk is longer than agents store.
+///
+/// # Errors
+/// Bad input with the limit.
+pub fn check_chunk_size(chunk_bytes: u64) -> Result<()> {
+    if chunk_bytes > CHUNK_BYTES_MAX {
+        let (size, max) = (format_exact_size(chunk_bytes), format_exact_size(CHUNK_BYTES_MAX));
+        let what = format!("--chunk-size {size} is too large: chunks have at most {max}");
+        return Err(bad_input(what));
+    }
+    Ok(())
 }

@@ -74,9 +74,12 @@ fn describe_state(status: &proto::StatusReply) -> String {
             nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
             nodes => format!("healthy; silent, without chunks: {}", nodes.join(", ")),
         },
-        "unreadable" | "degraded" => {
-            format!("{}; silent: {}", readability(status), silent(&status.nodes).join(", "))
-        }
+        "unreadable" | "degraded" => match silent(&status.nodes) {
+            nodes if nodes.is_empty() => {
+                format!("{}; copies on nodes that are up could not be read", readability(status))
+            }
+            nodes => format!("{}; silent: {}", readability(status), nodes.join(", ")),
+        },
         "repairing" => format!(
             "repairing: {lost}, {} running, {}",
             counted(status.running.len() as u64, "repair"),

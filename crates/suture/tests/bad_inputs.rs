@@ -51,7 +51,8 @@ const COMMAND_LINES: &[Row] = &[
     ("suture put f --chunk-size 0", "'0' is too small: it must be at least 1B", 2),
     ("suture put f --chunk-size -1", "'-1' is not a size: write it like 64MiB", 2),
     ("suture put f --chunk-size 8m", "'8m' is not a size: write it like 64MiB", 2),
-    ("suture put f --chunk-size 100EiB", "'100EiB' is too large: sizes go up to 16EiB", 2),
+    ("suture put f --chunk-size 100EiB", "'100EiB' is too large: it must be below 16EiB", 2),
+    ("suture put f --chunk-size 16EiB", "'16EiB' is too large: it must be below 16EiB", 2),
     ("suture put f --chunk-size 1", "multiples of 64B, --chunk-size 1B is not: take 64B", 2),
     ("suture put f --chunk-size 16TiB", "16TiB is too large: chunks have at most 1TiB", 2),
     (

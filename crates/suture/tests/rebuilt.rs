@@ -9,6 +9,7 @@ use std::io::Write;
 use std::process::Stdio;
 
 use daemons::{Cluster, Finished, count, noise, start_agent, start_coordinator, suture};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const CODE: [&str; 4] = ["--code", "rs(3,2)", "--chunk-size", "16KiB"];
@@ -198,4 +199,96 @@ fn without_agents_nothing_is_written() {
     assert_eq!(found.status, 1, "{}", found.stderr);
     assert!(found.stderr.contains("no agent has come"), "{}", found.stderr);
     assert_eq!(fs::read_dir(cluster.path("coordinator")).unwrap().count(), 0);
+}
+
+/// Keeps `coordinator` as it is at one instant, as a snapshot of its disk does, or puts it back.
+fn copy_metadata(cluster: &Cluster, from: &str, to: &str) {
+    let (from, to) = (cluster.path(from), cluster.path(to));
+    fs::create_dir(&to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let path = file.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+#[test]
+fn a_name_that_was_used_again_is_that_of_the_newer_object() {
+    const AGENTS: usize = 8;
+    let mut cluster = Cluster::of(AGENTS);
+    cluster.ok(&["repair", "pause"]);
+    let old = cluster.put("a", 40_000, &CODE);
+    // Its chunks on three nodes that are away stay, and are enough to read it.
+    let holders: Vec<usize> = (0..AGENTS).filter(|a| !cluster.chunks(*a).is_empty()).collect();
+    let away = &holders[..3];
+    away.iter().for_each(|agent| cluster.agents[*agent].kill());
+    cluster.wait("they are known to be away", |status| count(status, "up") == AGENTS - 3);
+    cluster.ok(&["rm", "a"]);
+    let others = || (0..AGENTS).filter(|a| !away.contains(a));
+    cluster.wait("its other chunks are gone", |_| {
+        others().all(|agent| cluster.chunks(agent).is_empty())
+    });
+    let new = cluster.put("a", 50_000, &CODE);
+    cluster.coordinator.stop();
+    fs::remove_dir_all(cluster.path("coordinator")).unwrap();
+    for &agent in away {
+        let started = start_agent(cluster.folder.path(), &cluster.address, agent, "");
+        cluster.agents[agent] = started;
+    }
+    let found = rebuild(&cluster, &["--agents", &AGENTS.to_string()]);
+    assert_eq!(found.status, 0, "{}", found.stderr);
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    cluster.wait("all are there", |status| count(status, "up") == AGENTS);
+    cluster.assert_reads("a", &new);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    cluster.assert_reads(found["renamed"][0]["is"].as_str().unwrap(), &old);
+}
+
+#[test]
+fn an_object_that_was_being_put_in_a_snapshot_of_the_metadata_keeps_its_chunks() {
+    let mut cluster = Cluster::of(AGENTS);
+    cluster.put("before", 30_000, &CODE);
+    let content = noise(300_000);
+    let mut put = suture()
+        .args(["put", "-", "--name", "b", "--coordinator", &cluster.address])
+        .args(CODE)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = put.stdin.take().unwrap();
+    input.write_all(&content[..200_000]).unwrap();
+    let files = |cluster: &Cluster| (0..AGENTS).map(|a| cluster.chunks(a).len()).sum::<usize>();
+    let before = files(&cluster);
+    cluster.wait("it is under way", |_| files(&cluster) > before);
+    let coordinator = Pid::from_child(&cluster.coordinator.0);
+    kill_process(coordinator, Signal::STOP).unwrap();
+    copy_metadata(&cluster, "coordinator", "snapshot");
+    kill_process(coordinator, Signal::CONT).unwrap();
+    input.write_all(&content[200_000..]).unwrap();
+    drop(input);
+    assert!(put.wait().unwrap().success());
+    let told = |agent: usize| {
+        let kept = fs::read_to_string(cluster.path(&format!("n{agent}/membership"))).unwrap();
+        kept.contains("committed 2")
+    };
+    cluster.wait("agents know of it", |_| (0..AGENTS).all(told));
+    let stored = files(&cluster);
+
+    cluster.coordinator.stop();
+    fs::remove_dir_all(cluster.path("coordinator")).unwrap();
+    copy_metadata(&cluster, "snapshot", "coordinator");
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    let status = cluster.wait("it is told", |status| {
+        count(status, "up") == AGENTS && status["warnings"] != Value::Array(vec![])
+    });
+    let warnings = status["warnings"].to_string();
+    assert!(warnings.contains("older than the chunks"), "{status:#}");
+    // Longer than it took to delete them.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert_eq!(files(&cluster), stored);
+    cluster.coordinator.stop();
+    let found = rebuild(&cluster, &["--agents", &AGENTS.to_string(), "--forget-rest"]);
+    assert_eq!(found.status, 0, "{}", found.stderr);
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    cluster.wait_healthy();
+    cluster.assert_reads("b", &content);
 }

@@ -32,16 +32,64 @@ impl Scope {
         self.prefix.is_empty() || self.last == Some(copy)
     }
 
-    /// Whether a copy with this label is in it.
+    /// Whether something with this label is in it.
     ///
     /// # Errors
     /// That it is not, or that its label does not say.
-    pub fn check(&mut self, copy: ChunkCopy, label: &Label) -> Result<(), Denial> {
+    pub fn check(&self, label: &Label) -> Result<(), Denial> {
         let is_own = |label: StripeLabel| label.object.starts_with(&self.prefix);
-        if !self.is_open(copy) && !StripeLabel::decode(label).is_ok_and(is_own) {
-            return Err(Denial::NotOwned);
+        match self.prefix.is_empty() || StripeLabel::decode(label).is_ok_and(is_own) {
+            true => Ok(()),
+            false => Err(Denial::NotOwned),
         }
+    }
+
+    /// The same of a stored copy and its own label, which is seen with it. A label that somebody
+    /// sends says nothing of a copy that is there.
+    ///
+    /// # Errors
+    /// As [`Scope::check`].
+    pub fn check_stored(&mut self, copy: ChunkCopy, label: &Label) -> Result<(), Denial> {
+        self.check(label)?;
         self.last = Some(copy);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::id::{ChunkIndex, Stamp, StripeId};
+
+    use super::*;
+    use crate::identity::AccessRole;
+
+    fn label(object: &str) -> Label {
+        let label = StripeLabel {
+            object: object.into(),
+            code: "rs(2,1)".parse().unwrap(),
+            object_chunk_bytes: 64,
+            created: 1,
+            first: StripeId(7),
+            ordinal: 0,
+            is_last: true,
+            chunk_bytes: 64,
+            data_bytes: 128,
+            checksum: 1,
+            crcs: vec![1, 2, 3],
+        };
+        label.encode()
+    }
+
+    #[test]
+    fn a_label_that_is_sent_opens_nothing_that_is_there() {
+        let copy = ChunkCopy { stripe: StripeId(7), chunk: ChunkIndex(0), stamp: Stamp(1) };
+        let who = Principal::new(AccessRole::Client, "team").unwrap();
+        let mut scope = Scope::of(Some(&Principal { prefix: "team/".into(), ..who }));
+        assert_eq!(scope.check(&label("team/x")), Ok(()), "it may write that");
+        assert!(!scope.is_open(copy));
+        assert_eq!(scope.check_stored(copy, &label("rival/x")), Err(Denial::NotOwned));
+        assert_eq!(scope.check_stored(copy, &label("team/x")), Ok(()));
+        assert!(scope.is_open(copy));
+        assert!(Scope::of(None).is_open(copy) && Scope::of(None).check(&Label::default()).is_ok());
     }
 }

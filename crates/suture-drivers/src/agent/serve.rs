@@ -31,7 +31,7 @@ use crate::net::allowance::LeastRate;
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
 use crate::net::incoming::Admission;
-use crate::net::places::{Newcomers, Places};
+use crate::net::places::{Holder, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 
 /// What clients may hold of an agent, and for how long.
@@ -179,7 +179,11 @@ impl ChunkService {
             Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
             _ => (&self.readers, self.limits.reads),
         };
-        let _place = places.take(connection.address()).await;
+        let holder = match connection.principal() {
+            Some(principal) => Holder::Principal(principal.to_string()),
+            None => connection.address().into(),
+        };
+        let _place = places.take(holder).await;
         connection.expect(Some(least));
         self.perform(connection, scope, frame).await?;
         connection.expect(None);
@@ -199,7 +203,7 @@ impl ChunkService {
             match blocking(move || store.label(copy)).await? {
                 Err(fault) => return self.deny_read(connection, copy, fault).await,
                 Ok(label) => {
-                    if let Err(denial) = scope.check(copy, &label) {
+                    if let Err(denial) = scope.check_stored(copy, &label) {
                         self.note_refusal(connection, "a read", copy);
                         return connection.write_frame(Frame::Error(denial)).await;
                     }
@@ -286,7 +290,7 @@ impl ChunkService {
     async fn write(
         &self,
         connection: &mut Connection,
-        scope: &mut Scope,
+        scope: &Scope,
         (copy, bytes): (ChunkCopy, u64),
     ) -> Result<(), NetError> {
         let store = self.store.clone();
@@ -303,7 +307,7 @@ impl ChunkService {
                     arriving.label = self.receive_label(connection, payload).await?;
                 }
                 Frame::WriteEnd { crc } => {
-                    if let Err(denial) = scope.check(copy, &arriving.label) {
+                    if let Err(denial) = scope.check(&arriving.label) {
                         self.note_refusal(connection, "a chunk", copy);
                         arriving.chunk = Err(denial);
                     }

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use serde_json::json;
 use suture_edge::error::brief;
 use time::OffsetDateTime;
@@ -62,6 +64,9 @@ struct AuditFile {
     piece_bytes_max: u64,
 }
 
+/// Longer than any line about how a change went.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+
 /// How often a caller was refused in a second.
 #[derive(Debug)]
 struct Refusals {
@@ -94,7 +99,7 @@ impl Audit {
     pub async fn begin(&self, caller: &Caller, call: Call, what: &str) -> Result<Begun, Status> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let line = line(Some(number), caller, (call, what), "asked");
-        match self.write(line).await {
+        match self.write(line, LINE_BYTES_MAX).await {
             Err(why) if call.rule().record == Record::First => {
                 let why = format!("nothing was changed: the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
@@ -121,7 +126,7 @@ impl Audit {
         };
         let (time, rpc) = (now(), begun.call.rule().rpc);
         let line = json!({ "time": time, "number": begun.number, "call": rpc, "result": how });
-        match self.write(line.to_string()).await {
+        match self.write(line.to_string(), 0).await {
             Err(why) if begun.call.rule().record == Record::First => {
                 let why = format!("{how}, but the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
@@ -131,7 +136,7 @@ impl Audit {
     }
 
     /// Writes down that somebody was refused, unless many are.
-    pub async fn refuse(&self, caller: &Caller, call: Call, why: &str) {
+    pub async fn refuse(&self, caller: &Caller, (call, what): (Call, &str), why: &str) {
         let many = {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
             refusals.retain(|_, of| of.since.elapsed() <= Duration::from_secs(1));
@@ -144,17 +149,18 @@ impl Audit {
             return;
         }
         warn!(from = %caller.from, "{why}");
-        let line = line(None, caller, (call, ""), &format!("refused: {why}"));
-        if let Err(why) = self.write(line).await {
+        let line = line(None, caller, (call, what), &format!("refused: {why}"));
+        if let Err(why) = self.write(line, 0).await {
             warn!("a refusal is not in the audit log, which cannot be written: {why}");
         }
     }
 
-    async fn write(&self, line: String) -> io::Result<()> {
+    /// Writes a line, if there is space for it and so many bytes after it.
+    async fn write(&self, line: String, space: u64) -> io::Result<()> {
         let log = self.log.clone();
         let write = move || {
             let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            log.append(&line)
+            log.append(&line, space)
         };
         spawn_blocking(write).await.map_err(io::Error::other)?
     }
@@ -187,7 +193,7 @@ impl AuditFile {
     }
 
     /// Appends a line, whole or not at all as far as the system lets it.
-    fn append(&mut self, line: &str) -> io::Result<()> {
+    fn append(&mut self, line: &str, space: u64) -> io::Result<()> {
         let line = format!("{line}\n");
         // Others may have moved it away, or cut it.
         if !self.path.exists() {
@@ -198,7 +204,19 @@ impl AuditFile {
             self.begin_piece()?;
             return self.write_line(0, line.as_bytes());
         }
+        if space > 0 {
+            self.reserve(before, line.len() as u64 + space)?;
+        }
         self.write_line(before, line.as_bytes())
+    }
+
+    /// Keeps so much space behind what is written, where the file system can: a change whose first
+    /// line fits must not be done before it is known that the second does.
+    fn reserve(&self, before: u64, bytes: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, before, bytes) {
+            Err(why @ (Errno::NOSPC | Errno::DQUOT)) => Err(why.into()),
+            _ => Ok(()),
+        }
     }
 
     fn write_line(&mut self, before: u64, line: &[u8]) -> io::Result<()> {
@@ -252,11 +270,11 @@ mod tests {
         let begun = audit.begin(&caller(), Call::Remove, "a/b").await.unwrap();
         assert_eq!(lines(&path).len(), 1, "before it is carried out");
         audit.end(begun, Ok(())).await.unwrap();
-        audit.refuse(&caller(), Call::Put, "not yours").await;
+        audit.refuse(&caller(), (Call::Put, "b"), "not yours").await;
         let lines = lines(&path);
         let results: Vec<_> = lines.iter().map(|line| line["result"].as_str().unwrap()).collect();
         assert_eq!(results, ["asked", "done", "refused: not yours"]);
-        assert_eq!(lines[0]["what"], "a/b");
+        assert_eq!((&lines[0]["what"], &lines[2]["what"]), (&"a/b".into(), &"b".into()));
         assert_eq!(lines[0]["number"], lines[1]["number"]);
     }
 
@@ -298,7 +316,7 @@ mod tests {
         let audit = Audit::open(Path::new("/dev/full")).unwrap();
         let error = audit.begin(&caller(), Call::Remove, "a").await.unwrap_err();
         assert!(error.message().starts_with("nothing was changed: the audit log"), "{error}");
-        audit.refuse(&caller(), Call::Remove, "it is refused all the same").await;
+        audit.refuse(&caller(), (Call::Remove, "a"), "it is refused all the same").await;
     }
 
     #[tokio::test]
@@ -307,7 +325,7 @@ mod tests {
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::open(&path).unwrap();
         for _ in 0..10 * REFUSALS_MAX {
-            audit.refuse(&caller(), Call::Status, "no").await;
+            audit.refuse(&caller(), (Call::Status, ""), "no").await;
         }
         assert!(lines(&path).len() < 5 * REFUSALS_MAX as usize);
     }

@@ -128,6 +128,7 @@ pub fn encode_outgoing(outgoing: Outgoing) -> proto::CoordinatorMessage {
             CoordinatorWord::Peers(proto::Peers { peers })
         }
         Outgoing::KeepBackup => CoordinatorWord::KeepBackup(proto::Done {}),
+        Outgoing::Committed(puts) => CoordinatorWord::Committed(puts),
     };
     proto::CoordinatorMessage { message: Some(word) }
 }
@@ -165,8 +166,10 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         CoordinatorWord::Welcome(_) => {
             return Err(malformed("CoordinatorMessage.welcome", "sent twice"));
         }
-        // The session takes these two itself.
-        CoordinatorWord::Peers(_) | CoordinatorWord::KeepBackup(_) => {
+        // The session takes these itself.
+        CoordinatorWord::Peers(_)
+        | CoordinatorWord::KeepBackup(_)
+        | CoordinatorWord::Committed(_) => {
             return Err(malformed("CoordinatorMessage", "none for the agent's machine"));
         }
         CoordinatorWord::Dispatch(task) => ToAgent::Dispatch(Arc::new(decode_task(task)?)),

@@ -138,7 +138,7 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(&me, session, &mut feed, &mut keeper).await
+                converse(&mut me, session, &mut feed, &mut keeper).await
             }
             Err(end) => end,
         };
@@ -165,7 +165,18 @@ impl Introduction {
     /// serving: then only a restart has forgotten it.
     fn welcomed(&mut self, joined: Welcome, epoch: u32) {
         self.cluster = Some(joined.cluster);
-        let membership = Membership { node: joined.node, epoch };
+        let committed = self.membership.map_or(0, |membership| membership.committed);
+        self.keep(Membership { node: joined.node, epoch, committed });
+    }
+
+    /// Notes how many puts are committed. Fewer than before are another map's, and no news.
+    fn note_committed(&mut self, committed: u64) {
+        if let Some(known) = self.membership.filter(|known| known.committed < committed) {
+            self.keep(Membership { committed, ..known });
+        }
+    }
+
+    fn keep(&mut self, membership: Membership) {
         if self.membership.replace(membership) == Some(membership) {
             return;
         }
@@ -198,6 +209,11 @@ async fn renewed(me: &Introduction, number: u64) -> Box<(Welcome, JoinedSession)
     }
 }
 
+/// Whether there are other credentials than those of that number.
+fn is_renewing(me: &Introduction, number: u64) -> bool {
+    me.credentials.as_ref().is_some_and(|kept| kept.current().number != number)
+}
+
 /// Begins a session; it `renews` the one that there is, or there is none.
 async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession), End> {
     let by = me.credentials.as_ref().map_or(0, |kept| kept.current().number);
@@ -215,6 +231,7 @@ async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession
         store: me.store.map(|store| store.0),
         takes_name: me.takes_name,
         epoch: me.membership.map_or(0, |membership| membership.epoch),
+        committed: me.membership.map_or(0, |membership| membership.committed),
         renews,
     };
     let first = proto::AgentMessage { message: Some(AgentWord::Join(introduction)) };
@@ -276,7 +293,7 @@ fn refused(me: &Introduction, status: Status) -> End {
 
 /// Carries messages both ways until the session breaks, or another one takes its place.
 async fn converse(
-    me: &Introduction,
+    me: &mut Introduction,
     mut session: JoinedSession,
     feed: &mut SessionFeed,
     keeper: &mut BackupKeeper,
@@ -287,7 +304,8 @@ async fn converse(
     if feed.events.send(connected).await.is_err() {
         return End::Finished;
     }
-    let mut renewal = pin!(renewed(me, session.by));
+    let renewing = me.clone();
+    let mut renewal = pin!(renewed(&renewing, session.by));
     let why = 'session: loop {
         tokio::select! {
             renewed = &mut renewal => return End::Renewed(renewed),
@@ -300,11 +318,24 @@ async fn converse(
                     }
                 }
                 let event = match received {
-                    Ok(Some(message)) if is_keep_backup(&message) => {
-                        keeper.keep();
-                        continue;
+                    Ok(Some(message)) => match message.message {
+                        Some(CoordinatorWord::KeepBackup(_)) => {
+                            keeper.keep();
+                            continue;
+                        }
+                        Some(CoordinatorWord::Committed(puts)) => {
+                            me.note_committed(puts);
+                            continue;
+                        }
+                        _ => event_of(message),
+                    },
+                    Ok(None) if is_renewing(me, session.by) => {
+                        // It ended this one for the one that is to take its place.
+                        match tokio::time::timeout(WELCOME_TIMEOUT, &mut renewal).await {
+                            Ok(renewed) => return End::Renewed(renewed),
+                            Err(_) => break anyhow!("the coordinator ended the session"),
+                        }
                     }
-                    Ok(Some(message)) => event_of(message),
                     Ok(None) => break anyhow!("the coordinator ended the session"),
                     Err(status) => break anyhow!("session: {}", status.message()),
                 };
@@ -327,10 +358,6 @@ async fn converse(
         Ok(()) => End::Broken(why),
         Err(_) => End::Finished,
     }
-}
-
-fn is_keep_backup(message: &proto::CoordinatorMessage) -> bool {
-    matches!(message.message, Some(CoordinatorWord::KeepBackup(_)))
 }
 
 fn event_of(message: proto::CoordinatorMessage) -> Result<SessionEvent> {

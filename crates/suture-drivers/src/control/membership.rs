@@ -1,10 +1,12 @@
-//! What an agent keeps of its sessions: which node it was, and the newest epoch that it followed.
+//! What an agent keeps of its sessions: which node it was, the newest epoch that it followed, and
+//! how many committed puts it knows of.
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : told when the agent joins again.
 //! Metadata that were restored from a backup begin an epoch that was there before, and may number
 //! nodes otherwise. Agents outlive their coordinators, so they are who can tell; and they must not
-//! forget it with their process. The file `membership` in the data directory is written at each
-//! session in which it changes, whole or not at all.
+//! forget it with their process. The number of puts parts metadata from older ones that were copied in the
+//! middle of an epoch, as by a snapshot of the coordinator's disk. The file `membership` in the data directory is written at each
+//! session in which it changes, and when puts were committed, whole or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,6 +26,8 @@ pub struct Membership {
     pub node: NodeId,
     /// The newest epoch of a coordinator that it has followed.
     pub epoch: u32,
+    /// The most committed puts that it knows of.
+    pub committed: u64,
 }
 
 impl Membership {
@@ -40,9 +44,15 @@ impl Membership {
         let text = String::from_utf8_lossy(&bytes);
         let mut lines = text.lines();
         let mut field = |key: &str| lines.next()?.strip_prefix(key)?.parse::<u32>().ok();
-        match (field("suture-membership "), field("node "), field("epoch ")) {
-            (Some(VERSION), Some(node), Some(epoch)) => {
-                Ok(Some(Membership { node: NodeId(node), epoch }))
+        let fields = (field("suture-membership "), field("node "), field("epoch "));
+        // The first ones had no fourth line.
+        let committed = match lines.next() {
+            None => Some(0),
+            Some(line) => line.strip_prefix("committed ").and_then(|number| number.parse().ok()),
+        };
+        match (fields, committed) {
+            ((Some(VERSION), Some(node), Some(epoch)), Some(committed)) => {
+                Ok(Some(Membership { node: NodeId(node), epoch, committed }))
             }
             _ => {
                 let what = "the file 'membership' is not readable, or of another version";
@@ -59,8 +69,9 @@ impl Membership {
         data_dir::create_folder(dir)?;
         let part = dir.join("membership.part");
         let mut file = data_dir::create_file(&part)?;
-        let Membership { node, epoch } = self;
-        write!(file, "suture-membership {VERSION}\nnode {}\nepoch {epoch}\n", node.0)?;
+        let Membership { node, epoch, committed } = self;
+        let first = format!("suture-membership {VERSION}\nnode {}\nepoch {epoch}\n", node.0);
+        write!(file, "{first}committed {committed}\n")?;
         file.sync_all()?;
         fs::rename(&part, dir.join("membership"))?;
         File::open(dir)?.sync_all()

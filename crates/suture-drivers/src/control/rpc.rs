@@ -23,6 +23,7 @@ use super::{
     REPLY_BYTES_MAX, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, backup, convert, proto, put,
     session,
 };
+use crate::metadata::MetadataStore;
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
@@ -76,7 +77,17 @@ type Answer<T> = Result<Response<T>, Status>;
 
 impl RpcAdapter {
     async fn served<T>(&self, request: &Request<T>, call: Call) -> Result<Served, Status> {
-        Served::admit(&self.0, request, call).await
+        self.served_of(request, call, "").await
+    }
+
+    /// The same where the request says what it is about.
+    async fn served_of<T>(
+        &self,
+        request: &Request<T>,
+        call: Call,
+        what: &str,
+    ) -> Result<Served, Status> {
+        Served::admit(&self.0, request, (call, what)).await
     }
 }
 
@@ -104,7 +115,7 @@ impl Coordinator for RpcAdapter {
     }
 
     async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
-        let served = self.served(&request, Call::Lookup).await?;
+        let served = self.served_of(&request, Call::Lookup, &request.get_ref().name).await?;
         let name = request.into_inner().name;
         served.check_name(&name).await?;
         let head = served.service.lookup_head(&name).await?;
@@ -122,14 +133,14 @@ impl Coordinator for RpcAdapter {
     }
 
     async fn stat(&self, request: Request<proto::ObjectName>) -> Answer<proto::StatReply> {
-        let served = self.served(&request, Call::Stat).await?;
+        let served = self.served_of(&request, Call::Stat, &request.get_ref().name).await?;
         let name = request.into_inner().name;
         served.check_name(&name).await?;
         Ok(Response::new(served.service.stat(name).await?))
     }
 
     async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
-        let served = self.served(&request, Call::Remove).await?;
+        let served = self.served_of(&request, Call::Remove, &request.get_ref().name).await?;
         let name = request.into_inner().name;
         served.check_name(&name).await?;
         let (what, service) = (name.clone(), served.service.clone());
@@ -147,6 +158,10 @@ impl Coordinator for RpcAdapter {
         if node as usize >= known {
             return Err(Status::invalid_argument(format!("there is no {}", NodeId(node))));
         }
+        let ask = move |store: &mut MetadataStore| store.names_of(&[copy.stripe]);
+        let name = served.service.metadata.ask(ask).await?.remove(&copy.stripe);
+        // What belongs to no object is nobody's to name by a prefix.
+        served.check_name(&name.unwrap_or_default()).await?;
         let service = served.service.clone();
         let suspect = async move {
             service.coordinator.suspect(NodeId(node), copy).await;
@@ -163,7 +178,8 @@ impl Coordinator for RpcAdapter {
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
         let action = request.get_ref().action();
-        let served = self.served(&request, Call::of_node(action)).await?;
+        let served =
+            self.served_of(&request, Call::of_node(action), &request.get_ref().name).await?;
         if action == NodeAction::Unspecified {
             return Err(Status::invalid_argument("unknown command for a node"));
         }

@@ -58,14 +58,14 @@ impl Served {
     pub async fn admit<T>(
         service: &Arc<ControlService>,
         request: &Request<T>,
-        call: Call,
+        (call, what): (Call, &str),
     ) -> Result<Served, Status> {
         let caller = request.extensions().get::<CallerCell>().and_then(CallerCell::get).cloned();
         let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
         let served = Served { service: service.clone(), caller, call };
-        served.judge(served.caller.check_still()).await?;
+        served.judge(what, served.caller.check_still()).await?;
         service.trust.iter().for_each(|trust| trust.note(&served.caller));
-        served.judge(served.caller.check(call)).await?;
+        served.judge(what, served.caller.check(call)).await?;
         let is_of_objects =
             matches!(call, Call::Put | Call::Lookup | Call::List | Call::Stat | Call::Remove);
         match (service.is_rebuilding && call != Call::Session, service.is_hdfs && is_of_objects) {
@@ -80,7 +80,7 @@ impl Served {
     /// # Errors
     /// That the name has not the caller's prefix.
     pub async fn check_name(&self, name: &str) -> Result<(), Status> {
-        self.judge(self.caller.check_name(name)).await
+        self.judge(name, self.caller.check_name(name)).await
     }
 
     /// Lets it join as that node, or not.
@@ -88,7 +88,7 @@ impl Served {
     /// # Errors
     /// That it is another one by its certificate.
     pub async fn check_node(&self, name: &str) -> Result<(), Status> {
-        self.judge(self.caller.check_node(name)).await
+        self.judge(name, self.caller.check_node(name)).await
     }
 
     /// The names that it lists.
@@ -96,8 +96,8 @@ impl Served {
     /// # Errors
     /// That none of them begin as it asks.
     pub async fn listed(&self, prefix: String) -> Result<String, Status> {
-        let listed = self.caller.listed(prefix);
-        self.judge(listed.as_ref().map(drop).map_err(Clone::clone)).await?;
+        let listed = self.caller.listed(prefix.clone());
+        self.judge(&prefix, listed.as_ref().map(drop).map_err(Clone::clone)).await?;
         listed
     }
 
@@ -168,10 +168,10 @@ impl Served {
         }
     }
 
-    /// Writes a refusal down.
-    async fn judge(&self, verdict: Result<(), Status>) -> Result<(), Status> {
+    /// Writes a refusal down, and of what.
+    async fn judge(&self, what: &str, verdict: Result<(), Status>) -> Result<(), Status> {
         if let (Err(why), Some(audit)) = (&verdict, &self.service.audit) {
-            audit.refuse(&self.caller, self.call, why.message()).await;
+            audit.refuse(&self.caller, (self.call, what), why.message()).await;
         }
         verdict
     }

@@ -24,7 +24,7 @@ use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
-use crate::metadata::{Metadata, MetadataError, MetadataStore, ObjectStripe};
+use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
 
 /// What whoever wants an object of HDFS's coordinator is told.
 pub(super) const OF_HDFS: &str =
@@ -137,47 +137,63 @@ impl ControlService {
         answer.ok_or_else(|| Status::unavailable("the coordinator is shutting down"))
     }
 
-    pub(super) async fn lookup_head(&self, name: &str) -> Result<proto::LookupHead, Status> {
-        let name = name.to_string();
-        let object = self.metadata.ask(move |store| store.object(&name)).await?;
+    /// What an object is, and its first stripes: both of one moment.
+    pub(super) async fn lookup_head(
+        &self,
+        name: &str,
+    ) -> Result<(proto::LookupHead, Vec<ObjectStripe>), Status> {
+        let (object, first) = self.object(name.to_string()).await?;
         let peers = self.query(CoordinatorDriver::peers).await?;
         let reachable = peers.iter().filter(|peer| peer.address.is_some());
         let nodes = reachable.map(convert::encode_peer).collect();
         let object = Some(convert::encode_object(&object));
-        Ok(proto::LookupHead { cluster: self.cluster().0, object, nodes })
+        Ok((proto::LookupHead { cluster: self.cluster().0, object, nodes }, first))
     }
 
     pub(super) async fn lookup_stripes(
         self: Arc<Self>,
         name: String,
-        head: proto::LookupHead,
+        (head, first): (proto::LookupHead, Vec<ObjectStripe>),
         replies: mpsc::Sender<Result<proto::LookupReply, Status>>,
     ) {
         use proto::lookup_reply::Part;
         let reply = |part| proto::LookupReply { part: Some(part) };
-        let mut next = Ok(reply(Part::Head(head)));
-        let mut from = 0;
+        let (mut next, mut page) = (Ok(reply(Part::Head(head))), Ok(first));
         loop {
             let failed = next.is_err();
             if replies.send(next).await.is_err() || failed {
                 return;
             }
-            next = match self.stripes(&name, from).await {
-                Ok(stripes) if stripes.is_empty() => return,
+            next = match page {
                 Ok(stripes) => {
-                    from += stripes.len() as u64;
+                    let Some(last) = stripes.last().map(|entry| entry.stripe.id) else { return };
+                    page = self.stripes_after(&name, last).await;
                     let stripes = stripes.iter().map(convert::encode_object_stripe).collect();
                     Ok(reply(Part::Stripes(proto::LookupStripes { stripes })))
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => return drop(replies.send(Err(error.into())).await),
             };
         }
     }
 
-    async fn stripes(&self, name: &str, from: u64) -> Result<Vec<ObjectStripe>, MetadataError> {
+    /// An object and its first stripes, both of one moment.
+    async fn object(&self, name: String) -> Result<(Object, Vec<ObjectStripe>), MetadataError> {
+        let ask = move |store: &mut MetadataStore| {
+            let first = store.object_stripes(&name, 0, STRIPES_PER_MESSAGE)?;
+            Ok::<_, MetadataError>((store.object(&name)?, first))
+        };
+        self.metadata.ask(ask).await
+    }
+
+    /// The stripes of an object that follow on this one.
+    async fn stripes_after(
+        &self,
+        name: &str,
+        last: StripeId,
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
         let name = name.to_string();
         let ask =
-            self.metadata.ask(move |store| store.object_stripes(&name, from, STRIPES_PER_MESSAGE));
+            self.metadata.ask(move |store| store.stripes_after(&name, last, STRIPES_PER_MESSAGE));
         ask.await
     }
 
@@ -210,24 +226,21 @@ impl ControlService {
     }
 
     pub(super) async fn stat(&self, name: String) -> Result<proto::StatReply, Status> {
-        let wanted = name.clone();
-        let object = self.metadata.ask(move |store| store.object(&wanted)).await?;
+        let (object, mut page) = self.object(name.clone()).await?;
         let mut reply = proto::StatReply {
             object: Some(convert::encode_object(&object)),
             ..Default::default()
         };
-        loop {
-            let page = self.stripes(&name, reply.stripes).await?;
-            if page.is_empty() {
-                return Ok(reply);
-            }
+        while let Some(last) = page.last().map(|entry| entry.stripe.id) {
             reply.stripes += page.len() as u64;
             let add = move |driver: &CoordinatorDriver| {
                 page.iter().for_each(|entry| count_stripe(&mut reply, entry, driver.core()));
                 reply
             };
             reply = self.query(add).await?;
+            page = self.stripes_after(&name, last).await?;
         }
+        Ok(reply)
     }
 
     pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {

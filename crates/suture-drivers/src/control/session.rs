@@ -34,6 +34,9 @@ use crate::store::StoreId;
 /// not to be believed, and must not use up all epochs.
 const EPOCH_MAX: u32 = u32::MAX / 2;
 
+/// The same of puts.
+const COMMITTED_MAX: u64 = 1 << 60;
+
 /// How long a peer may take from connecting to saying who it is.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -116,7 +119,7 @@ async fn join(
 async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecord, u32), Status> {
     let is_new = join.cluster.is_none();
     let takes_name = is_new && join.takes_name;
-    let followed = join.epoch;
+    let (followed, committed) = (join.epoch, join.committed);
     let cluster = service.cluster_for(join.cluster.map(ClusterId)).await?;
     let mut node = check(cluster, join)?;
     if service.is_hdfs {
@@ -145,7 +148,7 @@ async fn admit(service: &ControlService, join: proto::Join) -> Result<(NodeRecor
             store.give_name_away(&joined.name)?;
         }
         let id = store.join(&joined)?;
-        store.outrank(&joined.name, followed)?;
+        store.outrank(&joined.name, followed, committed)?;
         Ok::<_, MetadataError>((id, store.epoch()))
     };
     let (id, epoch) = service.metadata.ask(join).await?;
@@ -172,6 +175,10 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     }
     if join.epoch >= EPOCH_MAX {
         let what = format!("no coordinator has come to epoch {}", join.epoch);
+        return Err(Status::invalid_argument(what));
+    }
+    if join.committed >= COMMITTED_MAX {
+        let what = format!("no cluster has committed {} puts", join.committed);
         return Err(Status::invalid_argument(what));
     }
     check_name("node", &join.name).map_err(Status::invalid_argument)?;

@@ -29,6 +29,8 @@ pub enum Outgoing {
     Peers(Arc<[PeerAddress]>),
     /// Fetch a copy of the metadata, and keep it.
     KeepBackup,
+    /// So many puts are committed.
+    Committed(u64),
 }
 
 /// A node and where its agent listens.

@@ -178,7 +178,14 @@ impl CredentialFiles {
     fn read(dir: &Path) -> Result<CredentialFiles> {
         let read = |name: &str| {
             let path = dir.join(name);
-            fs::read(&path).map_err(|error| {
+            // A pipe would be waited for.
+            let is_file = fs::metadata(&path).map(|of| of.is_file());
+            let read = match is_file {
+                Ok(false) => Err(io::Error::other("it is not a regular file")),
+                Ok(true) => fs::read(&path),
+                Err(why) => Err(why),
+            };
+            read.map_err(|error| {
                 bad_input(format!(
                     "cannot read {}: {error}. A folder of credentials has {CERTIFICATE}, {KEY} and \
                      {AUTHORITY}; 'suture cert' makes one",

@@ -28,8 +28,8 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 9] =
-    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS];
+const STEPS: [&str; 10] =
+    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED];
 
 /// The name of the file.
 pub(super) const DATABASE: &str = "metadata.db";
@@ -153,6 +153,9 @@ ALTER TABLE cluster ADD COLUMN pass_ended INTEGER;
 
 /// CRC-64/NVME of each stripe's data, which is told beside its chunks; null where none was recorded.
 const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
+
+/// How many puts were committed so far: agents know it, which shows whose metadata are older.
+const COMMITTED: &str = "ALTER TABLE cluster ADD COLUMN committed INTEGER NOT NULL DEFAULT 0";
 
 /// Opens or creates the database in `dir`.
 ///

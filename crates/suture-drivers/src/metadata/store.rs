@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -33,7 +35,7 @@ use crate::store::StoreId;
 use nodes::KnownNode;
 use put::OpenPut;
 
-pub use rebuilt::{Added, Leftovers};
+pub use rebuilt::{Added, Leftovers, is_readable};
 pub use scrub::{PassRecord, seconds_since_1970};
 
 /// One put that has begun and not ended.
@@ -156,6 +158,8 @@ pub struct MetadataStore {
     folding: Folding,
     cluster: ClusterId,
     epoch: u32,
+    /// How many puts were committed, for whoever sends it to agents.
+    committed: Arc<AtomicU64>,
     /// Nodes that have joined in this epoch, as far as their agents know of it.
     joined: BTreeSet<String>,
     puts: BTreeMap<PutId, OpenPut>,
@@ -176,6 +180,7 @@ impl MetadataStore {
         let cannot = || format!("cannot begin a new epoch in '{}'", dir.display());
         let schema::Database { mut connection, lock } = schema::open(dir, incomplete)?;
         let (cluster, epoch) = restored::begin_epoch(&mut connection).with_context(cannot)?;
+        let committed = restored::committed(&connection).with_context(cannot)?;
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
@@ -184,6 +189,7 @@ impl MetadataStore {
             database: connection,
             cluster,
             epoch,
+            committed: Arc::new(AtomicU64::new(committed)),
             joined: BTreeSet::new(),
             puts: BTreeMap::new(),
             next_put: 0,
@@ -233,6 +239,11 @@ impl MetadataStore {
         self.epoch
     }
 
+    /// How many puts were committed so far, now and later.
+    pub fn committed(&self) -> Arc<AtomicU64> {
+        self.committed.clone()
+    }
+
     /// What changed since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.changes)
@@ -277,41 +288,6 @@ impl MetadataStore {
         )?;
         let object = query.query_row([name], |row| Ok(object_of(row))).optional()?;
         object.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?
-    }
-
-    /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
-    ///
-    /// # Errors
-    /// When the database fails or what it holds is damaged.
-    pub fn objects(
-        &self,
-        prefix: &str,
-        after: &str,
-        limit: u32,
-    ) -> Result<Vec<Object>, MetadataError> {
-        let mut query = self.database.prepare_cached(
-            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object
-             WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
-             ORDER BY name LIMIT ?3",
-        )?;
-        let objects = query.query_map((prefix, after, limit), |row| Ok(object_of(row)))?;
-        objects.map(|object| object?).collect()
-    }
-
-    /// Up to `limit` stripes of an object, from its `from`-th on.
-    ///
-    /// # Errors
-    /// When there is no such object, or the database fails.
-    pub fn object_stripes(
-        &self,
-        name: &str,
-        from: u64,
-        limit: u32,
-    ) -> Result<Vec<ObjectStripe>, MetadataError> {
-        self.select_stripes(
-            "object = (SELECT id FROM object WHERE name = ?1) AND ordinal >= ?2 AND ordinal < ?2 + ?3",
-            params![name, from, limit],
-        )
     }
 
     /// All stripes, to begin with.
@@ -567,6 +543,7 @@ impl std::error::Error for MetadataError {}
 mod keeper;
 mod label;
 mod nodes;
+mod pages;
 mod put;
 mod rebuilt;
 mod restored;

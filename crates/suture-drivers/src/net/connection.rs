@@ -211,6 +211,8 @@ impl Connection {
     /// When the connection ends or breaks, or what comes is no header.
     pub async fn read_frame(&mut self) -> Result<Frame, NetError> {
         while self.filled < HEADER_BYTES {
+            // Whoever sends without a pause must not keep the thread from others.
+            tokio::task::coop::consume_budget().await;
             let rest = &mut [IoSliceMut::new(&mut self.header[self.filled..])];
             match self.stream.try_read_vectored(rest) {
                 Ok(0) => return Err(NetError::Closed),

@@ -15,51 +15,65 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Places for all, and at most so many of them for each address.
+/// Who has a place: whoever proves who it is wherever it comes from, or an address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// By what its certificate says.
+    Principal(String),
+    /// By where it is.
+    Address(IpAddr),
+}
+
+impl From<IpAddr> for Holder {
+    fn from(address: IpAddr) -> Holder {
+        Holder::Address(group(address))
+    }
+}
+
+/// Places for all, and at most so many of them for each holder.
 #[derive(Debug)]
 pub struct Places {
     all: Arc<Semaphore>,
     each: usize,
-    /// Addresses that have a place or wait for one.
-    of: Mutex<HashMap<IpAddr, Arc<Semaphore>>>,
+    /// Those who have a place or wait for one.
+    of: Mutex<HashMap<Holder, Arc<Semaphore>>>,
 }
 
 /// One place; dropping it gives it back.
 #[derive(Debug)]
 pub struct HeldPlace {
-    _of_address: OwnedSemaphorePermit,
+    _of_holder: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
 impl Places {
-    /// `all` places, `each` of them at most for one address.
+    /// `all` places, `each` of them at most for one holder.
     pub fn new(all: usize, each: usize) -> Places {
         Places { all: Arc::new(Semaphore::new(all)), each, of: Mutex::default() }
     }
 
-    /// A place, if the address may have one more and there is one.
-    pub fn try_take(&self, address: IpAddr) -> Option<HeldPlace> {
-        let of_address = self.of(address).try_acquire_owned().ok()?;
+    /// A place, if the holder may have one more and there is one.
+    pub fn try_take(&self, holder: impl Into<Holder>) -> Option<HeldPlace> {
+        let of_holder = self.of(holder.into()).try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
-        Some(HeldPlace { _of_address: of_address, _of_all: of_all })
+        Some(HeldPlace { _of_holder: of_holder, _of_all: of_all })
     }
 
-    /// A place, as soon as there is one for this address.
-    pub async fn take(&self, address: IpAddr) -> HeldPlace {
-        // In this order: who waits for its own address keeps nobody else waiting.
-        let of_address = self.of(address).acquire_owned().await.expect("never closed");
+    /// A place, as soon as there is one for this holder.
+    pub async fn take(&self, holder: impl Into<Holder>) -> HeldPlace {
+        // In this order: who waits for its own places keeps nobody else waiting.
+        let of_holder = self.of(holder.into()).acquire_owned().await.expect("never closed");
         let of_all = self.all.clone().acquire_owned().await.expect("never closed");
-        HeldPlace { _of_address: of_address, _of_all: of_all }
+        HeldPlace { _of_holder: of_holder, _of_all: of_all }
     }
 
-    fn of(&self, address: IpAddr) -> Arc<Semaphore> {
+    fn of(&self, holder: Holder) -> Arc<Semaphore> {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = group(address);
-        if !of.contains_key(&address) {
+        if !of.contains_key(&holder) {
             // Places and those that wait for one keep theirs.
             of.retain(|_, places| Arc::strong_count(places) > 1);
         }
-        of.entry(address).or_insert_with(|| Arc::new(Semaphore::new(self.each))).clone()
+        of.entry(holder).or_insert_with(|| Arc::new(Semaphore::new(self.each))).clone()
     }
 }
 

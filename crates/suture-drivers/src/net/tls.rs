@@ -30,6 +30,10 @@ use super::records::{
 /// What is encrypted before it is sent.
 const SENT_BYTES: usize = 8 * PLAIN_BYTES;
 
+/// So many records without data may follow each other: whoever reads waits for nothing between
+/// them, and could be kept busy for ever.
+const EMPTY_RECORDS_MAX: u32 = 32;
+
 /// Space into which it is worth to receive directly.
 const DIRECT_BYTES: usize = 2 * RECORD_BYTES;
 
@@ -57,6 +61,8 @@ pub struct TlsStream {
     encrypted: Queue,
     /// What lies around a payload that was encrypted where it lies.
     fringe: Fringe,
+    /// How many records without data came last.
+    empty_records: u32,
     /// The other side sends no more.
     is_closed: bool,
 }
@@ -195,6 +201,7 @@ impl TlsStream {
             plain,
             encrypted,
             fringe,
+            empty_records: 0,
             is_closed,
         }
     }
@@ -284,6 +291,13 @@ impl TlsStream {
 
     /// Does what a record asks for besides being read.
     fn note(&mut self, opened: Opened) -> io::Result<()> {
+        self.empty_records = match opened {
+            Opened::Data(length) if length > 0 => 0,
+            _ => self.empty_records + 1,
+        };
+        if self.empty_records > EMPTY_RECORDS_MAX {
+            return Err(io::Error::other("one record after the other without data"));
+        }
         match opened {
             Opened::Data(_) | Opened::Nothing => {}
             Opened::Closed => self.is_closed = true,
@@ -448,6 +462,21 @@ mod tests {
         noise
     }
 
+    /// Both ends of a connection.
+    async fn pair(credentials: &Credentials) -> (TlsStream, TlsStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = async {
+            let tcp = TcpStream::connect(address).await.unwrap();
+            TlsStream::connect(tcp, &credentials.client).await.unwrap()
+        };
+        let server = async {
+            let (tcp, _) = listener.accept().await.unwrap();
+            TlsStream::accept(tcp, &credentials.server).await.unwrap()
+        };
+        tokio::join!(client, server)
+    }
+
     /// Sends the bytes, now in large pieces and now in small ones, two at a time, and now and then
     /// encrypts them where they lie.
     async fn send(stream: &mut Stream, mut bytes: &[u8], seed: u64) {
@@ -515,17 +544,7 @@ mod tests {
     async fn bytes_come_through_in_pieces_of_any_size_and_by_one_key_after_the_other() {
         let (credentials, bytes) = (credentials(), noise(20 << 20));
         for seed in 0..6 {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let client = async {
-                let tcp = TcpStream::connect(address).await.unwrap();
-                TlsStream::connect(tcp, &credentials.client).await.unwrap()
-            };
-            let server = async {
-                let (tcp, _) = listener.accept().await.unwrap();
-                TlsStream::accept(tcp, &credentials.server).await.unwrap()
-            };
-            let (mut client, mut server) = tokio::join!(client, server);
+            let (mut client, mut server) = pair(&credentials).await;
             assert_eq!(client.peer_certificates(), server.peer_certificates(), "one for both");
             if seed % 2 == 1 {
                 client.sealer.skip_to(RECORDS_MAX - 100);
@@ -535,6 +554,36 @@ mod tests {
             let sent = send(&mut client, &bytes, seed);
             let ((), received) = tokio::join!(sent, receive(&mut server, bytes.len(), seed + 100));
             assert!(received == bytes, "seed {seed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn records_without_data_are_taken_now_and_then_and_not_one_after_the_other() {
+        for (empty, is_taken) in [(EMPTY_RECORDS_MAX, true), (EMPTY_RECORDS_MAX + 1, false)] {
+            let credentials = credentials();
+            let (mut client, mut server) = pair(&credentials).await;
+            for _ in 0..2 {
+                for _ in 0..empty {
+                    client.sealer.seal(&[], client.encrypted.more(OVERHEAD_BYTES)).unwrap();
+                    client.encrypted.fill(OVERHEAD_BYTES);
+                }
+                client.try_write_vectored(&[IoSlice::new(b"x")]).unwrap();
+            }
+            client.try_flush().unwrap();
+            drop(client);
+            let mut read: Vec<u8> = Vec::new();
+            let ended = loop {
+                let space = &mut [0; 8];
+                match server.try_read_vectored(&mut [IoSliceMut::new(space)]) {
+                    Ok(0) => break Ok(()),
+                    Ok(bytes) => read.extend(&space[..bytes]),
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => {
+                        server.tcp.readable().await.unwrap();
+                    }
+                    Err(why) => break Err(why),
+                }
+            };
+            assert_eq!((ended.is_ok(), read == b"xx"), (is_taken, is_taken));
         }
     }
 

@@ -352,7 +352,11 @@ impl Damage {
 
     /// What it is to the rest of the world, with the details in the log.
     pub(super) fn logged(&self, copy: ChunkCopy) -> CopyFault {
-        tracing::warn!("{copy} is not usable: {self}");
+        match self {
+            // Whoever asks for it may have made it up; who should hold it is asked by others.
+            Damage::Missing => tracing::debug!("{copy} is not usable: {self}"),
+            damage => tracing::warn!("{copy} is not usable: {damage}"),
+        }
         self.fault()
     }
 }

@@ -134,6 +134,11 @@ impl CopyFaults {
         due
     }
 
+    /// Whether the copy could not be read when it was last read, and may be whole.
+    pub fn is_unread(&self, location: Location) -> bool {
+        self.unread.contains_key(&location)
+    }
+
     /// Copies that could not be read when they were last read, and may be whole.
     pub fn unread(&self) -> impl Iterator<Item = Location> {
         self.unread.keys().copied()

@@ -3,7 +3,7 @@
 //! Place: beside the whole life of a repair; it only looks.
 //!
 //! What can be read is said in one place, for clusters and for objects: a chunk can be read when it
-//! is not lost and its node is up. A node that is silent may come back with all that it holds; no
+//! is not lost, its node is up and nobody failed to read it since it was last read well. A node that is silent may come back with all that it holds; no
 //! repair reads from it until then, and it is not counted on here, though a client may still reach
 //! its agent.
 
@@ -71,7 +71,8 @@ impl Coordinator {
         let is_readable = |chunk: &ChunkIndex| {
             let record = stripe.record(*chunk);
             let is_there = record.node.is_some_and(|node| self.health.is_up(node));
-            record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk)
+            let is_unread = || stripe.copy(*chunk).is_some_and(|copy| self.faults.is_unread(copy));
+            record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk) && !is_unread()
         };
         let readable: Vec<ChunkIndex> = stripe.indices().filter(is_readable).collect();
         StripeState {
@@ -81,11 +82,14 @@ impl Coordinator {
         }
     }
 
-    /// Stripes with lost chunks, or with chunks on nodes that are not up; each once.
+    /// Stripes with lost chunks, with chunks on nodes that are not up, or with such as could not be
+    /// read; each once.
     fn stripes_that_lack_chunks(&self) -> Vec<StripeId> {
         let nodes = self.health.iter().filter(|(_, known)| known.health != Health::Up);
         let silent = nodes.flat_map(|(node, _)| self.stripes.on_node(node).map(|s| s.id));
-        let mut stripes: Vec<StripeId> = self.lost.keys().copied().chain(silent).collect();
+        let unread = self.faults.unread().map(|(_, copy)| copy.stripe);
+        let lost = self.lost.keys().copied();
+        let mut stripes: Vec<StripeId> = lost.chain(silent).chain(unread).collect();
         stripes.sort_unstable();
         stripes.dedup();
         stripes

@@ -25,10 +25,7 @@ pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
     let places = Places::new(job, view);
     let mut held: Vec<RackId> = places.with_less_than(1).collect();
     let is_scarce = || view.free_bytes.iter().any(|free| (1..u64::MAX).contains(free));
-    // Not all count what silent nodes hold.
-    if !held.is_empty()
-        && (!job.idle.is_empty() || places.shared(job, view).len() < job.lost.len() || is_scarce())
-    {
+    if !held.is_empty() && (places.shared(job, view).len() < job.lost.len() || is_scarce()) {
         held.clear();
     }
     held
@@ -42,6 +39,8 @@ pub(super) struct DestinationRule {
     full: Vec<RackId>,
     /// So many of each rack as there is place for; `None` when racks say it all.
     among: Option<Vec<NodeId>>,
+    /// How many chunks each rack has places for, where these are enough for several at once.
+    left: Option<Vec<usize>>,
 }
 
 impl DestinationRule {
@@ -52,22 +51,23 @@ impl DestinationRule {
         if full.is_empty() && job.avoid.is_empty() {
             return DestinationRule::default();
         }
-        let strict = DestinationRule { trusted: true, full: full.clone(), among: None };
+        let shared = (wanted > 1 && !full.is_empty()).then(|| places.shared(job, view));
+        let shared = shared.filter(|nodes| nodes.len() >= wanted);
+        let left = shared.is_some().then(|| places.left());
+        let trusted = DestinationRule { trusted: true, left, ..DestinationRule::default() };
+        let strict = DestinationRule { full: full.clone(), ..trusted };
         if strict.passed_by(wanted, job, view) {
             return strict;
         }
-        let shared = (wanted > 1)
-            .then(|| DestinationRule { among: Some(places.shared(job, view)), ..strict });
+        if shared.is_some() {
+            return DestinationRule { full: Vec::new(), among: shared, ..strict };
+        }
         let lenient = [
-            DestinationRule { trusted: true, ..DestinationRule::default() },
+            DestinationRule { full: Vec::new(), ..strict },
             DestinationRule { full, ..DestinationRule::default() },
         ];
-        let mut rules = shared.into_iter().map(DestinationRule::without_full).chain(lenient);
+        let mut rules = lenient.into_iter();
         rules.find(|rule| rule.passed_by(wanted, job, view)).unwrap_or_default()
-    }
-
-    fn without_full(self) -> DestinationRule {
-        DestinationRule { full: Vec::new(), ..self }
     }
 
     fn passed_by(&self, wanted: usize, job: &Job, view: &View<'_>) -> bool {
@@ -75,7 +75,26 @@ impl DestinationRule {
         nodes.take(wanted).count() == wanted
     }
 
-    /// Whether it allows `node`.
+    /// Whether it allows `node` beside nodes that keep other lost chunks of the stripe: what it
+    /// allows one by one leaves out some that may keep chunks together.
+    pub fn allows_beside(
+        &self,
+        node: NodeId,
+        others: impl Iterator<Item = NodeId>,
+        job: &Job,
+        view: &View<'_>,
+    ) -> bool {
+        let Some(left) = &self.left else { return self.allows(node, job, view) };
+        let rack_of = |node: NodeId| view.cluster.node(node).rack;
+        let has_place = |rack: RackId| {
+            others.filter(|other| rack_of(*other) == Some(rack)).count() < left[rack.0 as usize]
+        };
+        job.may_be_kept_by(node, view)
+            && !job.avoid.contains(&node)
+            && rack_of(node).is_none_or(has_place)
+    }
+
+    /// Whether it allows `node`, whoever keeps the others.
     pub fn allows(&self, node: NodeId, job: &Job, view: &View<'_>) -> bool {
         let has_place = || {
             let rack = view.cluster.node(node).rack;
@@ -111,6 +130,11 @@ impl Places {
             }
         }
         Places { held, tolerance }
+    }
+
+    /// How many places each rack has.
+    fn left(&self) -> Vec<usize> {
+        self.held.iter().map(|held| self.tolerance.saturating_sub(*held)).collect()
     }
 
     /// Racks that hold some chunks and have places for fewer than so many more.

@@ -8,7 +8,8 @@
 //! sends at least one sum, and each sum that leaves a rack arrives at another.
 //!
 //! One lost chunk a stripe, and codes without sub-chunks. Nodes that hold no chunk of the stripe
-//! may relay too, if asked for: no planner uses them, and bounds must know of them.
+//! may relay too, if asked for: bounds must know of them, and planners take them where few chunks
+//! are rebuilt much sooner for it.
 
 use suture_repair::id::{ChunkIndex, NodeId};
 use suture_repair::planner::Job;

@@ -22,10 +22,10 @@ use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
-use suture_repair::stripe::CHUNK_BYTES_MAX;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
+use crate::input;
 use crate::listing::{find, folder_prefix, list};
 use crate::outcome::{Failures, Outcome};
 use crate::output::{Format, counted, print_json};
@@ -275,12 +275,7 @@ async fn store(
 }
 
 fn check_chunk_size(args: &Args) -> Result<()> {
-    if args.chunk_size > CHUNK_BYTES_MAX {
-        let (size, max) = (format_exact_size(args.chunk_size), format_exact_size(CHUNK_BYTES_MAX));
-        return Err(bad_input(format!(
-            "--chunk-size {size} is too large: chunks have at most {max}"
-        )));
-    }
+    input::check_chunk_size(args.chunk_size)?;
     layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
         let nearest: Vec<String> = error.nearest().map(format_exact_size).collect();
         bad_input(format!(

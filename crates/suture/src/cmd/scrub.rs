@@ -130,6 +130,9 @@ fn print_found(
         unread => format!("scrub ended in {took}: {} could not be read", counted(unread, "chunk")),
     };
     match (found, scrub.unread_copies) {
+        (0, 0) if status.at_risk.iter().sum::<u64>() > 0 => {
+            outln!("{read}: no other is bad; {}", status::summary(status));
+        }
         (0, 0) => outln!("{read}: all are good"),
         (0, _) => outln!("{read}; all others are good"),
         (found, unread) => outln!(

@@ -72,9 +72,7 @@ fn print(object: &Object, stat: &proto::StatReply) {
 fn health(stat: &proto::StatReply) -> String {
     if stat.unreadable_stripes > 0 {
         let stripes = counted(stat.unreadable_stripes, "stripe");
-        return format!(
-            "unreadable at the moment: {stripes} with too few chunks on nodes that are up"
-        );
+        return format!("unreadable at the moment: {stripes} with too few chunks that can be read");
     }
     if stat.missing_chunks > 0 {
         return format!(

@@ -15,7 +15,8 @@ use suture_repair::id::NodeId;
 /// The node of each chunk, stripe after stripe.
 ///
 /// # Errors
-/// Bad input with file and line: not readable, a name without node, or a stripe of the wrong width.
+/// Bad input with file and line: not readable, no stripes, a name without node, or a stripe of the wrong
+/// width.
 pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
@@ -25,6 +26,10 @@ pub fn read(path: &Path, cluster: &Cluster, code: Code) -> Result<Vec<NodeId>> {
         let stripe = parse_stripe(line, cluster, code)
             .map_err(|message| bad_input(format!("{}:{}: {message}", path.display(), index + 1)))?;
         placement.extend(stripe);
+    }
+    if placement.is_empty() {
+        let what = "names no stripes; write the node index of each chunk, one stripe a line";
+        return Err(bad_input(format!("{}: {what}", path.display())));
     }
     Ok(placement)
 }

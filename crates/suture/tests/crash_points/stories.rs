@@ -220,13 +220,13 @@ fn look_at_store(folder: &Path) -> Result<State, String> {
 }
 
 fn member(folder: &Path) {
-    Membership { node: NodeId(1), epoch: 1 }.write(folder).unwrap();
+    Membership { node: NodeId(1), epoch: 1, committed: 0 }.write(folder).unwrap();
 }
 
 fn join(folder: &Path, acts: &mut Acts) {
     acts.begin();
     for epoch in [2, 3] {
-        acts.step(|| Membership { node: NodeId(1), epoch }.write(folder));
+        acts.step(|| Membership { node: NodeId(1), epoch, committed: 7 }.write(folder));
     }
 }
 

@@ -4,6 +4,8 @@
 //! What a put wrote and did not commit belongs to no object: its stripe ids are never given out
 //! again, so inventories show its chunks as orphans.
 
+use std::sync::atomic::Ordering;
+
 use rusqlite::{Transaction, params};
 use suture_edge::error::quoted;
 use suture_repair::event::Input;
@@ -74,7 +76,10 @@ impl MetadataStore {
         check_put(entry, object, &stripes)?;
         let transaction = self.database.transaction()?;
         insert_object(&transaction, object, &stripes)?;
+        let committed = "UPDATE cluster SET committed = committed + 1 RETURNING committed";
+        let committed: u64 = transaction.query_row(committed, [], |row| row.get(0))?;
         transaction.commit()?;
+        self.committed.store(committed, Ordering::Relaxed);
         let added = stripes.into_iter().map(|entry| Input::StripeAdded(entry.stripe));
         self.changes.extend(added);
         self.end_put(put)

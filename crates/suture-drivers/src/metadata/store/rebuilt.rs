@@ -1,12 +1,13 @@
 //! Metadata that are made again from what the agents hold.
 //!
 //! Place: beside the life of a repair, before a coordinator starts on them.
-//! Invariant: what is recorded already stays as it is; what is added comes at once or not at all.
+//! Invariant: what is recorded already stays as it is, but that a newer object may take its name;
+//! what is added comes at once or not at all.
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Transaction, params};
-use suture_repair::id::StripeId;
+use rusqlite::{OptionalExtension, Transaction, params};
+use suture_repair::id::{ChunkIndex, StripeId};
 use suture_repair::wire::ClusterId;
 
 use super::{MetadataError, MetadataStore, Object, ObjectStripe, put};
@@ -29,7 +30,8 @@ pub struct Added {
     pub stripes: u64,
     /// Bytes of the objects together.
     pub bytes: u64,
-    /// Objects whose name another one has: theirs, and what they are called now.
+    /// Objects whose name a newer one has, or one that can be read: theirs, and what they are
+    /// called now.
     pub renamed: Vec<(String, String)>,
 }
 
@@ -54,7 +56,9 @@ impl MetadataStore {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// Records objects that were found. One whose name is taken gets another name.
+    /// Records objects that were found. Of those with one name the first keeps it; where the name is
+    /// recorded already, that is for the older one to give up if the newer can be read. Others get
+    /// other names.
     ///
     /// # Errors
     /// When the database fails; then none is recorded.
@@ -66,7 +70,19 @@ impl MetadataStore {
         let transaction = self.database.transaction()?;
         let mut added = Added::default();
         for (object, stripes) in found {
-            let name = free_name(&transaction, object, stripes[0].stripe.id)?;
+            let first = stripes[0].stripe.id;
+            let other = free_name(&transaction, &object.name, first)?;
+            let older = older(&transaction, &object.name, first)?;
+            let name = match older.filter(|_| is_readable(stripes)) {
+                None => other,
+                Some(older) => {
+                    let name = free_name(&transaction, &object.name, older)?;
+                    let rename = "UPDATE object SET name = ?2 WHERE name = ?1";
+                    transaction.execute(rename, (&object.name, &name))?;
+                    added.renamed.push((object.name.clone(), name));
+                    object.name.clone()
+                }
+            };
             if name != object.name {
                 added.renamed.push((object.name.clone(), name.clone()));
             }
@@ -88,21 +104,42 @@ impl MetadataStore {
     }
 }
 
-/// The object's name, or one that is made of it where that is taken.
+/// Whether enough chunks of each stripe are anywhere.
+pub fn is_readable(stripes: &[ObjectStripe]) -> bool {
+    stripes.iter().all(|ObjectStripe { stripe, .. }| {
+        let is_there = |chunk: &ChunkIndex| stripe.record(*chunk).node.is_some();
+        stripe.code.decodable(&stripe.indices().filter(is_there).collect::<Vec<ChunkIndex>>())
+    })
+}
+
+/// The first stripe of the object that has the name, if it is older than one that begins with
+/// `than`: clocks are set, but ids of stripes only grow.
+fn older(
+    transaction: &Transaction<'_>,
+    name: &str,
+    than: StripeId,
+) -> Result<Option<StripeId>, MetadataError> {
+    let first = "SELECT id FROM stripe
+                 WHERE object = (SELECT id FROM object WHERE name = ?1) AND ordinal = 0";
+    let first = transaction.query_row(first, [name], |row| Ok(StripeId(row.get(0)?))).optional()?;
+    Ok(first.filter(|first| *first < than))
+}
+
+/// The name, or one that is made of it where that is taken.
 fn free_name(
     transaction: &Transaction<'_>,
-    object: &Object,
+    wanted: &str,
     first: StripeId,
 ) -> Result<String, MetadataError> {
     let mut is_taken =
         transaction.prepare_cached("SELECT EXISTS (SELECT 1 FROM object WHERE name = ?1)")?;
-    let mut name = object.name.clone();
+    let mut name = wanted.to_string();
     for again in 0u64.. {
         if !is_taken.query_row(params![name], |row| row.get(0))? {
             break;
         }
         let suffix = if again == 0 { String::new() } else { format!(".{again}") };
-        name = format!("{}.stripe-{}{suffix}", object.name, first.0);
+        name = format!("{wanted}.stripe-{}{suffix}", first.0);
     }
     Ok(name)
 }

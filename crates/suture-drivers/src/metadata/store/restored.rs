@@ -3,9 +3,13 @@
 //! Place: around all of failure -> ... -> stripe healthy, at a coordinator's start.
 //! Others went on from the same metadata: they began epochs, gave out stripe ids and wrote chunks
 //! of which nothing is known here. Agents tell of both, and what they tell is made durable before
-//! anything is begun or given out by it.
+//! anything is begun or given out by it. Where others only finished a put that was under way when
+//! the metadata were copied, neither does: but agents know of more puts than were committed
+//! here. Then all stripes of which nothing is known may be theirs.
 //! Invariants: neither an epoch nor a stripe id is used that agents have heard of from others; what
 //! others have stored is not deleted as orphans.
+
+use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, Transaction};
 use suture_repair::event::Input;
@@ -19,10 +23,17 @@ use super::{MetadataError, MetadataStore};
 impl MetadataStore {
     /// Makes the epoch one that nobody has heard of, if the agent of node `name` has `followed` one
     /// that these metadata have not begun: a later one, or this one without having joined in it.
+    /// Where it knows of more `committed` puts than there were, no stripe is taken for gone.
     ///
     /// # Errors
-    /// When the epoch cannot be made durable.
-    pub fn outrank(&mut self, name: &str, followed: u32) -> Result<(), MetadataError> {
+    /// When that cannot be made durable.
+    pub fn outrank(
+        &mut self,
+        name: &str,
+        followed: u32,
+        committed: u64,
+    ) -> Result<(), MetadataError> {
+        self.catch_up(name, committed)?;
         if let Some(epoch) = outranking(self.epoch, followed, self.joined.contains(name)) {
             self.database.execute("UPDATE cluster SET epoch = ?1", [epoch])?;
             warn!(
@@ -36,6 +47,29 @@ impl MetadataStore {
         }
         self.joined.insert(name.to_string());
         Ok(())
+    }
+
+    /// Leaves every stripe of which nothing is known to others, if more puts were committed than
+    /// these metadata know of.
+    fn catch_up(&mut self, name: &str, committed: u64) -> Result<(), MetadataError> {
+        let known = self.committed.load(Ordering::Relaxed);
+        if committed <= known {
+            return Ok(());
+        }
+        let transaction = self.database.transaction()?;
+        transaction.execute("UPDATE cluster SET committed = ?1", [committed])?;
+        transaction.execute("DELETE FROM unknown", [])?;
+        let all = "INSERT INTO unknown (first, below) SELECT 0, next_stripe FROM cluster
+                   WHERE next_stripe > 0";
+        transaction.execute(all, [])?;
+        transaction.commit()?;
+        self.committed.store(committed, Ordering::Relaxed);
+        warn!(
+            "agent '{name}' knows of {committed} puts, these metadata of {known}: they \
+             are older than what the agents hold (restored from a backup or a snapshot?). Chunks of \
+             which they know nothing stay as they are, for metadata that know them"
+        );
+        self.announce_reserved()
     }
 
     /// Gives out no stripe id below this one from now on: agents hold copies of stripes whose ids
@@ -100,6 +134,11 @@ impl MetadataStore {
             query.query_map([], |row| Ok((StripeId(row.get(0)?), StripeId(row.get(1)?))))?;
         Ok(ranges.collect::<Result<_, _>>()?)
     }
+}
+
+/// How many puts were committed so far.
+pub(super) fn committed(database: &Connection) -> rusqlite::Result<u64> {
+    database.query_row("SELECT committed FROM cluster", [], |row| row.get(0))
 }
 
 /// How many stripe ids a start may pass over, at most.

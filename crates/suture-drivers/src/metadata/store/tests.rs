@@ -1,6 +1,7 @@
 //! The metadata under everything that may happen to them: refusals, crashes, and two at a time.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use suture_repair::event::{Command, Commit, Input, NodeState};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -637,16 +638,61 @@ fn a_backup_leaves_stripes_to_puts_that_end_after_it() {
 fn an_epoch_that_an_agent_followed_elsewhere_is_not_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
-    store.outrank("new", 0).unwrap();
-    store.outrank("new", 1).unwrap();
+    store.outrank("new", 0, 0).unwrap();
+    store.outrank("new", 1, 0).unwrap();
     assert_eq!(store.epoch(), 1, "it joined in this epoch, and joins again");
-    store.outrank("old", 1).unwrap();
+    store.outrank("old", 1, 0).unwrap();
     assert_eq!(store.epoch(), 2, "it has followed another epoch 1");
-    store.outrank("old", 6).unwrap();
+    store.outrank("old", 6, 0).unwrap();
     assert_eq!(store.epoch(), 7);
     let raised = |change: &Input| matches!(change, Input::EpochRaised(2 | 7));
     assert_eq!(store.take_changes().iter().filter(|change| raised(change)).count(), 2);
     assert_eq!(crash(store, dir.path()).epoch(), 8);
+}
+
+#[test]
+fn a_put_that_was_under_way_in_a_snapshot_is_not_gone_when_agents_know_of_its_end() {
+    let (dir, snapshot) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut store = MetadataStore::open(dir.path(), Incomplete::Refuse).unwrap();
+    ["a", "b", "c", "d"].iter().for_each(|name| {
+        store.join(&node(name)).unwrap();
+    });
+    put(&mut store, "before", 1);
+    let id = store.begin_put("after").unwrap();
+    let ids = store.reserve_stripes(id, 2).unwrap();
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, snapshot.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let unknown = |store: &MetadataStore| {
+        let ranges = store.unknown().unwrap();
+        ranges.iter().any(|(first, below)| (*first..*below).contains(&ids[0]))
+    };
+    let mut restored = MetadataStore::open(snapshot.path(), Incomplete::Accept).unwrap();
+    restored.outrank("n0", 1, 1).unwrap();
+    assert!(!unknown(&restored), "nobody knows of the second put");
+    restored.take_changes();
+    restored.outrank("n1", 1, 2).unwrap();
+    assert!(unknown(&restored));
+    let told = |change: &Input| matches!(change, Input::StripesUnknown { .. });
+    assert!(restored.take_changes().iter().any(told));
+    restored.outrank("n2", 1, 2).unwrap();
+    assert!(restored.take_changes().is_empty(), "it has caught up");
+    assert_eq!(crash(restored, snapshot.path()).committed().load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn pages_of_an_object_that_is_gone_are_not_those_of_the_next_one_of_its_name() {
+    let (_dir, mut store) = store();
+    let ids = put(&mut store, "x", 5);
+    let after = store.stripes_after("x", ids[1], 2).unwrap();
+    assert_eq!(after, [stripe(ids[2]), stripe(ids[3])]);
+    assert_eq!(store.stripes_after("x", ids[4], 2).unwrap(), []);
+    store.remove("x").unwrap();
+    let again = put(&mut store, "x", 5);
+    let gone = store.stripes_after("x", ids[1], 2).unwrap_err();
+    assert!(matches!(gone, MetadataError::NoSuchObject(_)), "{gone}");
+    assert_eq!(store.stripes_after("x", again[0], 1).unwrap(), [stripe(again[1])]);
 }
 
 #[test]

@@ -83,11 +83,15 @@ pub(in crate::planner) fn plans(instance: &Instance<'_>, seed: u64) -> Vec<Plan>
 }
 
 /// Whether something may be scarce that the flows do not see: links of racks, which many helpers
-/// share, and uplinks of nodes that decode several losses.
+/// share, uplinks of nodes that decode several losses, and places of racks for several chunks.
 fn is_more_than_flow(instance: &Instance<'_>) -> bool {
+    let cluster = instance.view.cluster;
     let decodes =
         |request: &ExactRequest<'_>| instance.parts(request).iter().any(|part| part.forwards() > 0);
-    instance.view.cluster.core.is_some() || instance.requests.iter().any(decodes)
+    let share_racks =
+        |request: &ExactRequest<'_>| cluster.racks.len() > 1 && request.lost.len() > 1;
+    let is_more = |request: &ExactRequest<'_>| decodes(request) || share_racks(request);
+    cluster.core.is_some() || instance.requests.iter().any(is_more)
 }
 
 /// Plans by three flows, and whether they are done about when everything must have been sent,
@@ -106,8 +110,9 @@ fn exact_plans(instance: &Instance<'_>, random: &mut Random) -> (Vec<Plan>, bool
     let least_seconds = assignment.sent_seconds.max(destinations.least_seconds);
     let assignment = assignment.improved(instance, &destinations, &order);
     let seconds = assignment.seconds().max(destinations.seconds);
-    // What the code is asked for is chosen in turn, which may be far from the best.
-    let is_exact = assignment.part_plans.iter().all(|part_plan| part_plan.part.any);
+    // What the code is asked for is chosen in turn, which may be far from the best; and what a
+    // decoder sends on is not charged.
+    let is_exact = assignment.part_plans.iter().all(|plan| plan.part.any && plan.part.is_sum);
     let is_tight = is_exact && seconds <= least_seconds * (1.0 + GAP_MAX);
     (lanes::plans(instance, &destinations, &assignment.part_plans), is_tight)
 }

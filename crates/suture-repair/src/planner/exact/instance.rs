@@ -100,6 +100,12 @@ impl<'a> Instance<'a> {
         self.supply([self.ports.up(node.0), self.ports.read(node.0)])
     }
 
+    /// The uplink alone, with what already runs.
+    pub fn link_up(&self, node: NodeId) -> Supply {
+        let Supply { rates, bases } = self.sending(node);
+        Supply { rates: [rates[0], f64::INFINITY], bases: [bases[0], 0.0] }
+    }
+
     /// The downlink, and what the disk writes, with what already runs.
     pub fn receiving(&self, node: NodeId) -> Supply {
         self.supply([self.ports.down(node.0), self.ports.write(node.0)])

@@ -74,6 +74,9 @@ const RELOCATED_MIN: f64 = 0.01;
 const TRIES_ITEMS: usize = 128;
 const TRIES_MAX: usize = 4;
 
+/// Up to so many chunks in racks, each of these plans is mixed; of more, only the best.
+const MIXED_EACH_MAX: usize = 8;
+
 /// How many nodes are tried for that: of all, and of each rack, where racks have links.
 const TRIED: (usize, usize) = (8, 2);
 
@@ -100,7 +103,11 @@ pub(in crate::planner) fn plans(
     let planned = |random: &mut Random| Descent::new(instance, kinds).planned(random);
     let first = planned(random);
     let tries = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
-    (1..tries).map(|_| planned(random)).fold(first, Descent::faster).plans()
+    let mut best = (1..tries).map(|_| planned(random)).fold(first, Descent::faster);
+    if best.is_mixed_last() && best.are_kept {
+        best.mix();
+    }
+    best.plans()
 }
 
 /// So many steps from one sharpness to another.
@@ -135,6 +142,8 @@ struct Descent<'a> {
     order: Vec<usize>,
     /// How many sweeps were made.
     sweeps: usize,
+    /// How much more a mixture may compare.
+    work_left: usize,
 }
 
 impl<'a> Descent<'a> {
@@ -150,6 +159,7 @@ impl<'a> Descent<'a> {
             are_kept: false,
             order: (0..items.len()).collect(),
             sweeps: 0,
+            work_left: 0,
             keepers: Keepers::new(instance, &ports),
             prices: Prices::default(),
             instance,
@@ -179,8 +189,15 @@ impl<'a> Descent<'a> {
                 (0..self.items.len()).for_each(|item| self.relocate(item));
             }
         }
-        self.mix();
+        if !self.is_mixed_last() {
+            self.mix();
+        }
         self
+    }
+
+    /// Whether only the best of several descents is mixed: in racks, ways are many.
+    fn is_mixed_last(&self) -> bool {
+        self.ports.have_racks() && self.items.len() > MIXED_EACH_MAX
     }
 
     /// Takes every piece out and puts it back where it is cheapest.

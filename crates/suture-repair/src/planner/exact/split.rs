@@ -16,12 +16,16 @@
 //! wrap-around of `join.rs` then cuts each range into pieces of k - 1 distinct helpers besides r.
 //! All trees have depth two. Where one tree is as fast, one tree it is.
 //!
+//! A node without a chunk of the stripe may relay as well: min(D_i / k, U_i, 1) in the third sum.
+//! It adds its own message to what is moved, and one more node that may fail; so it takes what is
+//! left to relay, and only where the chunk is rebuilt sooner by more than a per cent.
+//!
 //! Amounts are rounded down to grains of a thousandth of the chunk, so that no lane is tiny.
 
 use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Rounding, Supply, Transport};
 use crate::need::Part;
-use crate::plan::{Lane, Mode, Plan, Range};
+use crate::plan::{Carries, Edge, Lane, Mode, Plan, Range};
 use crate::planner::exact::instance::{ExactRequest, Instance};
 use crate::planner::exact::join::{tree, wrap_around};
 
@@ -33,6 +37,10 @@ const GRAIN_BYTES_MIN: u64 = 1024;
 
 /// A single tree that is slower than many by no more than this is better: it has one lane.
 const TREE_GAP_MAX: f64 = 0.002;
+
+/// Where nodes without a chunk gain no more than that, they do not relay; and so many may.
+const RELAYED_GAP_MAX: f64 = 0.01;
+const RELAYS_MAX: usize = 16;
 
 /// The most times that are tried in each direction: doubling, and halving, a second gets to the end
 /// of all numbers in fewer.
@@ -51,16 +59,15 @@ pub(in crate::planner) fn plan(
         return None;
     }
     let mut star = Star::new(frame, order, part, *first);
-    let mut many = star.least_seconds(Star::split_fits);
     let roots: Vec<Root> = others.iter().map(|node| star.root(frame, *node)).collect();
-    loop {
-        let seconds = many / (1.0 + TREE_GAP_MAX);
-        let offer = star.offer(seconds);
-        let Some(faster) = roots.iter().find(|root| star.root_fits(root, offer, seconds)) else {
-            break;
-        };
-        star.root = *faster;
-        many = star.least_seconds(Star::split_fits);
+    let mut many = star.choose_root(&roots);
+    let is_sooner = |seconds: f64, many: f64| seconds * (1.0 + RELAYED_GAP_MAX) < many;
+    if is_sooner(star.least_seconds(Star::sends_enough), many) {
+        let mut relayed = star.with_relays(frame);
+        let seconds = relayed.choose_root(&roots);
+        if is_sooner(seconds, many) {
+            (star, many) = (relayed, seconds);
+        }
     }
     let one = star.least_seconds(Star::tree_fits);
     let lanes = match one <= many * (1.0 + TREE_GAP_MAX) {
@@ -71,9 +78,12 @@ pub(in crate::planner) fn plan(
 }
 
 /// The stripe and its ports.
+#[derive(Clone)]
 struct Star<'a> {
     order: &'a ExactRequest<'a>,
     helpers: Vec<Helper>,
+    /// Nodes without a chunk that may relay.
+    relays: Vec<Relay>,
     /// How many of the helpers send each byte.
     wanted: u32,
     root: Root,
@@ -90,12 +100,38 @@ struct Root {
     keeps: Supply,
 }
 
+#[derive(Clone)]
 struct Helper {
     chunk: ChunkIndex,
     node: NodeId,
     is_forced: bool,
     sends: Supply,
     receives: Supply,
+}
+
+/// A node without a chunk of the stripe, in grains.
+#[derive(Clone)]
+struct Relay {
+    node: NodeId,
+    sends: Supply,
+    receives: Supply,
+}
+
+/// Who adds up a range: a helper or a relay without a chunk, by its place, or the destination.
+#[derive(Clone, Copy)]
+enum SplitJoint {
+    Helper(usize),
+    Relay(usize),
+    Destination,
+}
+
+impl SplitJoint {
+    fn helper(self) -> Option<usize> {
+        match self {
+            SplitJoint::Helper(at) => Some(at),
+            SplitJoint::Relay(_) | SplitJoint::Destination => None,
+        }
+    }
 }
 
 /// What helpers do within some time, in grains; `None` where a forced one cannot send its chunk.
@@ -142,6 +178,7 @@ impl<'a> Star<'a> {
         Star {
             order,
             helpers: forced.chain(free).collect(),
+            relays: Vec::new(),
             wanted: (part.forced.len() + part.count) as u32,
             root: Root::new(frame, root, scale),
             grains,
@@ -151,6 +188,41 @@ impl<'a> Star<'a> {
 
     fn root(&self, frame: &Instance<'_>, node: NodeId) -> Root {
         Root::new(frame, node, self.scale)
+    }
+
+    /// The same stripe with nodes without a chunk that may relay, those that relay fastest.
+    fn with_relays(&self, frame: &Instance<'_>) -> Star<'a> {
+        let nodes = frame.view.cluster.ids();
+        let may_relay = |node: &NodeId| self.order.job.may_be_kept_by(*node, frame.view);
+        let relay = |node: NodeId| Relay {
+            node,
+            sends: scaled(frame.link_up(node), self.scale),
+            receives: scaled(frame.link_down(node), self.scale),
+        };
+        let seconds = |relay: &Relay| {
+            let grains = f64::from(self.grains);
+            let received = relay.receives.seconds_for(grains * f64::from(self.wanted));
+            relay.sends.seconds_for(grains).max(received)
+        };
+        let mut relays: Vec<Relay> = nodes.filter(may_relay).map(relay).collect();
+        relays.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        relays.truncate(RELAYS_MAX);
+        Star { relays, ..self.clone() }
+    }
+
+    /// Moves to the destination that is fastest, and returns the time that its trees take.
+    fn choose_root(&mut self, roots: &[Root]) -> f64 {
+        let mut many = self.least_seconds(Star::split_fits);
+        loop {
+            let seconds = many / (1.0 + TREE_GAP_MAX);
+            let offer = self.offer(seconds);
+            let Some(faster) = roots.iter().find(|root| self.root_fits(root, offer, seconds))
+            else {
+                return many;
+            };
+            self.root = *faster;
+            many = self.least_seconds(Star::split_fits);
+        }
     }
 
     /// The least time that fits, to a billionth.
@@ -185,10 +257,25 @@ impl<'a> Star<'a> {
         Share { sent_max, relayed_max: relayed.unwrap_or(0).min(sent_max) }
     }
 
+    /// How much of the chunk can come together at each relay, on the way to this destination.
+    fn relayed_max<'b>(&'b self, root: &Root, seconds: f64) -> impl Iterator<Item = u32> + 'b {
+        let root = root.node;
+        self.relays.iter().map(move |relay| {
+            let received = self.received(&relay.receives, seconds) / self.wanted;
+            let relayed = received.min(self.received(&relay.sends, seconds)).min(self.grains);
+            if relay.node == root { 0 } else { relayed }
+        })
+    }
+
     /// How much of the chunk can come together at the destination itself.
     fn direct_max(&self, root: &Root, seconds: f64) -> u32 {
         let besides = self.received(&root.receives, seconds).saturating_sub(self.grains);
         besides.checked_div(self.wanted - 1).unwrap_or(self.grains).min(self.grains)
+    }
+
+    /// Whether the helpers can send enough in that time, wherever it comes together.
+    fn sends_enough(&self, seconds: f64) -> bool {
+        self.offer(seconds).is_some_and(|(sent, _)| sent >= self.wanted * self.grains)
     }
 
     /// Whether many trees do it in that time: the conditions of the file head.
@@ -213,9 +300,11 @@ impl<'a> Star<'a> {
     /// Whether that is enough for this destination.
     fn root_fits(&self, root: &Root, offer: Offer, seconds: f64) -> bool {
         offer.is_some_and(|(sent, joined)| {
+            let relayed = || self.relayed_max(root, seconds).sum::<u32>();
+            let direct = self.direct_max(root, seconds);
             sent >= self.wanted * self.grains
                 && self.received(&root.keeps, seconds) >= self.grains
-                && joined + self.direct_max(root, seconds) >= self.grains
+                && (joined + direct >= self.grains || joined + direct + relayed() >= self.grains)
         })
     }
 
@@ -263,26 +352,23 @@ impl<'a> Star<'a> {
 
     fn split_lanes(&self, seconds: f64) -> Vec<Lane> {
         let shares: Vec<Share> = self.helpers.iter().map(|h| self.share(h, seconds)).collect();
-        let (direct, relayed) = self.ranges(&shares, self.direct_max(&self.root, seconds));
+        let ranges = self.ranges(&shares, seconds);
+        let mut relayed = vec![0; shares.len()];
+        for (joint, length) in &ranges {
+            joint.helper().into_iter().for_each(|at| relayed[at] = *length);
+        }
         let sent = self.amounts(&shares, &relayed);
         let mut lanes = Vec::new();
         let mut from = 0;
-        // The destination's range is the last.
-        let ranges = relayed.iter().copied().enumerate().map(|(at, length)| (Some(at), length));
-        let ranges: Vec<(Option<usize>, u32)> =
-            ranges.chain([(None, direct)]).filter(|(_, length)| *length > 0).collect();
         let filled = self.fill(&ranges, &relayed, &sent);
-        for ((relay, length), arcs) in ranges.into_iter().zip(filled) {
+        for ((joint, length), arcs) in ranges.into_iter().zip(filled) {
+            let first = joint.helper();
             for (start, end, members) in wrap_around(&arcs, length) {
                 let all =
-                    relay.into_iter().chain(members.into_iter().filter(|at| Some(*at) != relay));
+                    first.into_iter().chain(members.into_iter().filter(|at| Some(*at) != first));
                 let helpers: Vec<_> =
                     all.map(|at| (self.helpers[at].chunk, self.helpers[at].node)).collect();
-                let mut sums = vec![0; helpers.len()];
-                if relay.is_some() {
-                    sums[0] = self.wanted - 1;
-                }
-                lanes.push(self.lane(from + start, from + end, &helpers, &sums));
+                lanes.push(self.joined_lane(from + start, from + end, &helpers, joint));
             }
             from += length;
         }
@@ -290,17 +376,26 @@ impl<'a> Star<'a> {
         lanes
     }
 
-    /// How much comes together at the destination and at each helper, in few and long ranges.
-    fn ranges(&self, shares: &[Share], direct_max: u32) -> (u32, Vec<u32>) {
-        let mut relayed = vec![0; shares.len()];
-        let mut left = self.grains - direct_max;
-        let mut order: Vec<usize> = (0..shares.len()).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(shares[at].relayed_max));
-        for at in order {
-            relayed[at] = left.min(shares[at].relayed_max);
-            left -= relayed[at];
-        }
-        (direct_max, relayed)
+    /// How much comes together at each helper and relay and, last, at the destination: in few and
+    /// long ranges.
+    fn ranges(&self, shares: &[Share], seconds: f64) -> Vec<(SplitJoint, u32)> {
+        let direct = self.direct_max(&self.root, seconds);
+        let mut left = self.grains - direct;
+        let helpers = shares.iter().map(|share| share.relayed_max).enumerate();
+        let mut helpers: Vec<(SplitJoint, u32)> =
+            helpers.map(|(at, most)| (SplitJoint::Helper(at), most)).collect();
+        helpers.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+        let relays = self.relayed_max(&self.root, seconds).enumerate();
+        let mut relays: Vec<(SplitJoint, u32)> =
+            relays.map(|(at, most)| (SplitJoint::Relay(at), most)).collect();
+        relays.sort_by_key(|(_, most)| std::cmp::Reverse(*most));
+        let joined = helpers.into_iter().chain(relays).map(|(joint, most)| {
+            let length = left.min(most);
+            left -= length;
+            (joint, length)
+        });
+        let ranges = joined.chain([(SplitJoint::Destination, direct)]);
+        ranges.filter(|(_, length)| *length > 0).collect()
     }
 
     /// How much each helper sends: what it relays at least, then those that can send most.
@@ -321,15 +416,11 @@ impl<'a> Star<'a> {
     }
 
     /// How much of each range each helper sends, besides its relay.
-    fn fill(
-        &self,
-        ranges: &[(Option<usize>, u32)],
-        relayed: &[u32],
-        sent: &[u32],
-    ) -> Vec<Vec<u32>> {
+    fn fill(&self, ranges: &[(SplitJoint, u32)], relayed: &[u32], sent: &[u32]) -> Vec<Vec<u32>> {
         let rests = sent.iter().zip(relayed).map(|(sent, relayed)| f64::from(sent - relayed));
         let mut transport = Transport::new(rests.map(Supply::of_rate).collect());
-        for &(relay, length) in ranges {
+        for &(joint, length) in ranges {
+            let relay = joint.helper();
             let others = (0..self.helpers.len()).filter(|at| Some(*at) != relay);
             let range = transport.add(length, others.map(|at| at as u32));
             let count = self.wanted - u32::from(relay.is_some());
@@ -343,6 +434,28 @@ impl<'a> Star<'a> {
             arcs
         };
         (0..ranges.len()).map(arcs).collect()
+    }
+
+    /// A range whose sums all meet at `joint`; a helper that is one comes first.
+    fn joined_lane(
+        &self,
+        from: u32,
+        to: u32,
+        helpers: &[(ChunkIndex, NodeId)],
+        joint: SplitJoint,
+    ) -> Lane {
+        let mut sums = vec![0; helpers.len()];
+        if let SplitJoint::Helper(_) = joint {
+            sums[0] = self.wanted - 1;
+        }
+        let mut lane = self.lane(from, to, helpers, &sums);
+        if let SplitJoint::Relay(at) = joint {
+            let (relay, bytes) = (self.relays[at].node, lane.range.bytes());
+            lane.edges.iter_mut().for_each(|edge| edge.parent = relay);
+            let (parent, carries) = (self.root.node, Carries::Partial);
+            lane.edges.insert(0, Edge { child: relay, parent, bytes, carries });
+        }
+        lane
     }
 
     fn lane(&self, from: u32, to: u32, helpers: &[(ChunkIndex, NodeId)], sums: &[u32]) -> Lane {

@@ -256,7 +256,7 @@ fn print(found: &Recovered) {
         counted(found.known, "stripe")
     );
     for (was, is) in renamed.iter().take(SHOWN) {
-        outln!("there are two objects '{was}': the one that was found is '{is}' now");
+        outln!("there are two objects '{was}': the older or unreadable one is '{is}' now");
     }
     for object in found.incomplete.iter().take(SHOWN) {
         outln!("not added: {object}");

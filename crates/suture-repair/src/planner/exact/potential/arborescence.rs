@@ -48,6 +48,30 @@ pub(super) fn relays(
     cheapest.into_values().map(|(_, node)| node).collect()
 }
 
+/// The tree of these helpers whose sums all meet at the cheapest node without a chunk of the stripe;
+/// `None` where there is none but the destination. For where racks have no links.
+pub(super) fn relayed(
+    item: &PricedPart<'_>,
+    root: u32,
+    view: &View<'_>,
+    ports: &PricedPorts<'_>,
+    helpers: &[usize],
+) -> Option<RepairOption> {
+    let count = helpers.len();
+    let may_relay = |node: &NodeId| node.0 != root && item.request.job.may_be_kept_by(*node, view);
+    let cost = |node: NodeId| {
+        let received = ports.cost(ports.down(node.0), count as f64 * item.length);
+        ports.cost(ports.up(node.0), item.length) + received
+    };
+    let priced = view.cluster.ids().filter(may_relay).map(|node| (cost(node), node.0));
+    let (_, relay) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(RepairOption::Arborescence {
+        helpers: helpers.iter().map(|place| *place as u8).collect(),
+        relays: vec![relay],
+        parents: vec![count as u8; count].into_iter().chain([count as u8 + 1]).collect(),
+    })
+}
+
 /// What trees are made of.
 #[derive(Clone, Copy)]
 pub(super) struct ArborescenceSearch<'a> {

@@ -64,16 +64,19 @@ impl Keepers {
         ports: &PricedPorts<'_>,
     ) -> Vec<u32> {
         let wanted = item.part.lost.len();
-        let allows = |node: u32| {
-            !taken.contains(&node)
-                && item.rule.allows(NodeId(node), item.request.job, instance.view)
-        };
+        let allows = |node: u32, chosen: &[u32]| allows(instance, item, node, (taken, chosen));
         let Some(ranking) = &mut self.ranking else {
-            let allowed = self.accepting.iter().copied().filter(|node| allows(*node));
+            let allowed = self.accepting.iter().copied().filter(|node| allows(*node, &[]));
             let mut ranked: Vec<(f64, u32)> =
                 allowed.map(|node| (price(ports, node), node)).collect();
             ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
-            return ranked.into_iter().take(wanted).map(|(_, node)| node).collect();
+            let mut chosen = Vec::with_capacity(wanted);
+            for (_, node) in ranked {
+                if chosen.len() < wanted && (chosen.is_empty() || allows(node, &chosen)) {
+                    chosen.push(node);
+                }
+            }
+            return chosen;
         };
         let (mut chosen, mut seen) = (Vec::with_capacity(wanted), Vec::new());
         while chosen.len() < wanted
@@ -87,7 +90,7 @@ impl Keepers {
             }
             ranking.set(index, f64::INFINITY);
             seen.push((index, now));
-            if allows(node) {
+            if allows(node, &chosen) {
                 chosen.push(node);
             }
         }
@@ -105,10 +108,7 @@ impl Keepers {
         ports: &PricedPorts<'_>,
         (of_all, of_rack): (usize, usize),
     ) -> Vec<u32> {
-        let allows = |node: &u32| {
-            !taken.contains(node)
-                && item.rule.allows(NodeId(*node), item.request.job, instance.view)
-        };
+        let allows = |node: &u32| allows(instance, item, *node, (taken, &[]));
         let few = |nodes: &[u32], count: usize| {
             let allowed = nodes.iter().copied().filter(allows);
             let mut ranked: Vec<(f64, u32)> =
@@ -133,10 +133,7 @@ impl Keepers {
         ports: &PricedPorts<'_>,
         begin: usize,
     ) -> Vec<u32> {
-        let allows = |node: &u32| {
-            !taken.contains(node)
-                && item.rule.allows(NodeId(*node), item.request.job, instance.view)
-        };
+        let allows = |node: &u32| allows(instance, item, *node, (taken, &[]));
         let best = |rack: &u32| {
             let nodes = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())?;
             let (before, after) = nodes.split_at(begin % nodes.len());
@@ -146,6 +143,24 @@ impl Keepers {
         };
         racks.iter().filter_map(best).collect()
     }
+}
+
+/// Whether a node may keep a chunk of the item beside those of its stripe that are `taken`, and
+/// others that are `chosen` for the item.
+fn allows(
+    instance: &Instance<'_>,
+    item: &PricedPart<'_>,
+    node: u32,
+    (taken, chosen): (&[u32], &[u32]),
+) -> bool {
+    let others = taken.iter().chain(chosen);
+    !taken.contains(&node)
+        && item.rule.allows_beside(
+            NodeId(node),
+            others.map(|node| NodeId(*node)),
+            item.request.job,
+            instance.view,
+        )
 }
 
 /// What receiving and writing a chunk would cost. Never infinite: that would be no node at all.

@@ -11,7 +11,7 @@
 //! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
 
 use crate::master::{Master, Seconds};
-use crate::planner::exact::potential::arborescence::relays;
+use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::each_charge;
 use crate::planner::exact::potential::option::{PricedPart, RepairOption};
 use crate::planner::exact::potential::ports::PricedPorts;
@@ -29,12 +29,23 @@ const GAP_MAX: f64 = 5e-4;
 /// Programs that are solved for one batch in search of better destinations.
 const PROGRAMS_MAX: usize = 24;
 
+/// Ways that are looked at in search of one mixture.
+const WORK_MAX: usize = 2_000_000;
+
+/// Where racks have links, trees of any shape are searched for into so many destinations, those
+/// with the cheapest other trees.
+const SHAPED: usize = 3;
+
 /// A chunk is kept whole that is kept so much by one.
 const WHOLE_MIN: f64 = 1.0 - 1e-6;
 
-/// The most parts of a chunk that ranges are rounded to, and the fewest bytes of one.
-const PARTS_MAX: u64 = 512;
-const PART_BYTES_MIN: u64 = 8 << 10;
+/// The most parts of a chunk that ranges are rounded to, and the fewest bytes of one: a part may
+/// take a slow port long.
+const PARTS_MAX: u64 = 1 << 16;
+const PART_BYTES_MIN: u64 = 64;
+
+/// Shorter ranges are not worth a lane.
+const LANE_BYTES_MIN: u64 = 1 << 10;
 
 /// A way to rebuild an item, and who keeps its chunks then.
 #[derive(Clone, PartialEq)]
@@ -109,6 +120,7 @@ impl Descent<'_> {
                 options.push(placed);
             }
         }
+        self.work_left = WORK_MAX;
         let ports = self.ports.clone();
         let as_they_are =
             Allowed { fixed: self.kept.iter().cloned().map(Some).collect(), barred: Vec::new() };
@@ -131,7 +143,7 @@ impl Descent<'_> {
         let mut open = vec![Allowed { fixed, barred: Vec::new() }];
         let mut best = known;
         for _ in 0..PROGRAMS_MAX {
-            let Some(allowed) = open.pop() else { break };
+            let Some(allowed) = open.pop().filter(|_| self.work_left > 0) else { break };
             let Some(mixture) = self.mixed(options, &allowed) else { continue };
             if mixture.seconds >= best.seconds * (1.0 - GAP_MAX) {
                 continue;
@@ -170,12 +182,15 @@ impl Descent<'_> {
         }
     }
 
-    /// The shares of a mixture as whole parts, so many of each item: each rounded down, and the
-    /// rest one by one where ports are done soonest with it. A part may be much for a slow port.
+    /// The shares of a mixture as whole parts, so many of each item: each rounded down, those that
+    /// are too short to nothing, and the rest one by one where ports are done soonest with it.
     fn rounded(&self, mixture: &Mixture, parts: u32) -> Vec<u32> {
         let options = &mixture.options;
-        let mut whole: Vec<u32> =
-            options.iter().map(|(_, share)| (share * f64::from(parts)) as u32).collect();
+        let whole = |(placed, share): &(PlacedOption, f64)| {
+            let bytes = share * self.items[placed.item].request.job.chunk_bytes as f64;
+            if bytes < LANE_BYTES_MIN as f64 { 0 } else { (share * f64::from(parts)) as u32 }
+        };
+        let mut whole: Vec<u32> = options.iter().map(whole).collect();
         let of_part = |(port, seconds): Seconds| (port, seconds / f64::from(parts));
         let seconds = options.iter().map(|(placed, _)| self.seconds(placed));
         let seconds: Vec<Vec<Seconds>> =
@@ -186,8 +201,11 @@ impl Descent<'_> {
         }
         for item in 0..self.items.len() {
             let of_item = |at: &usize| options[*at].0.item == item;
-            let places: Vec<usize> = (0..options.len()).filter(of_item).collect();
+            let mut places: Vec<usize> = (0..options.len()).filter(of_item).collect();
             let given: u32 = places.iter().map(|at| whole[*at]).sum();
+            if given > 0 {
+                places.retain(|at| whole[*at] > 0);
+            }
             for _ in given..parts {
                 let done = |at: &usize| {
                     let ports = seconds[*at].iter().map(|(port, part)| loads[*port] + part);
@@ -221,6 +239,9 @@ impl Descent<'_> {
         }
         for _ in 0..ROUNDS_MAX {
             master.solve();
+            if self.work_left == 0 {
+                break;
+            }
             let cheaper = self.cheaper(&master, allowed);
             let count = columns.len();
             cheaper.into_iter().for_each(|placed| self.add(&mut master, &mut columns, placed));
@@ -285,13 +306,38 @@ impl Descent<'_> {
             self.kept[item] = kept;
             self.each_option(item, &mut options);
         }
-        self.kept[item] = known;
+        self.kept[item] = known.clone();
+        let mut priced = self.priced(options, prices);
+        priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.work_left = self.work_left.saturating_sub(priced.len());
+        if self.ports.have_racks() && self.items[item].part.is_sum {
+            let mut shaped = Vec::new();
+            let mut roots: Vec<&Vec<u32>> = Vec::new();
+            for (_, placed) in &priced {
+                if roots.len() < SHAPED && !roots.contains(&&placed.kept) {
+                    roots.push(&placed.kept);
+                }
+            }
+            for kept in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
+                self.kept[item] = kept;
+                self.each_shape(item, &mut shaped);
+            }
+            self.kept[item] = known;
+            let part = &self.items[item];
+            let work = part.wanted().pow(2) * part.holders.len();
+            self.work_left = self.work_left.saturating_sub(work * shaped.len());
+            priced.extend(self.priced(shaped, prices));
+        }
+        priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Ways, each with what it costs.
+    fn priced(&self, options: Vec<PlacedOption>, prices: &[f64]) -> Vec<(f64, PlacedOption)> {
         let cost = |placed: &PlacedOption| {
             let seconds = self.seconds(placed);
             seconds.into_iter().map(|(port, seconds)| prices[port] * seconds).sum::<f64>()
         };
-        let priced = options.into_iter().map(|placed| (cost(&placed), placed));
-        priced.min_by(|a, b| a.0.total_cmp(&b.0))
+        options.into_iter().map(|placed| (cost(&placed), placed)).collect()
     }
 
     /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
@@ -312,16 +358,29 @@ impl Descent<'_> {
         }
         self.prices.compute(part, &self.ports);
         if self.ports.have_racks() {
-            let relays = relays(part, kept[0], self.instance.view, &self.ports);
-            return rack::each(part, kept[0], &relays, &self.ports, &self.prices, add);
+            return;
         }
         if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
             (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
+            let helpers = self.prices.cheapest_helpers(part);
+            relayed(part, kept[0], self.instance.view, &self.ports, helpers)
+                .into_iter()
+                .for_each(&mut add);
         }
         if let Some(candidates) = part.candidates {
             let candidates = &self.candidate_sets[candidates];
             traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
         }
+    }
+
+    /// Trees of an item in any shape, where racks have links, for those who keep it now.
+    fn each_shape(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
+        let kept = &self.kept[item].clone();
+        let add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        let part = &self.items[item];
+        self.prices.compute(part, &self.ports);
+        let relays = relays(part, kept[0], self.instance.view, &self.ports);
+        rack::each(part, kept[0], &relays, &self.ports, &self.prices, add);
     }
 
     /// The seconds that a way puts on ports for the whole item.

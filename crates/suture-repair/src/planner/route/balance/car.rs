@@ -144,7 +144,8 @@ impl RackDestinations<'_> {
         let rack = |node: NodeId| rack_of(node, self.view).0 as usize;
         let mut held = vec![0usize; self.nodes.len()];
         let mut failed = vec![false; self.nodes.len()];
-        job.survivors.iter().for_each(|(_, node)| held[rack(*node)] += 1);
+        let holders = job.survivors.iter().map(|(_, node)| node).chain(&job.idle);
+        holders.for_each(|node| held[rack(*node)] += 1);
         let is_survivor = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
         let is_there = |node: &NodeId| is_survivor(node) || job.idle.contains(node);
         let failed_nodes = job.excluded.iter().filter(|node| !is_there(node));

@@ -1,0 +1,64 @@
+//! Objects, and the stripes of one, a page at a time.
+//!
+//! Place: before a read, [where its chunks are]; and for lists of what there is. Between two pages an
+//! object may be removed, and another one get its name: that is said, and never mixed.
+
+use rusqlite::{OptionalExtension, params};
+use suture_repair::id::StripeId;
+
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, object_of};
+
+impl MetadataStore {
+    /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
+    pub fn objects(
+        &self,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<Object>, MetadataError> {
+        let mut query = self.database.prepare_cached(
+            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object
+             WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
+             ORDER BY name LIMIT ?3",
+        )?;
+        let objects = query.query_map((prefix, after, limit), |row| Ok(object_of(row)))?;
+        objects.map(|object| object?).collect()
+    }
+
+    /// Up to `limit` stripes of an object, from its `from`-th on.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
+    pub fn object_stripes(
+        &self,
+        name: &str,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
+        self.select_stripes(
+            "object = (SELECT id FROM object WHERE name = ?1) AND ordinal >= ?2 AND ordinal < ?2 + ?3",
+            params![name, from, limit],
+        )
+    }
+
+    /// Up to `limit` stripes of an object that follow on this one of it.
+    ///
+    /// # Errors
+    /// When the object is gone, or the database fails. Another one of its name is another one.
+    pub fn stripes_after(
+        &self,
+        name: &str,
+        last: StripeId,
+        limit: u32,
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
+        let known = "SELECT ordinal FROM stripe
+                     WHERE id = ?1 AND object = (SELECT id FROM object WHERE name = ?2)";
+        let known = self.database.query_row(known, params![last.0, name], |row| row.get(0));
+        let last: Option<u64> = known.optional()?;
+        let last = last.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?;
+        self.object_stripes(name, last + 1, limit)
+    }
+}
