@@ -71,7 +71,7 @@ impl Membership {
         let mut file = data_dir::create_file(&part)?;
         let Membership { node, epoch, committed } = self;
         let first = format!("suture-membership {VERSION}\nnode {}\nepoch {epoch}\n", node.0);
-        write!(file, "{first}committed {committed}\n")?;
+        writeln!(file, "{first}committed {committed}")?;
         file.sync_all()?;
         fs::rename(&part, dir.join("membership"))?;
         File::open(dir)?.sync_all()
