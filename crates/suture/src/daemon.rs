@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
@@ -61,19 +61,34 @@ impl RecordArgs {
 /// Open files and sockets that an agent may need with as many repairs and connections as it takes.
 const DESCRIPTORS_WANTED: u64 = 16 * 1024;
 
+/// Below so many a daemon could listen and yet accept nobody: its files and its log take a dozen.
+const DESCRIPTORS_LEAST: u64 = 64;
+
 /// Lets the process have as many files and sockets open as the system ever lets it: the limit that
 /// processes begin with is usually 1024. Warns where even that is little.
-pub fn raise_descriptor_limit() {
+///
+/// # Errors
+/// When it is too few to serve anybody.
+pub fn raise_descriptor_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     let is_raised = setrlimit(Resource::Nofile, raised).is_ok();
     let limit = if is_raised { raised.current } else { limit.current };
-    if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_WANTED) {
-        warn!(
+    let remedy = "raise its hard limit (LimitNOFILE= of systemd, or ulimit -Hn)";
+    match limit {
+        Some(limit) if limit < DESCRIPTORS_LEAST => {
+            bail!(
+                "this process may have {limit} files and sockets open, and needs at least \
+                 {DESCRIPTORS_LEAST}: {remedy}"
+            )
+        }
+        Some(limit) if limit < DESCRIPTORS_WANTED => warn!(
             "this process may have {limit} files and sockets open; many repairs at once may need \
-             {DESCRIPTORS_WANTED}: raise its hard limit (LimitNOFILE= of systemd, or ulimit -Hn)"
-        );
+             {DESCRIPTORS_WANTED}: {remedy}"
+        ),
+        _ => {}
     }
+    Ok(())
 }
 
 /// Runs `work` to its end, on as many threads as there are processors.

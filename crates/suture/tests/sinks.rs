@@ -98,3 +98,21 @@ fn a_daemon_may_open_as_many_files_as_the_system_lets_it() {
     assert_eq!(limit, ["2000", "2000"], "{stderr}");
     assert!(stderr.contains("raise its hard limit (LimitNOFILE="), "{stderr}");
 }
+
+#[test]
+fn a_daemon_that_may_open_too_few_files_to_serve_anybody_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for daemon in ["coordinator", "agent"] {
+        let config = folder.path().join(daemon);
+        std::fs::write(&config, "").unwrap();
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -n 16 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_suture")])
+            .args([daemon, "--config"])
+            .arg(&config)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("may have 16 files and sockets open, and needs at least 64"));
+    }
+}

@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         None => AgentConfig::default(),
     };
     daemon::log_to_stderr();
-    daemon::raise_descriptor_limit();
+    daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(), serve(config, args))
 }
 

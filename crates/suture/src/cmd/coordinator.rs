@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         return Err(bad_input("this machine's clock is before 1970: set it"));
     }
     daemon::log_to_stderr();
-    daemon::raise_descriptor_limit();
+    daemon::raise_descriptor_limit()?;
     daemon::block_on(serve(config, args))
 }
 

@@ -82,7 +82,7 @@ pub fn run(args: &RebuildArgs) -> Result<Outcome> {
     };
     // What a coordinator would warn of is as expected here.
     daemon::log_from("error");
-    daemon::raise_descriptor_limit();
+    daemon::raise_descriptor_limit()?;
     daemon::block_on(async {
         let mut stop = Stop::new(false)?;
         let credentials =
