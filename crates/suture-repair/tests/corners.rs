@@ -218,3 +218,21 @@ fn several_chunks_are_kept_by_fast_nodes_of_racks_with_one_place_each() {
         }
     }
 }
+
+#[test]
+fn racks_whose_links_are_far_slower_than_those_of_nodes_share_them_evenly() {
+    // Seven nodes, six racks: n0 and n6 are in one. All stripes that leave out one of them.
+    let stripes: Vec<Vec<u32>> = (0..42u32)
+        .map(|at| (1..7).map(|step| (at % 7 + step * (1 + at / 7)) % 7).collect())
+        .collect();
+    let stripes: Vec<&[u32]> = stripes.iter().map(|stripe| &stripe[..]).collect();
+    let with_lost: Vec<&[u32]> = stripes.into_iter().filter(|stripe| stripe.contains(&1)).collect();
+    let mut world = racked("rs(4,2)", &with_lost, 1, 7, 6);
+    let links = Core { rack_uplink: link(20.0), rack_downlink: link(80.0) };
+    world.cluster.core = Some(links);
+    let bound = bound_seconds(&world.jobs, &world.view());
+    for policy in ["flow", "suture"] {
+        let seconds = peak_seconds(&world, policy);
+        assert!(seconds <= 1.05 * bound, "{policy}: {seconds}, bound {bound}");
+    }
+}

@@ -39,6 +39,9 @@ const SHAPED: usize = 3;
 /// A chunk is kept whole that is kept so much by one.
 const WHOLE_MIN: f64 = 1.0 - 1e-6;
 
+/// By how much the parts of a chunk may miss it, for the numbers of the program.
+const WHOLE_GAP_MAX: f64 = 1e-6;
+
 /// The most parts of a chunk that ranges are rounded to, and the fewest bytes of one: a part may
 /// take a slow port long.
 const PARTS_MAX: u64 = 1 << 16;
@@ -80,6 +83,16 @@ struct Mixture {
 }
 
 impl Mixture {
+    /// Whether the parts of each item add up to it. Where ports are apart by many orders of
+    /// magnitude, the numbers of the program may not.
+    fn is_whole(&self, items: usize) -> bool {
+        let mut sums = vec![0.0; items];
+        self.options.iter().for_each(|(placed, part)| sums[placed.item] += part);
+        let is_part = |(_, part): &(PlacedOption, f64)| *part >= -WHOLE_GAP_MAX;
+        self.options.iter().all(is_part)
+            && sums.iter().all(|sum: &f64| (sum - 1.0).abs() <= WHOLE_GAP_MAX)
+    }
+
     /// The item that is kept in parts and nevertheless most by one node, and that node; `None`
     /// where each is kept by its own alone.
     fn most_decided(&self, items: usize) -> Option<(usize, u32)> {
@@ -252,7 +265,8 @@ impl Descent<'_> {
         let parts = master.parts().map(|(placed, part)| (columns[placed].clone(), part)).collect();
         columns.retain(|placed| !options.contains(placed));
         options.append(&mut columns);
-        Some(Mixture { options: parts, seconds: master.finish() })
+        let mixture = Mixture { options: parts, seconds: master.finish() };
+        mixture.is_whole(self.items.len()).then_some(mixture)
     }
 
     /// Adds a way that is not there yet.
