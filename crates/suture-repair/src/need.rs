@@ -84,6 +84,15 @@ impl Part {
         chosen.expect("the need knows a set that will do")
     }
 
+    /// The free helpers that the code takes, beside those that are forced, when the others are
+    /// preferred in this order, which names all of them: as few as it takes, or more.
+    pub fn first_helpers(&self, code: Shortened, preferred: &[ChunkIndex]) -> Vec<ChunkIndex> {
+        let forced = self.forced.iter().map(|sender| sender.chunk);
+        let available: Vec<ChunkIndex> = forced.chain(preferred.iter().copied()).collect();
+        let chosen = self.taken(code, &available);
+        chosen.unwrap_or_else(|| self.free_helpers(code, preferred.to_vec()))
+    }
+
     /// The free helpers that the code takes of those available, if these are as few as it takes.
     pub fn accepted(&self, code: Shortened, available: &[ChunkIndex]) -> Option<Vec<ChunkIndex>> {
         self.taken(code, available).filter(|helpers| helpers.len() == self.count)

@@ -14,6 +14,10 @@ use crate::planner::exact::instance::ExactRequest;
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
 use crate::planner::keep::DestinationRule;
 
+/// Up to so many sets of helpers that the code takes are compared, and so many joined to trees.
+pub(super) const CODE_SETS_MAX: usize = 128;
+pub(super) const CODE_SETS_JOINED: usize = 4;
+
 /// Something to be rebuilt: a part of a request, or a range of it.
 pub(super) struct PricedPart<'a> {
     pub request: &'a ExactRequest<'a>,
@@ -111,24 +115,58 @@ impl PricedPart<'_> {
         self.part.forced.len()
     }
 
-    /// How many help in a tree or a gather.
+    /// How many help in a tree or a gather; at least so many, where the code decides.
     pub fn wanted(&self) -> usize {
         self.forced() + self.part.count
     }
 }
 
 /// As many of the free helpers as are wanted, those that come first; the code decides where not any
-/// of them will do.
+/// of them will do, and may take more of them for a sum.
 pub(super) fn free_helpers(item: &PricedPart<'_>, mut preferred: Vec<usize>) -> Vec<usize> {
-    if item.part.any {
-        preferred.truncate(item.part.count);
+    let part = item.part;
+    if part.any {
+        preferred.truncate(part.count);
         return preferred;
     }
-    let chunk = |place: &usize| item.part.free[place - item.forced()];
-    let chunks = preferred.iter().map(chunk).collect();
-    let chosen = item.part.free_helpers(item.request.job.code, chunks);
+    let chunk = |place: &usize| part.free[place - item.forced()];
+    let chunks: Vec<ChunkIndex> = preferred.iter().map(chunk).collect();
+    let code = item.request.job.code;
+    let chosen = match part.is_sum {
+        true => part.first_helpers(code, &chunks),
+        false => part.free_helpers(code, chunks),
+    };
     preferred.retain(|place| chosen.contains(&chunk(place)));
     preferred
+}
+
+/// Sets of helpers that may be the cheapest of a sum, where not any of them will do: of the
+/// smallest sets the cheapest, at most so many, and what the code takes of those that cost least
+/// one by one, which may be more.
+pub(super) fn code_sets(
+    item: &PricedPart<'_>,
+    count: usize,
+    price: impl Fn(usize) -> f64,
+    cost: impl Fn(&[usize]) -> f64,
+) -> Vec<Vec<usize>> {
+    let (part, forced) = (item.part, item.forced());
+    let place = |chunk: &ChunkIndex| {
+        let found = part.free.iter().position(|free| free == chunk);
+        forced + found.expect("sets are of free helpers")
+    };
+    let with_forced = |free: &mut dyn Iterator<Item = usize>| (0..forced).chain(free).collect();
+    let few = part.sets.len() <= CODE_SETS_MAX;
+    let sets = part.sets.iter().filter(|_| few);
+    let sets = sets.map(|set| -> Vec<usize> { with_forced(&mut set.iter().map(place)) });
+    let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
+    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+    priced.truncate(count);
+    let mut free: Vec<(f64, usize)> =
+        (forced..item.holders.len()).map(|place| (price(place), place)).collect();
+    free.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let one_by_one = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
+    let smallest = priced.into_iter().map(|(_, places)| places);
+    smallest.chain([with_forced(&mut one_by_one.into_iter())]).collect()
 }
 
 /// Prices of one item's helpers, computed once for all ways.
@@ -192,9 +230,12 @@ impl Prices {
         places.extend(0..item.holders.len());
         let (forced, wanted) = (item.forced(), item.wanted());
         if !item.part.any {
-            places[forced..].sort_by(|a, b| self.whole(*a).total_cmp(&self.whole(*b)));
-            let chosen = free_helpers(item, places.split_off(forced));
-            places.extend(chosen);
+            let whole = |places: &[usize]| places.iter().map(|place| self.whole(*place)).sum();
+            let sets = code_sets(item, 1, |place| self.whole(place), whole).into_iter();
+            let sets = sets.map(|places| (whole(&places), places));
+            let cheapest = sets.min_by(|a, b| a.0.total_cmp(&b.0));
+            self.order = cheapest.expect("some helpers will do").1;
+            return &self.order;
         }
         // Few are too many: drop the dearest, one by one.
         while places.len() > wanted {

@@ -11,14 +11,10 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge};
 use crate::planner::exact::potential::arborescence::ArborescenceSearch;
-use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption, free_helpers};
+use crate::planner::exact::potential::option::{
+    CODE_SETS_JOINED, CODE_SETS_MAX, PricedPart, Prices, RepairOption, code_sets,
+};
 use crate::planner::exact::potential::ports::{PRICE_MAX, PortIndex, PricedPorts};
-
-/// Up to so many sets of helpers that the code takes are compared with what their racks send.
-const CODE_SETS_MAX: usize = 128;
-
-/// So many of these are joined to trees.
-const CODE_SETS_JOINED: usize = 4;
 
 /// The racks that hold candidates, each with the places of its helpers, cheapest first.
 fn by_rack(
@@ -90,7 +86,7 @@ pub(super) fn cheapest(
         let chosen = choose_helpers(item, root_rack, &racks, ports, prices);
         return joined(item, root, &chosen, ports, prices);
     }
-    let sets = code_helpers(item, root_rack, ports, prices).into_iter();
+    let sets = code_helpers(item, root_rack, CODE_SETS_JOINED, ports, prices).into_iter();
     let trees = sets.map(|chosen| joined(item, root, &chosen, ports, prices));
     trees.min_by(|a, b| a.0.total_cmp(&b.0)).expect("some helpers will do")
 }
@@ -109,23 +105,14 @@ pub(super) fn each(
     let search = ArborescenceSearch { item, root, relays, ports, prices };
     let mut add = |chosen| take(search.cheapest(chosen));
     if !item.part.any {
-        let sets = item.part.sets.iter().take(CODE_SETS_MAX);
-        return sets.for_each(|set| add(with_forced(item, set)));
+        let sets = code_helpers(item, ports.rack(root), CODE_SETS_MAX, ports, prices);
+        return sets.into_iter().for_each(add);
     }
     let racks = by_rack(item, ports, prices);
     add(choose_helpers(item, ports.rack(root), &racks, ports, prices));
     let mut free: Vec<usize> = (item.forced()..item.holders.len()).collect();
     free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
     add((0..item.forced()).chain(free.into_iter().take(item.part.count)).collect());
-}
-
-/// Places of a set of free helpers, after those that help in any case.
-fn with_forced(item: &PricedPart<'_>, set: &[ChunkIndex]) -> Vec<usize> {
-    let place = |chunk: &ChunkIndex| {
-        let found = item.part.free.iter().position(|free| free == chunk);
-        item.forced() + found.expect("sets are of free helpers")
-    };
-    (0..item.forced()).chain(set.iter().map(place)).collect()
 }
 
 /// The tree of these helpers, and its cost.
@@ -150,36 +137,28 @@ fn joined(
     (cost, RepairOption::Racks { helpers, sums: joints.sums, arrivals: joints.arrivals })
 }
 
-/// Helpers that the code takes, where not any of them will do: the cheapest one by one, and the
-/// sets that are cheapest with what their racks send, if not too many are known.
+/// Helpers that the code takes, where not any of them will do, by what they and their racks send.
 fn code_helpers(
     item: &PricedPart<'_>,
     root_rack: u32,
+    count: usize,
     ports: &PricedPorts<'_>,
     prices: &Prices,
 ) -> Vec<Vec<usize>> {
-    let forced = item.forced();
-    let mut free: Vec<usize> = (forced..item.holders.len()).collect();
-    free.sort_by(|a, b| prices.whole(*a).total_cmp(&prices.whole(*b)));
-    let one_by_one = (0..forced).chain(free_helpers(item, free)).collect();
-    if item.part.sets.len() > CODE_SETS_MAX {
-        return vec![one_by_one];
-    }
+    let rack_of = |place: usize| ports.rack(item.holders[place]);
+    let opening = |rack: u32| match ports.rack_up(rack) {
+        Some(port) if rack != root_rack => ports.cost(port, item.length),
+        _ => 0.0,
+    };
     let cost = |places: &[usize]| {
-        let mut racks: Vec<u32> =
-            places.iter().map(|place| ports.rack(item.holders[*place])).collect();
+        let mut racks: Vec<u32> = places.iter().map(|place| rack_of(*place)).collect();
         racks.sort_unstable();
         racks.dedup();
-        let senders = racks.into_iter().filter(|rack| *rack != root_rack);
-        let links = senders.filter_map(|rack| ports.rack_up(rack));
-        links.map(|port| ports.cost(port, item.length)).sum::<f64>()
+        racks.into_iter().map(opening).sum::<f64>()
             + places.iter().map(|place| prices.whole(*place)).sum::<f64>()
     };
-    let sets = item.part.sets.iter().map(|set| with_forced(item, set));
-    let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
-    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let best = priced.into_iter().take(CODE_SETS_JOINED).map(|(_, places)| places);
-    best.chain([one_by_one]).collect()
+    let price = |place: usize| prices.whole(place) + opening(rack_of(place));
+    code_sets(item, count, price, cost)
 }
 
 /// As many helpers as are wanted, at the least cost: `best[n]` is that of n from the racks so far.
