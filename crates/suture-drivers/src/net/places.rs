@@ -175,6 +175,16 @@ mod tests {
     }
 
     #[test]
+    fn who_proves_who_it_is_shares_places_with_itself_alone() {
+        let places = Places::new(4, 1);
+        let principal = |name: &str| Holder::Principal(name.into());
+        let _one = places.try_take(principal("user a")).unwrap();
+        assert!(places.try_take(principal("user a")).is_none(), "wherever it comes from");
+        let _other = places.try_take(principal("user b")).unwrap();
+        let _stranger = places.try_take(address("10.0.0.1")).unwrap();
+    }
+
+    #[test]
     fn all_addresses_of_a_network_of_ipv6_have_one_share() {
         let places = Places::new(8, 1);
         let _place = places.try_take(address("2001:db8::1")).unwrap();
