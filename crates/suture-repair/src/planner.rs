@@ -25,7 +25,7 @@ use suture_code::Shortened;
 
 pub use checked::{plan_checked, validated};
 pub use error::PlanError;
-pub(crate) use keep::full_racks;
+pub(crate) use keep::{full_racks, rack_places};
 
 use crate::cluster::{Cluster, Node, Rate};
 use crate::id::{ChunkIndex, NodeId, StripeId};

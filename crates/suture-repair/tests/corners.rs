@@ -249,3 +249,20 @@ fn racks_whose_links_are_far_slower_than_those_of_nodes_share_them_evenly() {
         assert!(seconds <= 1.05 * bound, "{policy}: {seconds}, bound {bound}");
     }
 }
+
+#[test]
+fn the_bound_counts_what_several_losses_bring_to_links_of_racks() {
+    // Two racks each send a message for each of both chunks, whatever is added up in them.
+    for (code, stripe, failed, nodes) in [
+        ("rs(6,3)", &[1, 6, 10, 4, 8, 11, 3, 7, 5][..], [1, 6], 12),
+        ("butterfly(4)", &[0, 1, 2, 3, 4, 5], [0, 4], 8),
+    ] {
+        let world = world(code, stripe, &failed, &vec![(1.0, 1.0); nodes], 4, (20.0, 20.0));
+        let bound = bound_seconds(&world.jobs, &world.view());
+        for policy in ["flow", "suture"] {
+            let seconds = peak_seconds(&world, policy);
+            assert!(bound <= seconds + 1e-9, "{code} {policy}: {seconds}, bound {bound}");
+            assert!(seconds <= 1.05 * bound, "{code} {policy}: {seconds}, bound {bound}");
+        }
+    }
+}

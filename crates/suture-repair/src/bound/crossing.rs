@@ -17,7 +17,8 @@
 //! A chunk is kept by one node, which prices do not see: on average it may be cheap to spread it.
 //! So destinations at which a stripe alone would take longer than the whole batch are left out.
 //!
-//! Only sums over whole chunks are counted; other repairs cost nothing here.
+//! Only sums over whole chunks are counted, and stripes with several losses (`several.rs`); other
+//! repairs cost nothing here.
 
 mod priced;
 mod tree;
@@ -25,6 +26,7 @@ mod tree;
 use suture_code::ChunkIndex;
 
 use crate::bound::search::{Search, SearchLimits};
+use crate::bound::several::{self, Joint};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::Part;
@@ -41,12 +43,16 @@ const STEPS_MAX: usize = 300;
 /// Prices that are compared in each course: less work than planning a small batch.
 const WORK_MAX: usize = 1_000_000;
 
+/// Sums that are compared for a joint repair, in place of one price.
+const JOINT_WORK: usize = 30;
+
 /// The same for all chunks by themselves, at all of their destinations.
 const ALONE_WORK_MAX: usize = 400_000;
 
 /// The bound, in seconds, if it is above what is `known`; nothing where links between racks are not
 /// modelled, or where a batch is so large that counting sums says as much.
-pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, known: f64) -> f64 {
+pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
+    let BatchDemands { demands, view, ports } = batch;
     let takes_part = takes_part(demands, view);
     let takes_part = || (0..).zip(&takes_part).filter(|(_, takes)| **takes).map(|(node, _)| node);
     // What a node without a rack sends or receives crosses no rack's link.
@@ -54,8 +60,8 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
         return 0.0;
     }
     let survivors = |part: &Part| part.forced.len() + part.free.len();
-    let least_work =
-        demands.iter().flat_map(sums).map(|part| survivors(part).pow(2)).sum::<usize>();
+    let parts = demands.iter().flat_map(|demand| &demand.need.parts);
+    let least_work = parts.map(|part| survivors(part).pow(2)).sum::<usize>();
     if least_work * STEPS_MIN > WORK_MAX {
         return 0.0;
     }
@@ -64,14 +70,19 @@ pub(super) fn seconds(BatchDemands { demands, view, ports }: BatchDemands<'_>, k
         .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let relays: Vec<u32> = takes_part().collect();
-    let search = CrossingSearch { ports, relays: &relays };
+    let joints = several::joints(batch);
+    let known = several::alone_seconds(&joints, ports, &relays, known);
+    let search = CrossingSearch { ports, relays: &relays, joints: &joints };
     let steps = search.steps(&stripes, WORK_MAX);
-    if stripes.is_empty() || steps < STEPS_MIN {
-        return 0.0;
+    if steps < STEPS_MIN {
+        return known;
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
-    let together = search.whole_seconds(&stripes, search.seconds(&stripes, limits).max(known));
-    search.with_whole_chunks(stripes, together)
+    let together = search.seconds(&stripes, limits).max(known);
+    match stripes.is_empty() {
+        true => together,
+        false => search.with_whole_chunks(search.whole_seconds(&stripes, together), stripes),
+    }
 }
 
 /// The chunks of a demand that are sums.
@@ -87,13 +98,16 @@ struct CrossingSearch<'a> {
     ports: &'a Ports,
     /// Nodes that may relay without a chunk.
     relays: &'a [u32],
+    /// Stripes with several losses, which take part besides.
+    joints: &'a [Joint],
 }
 
 impl CrossingSearch<'_> {
     /// How many steps take so much work.
     fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
+        let joints = self.joints.iter().map(|joint| joint.work() / JOINT_WORK).sum::<usize>();
         let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
-        (work / step).min(STEPS_MAX)
+        (work / (step + joints)).min(STEPS_MAX)
     }
 
     fn seconds(&self, stripes: &[RackedStripe], limits: SearchLimits) -> f64 {
@@ -102,7 +116,10 @@ impl CrossingSearch<'_> {
             let mut costs = Costs::new(self.ports, prices, self.relays);
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
-            stripes.iter().map(cost).sum()
+            let sums: f64 = stripes.iter().map(cost).sum();
+            let costs = several::Costs::new(self.ports, prices, self.relays);
+            let joints = self.joints.iter().map(|joint| costs.take_cheapest(joint, loads));
+            sums + joints.sum::<f64>()
         });
         search.seconds_from_nothing()
     }
@@ -122,8 +139,9 @@ impl CrossingSearch<'_> {
         let at = |stripe: &RackedStripe, target: &Target, node: u32| {
             let target = Target { nodes: vec![node], ..*target };
             let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
-            let steps = self.steps(&only, ALONE_WORK_MAX / pairs);
-            self.seconds(&only, SearchLimits { known, enough: f64::INFINITY, steps })
+            let alone = CrossingSearch { joints: &[], ..*self };
+            let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
+            alone.seconds(&only, SearchLimits { known, enough: f64::INFINITY, steps })
         };
         let ports = self.ports;
         let rates = |node: u32| {
@@ -150,9 +168,10 @@ impl CrossingSearch<'_> {
 
     /// The bound when each chunk is kept by one node: if nobody takes longer than some time, no
     /// chunk goes where it takes longer by itself.
-    fn with_whole_chunks(&self, stripes: Vec<RackedStripe>, known: f64) -> f64 {
+    fn with_whole_chunks(&self, known: f64, stripes: Vec<RackedStripe>) -> f64 {
         let pairs: usize = stripes.iter().map(RackedStripe::target_count).sum();
-        if self.steps(&stripes[..1], ALONE_WORK_MAX / pairs) == 0 {
+        let alone = CrossingSearch { joints: &[], ..*self };
+        if alone.steps(&stripes[..1], ALONE_WORK_MAX / pairs) == 0 {
             return known;
         }
         let alone = self.alone(&stripes, known, pairs);

@@ -24,11 +24,24 @@ impl Job {
 pub(crate) fn full_racks(job: &Job, view: &View<'_>) -> Vec<RackId> {
     let places = Places::new(job, view);
     let mut held: Vec<RackId> = places.with_less_than(1).collect();
-    let is_scarce = || view.free_bytes.iter().any(|free| (1..u64::MAX).contains(free));
-    if !held.is_empty() && (places.shared(job, view).len() < job.lost.len() || is_scarce()) {
+    if !held.is_empty() && (places.shared(job, view).len() < job.lost.len() || is_scarce(view)) {
         held.clear();
     }
     held
+}
+
+/// How many chunks of a job each rack may keep, by any rule; nothing where none says so.
+pub(crate) fn rack_places(job: &Job, view: &View<'_>) -> Vec<usize> {
+    let places = Places::new(job, view);
+    match places.shared(job, view).len() < job.lost.len() || is_scarce(view) {
+        true => Vec::new(),
+        false => places.left(),
+    }
+}
+
+/// Whether nodes have space for some chunks only.
+fn is_scarce(view: &View<'_>) -> bool {
+    view.free_bytes.iter().any(|free| (1..u64::MAX).contains(free))
 }
 
 /// Which nodes should keep the chunks of a job.

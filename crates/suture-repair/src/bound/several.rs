@@ -1,0 +1,491 @@
+//! What stripes with several losses cost at least where racks share links to all others, at prices
+//! of ports.
+//!
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`, `gathered.rs`), for
+//! chunks that are rebuilt from one set of helpers. Whatever is formed on the way, for each byte:
+//! * every helper reads and sends it once, every node that keeps a chunk receives and writes it;
+//! * helpers and keepers together are linked by one message less than there are of them, so there
+//!   are more messages than these, at the cheapest nodes;
+//! * of a code of which any k chunks say all others (MDS), h helpers of a rack and the c chunks
+//!   that other racks keep have min(h, c) bytes in common that only this rack knows: so many leave
+//!   it. Of the c chunks that it keeps itself, min(c, k - h) arrive from others;
+//! * what leaves racks arrives at racks.
+//!
+//! So a rack's cost depends on how many help there and how many chunks it keeps, and the cheapest
+//! way is a small knapsack over racks.
+//!
+//! A chunk is kept by one node, which prices do not see: what a stripe takes by itself, for the
+//! best of all ways to spread its chunks over racks, counts as well.
+
+use crate::bound::search::{Amounts, Search, SearchLimits};
+use crate::bound::{BatchDemands, Demand};
+use crate::need::Part;
+use crate::planner::ports::{PortIndex, Ports};
+use crate::planner::{View, rack_places};
+
+/// Steps of the search that are worth beginning it, and the most of one course.
+const STEPS_MIN: usize = 12;
+const STEPS_MAX: usize = 200;
+
+/// Sums that are compared in each course of all stripes by themselves.
+const WORK_MAX: usize = 30_000_000;
+
+/// Ways to spread chunks over racks that are tried for a stripe.
+const SPREADS_MAX: usize = 128;
+
+/// What stripes with several losses need, of all demands.
+pub(super) fn joints(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Vec<Joint> {
+    let parts = demands.iter().flat_map(|demand| {
+        let several = demand.need.parts.iter().filter(|part| part.lost.len() > 1);
+        several.filter_map(move |part| Joint::new(demand, part, view, ports))
+    });
+    parts.collect()
+}
+
+/// The most that any stripe takes by itself, in seconds; `known` where that is no more.
+pub(super) fn alone_seconds(joints: &[Joint], ports: &Ports, relays: &[u32], known: f64) -> f64 {
+    let mut seconds = known;
+    for joint in joints {
+        let spreads = joint.spreads();
+        let work: usize = spreads.iter().map(Joint::work).sum();
+        let steps = WORK_MAX / (joints.len() * (work + ports.count() * spreads.len())).max(1);
+        if spreads.is_empty() || steps < STEPS_MIN {
+            continue;
+        }
+        let at = |spread: &Joint| {
+            let limits = SearchLimits { known, enough: f64::INFINITY, steps: steps.min(STEPS_MAX) };
+            let search = Search::new(ports, limits, |prices, loads| {
+                Costs::new(ports, prices, relays).take_cheapest(spread, loads)
+            });
+            search.seconds_from_nothing()
+        };
+        seconds = spreads.iter().map(at).fold(f64::INFINITY, f64::min).max(seconds);
+    }
+    seconds
+}
+
+/// Chunks of a stripe that are rebuilt from one set of helpers.
+#[derive(Clone)]
+pub(super) struct Joint {
+    bytes: f64,
+    lost: usize,
+    helpers: usize,
+    /// Whether any so many chunks say all others.
+    is_mds: bool,
+    racks: Vec<JointRack>,
+}
+
+/// What a rack may do for a stripe.
+#[derive(Clone)]
+struct JointRack {
+    rack: u32,
+    /// Those that help in any case come first.
+    holders: Vec<u32>,
+    forced: usize,
+    keepers: Vec<u32>,
+    /// The fewest and most chunks that the rack may keep.
+    kept: (usize, usize),
+}
+
+impl Joint {
+    /// Nothing where helpers send parts of their chunks.
+    fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>, ports: &Ports) -> Option<Joint> {
+        let code = demand.job.code;
+        let alpha = code.sub_chunk_count();
+        let are_whole = part.forced.iter().all(|sender| sender.sent == alpha)
+            && (part.count == 0 || part.free_sent == alpha);
+        if !are_whole {
+            return None;
+        }
+        let (lost, helpers) = (part.lost.len(), part.forced.len() + part.count);
+        let zeros = code.zeros().len();
+        let is_mds = code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
+            && helpers + zeros == code.code().data_chunks();
+        let places = rack_places(demand.job, view);
+        let mut racks: Vec<JointRack> = Vec::new();
+        let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
+        for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {
+            let node = demand.holder(chunk).0;
+            let rack = JointRack::of(node, &mut racks, ports);
+            rack.holders.push(node);
+            rack.forced += forced;
+        }
+        for node in view.cluster.ids().filter(|node| demand.may_keep(*node, view)) {
+            let rack = JointRack::of(node.0, &mut racks, ports);
+            let places = places.get(rack.rack as usize).copied().unwrap_or(lost);
+            rack.keepers.push(node.0);
+            rack.kept.1 = rack.keepers.len().min(places).min(lost);
+        }
+        let most: usize = racks.iter().map(|rack| rack.kept.1).sum();
+        let bytes = demand.job.chunk_bytes as f64;
+        (lost <= most).then_some(Joint { bytes, lost, helpers, is_mds, racks })
+    }
+
+    /// The same with each way to spread the chunks over racks; none if there are too many.
+    fn spreads(&self) -> Vec<Joint> {
+        let mut spreads = vec![self.clone()];
+        for at in 0..self.racks.len() {
+            let most = |joint: &Joint| joint.racks[at].kept.1;
+            spreads = spreads
+                .iter()
+                .flat_map(|joint| (0..=most(joint)).map(move |kept| joint.keeping(at, kept)))
+                .filter(Joint::is_possible)
+                .collect();
+            if spreads.len() > SPREADS_MAX {
+                return Vec::new();
+            }
+        }
+        spreads
+    }
+
+    /// The same where the rack at a place keeps so many.
+    fn keeping(&self, at: usize, kept: usize) -> Joint {
+        let mut joint = self.clone();
+        joint.racks[at].kept = (kept, kept);
+        joint
+    }
+
+    /// Whether racks may keep all chunks, and need not keep more.
+    fn is_possible(&self) -> bool {
+        let sum = |kept: fn(&JointRack) -> usize| self.racks.iter().map(kept).sum::<usize>();
+        sum(|rack| rack.kept.0) <= self.lost && self.lost <= sum(|rack| rack.kept.1)
+    }
+
+    /// Sums that are compared to find the cheapest way.
+    pub fn work(&self) -> usize {
+        let choices = |rack: &JointRack| {
+            (rack.holders.len() - rack.forced + 1) * (rack.kept.1 - rack.kept.0 + 1)
+        };
+        self.states() * self.racks.iter().map(choices).sum::<usize>()
+    }
+
+    /// Helpers and keepers of the racks so far, and how many more messages leave than arrive.
+    fn states(&self) -> usize {
+        (self.helpers + 1) * (self.lost + 1) * self.balances()
+    }
+
+    fn balances(&self) -> usize {
+        self.helpers + self.lost + 1
+    }
+
+    /// How many messages leave a rack at least, and how many arrive.
+    fn crossing(&self, helping: usize, kept: usize) -> (usize, usize) {
+        match self.is_mds {
+            true => (helping.min(self.lost - kept), kept.min(self.helpers - helping)),
+            // Nobody helps for nothing.
+            false => (usize::from(helping > 0 && kept == 0), 0),
+        }
+    }
+}
+
+impl JointRack {
+    fn of<'a>(node: u32, racks: &'a mut Vec<JointRack>, ports: &Ports) -> &'a mut JointRack {
+        let rack = ports.rack(node);
+        let at = racks.iter().position(|known| known.rack == rack).unwrap_or(racks.len());
+        if at == racks.len() {
+            let (holders, keepers) = (Vec::new(), Vec::new());
+            racks.push(JointRack { rack, holders, forced: 0, keepers, kept: (0, 0) });
+        }
+        &mut racks[at]
+    }
+}
+
+/// What messages cost at some prices, wherever they are cheapest.
+pub(super) struct Costs<'a> {
+    ports: &'a Ports,
+    prices: &'a Amounts,
+    up: Priced,
+    down: Priced,
+    leaving: Priced,
+    arriving: Priced,
+}
+
+/// The cheapest of some ports.
+#[derive(Clone, Copy)]
+struct Priced {
+    cost: f64,
+    port: PortIndex,
+}
+
+/// How many of a rack help and how many chunks it keeps, at the end of the cheapest way to a state.
+#[derive(Clone, Copy)]
+struct Step {
+    cost: f64,
+    helping: u8,
+    kept: u8,
+}
+
+const NO_WAY: Step = Step { cost: f64::INFINITY, helping: 0, kept: 0 };
+
+impl<'a> Costs<'a> {
+    /// `relays` may send and receive without a chunk.
+    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> Costs<'a> {
+        let cheapest = |of: &mut dyn Iterator<Item = PortIndex>| {
+            let priced = of.map(|port| Priced { cost: prices.at(port), port });
+            let least = priced.min_by(|a, b| a.cost.total_cmp(&b.cost));
+            least.expect("somebody takes part")
+        };
+        let racks = || relays.iter().map(|node| ports.rack(*node));
+        Costs {
+            ports,
+            prices,
+            up: cheapest(&mut relays.iter().map(|node| ports.up(*node))),
+            down: cheapest(&mut relays.iter().map(|node| ports.down(*node))),
+            leaving: cheapest(&mut racks().filter_map(|rack| ports.rack_up(rack))),
+            arriving: cheapest(&mut racks().filter_map(|rack| ports.rack_down(rack))),
+        }
+    }
+
+    /// Puts the cheapest way on `loads`, and returns what it costs.
+    pub fn take_cheapest(&self, joint: &Joint, loads: &mut Amounts) -> f64 {
+        let racks: Vec<PricedRack> =
+            joint.racks.iter().map(|rack| PricedRack::new(rack, joint, self)).collect();
+        let steps = cheapest_steps(joint, &racks);
+        let last = &steps[steps.len() - 1];
+        let ends = (0..joint.balances()).map(|balance| {
+            let state = joint.state(joint.helpers, joint.lost, balance);
+            (last[state].cost + self.beyond(joint, balance).cost, balance)
+        });
+        let (cost, balance) = ends.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are balances");
+
+        loads.add(self.beyond(joint, balance).port, self.left_over(joint, balance) * joint.bytes);
+        loads.add(self.down.port, (joint.helpers - 1) as f64 * joint.bytes);
+        loads.add(self.up.port, (joint.lost - 1) as f64 * joint.bytes);
+        let (mut helpers, mut lost, mut balance) = (joint.helpers, joint.lost, balance);
+        for (at, rack) in racks.iter().enumerate().rev() {
+            let Step { helping, kept, .. } = steps[at + 1][joint.state(helpers, lost, balance)];
+            let (helping, kept) = (usize::from(helping), usize::from(kept));
+            let (leaving, arriving) = joint.crossing(helping, kept);
+            rack.charge((helping, kept), (leaving, arriving), self.ports, |port, chunks| {
+                loads.add(port, chunks as f64 * joint.bytes);
+            });
+            (helpers, lost) = (helpers - helping, lost - kept);
+            balance = balance + arriving - leaving;
+        }
+        let messages =
+            (joint.helpers - 1) as f64 * self.down.cost + (joint.lost - 1) as f64 * self.up.cost;
+        (cost + messages) * joint.bytes
+    }
+
+    /// Messages that leave racks and are not known to arrive at one, or the other way round.
+    fn left_over(&self, joint: &Joint, balance: usize) -> f64 {
+        balance.abs_diff(joint.lost) as f64
+    }
+
+    /// What these cost, at the cheapest rack.
+    fn beyond(&self, joint: &Joint, balance: usize) -> Priced {
+        let of = if balance > joint.lost { self.arriving } else { self.leaving };
+        Priced { cost: of.cost * self.left_over(joint, balance), ..of }
+    }
+}
+
+impl Joint {
+    /// The number of a state; more messages leave than arrive by `balance` less the lost chunks.
+    fn state(&self, helpers: usize, lost: usize, balance: usize) -> usize {
+        (helpers * (self.lost + 1) + lost) * self.balances() + balance
+    }
+}
+
+/// For each rack the cheapest ways to all states with the racks up to it, beginning with none.
+fn cheapest_steps(joint: &Joint, racks: &[PricedRack<'_>]) -> Vec<Vec<Step>> {
+    let mut steps = vec![vec![NO_WAY; joint.states()]];
+    steps[0][joint.state(0, 0, joint.lost)].cost = 0.0;
+    for rack in racks {
+        let before = &steps[steps.len() - 1];
+        let mut after = vec![NO_WAY; joint.states()];
+        for choice in &rack.choices {
+            let Choice { helping, kept, leaving, arriving, cost } = *choice;
+            for helpers in 0..=joint.helpers - helping {
+                for lost in 0..=joint.lost - kept {
+                    let from = joint.state(helpers, lost, 0);
+                    let to = joint.state(helpers + helping, lost + kept, 0);
+                    for balance in arriving.saturating_sub(leaving)..joint.balances() {
+                        let next = balance + leaving - arriving;
+                        let cost = before[from + balance].cost + cost;
+                        if next < joint.balances() && cost < after[to + next].cost {
+                            let (helping, kept) = (helping as u8, kept as u8);
+                            after[to + next] = Step { cost, helping, kept };
+                        }
+                    }
+                }
+            }
+        }
+        steps.push(after);
+    }
+    steps
+}
+
+/// A rack at some prices: nodes in the order in which they help and keep.
+struct PricedRack<'a> {
+    rack: &'a JointRack,
+    holders: Vec<u32>,
+    keepers: Vec<u32>,
+    choices: Vec<Choice>,
+}
+
+/// How many of a rack help, how many chunks it keeps, and what that costs with all that crosses.
+#[derive(Clone, Copy)]
+struct Choice {
+    helping: usize,
+    kept: usize,
+    leaving: usize,
+    arriving: usize,
+    cost: f64,
+}
+
+impl<'a> PricedRack<'a> {
+    fn new(rack: &'a JointRack, joint: &Joint, costs: &Costs<'_>) -> PricedRack<'a> {
+        let Costs { ports, prices, .. } = costs;
+        let sending = |node: &u32| prices.at(ports.up(*node)) + prices.at(ports.read(*node));
+        let keeping = |node: &u32| prices.at(ports.down(*node)) + prices.at(ports.write(*node));
+        let (mut holders, mut keepers) = (rack.holders.clone(), rack.keepers.clone());
+        holders[rack.forced..].sort_by(|a, b| sending(a).total_cmp(&sending(b)));
+        keepers.sort_by(|a, b| keeping(a).total_cmp(&keeping(b)));
+        let price = |port: Option<PortIndex>| port.map_or(0.0, |port| prices.at(port));
+        let links = (price(ports.rack_up(rack.rack)), price(ports.rack_down(rack.rack)));
+        let mut choices = Vec::new();
+        for helping in rack.forced..=holders.len().min(joint.helpers) {
+            for kept in rack.kept.0..=rack.kept.1 {
+                let (leaving, arriving) = joint.crossing(helping, kept);
+                let cost = holders[..helping].iter().map(sending).sum::<f64>()
+                    + keepers[..kept].iter().map(keeping).sum::<f64>()
+                    + leaving as f64 * links.0
+                    + arriving as f64 * links.1;
+                choices.push(Choice { helping, kept, leaving, arriving, cost });
+            }
+        }
+        PricedRack { rack, holders, keepers, choices }
+    }
+
+    /// Calls `add` for what so many helpers and keepers take, and what leaves and arrives.
+    fn charge(
+        &self,
+        (helping, kept): (usize, usize),
+        (leaving, arriving): (usize, usize),
+        ports: &Ports,
+        mut add: impl FnMut(PortIndex, usize),
+    ) {
+        for &node in &self.holders[..helping] {
+            [ports.up(node), ports.read(node)].into_iter().for_each(|port| add(port, 1));
+        }
+        for &node in &self.keepers[..kept] {
+            [ports.down(node), ports.write(node)].into_iter().for_each(|port| add(port, 1));
+        }
+        ports.rack_up(self.rack.rack).into_iter().for_each(|port| add(port, leaving));
+        ports.rack_down(self.rack.rack).into_iter().for_each(|port| add(port, arriving));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Costs, Joint, JointRack};
+    use crate::bound::search::Amounts;
+    use crate::cluster::{Cluster, Core, Rate};
+    use crate::id::RackId;
+    use crate::plan::load::Load;
+    use crate::planner::ports::Ports;
+    use crate::planner::{Abilities, View};
+    use crate::random::Random;
+
+    /// Eight nodes in four racks, two in each.
+    fn ports(cluster: &mut Cluster) -> Ports {
+        cluster.racks = (0..4).map(|rack| format!("r{rack}")).collect();
+        cluster.core = Some(Core { rack_uplink: Rate(1.0), rack_downlink: Rate(1.0) });
+        for (at, node) in cluster.nodes.iter_mut().enumerate() {
+            node.rack = Some(RackId(at as u32 / 2));
+        }
+        let (load, free) = (Load::new(cluster), vec![u64::MAX; 8]);
+        let abilities = Abilities::NONE;
+        Ports::new(&View { cluster, free_bytes: &free, load: &load, abilities })
+    }
+
+    /// Nodes hold a chunk, may keep one, or neither.
+    fn arbitrary_joint(random: &mut Random) -> Joint {
+        let mut racks = Vec::new();
+        for rack in 0..4u32 {
+            let (mut holders, mut keepers) = (Vec::new(), Vec::new());
+            for node in [2 * rack, 2 * rack + 1] {
+                match random.below(5) {
+                    0 => {}
+                    1 | 2 => keepers.push(node),
+                    _ => holders.push(node),
+                }
+            }
+            let forced = random.index(holders.len() + 1);
+            let kept = (0, random.index(keepers.len() + 1));
+            racks.push(JointRack { rack, holders, forced, keepers, kept });
+        }
+        let least = racks.iter().map(|rack| rack.forced).sum::<usize>().max(1);
+        let held = racks.iter().map(|rack| rack.holders.len()).sum::<usize>();
+        let helpers = random.between(least as u64, held.max(least) as u64) as usize;
+        Joint { bytes: 1.0, lost: 2, helpers, is_mds: random.below(4) > 0, racks }
+    }
+
+    /// The cost of the cheapest way, of all sets of nodes.
+    fn least_cost(joint: &Joint, prices: &Amounts, ports: &Ports) -> f64 {
+        let least =
+            |of: &dyn Fn(u32) -> f64, count| (0..count).map(of).fold(f64::INFINITY, f64::min);
+        let (leaving, arriving) = (
+            |rack| prices.at(ports.rack_up(rack).unwrap()),
+            |rack| prices.at(ports.rack_down(rack).unwrap()),
+        );
+        let beside = (joint.helpers - 1) as f64 * least(&|node| prices.at(ports.down(node)), 8)
+            + (joint.lost - 1) as f64 * least(&|node| prices.at(ports.up(node)), 8);
+        let mut best = f64::INFINITY;
+        for set in 0u32..1 << 8 {
+            let (mut cost, mut helpers, mut lost, mut more) = (0.0, 0, 0, 0.0);
+            let is_in = |node: &&u32| set >> **node & 1 == 1;
+            let mut is_valid = true;
+            for rack in &joint.racks {
+                let helping: Vec<&u32> = rack.holders.iter().filter(is_in).collect();
+                let keeping: Vec<&u32> = rack.keepers.iter().filter(is_in).collect();
+                is_valid &= rack.holders[..rack.forced].iter().all(|node| helping.contains(&node))
+                    && keeping.len() <= rack.kept.1.min(joint.lost);
+                helpers += helping.len();
+                lost += keeping.len();
+                if !is_valid || lost > joint.lost || helpers > joint.helpers {
+                    is_valid = false;
+                    break;
+                }
+                for node in helping.iter().copied() {
+                    cost += prices.at(ports.up(*node)) + prices.at(ports.read(*node));
+                }
+                for node in keeping.iter().copied() {
+                    cost += prices.at(ports.down(*node)) + prices.at(ports.write(*node));
+                }
+                let (out, into) = joint.crossing(helping.len(), keeping.len());
+                cost += out as f64 * leaving(rack.rack) + into as f64 * arriving(rack.rack);
+                more += out as f64 - into as f64;
+            }
+            if is_valid && (helpers, lost) == (joint.helpers, joint.lost) {
+                let over = if more > 0.0 { least(&arriving, 4) } else { least(&leaving, 4) };
+                best = best.min(cost + more.abs() * over + beside);
+            }
+        }
+        best
+    }
+
+    #[test]
+    fn no_sets_of_helpers_and_keepers_cost_less() {
+        let mut cluster = Cluster::uniform(8, Rate(1.0));
+        let ports = ports(&mut cluster);
+        let mut random = Random::new(7);
+        let mut found = 0;
+        for _ in 0..2000 {
+            let joint = arbitrary_joint(&mut random);
+            let mut prices = Amounts::none(&ports);
+            (0..ports.count()).for_each(|port| prices.add(port, random.below(20) as f64));
+            let least = least_cost(&joint, &prices, &ports);
+            if least.is_infinite() {
+                continue;
+            }
+            found += 1;
+            let mut loads = Amounts::none(&ports);
+            let relays: Vec<u32> = (0..8).collect();
+            let cost = Costs::new(&ports, &prices, &relays).take_cheapest(&joint, &mut loads);
+            assert_eq!(cost, least, "{:?}", prices);
+            assert_eq!(loads.cost(&prices), cost, "{:?}", prices);
+        }
+        assert!(found > 500, "{found}");
+    }
+}
