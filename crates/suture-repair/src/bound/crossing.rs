@@ -26,7 +26,7 @@ mod tree;
 use suture_code::ChunkIndex;
 
 use crate::bound::search::{Search, SearchLimits};
-use crate::bound::several::{self, Joint};
+use crate::bound::several::{self, JointRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::Part;
@@ -99,7 +99,7 @@ struct CrossingSearch<'a> {
     /// Nodes that may relay without a chunk.
     relays: &'a [u32],
     /// Stripes with several losses, which take part besides.
-    joints: &'a [Joint],
+    joints: &'a [JointRepair],
 }
 
 impl CrossingSearch<'_> {
@@ -117,7 +117,7 @@ impl CrossingSearch<'_> {
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
             let sums: f64 = stripes.iter().map(cost).sum();
-            let costs = several::Costs::new(self.ports, prices, self.relays);
+            let costs = several::JointCosts::new(self.ports, prices, self.relays);
             let joints = self.joints.iter().map(|joint| costs.take_cheapest(joint, loads));
             sums + joints.sum::<f64>()
         });

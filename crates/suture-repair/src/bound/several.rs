@@ -34,28 +34,33 @@ const WORK_MAX: usize = 30_000_000;
 const SPREADS_MAX: usize = 128;
 
 /// What stripes with several losses need, of all demands.
-pub(super) fn joints(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Vec<Joint> {
+pub(super) fn joints(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Vec<JointRepair> {
     let parts = demands.iter().flat_map(|demand| {
         let several = demand.need.parts.iter().filter(|part| part.lost.len() > 1);
-        several.filter_map(move |part| Joint::new(demand, part, view, ports))
+        several.filter_map(move |part| JointRepair::new(demand, part, view, ports))
     });
     parts.collect()
 }
 
 /// The most that any stripe takes by itself, in seconds; `known` where that is no more.
-pub(super) fn alone_seconds(joints: &[Joint], ports: &Ports, relays: &[u32], known: f64) -> f64 {
+pub(super) fn alone_seconds(
+    joints: &[JointRepair],
+    ports: &Ports,
+    relays: &[u32],
+    known: f64,
+) -> f64 {
     let mut seconds = known;
     for joint in joints {
         let spreads = joint.spreads();
-        let work: usize = spreads.iter().map(Joint::work).sum();
+        let work: usize = spreads.iter().map(JointRepair::work).sum();
         let steps = WORK_MAX / (joints.len() * (work + ports.count() * spreads.len())).max(1);
         if spreads.is_empty() || steps < STEPS_MIN {
             continue;
         }
-        let at = |spread: &Joint| {
+        let at = |spread: &JointRepair| {
             let limits = SearchLimits { known, enough: f64::INFINITY, steps: steps.min(STEPS_MAX) };
             let search = Search::new(ports, limits, |prices, loads| {
-                Costs::new(ports, prices, relays).take_cheapest(spread, loads)
+                JointCosts::new(ports, prices, relays).take_cheapest(spread, loads)
             });
             search.seconds_from_nothing()
         };
@@ -66,7 +71,7 @@ pub(super) fn alone_seconds(joints: &[Joint], ports: &Ports, relays: &[u32], kno
 
 /// Chunks of a stripe that are rebuilt from one set of helpers.
 #[derive(Clone)]
-pub(super) struct Joint {
+pub(super) struct JointRepair {
     bytes: f64,
     lost: usize,
     helpers: usize,
@@ -87,9 +92,14 @@ struct JointRack {
     kept: (usize, usize),
 }
 
-impl Joint {
+impl JointRepair {
     /// Nothing where helpers send parts of their chunks.
-    fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>, ports: &Ports) -> Option<Joint> {
+    fn new(
+        demand: &Demand<'_>,
+        part: &Part,
+        view: &View<'_>,
+        ports: &Ports,
+    ) -> Option<JointRepair> {
         let code = demand.job.code;
         let alpha = code.sub_chunk_count();
         let are_whole = part.forced.iter().all(|sender| sender.sent == alpha)
@@ -118,18 +128,18 @@ impl Joint {
         }
         let most: usize = racks.iter().map(|rack| rack.kept.1).sum();
         let bytes = demand.job.chunk_bytes as f64;
-        (lost <= most).then_some(Joint { bytes, lost, helpers, is_mds, racks })
+        (lost <= most).then_some(JointRepair { bytes, lost, helpers, is_mds, racks })
     }
 
     /// The same with each way to spread the chunks over racks; none if there are too many.
-    fn spreads(&self) -> Vec<Joint> {
+    fn spreads(&self) -> Vec<JointRepair> {
         let mut spreads = vec![self.clone()];
         for at in 0..self.racks.len() {
-            let most = |joint: &Joint| joint.racks[at].kept.1;
+            let most = |joint: &JointRepair| joint.racks[at].kept.1;
             spreads = spreads
                 .iter()
                 .flat_map(|joint| (0..=most(joint)).map(move |kept| joint.keeping(at, kept)))
-                .filter(Joint::is_possible)
+                .filter(JointRepair::is_possible)
                 .collect();
             if spreads.len() > SPREADS_MAX {
                 return Vec::new();
@@ -139,7 +149,7 @@ impl Joint {
     }
 
     /// The same where the rack at a place keeps so many.
-    fn keeping(&self, at: usize, kept: usize) -> Joint {
+    fn keeping(&self, at: usize, kept: usize) -> JointRepair {
         let mut joint = self.clone();
         joint.racks[at].kept = (kept, kept);
         joint
@@ -191,42 +201,42 @@ impl JointRack {
 }
 
 /// What messages cost at some prices, wherever they are cheapest.
-pub(super) struct Costs<'a> {
+pub(super) struct JointCosts<'a> {
     ports: &'a Ports,
     prices: &'a Amounts,
-    up: Priced,
-    down: Priced,
-    leaving: Priced,
-    arriving: Priced,
+    up: CheapestPort,
+    down: CheapestPort,
+    leaving: CheapestPort,
+    arriving: CheapestPort,
 }
 
 /// The cheapest of some ports.
 #[derive(Clone, Copy)]
-struct Priced {
+struct CheapestPort {
     cost: f64,
     port: PortIndex,
 }
 
 /// How many of a rack help and how many chunks it keeps, at the end of the cheapest way to a state.
 #[derive(Clone, Copy)]
-struct Step {
+struct JointStep {
     cost: f64,
     helping: u8,
     kept: u8,
 }
 
-const NO_WAY: Step = Step { cost: f64::INFINITY, helping: 0, kept: 0 };
+const NO_WAY: JointStep = JointStep { cost: f64::INFINITY, helping: 0, kept: 0 };
 
-impl<'a> Costs<'a> {
+impl<'a> JointCosts<'a> {
     /// `relays` may send and receive without a chunk.
-    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> Costs<'a> {
+    pub fn new(ports: &'a Ports, prices: &'a Amounts, relays: &[u32]) -> JointCosts<'a> {
         let cheapest = |of: &mut dyn Iterator<Item = PortIndex>| {
-            let priced = of.map(|port| Priced { cost: prices.at(port), port });
+            let priced = of.map(|port| CheapestPort { cost: prices.at(port), port });
             let least = priced.min_by(|a, b| a.cost.total_cmp(&b.cost));
             least.expect("somebody takes part")
         };
         let racks = || relays.iter().map(|node| ports.rack(*node));
-        Costs {
+        JointCosts {
             ports,
             prices,
             up: cheapest(&mut relays.iter().map(|node| ports.up(*node))),
@@ -237,9 +247,9 @@ impl<'a> Costs<'a> {
     }
 
     /// Puts the cheapest way on `loads`, and returns what it costs.
-    pub fn take_cheapest(&self, joint: &Joint, loads: &mut Amounts) -> f64 {
-        let racks: Vec<PricedRack> =
-            joint.racks.iter().map(|rack| PricedRack::new(rack, joint, self)).collect();
+    pub fn take_cheapest(&self, joint: &JointRepair, loads: &mut Amounts) -> f64 {
+        let racks: Vec<JointPrices> =
+            joint.racks.iter().map(|rack| JointPrices::new(rack, joint, self)).collect();
         let steps = cheapest_steps(joint, &racks);
         let last = &steps[steps.len() - 1];
         let ends = (0..joint.balances()).map(|balance| {
@@ -253,7 +263,8 @@ impl<'a> Costs<'a> {
         loads.add(self.up.port, (joint.lost - 1) as f64 * joint.bytes);
         let (mut helpers, mut lost, mut balance) = (joint.helpers, joint.lost, balance);
         for (at, rack) in racks.iter().enumerate().rev() {
-            let Step { helping, kept, .. } = steps[at + 1][joint.state(helpers, lost, balance)];
+            let JointStep { helping, kept, .. } =
+                steps[at + 1][joint.state(helpers, lost, balance)];
             let (helping, kept) = (usize::from(helping), usize::from(kept));
             let (leaving, arriving) = joint.crossing(helping, kept);
             rack.charge((helping, kept), (leaving, arriving), self.ports, |port, chunks| {
@@ -268,18 +279,18 @@ impl<'a> Costs<'a> {
     }
 
     /// Messages that leave racks and are not known to arrive at one, or the other way round.
-    fn left_over(&self, joint: &Joint, balance: usize) -> f64 {
+    fn left_over(&self, joint: &JointRepair, balance: usize) -> f64 {
         balance.abs_diff(joint.lost) as f64
     }
 
     /// What these cost, at the cheapest rack.
-    fn beyond(&self, joint: &Joint, balance: usize) -> Priced {
+    fn beyond(&self, joint: &JointRepair, balance: usize) -> CheapestPort {
         let of = if balance > joint.lost { self.arriving } else { self.leaving };
-        Priced { cost: of.cost * self.left_over(joint, balance), ..of }
+        CheapestPort { cost: of.cost * self.left_over(joint, balance), ..of }
     }
 }
 
-impl Joint {
+impl JointRepair {
     /// The number of a state; more messages leave than arrive by `balance` less the lost chunks.
     fn state(&self, helpers: usize, lost: usize, balance: usize) -> usize {
         (helpers * (self.lost + 1) + lost) * self.balances() + balance
@@ -287,14 +298,14 @@ impl Joint {
 }
 
 /// For each rack the cheapest ways to all states with the racks up to it, beginning with none.
-fn cheapest_steps(joint: &Joint, racks: &[PricedRack<'_>]) -> Vec<Vec<Step>> {
+fn cheapest_steps(joint: &JointRepair, racks: &[JointPrices<'_>]) -> Vec<Vec<JointStep>> {
     let mut steps = vec![vec![NO_WAY; joint.states()]];
     steps[0][joint.state(0, 0, joint.lost)].cost = 0.0;
     for rack in racks {
         let before = &steps[steps.len() - 1];
         let mut after = vec![NO_WAY; joint.states()];
         for choice in &rack.choices {
-            let Choice { helping, kept, leaving, arriving, cost } = *choice;
+            let JointChoice { helping, kept, leaving, arriving, cost } = *choice;
             for helpers in 0..=joint.helpers - helping {
                 for lost in 0..=joint.lost - kept {
                     let from = joint.state(helpers, lost, 0);
@@ -304,7 +315,7 @@ fn cheapest_steps(joint: &Joint, racks: &[PricedRack<'_>]) -> Vec<Vec<Step>> {
                         let cost = before[from + balance].cost + cost;
                         if next < joint.balances() && cost < after[to + next].cost {
                             let (helping, kept) = (helping as u8, kept as u8);
-                            after[to + next] = Step { cost, helping, kept };
+                            after[to + next] = JointStep { cost, helping, kept };
                         }
                     }
                 }
@@ -316,16 +327,16 @@ fn cheapest_steps(joint: &Joint, racks: &[PricedRack<'_>]) -> Vec<Vec<Step>> {
 }
 
 /// A rack at some prices: nodes in the order in which they help and keep.
-struct PricedRack<'a> {
+struct JointPrices<'a> {
     rack: &'a JointRack,
     holders: Vec<u32>,
     keepers: Vec<u32>,
-    choices: Vec<Choice>,
+    choices: Vec<JointChoice>,
 }
 
 /// How many of a rack help, how many chunks it keeps, and what that costs with all that crosses.
 #[derive(Clone, Copy)]
-struct Choice {
+struct JointChoice {
     helping: usize,
     kept: usize,
     leaving: usize,
@@ -333,9 +344,9 @@ struct Choice {
     cost: f64,
 }
 
-impl<'a> PricedRack<'a> {
-    fn new(rack: &'a JointRack, joint: &Joint, costs: &Costs<'_>) -> PricedRack<'a> {
-        let Costs { ports, prices, .. } = costs;
+impl<'a> JointPrices<'a> {
+    fn new(rack: &'a JointRack, joint: &JointRepair, costs: &JointCosts<'_>) -> JointPrices<'a> {
+        let JointCosts { ports, prices, .. } = costs;
         let sending = |node: &u32| prices.at(ports.up(*node)) + prices.at(ports.read(*node));
         let keeping = |node: &u32| prices.at(ports.down(*node)) + prices.at(ports.write(*node));
         let (mut holders, mut keepers) = (rack.holders.clone(), rack.keepers.clone());
@@ -351,10 +362,10 @@ impl<'a> PricedRack<'a> {
                     + keepers[..kept].iter().map(keeping).sum::<f64>()
                     + leaving as f64 * links.0
                     + arriving as f64 * links.1;
-                choices.push(Choice { helping, kept, leaving, arriving, cost });
+                choices.push(JointChoice { helping, kept, leaving, arriving, cost });
             }
         }
-        PricedRack { rack, holders, keepers, choices }
+        JointPrices { rack, holders, keepers, choices }
     }
 
     /// Calls `add` for what so many helpers and keepers take, and what leaves and arrives.
@@ -378,7 +389,7 @@ impl<'a> PricedRack<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Costs, Joint, JointRack};
+    use super::{JointCosts, JointRack, JointRepair};
     use crate::bound::search::Amounts;
     use crate::cluster::{Cluster, Core, Rate};
     use crate::id::RackId;
@@ -400,7 +411,7 @@ mod tests {
     }
 
     /// Nodes hold a chunk, may keep one, or neither.
-    fn arbitrary_joint(random: &mut Random) -> Joint {
+    fn arbitrary_joint(random: &mut Random) -> JointRepair {
         let mut racks = Vec::new();
         for rack in 0..4u32 {
             let (mut holders, mut keepers) = (Vec::new(), Vec::new());
@@ -418,11 +429,11 @@ mod tests {
         let least = racks.iter().map(|rack| rack.forced).sum::<usize>().max(1);
         let held = racks.iter().map(|rack| rack.holders.len()).sum::<usize>();
         let helpers = random.between(least as u64, held.max(least) as u64) as usize;
-        Joint { bytes: 1.0, lost: 2, helpers, is_mds: random.below(4) > 0, racks }
+        JointRepair { bytes: 1.0, lost: 2, helpers, is_mds: random.below(4) > 0, racks }
     }
 
     /// The cost of the cheapest way, of all sets of nodes.
-    fn least_cost(joint: &Joint, prices: &Amounts, ports: &Ports) -> f64 {
+    fn least_cost(joint: &JointRepair, prices: &Amounts, ports: &Ports) -> f64 {
         let least =
             |of: &dyn Fn(u32) -> f64, count| (0..count).map(of).fold(f64::INFINITY, f64::min);
         let (leaving, arriving) = (
@@ -482,7 +493,7 @@ mod tests {
             found += 1;
             let mut loads = Amounts::none(&ports);
             let relays: Vec<u32> = (0..8).collect();
-            let cost = Costs::new(&ports, &prices, &relays).take_cheapest(&joint, &mut loads);
+            let cost = JointCosts::new(&ports, &prices, &relays).take_cheapest(&joint, &mut loads);
             assert_eq!(cost, least, "{:?}", prices);
             assert_eq!(loads.cost(&prices), cost, "{:?}", prices);
         }
