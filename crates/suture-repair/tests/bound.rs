@@ -93,12 +93,15 @@ fn arbitrary_batch(world: &World, random: &mut Random) -> Vec<Plan> {
     world.jobs.iter().map(|job| draw(job, random)).collect()
 }
 
-/// Whether no chunk goes to a rack that holds as many as may be lost, as far as others have nodes.
+/// Whether no rack is left with more chunks than may be lost, as far as others have nodes.
 fn racks_may_be_lost(world: &World, job: &Job, plan: &Plan) -> bool {
     let rack = |node: NodeId| world.cluster.node(node).rack;
     let left = |rack_of: Option<RackId>| {
         let held = job.survivors.iter().filter(|(_, node)| rack(*node) == rack_of).count();
         job.code.loss_tolerance().saturating_sub(held)
+    };
+    let kept = |rack_of: Option<RackId>| {
+        plan.destinations.values().filter(|node| rack(**node) == rack_of).count()
     };
     let holds = |node: &NodeId| job.survivors.iter().any(|(_, holder)| holder == node);
     let free = || world.cluster.ids().filter(|node| !holds(node));
@@ -106,7 +109,7 @@ fn racks_may_be_lost(world: &World, job: &Job, plan: &Plan) -> bool {
     let places = racks.map(|r| left(r).min(free().filter(|node| rack(*node) == r).count()));
     world.cluster.racks.len() < 2
         || places.sum::<usize>() < job.lost.len()
-        || plan.destinations.values().all(|node| left(rack(*node)) > 0)
+        || plan.destinations.values().all(|node| kept(rack(*node)) <= left(rack(*node)))
 }
 
 proptest! {

@@ -71,6 +71,9 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let relays: Vec<u32> = takes_part().collect();
     let joints = several::joints(batch);
+    if stripes.is_empty() && joints.is_empty() {
+        return 0.0;
+    }
     let known = several::alone_seconds(&joints, ports, &relays, known);
     let search = CrossingSearch { ports, relays: &relays, joints: &joints };
     let steps = search.steps(&stripes, WORK_MAX);

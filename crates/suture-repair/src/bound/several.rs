@@ -1,14 +1,15 @@
 //! What stripes with several losses cost at least where racks share links to all others, at prices
 //! of ports.
 //!
-//! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`, `gathered.rs`), for
-//! chunks that are rebuilt from one set of helpers. Whatever is formed on the way, for each byte:
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`crossing.rs`), for chunks that
+//! are rebuilt from one set of helpers. Whatever is formed on the way, for each byte:
 //! * every helper reads and sends it once, every node that keeps a chunk receives and writes it;
 //! * helpers and keepers together are linked by one message less than there are of them, so there
 //!   are more messages than these, at the cheapest nodes;
-//! * of a code of which any k chunks say all others (MDS), h helpers of a rack and the c chunks
-//!   that other racks keep have min(h, c) bytes in common that only this rack knows: so many leave
-//!   it. Of the c chunks that it keeps itself, min(c, k - h) arrive from others;
+//! * of a code of which any k chunks determine all others (MDS), the other helpers leave min(h, c)
+//!   of c chunks that other racks keep undetermined without the h helpers of a rack: so many
+//!   messages leave it. Of c chunks that it keeps itself, its own helpers leave min(c, k - h)
+//!   undetermined: so many arrive;
 //! * what leaves racks arrives at racks.
 //!
 //! So a rack's cost depends on how many help there and how many chunks it keeps, and the cheapest
@@ -75,7 +76,7 @@ pub(super) struct JointRepair {
     bytes: f64,
     lost: usize,
     helpers: usize,
-    /// Whether any so many chunks say all others.
+    /// Whether any so many chunks determine all others.
     is_mds: bool,
     racks: Vec<JointRack>,
 }
@@ -93,7 +94,7 @@ struct JointRack {
 }
 
 impl JointRepair {
-    /// Nothing where helpers send parts of their chunks.
+    /// Nothing where helpers send parts of their chunks, or racks have no places for all chunks.
     fn new(
         demand: &Demand<'_>,
         part: &Part,
@@ -104,10 +105,10 @@ impl JointRepair {
         let alpha = code.sub_chunk_count();
         let are_whole = part.forced.iter().all(|sender| sender.sent == alpha)
             && (part.count == 0 || part.free_sent == alpha);
-        if !are_whole {
+        let (lost, helpers) = (part.lost.len(), part.forced.len() + part.count);
+        if !are_whole || helpers == 0 {
             return None;
         }
-        let (lost, helpers) = (part.lost.len(), part.forced.len() + part.count);
         let zeros = code.zeros().len();
         let is_mds = code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
             && helpers + zeros == code.code().data_chunks();
