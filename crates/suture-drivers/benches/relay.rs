@@ -13,7 +13,8 @@
 //! is the relay's own.
 //!
 //! `SUTURE_BENCH_DIR` names the folder of the stores; by default it is in memory, so that no disk
-//! is measured. `SUTURE_BENCH_MIB` is the length of the chunk.
+//! is measured. `SUTURE_BENCH_MIB` is the length of the chunk, `SUTURE_BENCH_THREADS` how many threads
+//! an agent has for its connections.
 
 #[path = "../tests/agents/mod.rs"]
 mod agents;
@@ -67,6 +68,11 @@ fn main() {
 fn chunk_bytes() -> usize {
     let mib = std::env::var("SUTURE_BENCH_MIB").map_or(512, |mib| mib.parse().unwrap());
     mib << 20
+}
+
+/// Threads of each agent for its connections.
+fn threads() -> usize {
+    std::env::var("SUTURE_BENCH_THREADS").map_or(1, |threads| threads.parse().unwrap())
 }
 
 /// What the source sends at most where plain and encrypted bytes are to come at the same rate.
@@ -270,7 +276,7 @@ impl Player {
 
 /// Runs one agent, on the runtime that agents have.
 fn play(role: u32, dir: &Path, folder: Option<&Path>) {
-    suture_drivers::agent::runtime().unwrap().block_on(perform(role, dir, folder));
+    suture_drivers::agent::runtime(threads()).unwrap().block_on(perform(role, dir, folder));
 }
 
 async fn perform(role: u32, dir: &Path, folder: Option<&Path>) {

@@ -140,14 +140,18 @@ struct AgentDriver {
     free_bytes: u64,
 }
 
-/// The runtime of an agent's process. One thread does the network and the core, because handing
-/// slices from thread to thread costs a relay a tenth of its processor time; the disk has threads
-/// of its own.
+/// The runtime of an agent's process, with so many threads for its connections. A single one does
+/// the core as well, because handing slices from thread to thread costs a relay a tenth of its
+/// processor time; with more the core has a thread of its own beside them. The disk has others.
 ///
 /// # Errors
-/// When the system gives no event queue.
-pub fn runtime() -> std::io::Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+/// When the system gives no event queue or no threads.
+pub fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    use tokio::runtime::Builder;
+    match threads {
+        0 | 1 => Builder::new_current_thread().enable_all().build(),
+        _ => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
+    }
 }
 
 /// Runs the agent until `shutdown` resolves or the control plane hangs up. It stops at once:

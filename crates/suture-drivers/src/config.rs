@@ -61,6 +61,12 @@ const RATE_MAX: f64 = 12.5e12;
 /// What an agent works with at all: a few slices of each of a stripe's lanes.
 const MEMORY_MIN: u64 = 1 << 20;
 
+/// Threads for an agent's connections, each of which moves some 2 GB/s in and out.
+const THREADS_MAX: usize = 64;
+
+/// As many as an agent takes unasked: 60 Gbit/s in and out.
+const THREADS_UNASKED: usize = 4;
+
 /// What the audit log is called in a data_dir.
 const AUDIT_NAME: &str = "audit.jsonl";
 
@@ -173,6 +179,8 @@ pub struct AgentConfig {
     /// The most memory for slices and buffers.
     #[serde(deserialize_with = "size")]
     pub memory: u64,
+    /// Threads for its connections, if not as many as suit the machine.
+    pub threads: Option<usize>,
     /// Bytes per second that it may send.
     #[serde(deserialize_with = "rate")]
     pub uplink: Option<f64>,
@@ -298,6 +306,9 @@ impl AgentConfig {
         check_timer("stall", self.timers.stall, (STALL_MIN, TIMER_MAX))?;
         check_timer("inventory", self.timers.inventory, (TIMER_MIN, TIMER_MAX))?;
         self.check_rates()?;
+        if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
+            return Err(format!("threads: {threads} is not from 1 to {THREADS_MAX}"));
+        }
         check_memory(self.memory)
     }
 
@@ -335,6 +346,13 @@ impl AgentConfig {
             downlink: whole(self.downlink),
             repair: whole(self.repair_cap),
         }
+    }
+
+    /// Threads for its connections: those asked for, or half of the machine's cores, of which it
+    /// takes at most 4; the other half is for disks and for others.
+    pub fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or((cores / 2).clamp(1, THREADS_UNASKED))
     }
 
     /// Memory for slices: what buffers of sockets, files and puts in progress leave of the whole.
@@ -402,6 +420,7 @@ impl Default for AgentConfig {
             data_dir: "/var/lib/suture/agent".into(),
             keep_free: None,
             memory: 256 << 20,
+            threads: None,
             uplink: None,
             downlink: None,
             repair_cap: None,

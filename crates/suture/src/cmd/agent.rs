@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     daemon::log_to_stderr();
     daemon::raise_descriptor_limit()?;
-    daemon::block_on_runtime(agent::runtime(), serve(config, args))
+    daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, args))
 }
 
 async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
