@@ -164,12 +164,12 @@ class Cluster:
         return json.loads(out) if out.strip() else None
 
     def ask(self, osd, prefix, **arguments):
-        """A command to a daemon's socket; its answer."""
+        """A command to a daemon's socket; the text of its answer."""
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(os.path.join(self.folder, "run", f"osd.{osd}.asok"))
             link.sendall(json.dumps({"prefix": prefix, "format": "json", **arguments}).encode() + b"\0")
             length = struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0]
-            return json.loads(link.recv(length, socket.MSG_WAITALL) or b"null")
+            return link.recv(length, socket.MSG_WAITALL).decode()
 
     def placement_groups(self):
         return self.command("pg dump", dumpcontents=["pgs"])["pg_stats"]
@@ -195,7 +195,7 @@ class Cluster:
         """Bytes that their messengers have sent."""
         total = 0
         for osd in osds:
-            for name, counters in self.ask(osd, "perf dump").items():
+            for name, counters in json.loads(self.ask(osd, "perf dump")).items():
                 if name.startswith("AsyncMessenger::Worker"):
                     total += counters["msgr_send_bytes"]
         return total

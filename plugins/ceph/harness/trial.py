@@ -82,11 +82,12 @@ class Trial:
             cluster.start_osd(osd)
         cluster.wait_for_osds(len(cluster.osds))
 
-        def all_wait():
-            states = [group["state"] for group in cluster.placement_groups()]
-            return all("active" in state and "degraded" in state for state in states)
+        def all_are_missed():
+            groups = cluster.placement_groups()
+            missed = sum(group["stat_sum"]["num_objects_degraded"] for group in groups)
+            return missed == OBJECTS * len(osds) and all("active" in group["state"] for group in groups)
 
-        wait_for("groups that wait for their recovery", all_wait, 90, cluster.processes)
+        wait_for("every lost chunk to be missed", all_are_missed, 90, cluster.processes)
 
     def recover(self):
         """Lets it be recovered; seconds."""
@@ -151,8 +152,10 @@ class Trial:
             # The first k chunks that are there are read; the first of those on another OSD than the
             # primary, which is the first of all that are up.
             slot = [slot for slot, osd in enumerate(slots[name]) if osd != VICTIM][1]
-            cluster.ask(slots[name][slot], "injectdataerr", pool=self.code.pool, objname=name,
-                        shardid=slot)
+            said = cluster.ask(slots[name][slot], "injectdataerr", pool=self.code.pool, objname=name,
+                               shardid=slot)
+            if said.strip() != "ok":
+                raise Failed(f"no read error could be injected: {said}")
         self.recover()
         cluster.processes.check()
         for osd in cluster.osds:
