@@ -143,8 +143,10 @@ impl Stripe {
         if unit_bytes < bytes {
             check_unit(&self.code, unit_bytes).map_err(StripeFault::Unit)?;
         }
+        // What a data chunk lacks of its last unit is zeros; of a parity chunk it would be anything.
+        let parity = self.indices().skip(self.code.data_chunks());
         let is_cut = |bytes: u64| bytes != self.chunk_bytes && !bytes.is_multiple_of(unit_bytes);
-        match self.indices().find(|chunk| is_cut(self.record(*chunk).bytes)) {
+        match parity.into_iter().find(|chunk| is_cut(self.record(*chunk).bytes)) {
             Some(chunk) => Err(StripeFault::CutsUnit { chunk, unit_bytes }),
             None => Ok(()),
         }
@@ -272,7 +274,7 @@ pub enum StripeFault {
     },
     /// The code cannot work with such units or chunks.
     Unit(SizeError),
-    /// A short chunk of a code with sub-chunks ends within a unit.
+    /// A short parity chunk of a code with sub-chunks ends within a unit.
     CutsUnit {
         /// The chunk that ends there.
         chunk: ChunkIndex,

@@ -37,6 +37,7 @@ fn short_block_groups_of_others_are_stripes() {
     let units = stripe("butterfly(2)", 128, &[512, 256, 512, 512]);
     assert_eq!((units.check(), units.layout().unit_bytes()), (Ok(()), 128));
     assert_eq!(stripe("butterfly(2)", 384, &[512, 384, 512, 512]).check(), Ok(()));
+    assert_eq!(stripe("butterfly(2)", 128, &[256, 100, 256, 256]).check(), Ok(()));
 }
 
 #[test]
@@ -60,8 +61,8 @@ fn stripes_that_cannot_be_are_refused_with_the_reason() {
         refused("butterfly(2)", 128, &[128, 0, 128, 128]),
         StripeFault::Impossible { end: 0, why }
     );
-    let cut = StripeFault::CutsUnit { chunk: ChunkIndex(1), unit_bytes: 128 };
-    assert_eq!(refused("butterfly(2)", 128, &[256, 100, 256, 256]), cut);
+    let cut = StripeFault::CutsUnit { chunk: ChunkIndex(3), unit_bytes: 128 };
+    assert_eq!(refused("butterfly(2)", 128, &[256, 256, 256, 100]), cut);
     let unit = StripeFault::Unit(SizeError { bytes: 100, step: 128 });
     assert_eq!(refused("butterfly(2)", 100, &[256, 256, 256, 256]), unit);
     let mut placed = stripe("rs(2,1)", 64, &[64, 0, 64]);

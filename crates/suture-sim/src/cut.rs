@@ -31,9 +31,7 @@ impl Cut {
         let mut data = |chunk: usize| match random.below(4) {
             _ if chunk == longest => bytes,
             0 if is_plain => 0,
-            1 | 2 if is_plain => random.between(1, bytes),
-            // Codes with sub-chunks take whole units.
-            1 | 2 if unit_bytes <= bytes => unit_bytes * random.between(1, bytes / unit_bytes),
+            1 | 2 => random.between(1, bytes),
             _ => bytes,
         };
         let mut chunk_bytes: Vec<u64> = (0..code.data_chunks()).map(&mut data).collect();
