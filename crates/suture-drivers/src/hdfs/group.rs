@@ -19,6 +19,9 @@ const GROUP_BIT: u64 = 1 << 63;
 const INDEX_BITS: u32 = 4;
 const BLOCKS_MAX: u8 = 1 << INDEX_BITS;
 
+/// The cells that the plugin's codec `butterfly` works on.
+const BUTTERFLY_CELL: u64 = 1 << 20;
+
 /// A block group as the NameNode's plugin describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -98,9 +101,26 @@ pub fn generation_stamp(stamp: Stamp) -> Option<u64> {
 impl Group {
     /// Its code, if it is one that Suture serves.
     pub fn code(&self) -> Option<Code> {
-        let is_served = self.codec == "rs" && self.data.checked_add(self.parity)? <= BLOCKS_MAX;
-        let name = format!("rs({},{})", self.data, self.parity);
-        name.parse().ok().filter(|_| is_served)
+        let (data, parity) = (self.data, self.parity);
+        let name = match &*self.codec {
+            "rs" => format!("rs({data},{parity})"),
+            // The plugin's codec has codewords of whole cells, and this is how long they are.
+            "butterfly" if parity == 2 && self.cell == BUTTERFLY_CELL => {
+                format!("butterfly({data})")
+            }
+            _ => return None,
+        };
+        name.parse().ok().filter(|_| data.checked_add(parity).is_some_and(|all| all <= BLOCKS_MAX))
+    }
+
+    /// How long a codeword's piece of a block is. None where the last row is a short one of a code
+    /// with sub-chunks: HDFS keeps that in copies, which is another code.
+    fn unit_bytes(&self, code: &Code) -> Option<u64> {
+        let bytes = self.block_bytes(0);
+        match code.sub_chunk_count() {
+            1 => Some(bytes),
+            _ => bytes.is_multiple_of(self.cell).then_some(self.cell),
+        }
     }
 
     /// How long an internal block is; 0: there is none, and it is known to be zero.
@@ -137,11 +157,12 @@ impl Group {
             return None;
         }
         let chunk_bytes = self.block_bytes(0);
+        let unit_bytes = self.unit_bytes(&code)?;
         let stripe = Stripe {
             id: stripe_id(self.group),
             code,
             chunk_bytes,
-            unit_bytes: chunk_bytes,
+            unit_bytes,
             generation: Generation(0),
             chunks,
         };
@@ -151,6 +172,9 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
+    use suture_code::execute::Program;
+    use suture_edge::checksum::crc32c;
+
     use super::*;
 
     const FIRST: i64 = i64::MIN + 16;
@@ -210,6 +234,44 @@ mod tests {
         assert_eq!((block, chunk_of(block)), (FIRST + 7, (stripe.id, ChunkIndex(7))));
         assert_eq!(generation_stamp(stamp_of(1001)), Some(1001));
         assert_eq!(generation_stamp(Stamp(5 << 32 | 1)), None);
+    }
+
+    #[test]
+    fn a_butterfly_group_has_units_of_a_cell_and_no_row_that_hdfs_keeps_in_copies() {
+        const CELL: u64 = 1 << 20;
+        let node_of = |uuid: &str| uuid[2..].parse().ok().map(NodeId);
+        let butterfly = |bytes| Group { codec: "butterfly".into(), ..group(bytes, 4, 2) };
+        let whole = butterfly(12 * CELL).stripe(node_of).unwrap();
+        assert_eq!((whole.code.to_string(), whole.chunk_bytes), ("butterfly(4)".into(), 3 * CELL));
+        assert_eq!((whole.unit_bytes, whole.layout().sub_chunk_count()), (CELL, 8));
+        // The last row: two whole cells and 5 bytes.
+        let partial = butterfly(10 * CELL + 5).stripe(node_of).unwrap();
+        let lengths: Vec<u64> = partial.chunks.iter().map(|chunk| chunk.bytes).collect();
+        let (two, three) = (2 * CELL, 3 * CELL);
+        assert_eq!(lengths, [three, three, two + 5, two, three, three]);
+        assert_eq!(butterfly(12 * CELL + 5).stripe(node_of), None, "a row in copies");
+        assert_eq!(butterfly(12 * CELL + 512).stripe(node_of), None, "a row in copies");
+        assert_eq!(butterfly(2 * CELL).stripe(node_of), None, "known zeros");
+        let small_cells = Group { cell: 1 << 19, ..butterfly(12 * CELL) };
+        assert_eq!(small_cells.stripe(node_of), None);
+        assert_eq!(Group { parity: 3, ..butterfly(12 * CELL) }.code(), None);
+    }
+
+    #[test]
+    fn a_row_that_hdfs_encodes_is_a_unit_of_ours() {
+        // Made, encoded and summed by `ButterflyTest` of plugins/hdfs too.
+        const CELL: usize = 1 << 20;
+        let made = |at: usize| ((at as u32 + 1).wrapping_mul(0x9E37_79B1) >> 24) as u8;
+        let data: Vec<u8> = (0..4 * CELL).map(made).collect();
+        let code = group(4 << 20, 4, 2);
+        let code = Group { codec: "butterfly".into(), ..code }.code().unwrap();
+        let program = Program::compile(&code.encode_dag()).unwrap();
+        let sub_chunk_bytes = CELL / code.sub_chunk_count() as usize;
+        let sources: Vec<&[u8]> = data.chunks(sub_chunk_bytes).collect();
+        let mut parity = vec![0; 2 * CELL];
+        program.run(&sources, &mut parity.chunks_mut(sub_chunk_bytes).collect::<Vec<_>>()).unwrap();
+        let crcs: Vec<u32> = parity.chunks(CELL).map(crc32c).collect();
+        assert_eq!(crcs, [0x6c0f_7515, 0xbacd_f4f9]);
     }
 
     #[test]

@@ -48,6 +48,8 @@ struct BegunRepair {
     sources: Vec<(ChunkIndex, NodeId)>,
     lanes: usize,
     edges: usize,
+    /// What its edges carry, all together.
+    bytes: u64,
     chunks_left: usize,
 }
 
@@ -88,7 +90,7 @@ impl RebuiltLog {
                     "node": name(node),
                     "repair": repair.to_string(),
                     "sources": begun.sources.iter().map(source).collect::<Vec<_>>(),
-                    "plan": { "lanes": begun.lanes, "edges": begun.edges },
+                    "plan": { "lanes": begun.lanes, "edges": begun.edges, "bytes": begun.bytes },
                     "check": "fingerprint",
                     "seconds": now.since(begun.at).as_secs_f64(),
                 });
@@ -105,8 +107,8 @@ impl RebuiltLog {
 
     fn begun(&mut self, now: Time, repair: RepairId, plan: &Plan, core: &Coordinator) {
         let Some(stripe) = core.stripes().get(plan.stripe) else { return };
-        let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
-        let senders: Vec<NodeId> = edges.map(|edge| edge.child).collect();
+        let edges = || plan.lanes.iter().flat_map(|lane| &lane.edges);
+        let senders: Vec<NodeId> = edges().map(|edge| edge.child).collect();
         let located = stripe.indices().filter_map(|chunk| Some((chunk, stripe.copy(chunk)?.0)));
         let is_source = |(chunk, node): &(ChunkIndex, NodeId)| {
             senders.contains(node) && !plan.lost.contains(chunk)
@@ -117,6 +119,7 @@ impl RebuiltLog {
             sources: located.filter(is_source).collect(),
             lanes: plan.lanes.len(),
             edges: senders.len(),
+            bytes: edges().map(|edge| edge.bytes).sum(),
             chunks_left: plan.lost.len(),
         };
         // One repair of a stripe at a time: what is left of another has ended without a word.

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockCollection;
@@ -15,6 +16,7 @@ import org.apache.hadoop.hdfs.server.blockmanagement.SutureBlocks;
 import org.apache.hadoop.hdfs.server.namenode.ErasureCodingPolicyManager;
 import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 import org.apache.hadoop.hdfs.server.namenode.INode;
+import org.apache.hadoop.io.erasurecode.rawcoder.ButterflyRawErasureCoderFactory;
 
 /**
  * What there is of a block group and where, as the NameNode knows it. The caller holds the
@@ -24,7 +26,7 @@ import org.apache.hadoop.hdfs.server.namenode.INode;
  * only nodes that leave do, else as missing; a corrupt replica counts as none.
  */
 final class GroupView {
-  private static final String CODEC = "rs";
+  private static final Set<String> CODECS = Set.of("rs", ButterflyRawErasureCoderFactory.CODEC);
 
   private final FSNamesystem namesystem;
   private final BlockManager blocks;
@@ -53,7 +55,7 @@ final class GroupView {
   }
 
   private static boolean isServed(ErasureCodingPolicy policy) {
-    return policy != null && policy.getCodecName().equals(CODEC);
+    return policy != null && CODECS.contains(policy.getCodecName());
   }
 
   boolean isServed(String path) {
