@@ -32,6 +32,14 @@ OPENED = {
 }
 
 
+POLICIES = """<configuration>
+<layoutversion>1</layoutversion>
+<schemas><schema id="one"><codec>{codec}</codec><k>{data}</k><m>{parity}</m></schema></schemas>
+<policies><policy><schema>one</schema><cellsize>{cell}</cellsize></policy></policies>
+</configuration>
+"""
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -52,7 +60,11 @@ class Cluster:
             os.makedirs(os.path.join(folder, "pages", "webapps", pages), exist_ok=True)
         self.class_path = ":".join([self.conf, os.path.join(folder, "pages"),
                                     jar or hadoop.jar(), libraries + "/*"])
-        self.ports = {name: free_port() for name in ("rpc", "http", "coordinator", "hdfs")}
+        self.ports = {name: free_port() for name in ("rpc", "http", "rpc-2", "http-2",
+                                                        "coordinator", "hdfs")}
+        # The NameNode that is asked, of a pair.
+        self.active = "namenode"
+
         self.base = free_port() if not network.is_shaped else 9866
         with open(os.path.join(self.conf, "log4j.properties"), "w") as out:
             out.write(LOG4J)
@@ -96,6 +108,7 @@ class Cluster:
         if opened:
             keys.update(OPENED)
         keys.update(also or {})
+        self.active = "namenode"
         open(os.path.join(self.conf, "exclude"), "a").close()
         hadoop.write_conf(os.path.join(self.conf, "core-site.xml"),
                           {"fs.defaultFS": keys["fs.defaultFS"]})
@@ -116,9 +129,56 @@ class Cluster:
     def format(self):
         self.tool("org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
 
-    def start_namenode(self):
-        self.processes.start("namenode", self.java(
-            "org.apache.hadoop.hdfs.server.namenode.NameNode", heap="512m"))
+    def start_namenode(self, name="namenode", *args):
+        self.processes.start(name, self.java(
+            "org.apache.hadoop.hdfs.server.namenode.NameNode", *args, heap="512m"))
+
+    def pair_keys(self):
+        """Two NameNodes with one journal in a folder, failed over by hand."""
+        master = self.network.address(0)
+        keys = {"dfs.nameservices": "pair", "dfs.ha.namenodes.pair": "nn1,nn2",
+                "dfs.namenode.shared.edits.dir": "file://" + self._folder("journal"),
+                "dfs.ha.fencing.methods": "shell(/bin/true)",
+                "dfs.ha.tail-edits.period": "1s",
+                "dfs.client.failover.proxy.provider.pair":
+                    "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+                "fs.defaultFS": "hdfs://pair"}
+        for node, end in (("nn1", ""), ("nn2", "-2")):
+            keys[f"dfs.namenode.rpc-address.pair.{node}"] = f"{master}:{self.ports['rpc' + end]}"
+            keys[f"dfs.namenode.http-address.pair.{node}"] = f"{master}:{self.ports['http' + end]}"
+        return keys
+
+    def start_pair(self):
+        """Both NameNodes, from the names that one has written alone; the first is active."""
+        namenode = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+        first = "-Ddfs.ha.namenode.id=nn1"
+        shutil.rmtree(os.path.join(self.folder, "journal"), ignore_errors=True)
+        self._folder("journal")
+        self.tool(namenode, first, "-initializeSharedEdits", "-nonInteractive")
+        second = os.path.join(self.folder, "name-2")
+        shutil.rmtree(second, ignore_errors=True)
+        shutil.copytree(os.path.join(self.folder, "name"), second)
+        self.start_namenode("namenode", first)
+        self.start_namenode("namenode-2", "-Ddfs.ha.namenode.id=nn2",
+                            f"-Ddfs.namenode.name.dir={second}")
+        self.make_active("nn1")
+
+    def make_active(self, which, *how):
+        def is_active():
+            try:
+                self.tool("org.apache.hadoop.hdfs.tools.DFSHAAdmin", "-ns", "pair",
+                          "-transitionToActive", *how, which)
+                return True
+            except Failed:
+                return False
+
+        wait_for(f"{which} active", is_active, 90, self.processes, every=1)
+
+    def fail_over(self):
+        """The active NameNode is killed, and the other one takes its place."""
+        self.processes.kill("namenode")
+        self.make_active("nn2", "--forceactive")
+        self.active = "namenode-2"
 
     def datanode_name(self, node):
         return f"{self.network.address(node)}:{self.network.port(self.base, 4 * node)}"
@@ -140,8 +200,28 @@ class Cluster:
     def socket(self, node):
         return os.path.join(self.folder, f"dn{node}.sock")
 
+    def heap_bytes(self, name):
+        """What a daemon's heap holds after a collection; none where there is no jcmd."""
+        jcmd = shutil.which("jcmd")
+        if not jcmd or not self.processes.is_running(name):
+            return None
+        process = str(self.processes.running[name].pid)
+        try:
+            run([jcmd, process, "GC.run"])
+            text = run([jcmd, process, "GC.heap_info"])
+        except Failed:
+            return None
+        # The generations; metaspace stands below them without `total`.
+        return sum(int(used) for used in re.findall(r"total \d+K, used (\d+)K", text)) << 10
+
+    def rebuilt(self):
+        """The lines of the coordinator, one for each block that Suture rebuilt."""
+        with open(os.path.join(self.folder, "coordinator", "rebuilt.jsonl")) as lines:
+            return [json.loads(line) for line in lines]
+
     def jmx(self, bean):
-        url = (f"http://{self.network.address(0)}:{self.ports['http']}/jmx"
+        port = self.ports["http" if self.active == "namenode" else "http-2"]
+        url = (f"http://{self.network.address(0)}:{port}/jmx"
                f"?qry=Hadoop:service=NameNode,name={bean}")
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
@@ -157,8 +237,11 @@ class Cluster:
 
         wait_for(f"{count} DataNodes", ready, 180, self.processes)
 
-    def start_hdfs(self, sockets=True):
-        self.start_namenode()
+    def start_hdfs(self, sockets=True, is_pair=False):
+        if is_pair:
+            self.start_pair()
+        else:
+            self.start_namenode()
         for node in self.nodes:
             self.start_datanode(node, sockets)
         self.wait_for_datanodes(len(self.nodes))
@@ -255,9 +338,11 @@ socket = "{self.socket(node)}"
 
     def write_files(self, files, policy):
         """Files of these sizes under /ec; what each must read as."""
-        if policy not in self.tool("org.apache.hadoop.hdfs.tools.ECAdmin", "-listPolicies"):
-            raise Failed(f"there is no policy {policy}")
         ec = "org.apache.hadoop.hdfs.tools.ECAdmin"
+        if policy not in self.tool(ec, "-listPolicies"):
+            added = self.tool(ec, "-addPolicies", "-policyFile", self._policy_file(policy))
+            if f"{policy} succeed" not in added:
+                raise Failed(f"the policy {policy} cannot be added: {added}")
         self.tool(ec, "-enablePolicy", "-policy", policy)
         shell = "org.apache.hadoop.fs.FsShell"
         self.tool(shell, "-mkdir", "-p", "/ec")
@@ -276,6 +361,15 @@ socket = "{self.socket(node)}"
         self.tool(shell, "-put", *names, "/ec/")
         shutil.rmtree(local)
         return sums
+
+    def _policy_file(self, policy):
+        """What `hdfs ec -addPolicies` reads: NAME-K-M-CELLk, as HDFS names policies."""
+        codec, data, parity, cell = policy.rsplit("-", 3)
+        path = os.path.join(self.conf, "policies.xml")
+        with open(path, "w") as out:
+            out.write(POLICIES.format(codec=codec.lower(), data=data, parity=parity,
+                                      cell=int(cell[:-1]) << 10))
+        return path
 
     @staticmethod
     def sha256(path):
