@@ -20,3 +20,18 @@ expect "no chunk of the newer object is gone" [ "$(chunks)" -gt "$before" ]
 restore newer
 soon "every byte of newer comes back" same newer
 reads old
+
+# Once more, and all that these metadata know of is removed: what only agents know of stays.
+restore old
+all=$(chunks)
+expect "the old object is removed" "$SUTURE" rm old
+left() { [ "$(chunks)" "$@" ]; }
+soon "its chunks go" left -lt "$all"
+soon "status says that others are kept, and how they are found" warned
+stop coordinator
+expect "they are found" "$SUTURE" metadata rebuild --agents 6 --forget-rest --config "$folder/coordinator.toml"
+coordinator
+soon "6 agents are up" up 6
+soon "every byte of newer comes back" same newer
+expect "all is removed" "$SUTURE" rm newer another
+soon "no chunk is left" left -eq 0

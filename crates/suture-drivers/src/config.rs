@@ -228,7 +228,10 @@ impl CoordinatorConfig {
 
     fn check(&self) -> Result<(), String> {
         let timers = &self.timers;
-        check_data_dir(&self.data_dir)?;
+        check_path("data_dir", &self.data_dir)?;
+        for (key, path) in [("credentials", &self.credentials), ("audit", &self.audit)] {
+            path.as_deref().map_or(Ok(()), |path| check_path(key, path))?;
+        }
         check_timer("suspect", timers.suspect, (TIMER_MIN, TIMER_MAX))?;
         check_timer("dead", timers.dead, (TIMER_MIN, TIMER_MAX))?;
         check_timer("start_grace", timers.start_grace, (TIMER_MIN, TIMER_MAX))?;
@@ -291,7 +294,8 @@ impl AgentConfig {
     fn check(&self) -> Result<(), String> {
         check_name("node", &self.name())?;
         self.rack.as_deref().map_or(Ok(()), |rack| check_name("rack", rack))?;
-        check_data_dir(&self.data_dir)?;
+        check_path("data_dir", &self.data_dir)?;
+        self.credentials.as_deref().map_or(Ok(()), |path| check_path("credentials", path))?;
         parse_address(&self.coordinator).map_err(|why| format!("coordinator: {why}"))?;
         let advertised = self.advertise.unwrap_or(self.listen).ip();
         if advertised.is_unspecified() {
@@ -458,11 +462,11 @@ pub fn check_name(of: &str, name: &str) -> Result<(), String> {
 }
 
 /// No shell reads a configuration: what it would replace would become a folder of that name.
-fn check_data_dir(path: &Path) -> Result<(), String> {
+fn check_path(key: &str, path: &Path) -> Result<(), String> {
     let text = path.to_string_lossy();
     match text.is_empty() || text.starts_with('~') || text.contains('$') {
         true => Err(format!(
-            "data_dir: {} is taken as it stands: write the whole path, like /var/lib/suture",
+            "{key}: {} is taken as it stands: write the whole path, like /var/lib/suture",
             quoted(&text)
         )),
         false => Ok(()),

@@ -5,11 +5,14 @@ mod signed;
 mod words;
 
 use std::fs;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use signed::Signed;
 use suture_drivers::control::acceptor::{self, ControlLimits};
+use suture_drivers::control::access::{Call, Caller};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto;
@@ -17,7 +20,7 @@ use suture_drivers::identity::AccessRole;
 use suture_drivers::metadata::{Incomplete, MetadataStore};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tonic::Code;
+use tonic::{Code, Status};
 
 struct Running {
     dir: TempDir,
@@ -129,6 +132,71 @@ async fn a_full_disk_stops_changes_and_nothing_else() {
     agent.session(said).await.expect("repairs need agents");
     let error = admin.remove(named("a")).await.unwrap_err();
     assert!(error.message().starts_with("nothing was changed"), "{error}");
+}
+
+/// A file system of its own, of a few hundred KiB; none where this test may not make one.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<SmallDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let mount = ["-t", "tmpfs", "-o", "size=256k", "tmpfs"];
+        let mounted = Command::new("mount").args(mount).arg(dir.path()).status();
+        let is_mounted = mounted.is_ok_and(|status| status.success());
+        if !is_mounted {
+            eprintln!("SKIPPED: mounting a small tmpfs needs root");
+        }
+        is_mounted.then_some(SmallDisk(dir))
+    }
+
+    /// Takes what is left of it, to the last byte.
+    fn fill(&self) {
+        let mut filler = fs::File::create(self.0.path().join("filler")).unwrap();
+        for bytes in [4096, 1] {
+            while filler.write_all(&vec![7; bytes]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the log is still open.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_between_both_lines_of_changes_has_room_for_all_second_ones() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let log = disk.0.path().join("audit.jsonl");
+    let (audit, caller) =
+        (Audit::open(&log).unwrap(), Caller::unproven("[::1]:9".parse().unwrap()));
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        begun.push(audit.begin(&caller, Call::Put, "a").await.unwrap());
+    }
+    disk.fill();
+    for call in [Call::Remove, Call::StartScrub] {
+        let error = audit.begin(&caller, call, "a").await.unwrap_err();
+        assert!(error.message().starts_with("nothing was changed"), "{error}");
+    }
+    // Whoever is refused takes no space of those who began.
+    for _ in 0..500 {
+        audit.refuse(&caller, (Call::Put, "a"), &"no ".repeat(300)).await;
+    }
+    for begun in begun {
+        audit.end(begun, Err(Status::internal("why ".repeat(300)))).await.unwrap();
+    }
+    let found = lines(&log);
+    let of = |number: u64| found.iter().filter(|line| line["number"] == number).count();
+    assert_eq!((1..=7).map(of).collect::<Vec<_>>(), [2, 2, 2, 2, 2, 0, 0], "{found:#?}");
+    disk.free();
+    let begun = audit.begin(&caller, Call::Remove, "a").await.unwrap();
+    audit.end(begun, Ok(())).await.unwrap();
 }
 
 #[tokio::test]

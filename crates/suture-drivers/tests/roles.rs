@@ -156,7 +156,7 @@ async fn status_says_whose_certificates_end_soon() {
     client.session(said).await.unwrap();
     assert_eq!(
         warnings().await,
-        ["the certificate of agent n1 expires in 0 days: give it a new one"]
+        ["the certificate of agent n1 expires in 11 h: give it a new one"]
     );
     // It gets another one, and comes again for whatever reason.
     let renewed = signed.credentials(AccessRole::Agent, "n1");

@@ -40,11 +40,12 @@ impl CoordinatorAddress {
     pub async fn connect(&self) -> Result<Client> {
         let credentials = self.credentials.as_deref().map(|dir| {
             daemon::keep_memory_private();
-            let kept = Kept::open(dir, SystemTime::now())?;
+            let kept = Arc::new(Kept::open(dir, SystemTime::now())?);
             for warning in kept.current().warnings(SystemTime::now()) {
                 errln!("warning: {warning}");
             }
-            anyhow::Ok(Arc::new(kept))
+            daemon::keep_current(&kept);
+            anyhow::Ok(kept)
         });
         connect(&self.address, credentials.transpose()?).await.map_err(|error| match kind(&error) {
             ErrorKind::BadInput => error,

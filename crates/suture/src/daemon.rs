@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, stderr};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{
@@ -35,9 +35,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often credentials are looked at.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
-
-/// How often a certificate that expires soon is warned of.
-const WARNING_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
@@ -136,14 +133,20 @@ pub fn credentials(dir: Option<&Path>, role: AccessRole) -> Result<Option<Arc<Ke
             "'{dir}' has the certificate of {found}, and none of the role {role}"
         )));
     }
-    tokio::spawn(reload(kept.clone()));
+    keep_current(&kept);
     Ok(Some(kept))
+}
+
+/// Has credentials read anew when they change, for as long as this process runs: whoever takes long
+/// outlives them, and those of others.
+pub fn keep_current(kept: &Arc<Kept>) {
+    tokio::spawn(reload(kept.clone()));
 }
 
 /// Reads credentials anew now and then. What cannot be used may be half of a change: it is warned
 /// of once, when it stays so.
 async fn reload(kept: Arc<Kept>) {
-    let (mut failed, mut warned_at) = (0, None);
+    let (mut failed, mut said) = (0, Vec::new());
     loop {
         tokio::time::sleep(RELOAD_EVERY).await;
         let now = SystemTime::now();
@@ -157,11 +160,11 @@ async fn reload(kept: Arc<Kept>) {
                 }
             }
         }
+        // They count days, then hours: each is said once.
         let warnings = kept.current().warnings(now);
-        let is_time = warned_at.is_none_or(|at: Instant| at.elapsed() > WARNING_EVERY);
-        if is_time && !warnings.is_empty() {
+        if warnings != said {
             warnings.iter().for_each(|warning| warn!("{warning}"));
-            warned_at = Some(Instant::now());
+            said = warnings;
         }
     }
 }

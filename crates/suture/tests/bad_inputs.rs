@@ -6,6 +6,7 @@
 //! and no error is said twice.
 
 mod daemons;
+mod rows;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,14 +17,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use daemons::{Cluster, Finished, count, finish, noise, suture};
+use daemons::{Cluster, count, finish, noise, suture};
+use rows::{Row, SILENT, check, fault, run};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// Input, what stderr contains, exit status.
-type Row = (&'static str, &'static str, i32);
-
-/// In the second place of a row: stderr has nothing.
-const SILENT: &str = "(silent)";
 
 const COMMAND_LINES: &[Row] = &[
     ("suture", "Usage: suture <COMMAND>", 2),
@@ -221,6 +217,13 @@ const CONFIGURATIONS: &[(&str, &str, &str, i32)] = &[
     ("agent", "data_dir = '~/x'", "data_dir: '~/x' is taken as it stands", 2),
     ("agent", "data_dir = '$HOME/x'", "data_dir: '$HOME/x' is taken as it stands", 2),
     ("coordinator", "data_dir = '~/x'", "data_dir: '~/x' is taken as it stands", 2),
+    ("agent", "credentials = ''", "credentials: '' is taken as it stands", 2),
+    ("agent", "credentials = '~/x'", "credentials: '~/x' is taken as it stands", 2),
+    ("coordinator", "credentials = '$X'", "credentials: '$X' is taken as it stands", 2),
+    ("coordinator", "credentials = 'no'", "cannot read no/tls.crt: No such file", 2),
+    ("coordinator", "audit = ''", "audit: '' is taken as it stands", 2),
+    ("coordinator", "audit = '~/x'", "audit: '~/x' is taken as it stands", 2),
+    ("coordinator", "audit = 'no/x'", "cannot write the audit log no/x: No such file", 1),
     ("agent", "data_dir = 'f'", "cannot use 'f': it is not a folder", 1),
     ("coordinator", "data_dir = 'f'", "cannot open the metadata in 'f': it is not a folder", 1),
     ("agent", "data_dir = '/proc/x'", "cannot use '/proc/x': No such file", 1),
@@ -422,48 +425,6 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture agent --config other-cluster.toml", "this is the coordinator of cluster", 2),
     ("suture agent --config copied-name.toml", "run `suture node replace n2`", 2),
 ];
-
-/// Runs a line in the folder.
-fn run(line: &str, folder: &Path, variables: &[(&str, &str)]) -> Finished {
-    let binary = Path::new(env!("CARGO_BIN_EXE_suture")).parent().unwrap();
-    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-    let mut command = Command::new("timeout");
-    // Whoever has all capabilities may read every file.
-    let drops = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"];
-    let may_drop = rustix::process::getuid().is_root();
-    command.arg("60").args(drops.iter().filter(|_| may_drop)).args(["bash", "-c", line]);
-    command.current_dir(folder).env("PATH", path).env_remove("SUTURE_COORDINATOR");
-    command.envs(variables.iter().copied()).stdin(Stdio::null());
-    finish(&mut command)
-}
-
-/// Whether a row is as it says, and nothing is as it must never be.
-fn fault(finished: &Finished, (_, expected, status): &Row) -> Option<String> {
-    let Finished { stderr, .. } = finished;
-    let is_expected = match *expected {
-        SILENT => stderr.is_empty(),
-        expected => stderr.contains(expected),
-    };
-    let harmless = stderr.chars().all(|c| c == '\n' || !c.is_control());
-    let is_said_once = stderr.lines().all(|line| line.matches("(os error").count() < 2);
-    let is_sane = !stderr.contains("panicked") && !stderr.contains("RUST_BACKTRACE");
-    let is_short = stderr.lines().all(|line| line.len() < 2000);
-    let as_it_should = is_expected && harmless && is_said_once && is_sane && is_short;
-    (!as_it_should || finished.status != *status)
-        .then(|| format!("status {}: {}{stderr}", finished.status, finished.stdout))
-}
-
-/// Runs all rows, and shows all that are not as they say.
-fn check(rows: &[Row], folder: &Path, variables: &[(&str, &str)]) {
-    let wrong: Vec<String> = rows
-        .iter()
-        .filter_map(|row| {
-            let fault = fault(&run(row.0, folder, variables), row)?;
-            Some(format!("{}\n  expected {}: {}\n  found {fault}", row.0, row.2, row.1))
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{} of {}:\n\n{}", wrong.len(), rows.len(), wrong.join("\n"));
-}
 
 /// Scenarios of a testbed: one that can be run, and others that differ from it in one thing.
 fn write_scenarios(folder: &Path) {

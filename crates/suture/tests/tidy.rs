@@ -231,3 +231,31 @@ fn links_in_documents_lead_somewhere() {
         }
     }
 }
+
+/// The names of tests in a text: words of at least three parts between backticks.
+fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |word: &&str| {
+        let is_of_one =
+            word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        is_of_one && word.matches('_').count() > 1
+    };
+    text.split('`').skip(1).step_by(2).filter(is_name)
+}
+
+#[test]
+fn every_claim_of_the_threat_model_names_tests_that_there_are() {
+    let text = read(&root().join("docs/security.md"));
+    let tests: String = files(&root().join("crates"), "rs").iter().map(|path| read(path)).collect();
+    for name in tests_named_in(&text) {
+        assert!(tests.contains(&format!("fn {name}(")), "there is no test {name}");
+    }
+    let (_, model) =
+        text.split_once("| has | can | cannot | shown by |").expect("the threat model");
+    let rows = model.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut count = 0;
+    for row in rows {
+        count += 1;
+        assert!(tests_named_in(row).next().is_some(), "no test is named: {row}");
+    }
+    assert!(count > 5, "{count} rows");
+}

@@ -13,7 +13,7 @@ use suture_repair::label::Label;
 use suture_repair::message::{Check, CopyFault, Failure, FingerprintRequest};
 use suture_repair::role::{Role, Spools};
 use suture_repair::slice::SliceId;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{RwLock, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
@@ -76,6 +76,9 @@ pub struct Disk {
     checks: Arc<Semaphore>,
     /// Held while free bytes are asked for.
     asking: Arc<Semaphore>,
+    /// Shared by deletes; a listing waits until those before it are done, so that it says nothing of
+    /// a copy that is about to go.
+    deletes: Arc<RwLock<()>>,
     events: mpsc::UnboundedSender<DiskEvent>,
 }
 
@@ -96,7 +99,8 @@ impl Disk {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
         let spool_dir = spool_dir.into();
         let (long, asking) = (JoinSet::new(), Arc::new(Semaphore::new(1)));
-        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, asking, events })
+        let deletes = Arc::default();
+        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, asking, deletes, events })
     }
 
     /// Reads a slice of the own copy, or of the spool.
@@ -232,7 +236,9 @@ impl Disk {
     /// is lost.
     pub fn list(&mut self) {
         let store = self.store.clone();
-        self.long_job(None, move || {
+        let deletes = self.deletes.clone();
+        let after_deletes = async move { drop(deletes.write().await) };
+        self.long_job_after(after_deletes, move || {
             match store.list().and_then(|copies| Ok((copies, store.free_bytes()?))) {
                 Ok((copies, free_bytes)) => Some(DiskEvent::Listed(copies, free_bytes)),
                 Err(error) => {
@@ -265,8 +271,16 @@ impl Disk {
 
     /// Removes a copy. If it could not be removed the next listing shows it.
     pub fn delete(&mut self, copy: ChunkCopy) {
-        let store = self.store.clone();
-        self.long_job(None, move || {
+        let (store, deletes) = (self.store.clone(), self.deletes.clone());
+        // At once, unless a listing waits already: that one will show the copy.
+        let now = deletes.clone().try_read_owned().ok();
+        let shared = async move {
+            match now {
+                Some(shared) => shared,
+                None => deletes.read_owned().await,
+            }
+        };
+        self.long_job_after(shared, move || {
             if let Err(error) = store.delete(copy) {
                 warn!("{copy} cannot be removed: {error}");
             }
@@ -294,12 +308,24 @@ impl Disk {
         permits: Option<Arc<Semaphore>>,
         job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
     ) {
-        let events = self.events.clone();
-        self.long.spawn(async move {
-            let _permit = match permits {
+        let permitted = async {
+            match permits {
                 Some(permits) => Some(permits.acquire_owned().await.expect("never closed")),
                 None => None,
-            };
+            }
+        };
+        self.long_job_after(permitted, job);
+    }
+
+    /// Does a job once `may` gives what it needs to hold meanwhile.
+    fn long_job_after<Held: Send>(
+        &mut self,
+        may: impl Future<Output = Held> + Send + 'static,
+        job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
+    ) {
+        let events = self.events.clone();
+        self.long.spawn(async move {
+            let _held = may.await;
             match tokio::task::spawn_blocking(job).await {
                 Ok(event) => notify(&events, event),
                 Err(error) => error!("a disk job failed: {error}"),
@@ -378,5 +404,74 @@ fn notify(events: &mpsc::UnboundedSender<DiskEvent>, event: Option<DiskEvent>) {
     if let Some(event) = event {
         // A closed channel means that the agent is stopping.
         let _ = events.send(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use suture_repair::chunk_store::ChunkReader;
+    use suture_repair::id::{ChunkIndex, Digest, Stamp, StripeId};
+
+    use super::*;
+
+    /// One copy, which goes when the test says so.
+    #[derive(Debug)]
+    struct SlowStore {
+        copy: Mutex<Option<ListedCopy>>,
+        may_go: Mutex<Receiver<()>>,
+    }
+
+    impl ChunkStore for SlowStore {
+        fn list(&self) -> Result<Vec<ListedCopy>, Failure> {
+            Ok(self.copy.lock().unwrap().iter().copied().collect())
+        }
+
+        fn free_bytes(&self) -> Result<u64, Failure> {
+            Ok(0)
+        }
+
+        fn open(&self, _: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
+            Err(CopyFault::Missing)
+        }
+
+        fn begin(&self, _: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
+            Err(no_file())
+        }
+
+        fn delete(&self, _: ChunkCopy) -> Result<(), Failure> {
+            self.may_go.lock().unwrap().recv().unwrap();
+            self.copy.lock().unwrap().take();
+            Ok(())
+        }
+    }
+
+    fn slow_store() -> (Arc<SlowStore>, ListedCopy, Sender<()>) {
+        let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(2), stamp: Stamp(3) };
+        let listed = ListedCopy { copy, digest: Digest::default() };
+        let (go, may_go) = channel();
+        let (copy, may_go) = (Mutex::new(Some(listed)), Mutex::new(may_go));
+        (Arc::new(SlowStore { copy, may_go }), listed, go)
+    }
+
+    #[tokio::test]
+    async fn a_listing_says_nothing_of_a_copy_that_is_about_to_go() {
+        let (store, listed, go) = slow_store();
+        let (events, mut said) = mpsc::unbounded_channel();
+        let proofs = Arc::new(Semaphore::new(1));
+        let mut disk = Disk::new(store, ".".into(), Pool::new(0), proofs, events).unwrap();
+        disk.list();
+        let before = said.recv().await.unwrap();
+        assert!(matches!(before, DiskEvent::Listed(copies, 0) if copies == [listed]));
+        disk.delete(listed.copy);
+        disk.list();
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        assert!(said.try_recv().is_err(), "the delete is not done");
+        go.send(()).unwrap();
+        assert!(matches!(said.recv().await.unwrap(), DiskEvent::Deleted(_)));
+        let after = said.recv().await.unwrap();
+        assert!(matches!(after, DiskEvent::Listed(copies, 0) if copies.is_empty()));
     }
 }

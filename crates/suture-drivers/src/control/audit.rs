@@ -48,6 +48,8 @@ pub struct Audit {
     refusals: Arc<Mutex<BTreeMap<String, Refusals>>>,
     /// Tells the lines about one change from others; from 1 in each life of a coordinator.
     next: Arc<AtomicU64>,
+    /// Held by each change that has begun and not ended.
+    open: Arc<()>,
 }
 
 /// A change that was written down, and is to be ended.
@@ -55,6 +57,7 @@ pub struct Audit {
 pub struct Begun {
     number: u64,
     call: Call,
+    _open: Arc<()>,
 }
 
 #[derive(Debug)]
@@ -89,6 +92,7 @@ impl Audit {
             log: Arc::new(Mutex::new(log)),
             refusals: Arc::default(),
             next: Arc::new(AtomicU64::new(1)),
+            open: Arc::default(),
         })
     }
 
@@ -98,8 +102,9 @@ impl Audit {
     /// When it cannot be written down: then nothing is to be changed.
     pub async fn begin(&self, caller: &Caller, call: Call, what: &str) -> Result<Begun, Status> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let begun = Begun { number, call, _open: self.open.clone() };
         let line = line(Some(number), caller, (call, what), "asked");
-        match self.write(line, LINE_BYTES_MAX).await {
+        match self.write(line).await {
             Err(why) if call.rule().record == Record::First => {
                 let why = format!("nothing was changed: the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
@@ -109,9 +114,9 @@ impl Audit {
                     "'{}' is not in the audit log, which cannot be written: {why}",
                     call.rule().to
                 );
-                Ok(Begun { number, call })
+                Ok(begun)
             }
-            Ok(()) => Ok(Begun { number, call }),
+            Ok(()) => Ok(begun),
         }
     }
 
@@ -126,7 +131,7 @@ impl Audit {
         };
         let (time, rpc) = (now(), begun.call.rule().rpc);
         let line = json!({ "time": time, "number": begun.number, "call": rpc, "result": how });
-        match self.write(line.to_string(), 0).await {
+        match self.write_reserved(line.to_string()).await {
             Err(why) if begun.call.rule().record == Record::First => {
                 let why = format!("{how}, but the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
@@ -150,18 +155,28 @@ impl Audit {
         }
         warn!(from = %caller.from, "{why}");
         let line = line(None, caller, (call, what), &format!("refused: {why}"));
-        if let Err(why) = self.write(line, 0).await {
+        if let Err(why) = self.write(line).await {
             warn!("a refusal is not in the audit log, which cannot be written: {why}");
         }
     }
 
-    /// Writes a line, if there is space for it and so many bytes after it.
-    async fn write(&self, line: String, space: u64) -> io::Result<()> {
+    /// Writes a line, if it leaves the space that all who have begun need for their second one.
+    async fn write(&self, line: String) -> io::Result<()> {
+        let space = (Arc::strong_count(&self.open) as u64 - 1) * LINE_BYTES_MAX;
+        self.append(move |log| log.append(&line, space)).await
+    }
+
+    /// Writes a second line, into the space that is kept for it.
+    async fn write_reserved(&self, line: String) -> io::Result<()> {
+        self.append(move |log| log.append_reserved(&line)).await
+    }
+
+    async fn append(
+        &self,
+        append: impl FnOnce(&mut AuditFile) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
         let log = self.log.clone();
-        let write = move || {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-            log.append(&line, space)
-        };
+        let write = move || append(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
         spawn_blocking(write).await.map_err(io::Error::other)?
     }
 }
@@ -192,26 +207,37 @@ impl AuditFile {
         Ok(AuditFile { path, file, piece_bytes_max })
     }
 
-    /// Appends a line, whole or not at all as far as the system lets it.
+    /// Appends a line, whole or not at all as far as the system lets it, and keeps so much space
+    /// behind it; to another piece if this one is full.
     fn append(&mut self, line: &str, space: u64) -> io::Result<()> {
-        let line = format!("{line}\n");
-        // Others may have moved it away, or cut it.
+        self.find()?;
+        let (before, bytes) = (self.file.metadata()?.len(), line.len() as u64 + 1);
+        if before > 0 && before + bytes > self.piece_bytes_max {
+            self.begin_piece(bytes + space)?;
+            return self.write_line(0, line);
+        }
+        self.reserve(before, bytes + space)?;
+        self.write_line(before, line)
+    }
+
+    /// Appends a line for which space is kept, which may make this piece longer than others.
+    fn append_reserved(&mut self, line: &str) -> io::Result<()> {
+        self.find()?;
+        let before = self.file.metadata()?.len();
+        self.write_line(before, line)
+    }
+
+    /// Others may have moved it away, or cut it.
+    fn find(&mut self) -> io::Result<()> {
         if !self.path.exists() {
             *self = AuditFile::open(self.path.clone(), self.piece_bytes_max)?;
         }
-        let before = self.file.metadata()?.len();
-        if before > 0 && before + line.len() as u64 > self.piece_bytes_max {
-            self.begin_piece()?;
-            return self.write_line(0, line.as_bytes());
-        }
-        if space > 0 {
-            self.reserve(before, line.len() as u64 + space)?;
-        }
-        self.write_line(before, line.as_bytes())
+        Ok(())
     }
 
     /// Keeps so much space behind what is written, where the file system can: a change whose first
-    /// line fits must not be done before it is known that the second does.
+    /// line fits must not be done before it is known that the second does, and those of all others
+    /// that have begun.
     fn reserve(&self, before: u64, bytes: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, before, bytes) {
             Err(why @ (Errno::NOSPC | Errno::DQUOT)) => Err(why.into()),
@@ -219,19 +245,20 @@ impl AuditFile {
         }
     }
 
-    fn write_line(&mut self, before: u64, line: &[u8]) -> io::Result<()> {
-        self.file.write_all(line).inspect_err(|_| {
+    fn write_line(&mut self, before: u64, line: &str) -> io::Result<()> {
+        self.file.write_all(format!("{line}\n").as_bytes()).inspect_err(|_| {
             // Half a line is none; whoever reads the log finds whole ones.
             let _ = self.file.set_len(before);
         })
     }
 
-    /// The file is the newest of the pieces that are kept, and another one is begun. Nothing is
-    /// moved before that can be done.
-    fn begin_piece(&mut self) -> io::Result<()> {
+    /// The file is the newest of the pieces that are kept, and another one is begun, in which so many
+    /// bytes fit. Nothing is moved before that can be done.
+    fn begin_piece(&mut self, space: u64) -> io::Result<()> {
         let mut name = self.path.as_os_str().to_owned();
         name.push(".new");
         let next = AuditFile::open(name.into(), self.piece_bytes_max)?;
+        next.reserve(0, space)?;
         let piece = |number: u32| {
             let mut name = self.path.as_os_str().to_owned();
             name.push(format!(".{number}"));
@@ -309,6 +336,42 @@ mod tests {
         for entry in fs::read_dir(dir.path()).unwrap() {
             assert!(entry.unwrap().metadata().unwrap().len() <= 300);
         }
+    }
+
+    #[tokio::test]
+    async fn a_second_line_stays_in_the_piece_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::in_pieces(&path, 300).unwrap();
+        let begun = audit.begin(&caller(), Call::Remove, "a").await.unwrap();
+        audit.end(begun, Err(Status::not_found("x".repeat(900)))).await.unwrap();
+        assert_eq!(lines(&path).len(), 2, "its space is there");
+        audit.begin(&caller(), Call::Remove, "b").await.unwrap();
+        assert_eq!(lines(&path).len(), 1);
+    }
+
+    /// What of the file system is taken by the file beyond its length.
+    fn reserved(path: &Path) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let file = fs::metadata(path).unwrap();
+        (file.blocks() * 512).saturating_sub(file.len())
+    }
+
+    #[tokio::test]
+    async fn every_change_that_has_begun_has_space_for_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        let mut open = Vec::new();
+        for number in 1..=8 {
+            open.push(audit.begin(&caller(), Call::Put, "a").await.unwrap());
+            assert!(reserved(&path) >= number * LINE_BYTES_MAX);
+        }
+        assert_eq!(Arc::strong_count(&audit.open), 9);
+        for begun in open {
+            audit.end(begun, Ok(())).await.unwrap();
+        }
+        assert_eq!(Arc::strong_count(&audit.open), 1, "those that ended need no more");
     }
 
     #[tokio::test]

@@ -280,14 +280,13 @@ fn broken(me: &Introduction, why: anyhow::Error) -> End {
 }
 
 fn refused(me: &Introduction, status: Status) -> End {
-    let why = anyhow!("{}", status.message());
     match status.code() {
         Code::FailedPrecondition | Code::InvalidArgument => End::Refused(bad_input(format!(
             "the coordinator at {} refused this agent: {}",
             me.coordinator,
             status.message()
         ))),
-        _ => broken(me, why),
+        _ => broken(me, client::refusal(status)),
     }
 }
 

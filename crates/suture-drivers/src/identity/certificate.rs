@@ -71,12 +71,8 @@ impl Statement {
 
     /// What whoever runs its holder has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        days_left((self.not_before, self.not_after), now).map(|days| {
-            format!(
-                "the certificate of {} expires in {days} days: give it a new one",
-                self.principal
-            )
-        })
+        soon_over((self.not_before, self.not_after), now)
+            .map(|ends| format!("the certificate of {} {ends}: give it a new one", self.principal))
     }
 
     /// How long it still counts.
@@ -114,21 +110,26 @@ impl TrustedAuthority {
 
     /// What whoever relies on it has to be told of its time, if that is soon over.
     pub fn warning(&self, now: SystemTime) -> Option<String> {
-        days_left((self.not_before, self.not_after), now).map(|days| {
+        soon_over((self.not_before, self.not_after), now).map(|ends| {
             let name = quoted(&self.name);
             format!(
-                "the authority {name} expires in {days} days, and with it what it signed: change it \
-                 (suture cert rotate), or give everybody certificates of another one"
+                "the authority {name} {ends}, and with it what it signed: change it (suture cert \
+                 rotate), or give everybody certificates of another one"
             )
         })
     }
 }
 
-/// The days that are left of a time, if these are so few that somebody has to know.
-fn days_left((not_before, not_after): (u64, u64), now: SystemTime) -> Option<u64> {
+/// How a time ends, if so little of it is left that somebody has to know.
+fn soon_over((not_before, not_after): (u64, u64), now: SystemTime) -> Option<String> {
     let left = left(not_after, now);
     let lifetime = Duration::from_secs(not_after.saturating_sub(not_before));
-    (left < WARNED_BEFORE.min(lifetime / 4)).then_some(left.as_secs() / (24 * 3600))
+    (left < WARNED_BEFORE.min(lifetime / 4)).then(|| match left.as_secs() / 3600 {
+        _ if left.is_zero() => "has expired".into(),
+        0 => "expires within the hour".into(),
+        hours @ 1..48 => format!("expires in {hours} h"),
+        hours => format!("expires in {} days", hours / 24),
+    })
 }
 
 fn left(not_after: u64, now: SystemTime) -> Duration {

@@ -48,8 +48,8 @@ impl Coordinator {
         let batch = planner::plan_checked(self.config.policy, &jobs, &view, self.seed());
         let mut total = load.clone();
         for plan in &batch.plans {
-            let job = jobs.iter().find(|job| job.stripe == plan.stripe).expect("planned a job");
-            total.add(cluster, plan, &job.facts());
+            let at = jobs.binary_search_by_key(&plan.stripe, |job| job.stripe);
+            total.add(cluster, plan, &jobs[at.expect("planned a job")].facts());
         }
         Preview {
             plans: batch.plans,

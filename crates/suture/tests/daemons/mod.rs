@@ -162,19 +162,24 @@ impl Cluster {
 
     /// The chunk files of one agent.
     pub fn chunks(&self, agent: usize) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        let mut folders = vec![self.path(&format!("n{agent}")).join("chunks")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                match entry.path().is_dir() {
-                    true => folders.push(entry.path()),
-                    false => found.push(entry.path()),
-                }
+        chunk_files(&self.path(&format!("n{agent}")))
+    }
+}
+
+/// The chunk files in an agent's data_dir.
+pub fn chunk_files(data_dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![data_dir.join("chunks")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.path().is_dir() {
+                true => folders.push(entry.path()),
+                false => found.push(entry.path()),
             }
         }
-        found.sort();
-        found
     }
+    found.sort();
+    found
 }
 
 pub fn suture() -> Command {

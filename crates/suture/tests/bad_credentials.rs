@@ -1,0 +1,187 @@
+//! Credentials that cannot be used, and ports that ask for others: tables of an input, what stderr
+//! says and the exit status. A table only grows.
+
+mod daemons;
+mod rows;
+mod secured;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use daemons::{Cluster, count, noise};
+use rcgen::string::Ia5String;
+use rcgen::{
+    CertificateParams, DistinguishedName, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType,
+};
+use rows::{Row, SILENT, check, run};
+use secured::Secured;
+use suture_drivers::identity::authority::Authority;
+use suture_drivers::identity::{AccessRole, Principal};
+
+/// Without any cluster.
+const CERT: &[Row] = &[
+    ("suture cert", "Usage: suture cert <COMMAND>", 2),
+    ("suture cert node n1", "make an authority with 'suture cert init', or name its folder", 2),
+    ("suture cert rotate", "suture-authority is not there", 2),
+    ("suture cert init --authority f", "cannot make f", 1),
+    ("suture cert init && suture cert init", "this folder has an authority. Change it with", 2),
+    ("suture cert node ''", "a name has 1 to 128 bytes of text on one line", 2),
+    ("suture cert node \"$(printf 'a\\nb')\"", "a name has 1 to 128 bytes of text on one line", 2),
+    ("suture cert node $(printf %0200d 7)", "a name has 1 to 128 bytes", 2),
+    ("suture cert node a/b", "'a/b' is no name for a folder: name one by --out", 2),
+    ("suture cert node ..", "'..' is no name for a folder: name one by --out", 2),
+    ("suture cert node n1 --coordinator --keeper", "cannot be used with", 2),
+    ("suture cert node n1 --days 0", "0 is not in 1..=3650", 2),
+    ("suture cert node n1 --days 99999", "99999 is not in 1..=3650", 2),
+    ("suture cert node n1 --days soon", "invalid digit", 2),
+    ("suture cert user eve", "--role <ROLE>", 2),
+    ("suture cert user eve --role root", "invalid value 'root'", 2),
+    ("suture cert user eve --role agent", "nodes are not users: use 'suture cert node'", 2),
+    ("suture cert user eve --role admin --prefix eve/", "only clients have a prefix", 2),
+    ("suture cert user eve --role client --prefix ''", "a client of all objects is an admin", 2),
+    ("suture cert user eve --role client --prefix eve", "a prefix ends with '/'", 2),
+    ("suture cert node n1 && suture cert node n1", SILENT, 0),
+    ("suture cert node n2 --out n1", "is the certificate of agent n1: say another folder", 2),
+    ("suture cert user n1 --role viewer", "is the certificate of agent n1: say another folder", 2),
+    ("suture cert node n3 --out /proc/n3", "cannot make /proc/n3", 1),
+    ("suture cert revoke 'agent n9'", "has no certificate of this authority that counts", 2),
+    ("suture cert revoke n1", "say a role and a name, such as 'agent n1'", 2),
+    ("suture cert rotate --finish", "no change of the authority is going on", 2),
+    ("suture cert rotate --force", "--finish", 2),
+    ("suture cert rotate && suture cert rotate", "end it with 'suture cert rotate --finish'", 2),
+    ("suture cert rotate --finish", "certificates are of the former authority alone", 2),
+    ("suture cert rotate --finish --force", SILENT, 0),
+    ("suture cert show n1", SILENT, 0),
+    ("suture cert show nowhere", "cannot read nowhere/tls.crt: No such file", 2),
+    ("suture cert show f", "f/ca.crl: Not a directory", 2),
+    ("echo x > suture-authority/ca.key; suture cert node n4", "ca.key: it is no key", 2),
+    ("rm suture-authority/ca.key; suture cert node n4", "ca.key is not there", 2),
+    ("echo x > suture-authority/issued.json; suture cert revoke 'agent n1'", "is not there", 2),
+];
+
+/// At a coordinator that asks for certificates (`$SECURED`), an agent that does (`$AGENT`), and a
+/// coordinator that has none (`$PLAIN`).
+const OF_A_CLUSTER: &[Row] = &[
+    ("suture status --credentials own/root", SILENT, 0),
+    ("suture status --credentials expired", "expired/tls.crt: it has expired", 2),
+    ("suture status --credentials early", "early/tls.crt: it is not valid yet", 2),
+    ("suture status --credentials other", "another authority", 2),
+    ("suture status --credentials mixed", "mixed/tls.crt: it is of another authority", 2),
+    ("suture status --credentials roleless", "roleless/tls.crt: ", 2),
+    ("suture status --credentials roleless", "suture://", 2),
+    ("suture status --credentials unreadable", "unreadable/tls.crt: Permission denied", 2),
+    ("suture status --credentials hidden", "hidden/tls.key: Permission denied", 2),
+    ("suture status --credentials nothing", "nothing/tls.crt: it is no certificate", 2),
+    ("suture status --credentials open", "others than its owner may read open/tls.key", 2),
+    ("suture status --credentials open", "(mode 644): chmod go-rwx open/tls.key", 2),
+    ("suture status --credentials swapped", "swapped/tls.key is not the key of swapped/tls.crt", 2),
+    ("suture status --credentials emptydir", "emptydir/tls.crt: No such file", 2),
+    ("suture status --credentials nowhere", "'suture cert' makes one", 2),
+    ("suture status --credentials own/n0", "agent n0 may not look at the cluster", 2),
+    ("suture status --credentials own/team", "client team may not look at the cluster", 2),
+    ("suture rm x --credentials own/guest", "viewer guest may not remove objects", 2),
+    ("suture node fail n0 --credentials own/guest", "viewer guest may not fail nodes", 2),
+    ("suture put f --name x --credentials own/ops", "operator ops may not put objects", 2),
+    ("suture put f --name x --credentials own/team", "team/", 2),
+    ("suture get kept -o x --credentials own/team", "team/", 2),
+    ("suture metadata backup -o b --credentials own/ops", "operator ops may not", 2),
+    ("test -e b", SILENT, 1),
+    ("suture status", "a coordinator that asks for credentials (--credentials)", 1),
+    ("suture status --coordinator $PLAIN --credentials own/root", "without credentials", 2),
+    ("suture status --coordinator $AGENT --credentials own/root", "agent n0", 2),
+    ("suture status --coordinator $AGENT", "what listens there", 1),
+    (
+        "suture agent --config as-n1.toml",
+        "the certificate in 'own/n0' is node n0's, and this is node n1: correct name or",
+        2,
+    ),
+    ("suture agent --config as-user.toml", "has the certificate of admin root, and none of", 2),
+    ("suture agent --config as-expired.toml", "expired/tls.crt: it has expired", 2),
+    ("suture agent --config as-open.toml", "others than its owner may read open/tls.key", 2),
+    ("timeout 5 suture agent --config plain.toml; exit 3", "asks for credentials", 3),
+    ("suture coordinator --config as-agent.toml", "and none of the role coordinator", 2),
+    ("suture status --credentials own/root", SILENT, 0),
+];
+
+#[test]
+fn certificates_that_cannot_be_made_are_refused_with_what_could_be() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("f"), "hello").unwrap();
+    check(CERT, folder.path(), &[]);
+}
+
+/// Signs what says nothing of who its holder is.
+fn sign_roleless(authority: &Path, out: &Path) {
+    let read = |name: &str| fs::read_to_string(authority.join(name)).unwrap();
+    let signer = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let signer = Issuer::from_ca_cert_pem(&read("ca.crt"), signer).unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    let name = Ia5String::try_from("host.example").unwrap();
+    params.subject_alt_names = vec![SanType::DnsName(name)];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    fs::write(out.join("tls.crt"), params.signed_by(&key, &signer).unwrap().pem()).unwrap();
+    fs::write(out.join("tls.key"), key.serialize_pem()).unwrap();
+}
+
+/// Folders of credentials, each with one thing that is wrong.
+fn prepare(cluster: &Secured, folder: &Path) {
+    let copy = "set -e
+        for d in roleless unreadable hidden nothing open swapped mixed; do cp -r own/root $d; done
+        mkdir emptydir; echo hello > f
+        chmod 000 unreadable/tls.crt hidden/tls.key
+        chmod 644 open/tls.key
+        echo nothing > nothing/tls.crt
+        cp own/ops/tls.key swapped/tls.key
+        suture cert init --authority others
+        suture cert user root --role admin --authority others --out other
+        cp other/ca.crt mixed/ca.crt";
+    let prepared = run(copy, folder, &[]);
+    assert_eq!(prepared.status, 0, "{}", prepared.stderr);
+    sign_roleless(&folder.join("authority"), &folder.join("roleless"));
+    let authority = Authority::open(&folder.join("authority")).unwrap();
+    let (root, day) = (Principal::new(AccessRole::Admin, "root"), Duration::from_secs(24 * 3600));
+    let (root, now) = (root.unwrap(), SystemTime::now());
+    authority.issue(&root, day, &folder.join("expired"), now - 3 * day).unwrap();
+    authority.issue(&root, day, &folder.join("early"), now + 3 * day).unwrap();
+    for (name, own, node) in [
+        ("as-n1", "own/n0", "n1"),
+        ("as-user", "own/root", "n7"),
+        ("as-expired", "expired", "n7"),
+        ("as-open", "open", "n7"),
+        ("plain", "", "n7"),
+    ] {
+        let own = if own.is_empty() { String::new() } else { format!("credentials = '{own}'\n") };
+        let text = format!(
+            "listen = '127.0.0.1:0'\ncoordinator = '{}'\nname = '{node}'\ndata_dir = 'of-{name}'\n{own}",
+            cluster.address,
+        );
+        fs::write(folder.join(name).with_extension("toml"), text).unwrap();
+    }
+    let text = "listen = '127.0.0.1:0'\ndata_dir = 'of-agent'\ncredentials = 'own/n0'\n";
+    fs::write(folder.join("as-agent.toml"), text).unwrap();
+    let mode = fs::metadata(folder.join("own/root/tls.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "as it is made");
+}
+
+#[test]
+fn credentials_that_cannot_be_used_are_refused_with_the_file_or_the_peer() {
+    let cluster = Secured::of(3);
+    let content = cluster.put("kept", 300_000);
+    let (plain, folder) = (Cluster::of(0), cluster.folder.path());
+    prepare(&cluster, folder);
+    let status = cluster.run(&["status", "--format", "json"]).stdout;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let variables = [
+        ("SUTURE_COORDINATOR", cluster.address.as_str()),
+        ("PLAIN", plain.address.as_str()),
+        ("AGENT", status["nodes"][0]["address"].as_str().unwrap()),
+    ];
+    check(OF_A_CLUSTER, folder, &variables);
+    cluster.wait("nobody was missed", |status| count(status, "up") == 3);
+    cluster.assert_reads("kept", &content);
+    assert_eq!(content, noise(300_000));
+}
