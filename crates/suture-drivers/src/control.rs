@@ -22,6 +22,7 @@ pub mod convert;
 pub mod join;
 pub mod listing;
 pub mod membership;
+mod node_command;
 pub mod put;
 mod put_budget;
 pub mod rpc;

@@ -97,8 +97,8 @@ async fn who_may_command_nothing_does_not_hear_which_commands_there_are() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("audit.jsonl");
     let running = Running::start(&log).await;
-    let node = proto::NodeCommand { name: "n9".into(), action: 99 };
-    let repair = proto::RepairCommand { action: 99 };
+    let node = proto::NodeCommand { name: "n9".into(), action: 99, ..Default::default() };
+    let repair = proto::RepairCommand { action: 99, ..Default::default() };
     let mut bob = running.client(AccessRole::Client, "bob").await;
     let refused = [
         bob.command_node(node.clone()).await.unwrap_err(),

@@ -61,8 +61,12 @@ async fn connect(address: SocketAddr, credentials: Option<Arc<Kept>>) -> Result<
 /// What a call that means nothing is answered with, if it is answered at all.
 async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
     let name = || proto::ObjectName { name: "them/x".into() };
-    let node = |action: NodeAction| proto::NodeCommand { name: "n9".into(), action: action.into() };
-    let start = proto::RepairCommand { action: RepairAction::Start.into() };
+    let node = |action: NodeAction| proto::NodeCommand {
+        name: "n9".into(),
+        action: action.into(),
+        ..Default::default()
+    };
+    let start = proto::RepairCommand { action: RepairAction::Start.into(), ..Default::default() };
     match call {
         Call::Session => {
             let mut said = client.session(tokio_stream::iter([])).await?.into_inner();
@@ -83,6 +87,8 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
         Call::PreviewRepair => client.preview_repair(proto::PreviewRequest {}).await.map(drop),
         Call::FailNode => client.command_node(node(NodeAction::Fail)).await.map(drop),
         Call::ReturnNode => client.command_node(node(NodeAction::Return)).await.map(drop),
+        Call::DrainNode => client.command_node(node(NodeAction::Drain)).await.map(drop),
+        Call::PauseNode => client.command_node(node(NodeAction::Pause)).await.map(drop),
         Call::ReplaceNode => client.command_node(node(NodeAction::Replace)).await.map(drop),
         Call::RemoveNode => client.command_node(node(NodeAction::Remove)).await.map(drop),
         Call::CommandRepair => client.command_repair(start).await.map(drop),
@@ -206,7 +212,8 @@ async fn a_text_without_end_is_answered_in_short() {
     let begin = |name: &str, code: &str| {
         Step::Begin(proto::PutBegin { name: name.into(), code: code.into(), chunk_bytes: 64 })
     };
-    let node = proto::NodeCommand { name: long.clone(), action: NodeAction::Fail.into() };
+    let (name, action) = (long.clone(), NodeAction::Fail.into());
+    let node = proto::NodeCommand { name, action, ..Default::default() };
     let name = || proto::ObjectName { name: long.clone() };
     let mut joining = words::join("n1");
     if let Some(proto::agent_message::Message::Join(join)) = &mut joining.message {

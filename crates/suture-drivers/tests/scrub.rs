@@ -40,6 +40,8 @@ impl Repairing {
             seed: 7,
             paused: false,
             failed: Vec::new(),
+            draining: Vec::new(),
+            resting: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
             deletes: true,

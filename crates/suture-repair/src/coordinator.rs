@@ -24,6 +24,7 @@ mod dispatch;
 mod faults;
 mod invariants;
 mod ledger;
+mod moves;
 mod orders;
 mod planning;
 mod proof;
@@ -75,6 +76,10 @@ pub struct Config {
     pub paused: bool,
     /// The operator declared these nodes failed.
     pub failed: Vec<NodeId>,
+    /// The operator empties these nodes.
+    pub draining: Vec<NodeId>,
+    /// The operator lets these nodes be silent for so much longer.
+    pub resting: Vec<(NodeId, Span)>,
     /// Stripes are claimed from the keeper before their repair is dispatched: others might repair
     /// them too, and the answer has the label of the chunks that it makes.
     pub claims: bool,
@@ -141,6 +146,8 @@ pub struct Coordinator {
     health: HealthTable,
     /// Chunks that are of no use where the keeper says they are.
     lost: BTreeMap<StripeId, BTreeSet<ChunkIndex>>,
+    /// Stripes that lack chunks, and that the operator wants repaired before all others.
+    wanted: BTreeSet<StripeId>,
     /// What is wrong with copies, though a listing may show them.
     faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
@@ -180,6 +187,7 @@ impl Coordinator {
             stripes: StripeMap::default(),
             health,
             lost: BTreeMap::new(),
+            wanted: BTreeSet::new(),
             faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
             work_lists: WorkLists::new(config.in_flight_max),
@@ -199,7 +207,9 @@ impl Coordinator {
             touched: Vec::new(),
             outputs: VecDeque::new(),
         };
+        coordinator.intend(now);
         stripes.iter().for_each(|stripe| coordinator.learn(stripe.clone()));
+        coordinator.count_leaving();
         coordinator
     }
 
@@ -338,6 +348,8 @@ impl Coordinator {
         if left == Some(Health::Failed) {
             // Its copies count again once it has listed them.
             self.send(node, ToAgent::List);
+        } else if left == Some(Health::Suspect) && self.lacks_chunks_of(node) {
+            self.send(node, ToAgent::List);
         }
         match message {
             FromAgent::Hello(_) => {
@@ -447,11 +459,11 @@ impl Coordinator {
                     self.health_changed(now, node);
                 }
             }
-            Command::ReturnNode(node) => {
-                if self.health.undeclare(now, node) {
-                    self.send(node, ToAgent::List);
-                }
-            }
+            Command::DrainNode(node) => self.drain(node),
+            Command::PauseNode { node, span } => self.pause_node(now, node, span),
+            Command::ReturnNode(node) => self.take_back(now, node),
+            Command::FailSilent => self.give_up_silent(now),
+            Command::RepairNow(stripe) => self.repair_now(now, stripe),
             Command::Scrub => self.begin_pass(now),
             Command::Pause => self.config.paused = true,
             Command::Resume => {
@@ -482,6 +494,7 @@ impl Coordinator {
             self.end_repairs_with(now, node);
             self.work_lists.forget(node);
         }
+        self.settle_chunks_on(node);
         match health {
             Health::Up => self.scrub.node_changed(),
             _ => self.scrub_without(node),
@@ -494,6 +507,9 @@ impl Coordinator {
 
     /// The steps after every event: each cheap when there is nothing to do.
     fn maintain(&mut self, now: Time) {
+        for node in self.health.end_pauses(now) {
+            self.intent_changed(node);
+        }
         for (node, _) in self.health.expire(now) {
             self.health_changed(now, node);
         }

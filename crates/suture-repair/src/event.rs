@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::cluster::Node;
+use crate::health::NodeIntent;
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::label::Label;
 use crate::message::{CopyFault, Failure, FromAgent, ToAgent};
@@ -136,8 +137,22 @@ pub enum NodeState {
 pub enum Command {
     /// Treat the node as dead until it is returned.
     FailNode(NodeId),
-    /// Take the node back.
+    /// Move the node's chunks elsewhere and give it no more, until it is returned.
+    DrainNode(NodeId),
+    /// Let the node be silent for the span: it is given no chunks, and what it holds is rebuilt only
+    /// where a stripe could lose no more.
+    PauseNode {
+        /// The node that is worked on.
+        node: NodeId,
+        /// How long that may take.
+        span: Span,
+    },
+    /// Take the node back: whatever was wanted of it is wanted no more.
     ReturnNode(NodeId),
+    /// Take every node for dead that is silent now and not paused.
+    FailSilent,
+    /// Repair a stripe before all others, and what silent nodes hold of it.
+    RepairNow(StripeId),
     /// Read every copy now.
     Scrub,
     /// Begin no more repairs; running ones finish.
@@ -226,6 +241,8 @@ pub enum Report {
         /// How many chunks are lost with it, when it failed.
         chunks: u64,
     },
+    /// A node that is being emptied has nothing left to move.
+    Drained(NodeId),
     /// A chunk is of no use where it lies.
     ChunkLost {
         /// The node that should hold it.
@@ -416,10 +433,19 @@ pub struct NodeStatus {
     pub node: NodeId,
     /// What its health is.
     pub health: Health,
+    /// What the operator wants of it.
+    pub intent: NodeIntent,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
     /// How many chunks it should hold.
     pub chunks: u64,
+}
+
+impl NodeStatus {
+    /// Whether it can be used, and may be given chunks.
+    pub fn serves(&self) -> bool {
+        self.health == Health::Up && self.intent == NodeIntent::Serving
+    }
 }
 
 /// All that `suture status` says of repairs.
@@ -441,6 +467,10 @@ pub struct Status {
     pub lost_chunks: u64,
     /// Bytes of the lost chunks.
     pub lost_bytes: u64,
+    /// Chunks that are whole and to move elsewhere.
+    pub leaving_chunks: u64,
+    /// Bytes of those.
+    pub leaving_bytes: u64,
     /// Chunks repaired since the coordinator's start.
     pub repaired_chunks: u64,
     /// Bytes of the repaired chunks.

@@ -5,7 +5,8 @@
 //! `suspect_after` a node is no longer used, after `dead_after` its chunks are lost. A broken
 //! session makes a node suspect at once, because a killed process is the common case. Where the
 //! keeper decides which nodes live, silence only makes a node unusable: its chunks are lost when
-//! the keeper says so, and come back likewise. Invariants: what the operator or such a keeper
+//! the keeper says so, and come back likewise. A node that an operator has paused is not declared
+//! dead by its silence until the pause ends. Invariants: what the operator or such a keeper
 //! declared failed stays failed until they return it; a node is up only after its Hello.
 
 use crate::event::{Health, Liveness, NodeState, Timers};
@@ -24,10 +25,31 @@ pub struct NodeHealth {
     pub hello: Option<Hello>,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
-    declared: bool,
+    /// What the operator wants of it.
+    pub intent: NodeIntent,
     /// As the keeper says, where it decides.
     state: NodeState,
     reported_at: Time,
+}
+
+/// What an operator wants of a node, until it is returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeIntent {
+    /// Nothing: it serves.
+    #[default]
+    Serving,
+    /// Its chunks count as lost.
+    Failed,
+    /// Its chunks move elsewhere, and it is given no more.
+    Draining {
+        /// How many chunks it had when that began, as far as this coordinator knows.
+        chunks: u64,
+    },
+    /// It may be silent until then without being taken for dead, and is given no chunks.
+    Paused {
+        /// When that ends by itself.
+        until: Time,
+    },
 }
 
 /// Every node's health, by id.
@@ -52,7 +74,7 @@ impl HealthTable {
             health,
             hello: None,
             free_bytes: 0,
-            declared: declared_failed,
+            intent: if declared_failed { NodeIntent::Failed } else { NodeIntent::Serving },
             state: NodeState::Up,
             reported_at: now,
         });
@@ -80,7 +102,50 @@ impl HealthTable {
 
     /// Whether the node can be used, and may be given chunks.
     pub fn takes_chunks(&self, node: NodeId) -> bool {
-        self.is_up(node) && self.get(node).state == NodeState::Up
+        let known = self.get(node);
+        let is_wanted = known.intent == NodeIntent::Serving || self.mistake.is(Mutant::GiveAnyway);
+        self.is_up(node) && known.state == NodeState::Up && is_wanted
+    }
+
+    /// Whether the node's chunks are to move elsewhere.
+    pub fn is_draining(&self, node: NodeId) -> bool {
+        matches!(self.get(node).intent, NodeIntent::Draining { .. })
+    }
+
+    /// Likewise, and they can be read for that.
+    pub fn is_emptied(&self, node: NodeId) -> bool {
+        self.is_up(node) && self.is_draining(node)
+    }
+
+    /// Nodes that are silent and not paused; where they have said nothing yet, for long enough.
+    pub fn silent(&self, now: Time) -> impl Iterator<Item = NodeId> {
+        let is_silent = move |entry: &NodeHealth| match entry.health {
+            Health::Suspect => entry.pause_end().is_none(),
+            Health::Unknown => {
+                let silence = now.since(entry.reported_at);
+                silence >= self.timers.dead_after && entry.pause_end().is_none()
+            }
+            Health::Up | Health::Failed => false,
+        };
+        self.iter().filter(move |(_, entry)| is_silent(entry)).map(|(node, _)| node)
+    }
+
+    /// So many chunks were there when it began to be emptied.
+    pub fn count_leaving(&mut self, node: NodeId, count: u64) {
+        if let NodeIntent::Draining { chunks } = &mut self.nodes[node.index()].intent {
+            *chunks = count;
+        }
+    }
+
+    /// A silent node is dead, without waiting for the timers.
+    pub fn give_up(&mut self, node: NodeId) {
+        self.nodes[node.index()].health = Health::Failed;
+    }
+
+    /// Whether the node is silent and expected back: what it holds cannot be read, and is not lost.
+    pub fn is_away(&self, node: NodeId) -> bool {
+        let known = self.get(node);
+        known.health == Health::Suspect && matches!(known.intent, NodeIntent::Paused { .. })
     }
 
     /// How many nodes can be used.
@@ -137,18 +202,46 @@ impl HealthTable {
     /// The operator declares it failed. Returns whether that is news.
     pub fn declare(&mut self, node: NodeId) -> bool {
         let entry = &mut self.nodes[node.index()];
-        entry.declared = true;
+        entry.intent = NodeIntent::Failed;
         std::mem::replace(&mut entry.health, Health::Failed) != Health::Failed
     }
 
-    /// The operator takes it back: unknown until it speaks, unless it is dead besides.
-    pub fn undeclare(&mut self, now: Time, node: NodeId) -> bool {
+    /// The operator empties it, which begins with so many chunks. One that was declared failed stays
+    /// so: nothing is left there to move. Returns whether that is news.
+    pub fn drain(&mut self, node: NodeId, chunks: u64) -> bool {
         let entry = &mut self.nodes[node.index()];
-        let was_declared = std::mem::replace(&mut entry.declared, false);
-        if was_declared && !entry.is_kept_down() {
-            (entry.health, entry.reported_at) = (Health::Unknown, now);
+        if matches!(entry.intent, NodeIntent::Failed | NodeIntent::Draining { .. }) {
+            return false;
         }
-        was_declared
+        entry.intent = NodeIntent::Draining { chunks };
+        true
+    }
+
+    /// The operator lets it be silent until then; not one that was declared failed. Returns whether
+    /// that is news.
+    pub fn pause(&mut self, node: NodeId, until: Time) -> bool {
+        let entry = &mut self.nodes[node.index()];
+        if entry.intent == NodeIntent::Failed {
+            return false;
+        }
+        entry.intent = NodeIntent::Paused { until };
+        true
+    }
+
+    /// The operator takes it back. One that was declared failed is unknown until it speaks, unless
+    /// it is dead besides; the silence of one that was paused counts from now on. Returns what was
+    /// wanted of it.
+    pub fn take_back(&mut self, now: Time, node: NodeId) -> NodeIntent {
+        let entry = &mut self.nodes[node.index()];
+        let before = std::mem::take(&mut entry.intent);
+        match before {
+            NodeIntent::Failed if !entry.is_kept_down() => {
+                (entry.health, entry.reported_at) = (Health::Unknown, now);
+            }
+            NodeIntent::Paused { .. } => entry.reported_at = now,
+            NodeIntent::Failed | NodeIntent::Serving | NodeIntent::Draining { .. } => {}
+        }
+        before
     }
 
     /// The keeper says how it is. Returns whether its health has changed by that.
@@ -172,12 +265,26 @@ impl HealthTable {
         }
     }
 
+    /// Ends the pauses whose time has come; returns whose.
+    pub fn end_pauses(&mut self, now: Time) -> Vec<NodeId> {
+        let is_over = |entry: &NodeHealth| match entry.intent {
+            NodeIntent::Paused { until } => until <= now,
+            _ => false,
+        };
+        let over = self.iter().filter(|(_, entry)| is_over(entry)).map(|(node, _)| node);
+        let over: Vec<NodeId> = over.collect();
+        for node in &over {
+            self.take_back(now, *node);
+        }
+        over
+    }
+
     /// Applies the timers; returns what changed, in order of the nodes.
     pub fn expire(&mut self, now: Time) -> Vec<(NodeId, Health)> {
-        let (timers, liveness) = (self.timers, self.liveness);
+        let (timers, liveness, mistake) = (self.timers, self.liveness, self.mistake);
         let mut changed = Vec::new();
         for (i, entry) in self.nodes.iter_mut().enumerate() {
-            let health = due(&timers, liveness, entry, now);
+            let health = due((&timers, liveness, mistake), entry, now);
             if health != entry.health {
                 entry.health = health;
                 changed.push((NodeId(i as u32), health));
@@ -191,13 +298,15 @@ impl HealthTable {
         let timers = self.timers;
         let decides = self.liveness == Liveness::Own;
         let deadline = |entry: &NodeHealth| match entry.health {
-            Health::Unknown | Health::Suspect if !decides => None,
-            Health::Unknown => Some(entry.reported_at + timers.start_grace),
             Health::Up => Some(entry.reported_at + timers.suspect_after),
+            Health::Unknown | Health::Suspect if !decides => None,
+            Health::Suspect if entry.pause_end().is_some() => None,
+            Health::Unknown => Some(entry.reported_at + timers.start_grace),
             Health::Suspect => Some(entry.reported_at + timers.dead_after),
             Health::Failed => None,
         };
-        self.nodes.iter().filter_map(deadline).min()
+        let silences = self.nodes.iter().filter_map(deadline);
+        silences.chain(self.nodes.iter().filter_map(NodeHealth::pause_end)).min()
     }
 
     /// # Panics
@@ -224,17 +333,31 @@ impl HealthTable {
 impl NodeHealth {
     /// Whether somebody has said that its chunks are lost, and not taken it back.
     fn is_kept_down(&self) -> bool {
-        self.declared || self.state == NodeState::Dead
+        self.intent == NodeIntent::Failed || self.state == NodeState::Dead
+    }
+
+    /// When its pause ends, if it is paused.
+    fn pause_end(&self) -> Option<Time> {
+        match self.intent {
+            NodeIntent::Paused { until } => Some(until),
+            NodeIntent::Serving | NodeIntent::Failed | NodeIntent::Draining { .. } => None,
+        }
     }
 }
 
-fn due(timers: &Timers, liveness: Liveness, entry: &NodeHealth, now: Time) -> Health {
+fn due(
+    (timers, liveness, mistake): (&Timers, Liveness, Mistake),
+    entry: &NodeHealth,
+    now: Time,
+) -> Health {
     let silence = now.since(entry.reported_at);
+    let is_paused = entry.pause_end().is_some() && !mistake.is(Mutant::ForgetPause);
+    let is_patient = liveness == Liveness::Keeper || is_paused;
     match entry.health {
-        Health::Up if liveness == Liveness::Keeper && silence >= timers.suspect_after => {
-            Health::Suspect
-        }
-        same if liveness == Liveness::Keeper => same,
+        Health::Up if is_patient && silence >= timers.suspect_after => Health::Suspect,
+        Health::Unknown if liveness == Liveness::Keeper => Health::Unknown,
+        Health::Unknown if silence >= timers.start_grace && is_patient => Health::Suspect,
+        same if is_patient => same,
         Health::Unknown if silence >= timers.start_grace => Health::Failed,
         Health::Up | Health::Suspect if silence >= timers.dead_after => Health::Failed,
         Health::Up if silence >= timers.suspect_after => Health::Suspect,
@@ -276,7 +399,8 @@ mod tests {
             let expected = seconds.map(|seconds| Time::ZERO + Span::from_secs(seconds));
             assert_eq!(table.next_deadline(), expected, "{liveness:?}, {health:?}");
             assert!(!table.is_empty());
-            let changes = |at| due(&TIMERS, liveness, &table.nodes[0], at) != health;
+            let rules = (&TIMERS, liveness, Mistake::default());
+            let changes = |at| due(rules, &table.nodes[0], at) != health;
             assert!(expected.is_none_or(changes), "{liveness:?}, {health:?}");
         }
     }

@@ -55,6 +55,10 @@ impl Task {
             code: self.stripe.shortened(),
             chunk_bytes: self.stripe.chunk_bytes,
             survivors,
+            source: match self.plan.lost[..] {
+                [chunk] => self.stripe.copy(chunk).map(|(node, _)| node),
+                _ => None,
+            },
         }
     }
 }

@@ -47,6 +47,14 @@ pub enum Mutant {
     KeepDue,
     /// It forgets that the operator declared a node failed.
     ForgetDeclared,
+    /// It takes a node for dead that the operator lets be silent.
+    ForgetPause,
+    /// It gives chunks to nodes that are emptied or may be silent.
+    GiveAnyway,
+    /// It does not rebuild what is away of a stripe that could lose no more.
+    WaitAtRisk,
+    /// It moves chunks of stripes that lack others.
+    MoveFirst,
     /// It takes the time in which it slept for the silence of others.
     CountSleep,
     /// It uses a node that has not introduced itself.
@@ -125,7 +133,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 57] = [
+    pub const ALL: [Mutant; 61] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
         Mutant::ChargeTwice,
@@ -146,6 +154,10 @@ impl Mutant {
         Mutant::TrustFailedNode,
         Mutant::KeepDue,
         Mutant::ForgetDeclared,
+        Mutant::ForgetPause,
+        Mutant::GiveAnyway,
+        Mutant::WaitAtRisk,
+        Mutant::MoveFirst,
         Mutant::CountSleep,
         Mutant::TrustUnknown,
         Mutant::KeepLost,

@@ -32,6 +32,10 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
     let chunks = &padded(chunks, facts.chunk_bytes);
     let mut rebuilt: Chunks = plan.lost.iter().map(|&lost| (lost, vec![0; range_bytes])).collect();
     for lane in &plan.lanes {
+        if lane.copies(facts) {
+            copy(plan, lane, chunks, facts, rebuilt.get_mut(&lane.lost[0]).expect("it is lost"));
+            continue;
+        }
         let dag = dag(lane, facts);
         let run = Run { facts, chunks, lane, dag: &dag };
         for piece in plan.pieces(lane) {
@@ -47,6 +51,15 @@ pub fn execute(plan: &Plan, facts: &StripeFacts<'_>, chunks: &Chunks) -> Chunks 
         }
     }
     rebuilt
+}
+
+/// What the holder of the chunk sends is the chunk.
+fn copy(plan: &Plan, lane: &Lane, chunks: &Chunks, facts: &StripeFacts<'_>, into: &mut [u8]) {
+    let alpha = facts.code.sub_chunk_count() as usize;
+    for piece in plan.pieces(lane) {
+        let part = |part| window(&chunks[&lane.lost[0]], alpha, part, piece);
+        put(into, plan.range, piece, &(0..alpha).map(part).collect::<Vec<_>>());
+    }
 }
 
 /// The chunks with zeros past their end.

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::Cluster;
-use crate::event::{Health, NodeStatus};
+use crate::event::NodeStatus;
 use crate::id::{NodeId, RackId, StripeId};
 use crate::random::Random;
 
@@ -84,10 +84,11 @@ impl Placer {
         order: &mut Random,
     ) -> Vec<FreeNode> {
         let mut candidates = Vec::new();
-        for &NodeStatus { node, health, free_bytes, chunks } in nodes {
+        for status in nodes {
+            let &NodeStatus { node, free_bytes, chunks, .. } = status;
             let promised = self.promised.get(&node).copied().unwrap_or(0);
             let has_space = free_bytes > wanted.chunk_bytes.saturating_mul(promised + 1);
-            if health == Health::Up && has_space && !wanted.beside.contains(&node) {
+            if status.serves() && has_space && !wanted.beside.contains(&node) {
                 let (fill, order) = (chunks + promised, order.next_u64());
                 let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
                 candidates.push(FreeNode { is_avoided, fill, order, node, rack });
@@ -157,6 +158,8 @@ pub fn next_in_turn(nodes: &[NodeId], last: Option<NodeId>) -> Option<NodeId> {
 #[cfg(test)]
 mod tests {
     use crate::cluster::Rate;
+    use crate::event::Health;
+    use crate::health::NodeIntent;
 
     use super::*;
 
@@ -166,6 +169,7 @@ mod tests {
         let node = |id| NodeStatus {
             node: NodeId(id),
             health: Health::Up,
+            intent: NodeIntent::Serving,
             free_bytes: 1_000_000,
             chunks: 0,
         };

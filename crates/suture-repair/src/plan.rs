@@ -60,6 +60,9 @@ pub struct StripeFacts<'a> {
     pub chunk_bytes: u64,
     /// The chunks that can be read and who holds them, ascending by chunk.
     pub survivors: &'a [(ChunkIndex, NodeId)],
+    /// Who holds the only chunk that is rebuilt, where it is there and only to move: it may be
+    /// copied from there.
+    pub source: Option<NodeId>,
 }
 
 impl StripeFacts<'_> {
@@ -366,6 +369,13 @@ impl Lane {
             helpers.retain(|chunk| !scheme.missing().contains(chunk));
         }
         helpers
+    }
+
+    /// Whether the chunk that it brings is copied from where it is: by one edge, from its holder to
+    /// its destination. Such a lane has no helpers and no DAG.
+    pub fn copies(&self, facts: &StripeFacts<'_>) -> bool {
+        let from = |edge: &Edge| Some(edge.child) == facts.source;
+        self.decoder.is_none() && matches!(&self.edges[..], [edge] if from(edge))
     }
 
     /// What the lane computes, whole: the repair of its lost chunks from its helper set, or by its

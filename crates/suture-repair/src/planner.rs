@@ -17,6 +17,7 @@ mod exact;
 mod free_space;
 pub(crate) mod keep;
 mod least;
+mod moving;
 pub(crate) mod ports;
 mod request;
 pub mod route;
@@ -59,6 +60,8 @@ pub struct Job {
     pub excluded: Vec<NodeId>,
     /// Nodes because of which an earlier attempt failed: used only when nothing else will do.
     pub avoid: Vec<NodeId>,
+    /// Who holds the chunk, where it is not lost and only to move: it may be copied from there.
+    pub source: Option<NodeId>,
 }
 
 impl Job {
@@ -69,6 +72,7 @@ impl Job {
             code: self.code,
             chunk_bytes: self.chunk_bytes,
             survivors: &self.survivors,
+            source: self.source,
         }
     }
 }

@@ -14,6 +14,9 @@ use crate::time::Time;
 /// How many more chunks a stripe can lose; less is more urgent.
 pub type Margin = u32;
 
+/// The place of stripes that lack nothing, and of which a chunk is to move: behind all others.
+pub const MARGIN_OF_MOVES: Margin = Margin::MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     margin: Margin,

@@ -141,6 +141,7 @@ impl Role {
         for (index, lane) in task.plan.lanes.iter().enumerate() {
             let part = Derivation { task, facts: &facts, lane, me };
             let role = match lane.decoder {
+                None if lane.copies(&facts) => part.of_copy()?,
                 None => part.of_sum()?,
                 Some(decoder) => part.of_gather(decoder)?,
             };
@@ -264,6 +265,24 @@ impl Derivation<'_> {
             return Err(Refusal::InvalidPlan);
         }
         Ok(Some(self.role(own, children, Work::Sum { coefficient }, vec![sink])))
+    }
+
+    /// A part in a copy: the holder sends all of the chunk's sub-chunks as they are.
+    fn of_copy(&self) -> Result<Option<Role>, Refusal> {
+        let (&[lost], [edge]) = (&self.lane.lost[..], &self.lane.edges[..]) else {
+            return Err(Refusal::InvalidPlan);
+        };
+        let sub_chunks = self.facts.code.sub_chunk_count();
+        let rows = Rows::bytes_wide(sub_chunks as usize);
+        if self.me == edge.child {
+            let (copy, digest) = self.copy(lost)?;
+            let own = Own { copy, digest, reads: (0..sub_chunks).collect(), part: None, rows };
+            let sinks = vec![Sink::Forward(edge.parent)];
+            return Ok(Some(self.role(Some(own), vec![], Work::Pass, sinks)));
+        }
+        let child = Child { node: edge.child, rows };
+        let is_here = self.me == edge.parent;
+        Ok(is_here.then(|| self.role(None, vec![child], Work::Pass, vec![Sink::Store])))
     }
 
     /// The own chunk and its coefficient, where this node is a helper.

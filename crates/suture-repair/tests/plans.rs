@@ -61,6 +61,7 @@ impl World {
             code: self.code.into(),
             chunk_bytes: self.chunk_bytes,
             survivors: &self.survivors,
+            source: None,
         }
     }
 
@@ -155,6 +156,7 @@ fn check(spoil: impl FnOnce(&mut Plan), fault: PlanFault) {
         code: code.into(),
         chunk_bytes: 128,
         survivors: &survivors,
+        source: None,
     };
     assert_eq!(validate(&plan, &facts, 7), Ok(()));
     spoil(&mut plan);
@@ -360,6 +362,7 @@ fn traces_have_rules_of_their_own() {
         code: code.into(),
         chunk_bytes: 128,
         survivors: &survivors,
+        source: None,
     };
     assert_eq!(validate(&plan, &facts, 7), Ok(()));
 }

@@ -25,7 +25,7 @@ use suture_repair::planner::Abilities;
 use suture_repair::random::Random;
 use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 use suture_repair::transcript::line::{LineReader, Textual};
 use suture_repair::transcript::{ReplayError, bless, input_line, replay};
 
@@ -244,9 +244,16 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         6 => Input::ChunkSuspected { node: node(random), copy: copy(random) },
         7 => Input::Committed { repair: repair(random), stripe: stripe(random) },
         8 => Input::CommitRefused { repair: repair(random), stripe: maybe(random, stripe) },
-        9 => Input::Operator(match random.below(6) {
+        9 => Input::Operator(match random.below(10) {
             0 => Command::FailNode(node(random)),
             1 => Command::ReturnNode(node(random)),
+            5 => Command::DrainNode(node(random)),
+            6 => Command::PauseNode {
+                node: node(random),
+                span: Span { ns: random.next_u64() >> 20 },
+            },
+            7 => Command::FailSilent,
+            8 => Command::RepairNow(stripe_id(random)),
             2 => Command::Pause,
             3 => Command::Resume,
             4 => Command::Scrub,

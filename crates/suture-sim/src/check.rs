@@ -93,6 +93,19 @@ pub enum Violation {
     },
     /// A stripe beyond repair is not reported as such.
     NotReported(StripeId),
+    /// A node that is emptied, or may be silent soon, is given another chunk.
+    GivenMore(NodeId),
+    /// A node was taken for dead that the operator lets be silent.
+    NotWaitedFor(NodeId),
+    /// The faults stopped, and a node that is emptied was not empty in bounded time.
+    NotDrained {
+        /// The node that is emptied.
+        node: NodeId,
+        /// A stripe that has a chunk there.
+        stripe: StripeId,
+        /// What the coordinator says of it.
+        status: String,
+    },
     /// A copy that nobody needs was never collected.
     Orphan {
         /// The node that holds it.
@@ -174,6 +187,15 @@ impl fmt::Display for Violation {
             }
             Violation::NotReported(stripe) => {
                 write!(f, "{stripe} is beyond repair and not reported as such")
+            }
+            Violation::GivenMore(node) => {
+                write!(f, "{node} is given a chunk that it is not to have")
+            }
+            Violation::NotWaitedFor(node) => {
+                write!(f, "{node} was taken for dead though it may be silent")
+            }
+            Violation::NotDrained { node, stripe, status } => {
+                write!(f, "{node} is emptied and keeps a chunk of {stripe}: {status}")
             }
             Violation::Orphan { node, copy } => write!(f, "{node} still holds {copy}"),
             Violation::Unheard(node) => {
@@ -287,7 +309,8 @@ impl World {
         let Some((id, to)) = self.racks.watch(output) else { return };
         let Some(stripe) = coordinator.stripes().get(id) else { return };
         let is_kept = |chunk: &ChunkIndex| !coordinator.is_lost(id, *chunk);
-        let kept = stripe.indices().filter(is_kept).filter_map(|chunk| stripe.copy(chunk));
+        let kept = stripe.indices().filter(is_kept).filter(|chunk| !to.contains_key(chunk));
+        let kept = kept.filter_map(|chunk| stripe.copy(chunk));
         let can_take = |node: &NodeId| {
             let is_up = coordinator.health(*node) == Health::Up;
             is_up && self.racks.is_usable(*node) && stripe.chunk_on(*node).is_none()
@@ -303,6 +326,57 @@ impl World {
     fn disk_of(&self, node: NodeId) -> &Disk {
         let host = self.host(node);
         host.disk_of_node.as_ref().unwrap_or(&host.disk)
+    }
+
+    /// What the operator wants of nodes is heeded: those that are emptied or may be silent are given
+    /// nothing, and silence is no reason to give the latter up.
+    pub(crate) fn check_intents(&mut self, report: &Report) {
+        let may_be_silent =
+            |node: &NodeId| self.resting.get(node).is_some_and(|until| self.now < *until);
+        let violation = match report {
+            Report::Node { node, health: Health::Failed, .. } if may_be_silent(node) => {
+                Some(Violation::NotWaitedFor(*node))
+            }
+            Report::Started { plan, .. } => {
+                let is_unwanted =
+                    |node: &&NodeId| self.draining.contains(node) || may_be_silent(node);
+                plan.destinations.values().find(is_unwanted).map(|node| Violation::GivenMore(*node))
+            }
+            _ => None,
+        };
+        violation.into_iter().for_each(|violation| self.fail(violation));
+    }
+
+    /// A node that is emptied and keeps a chunk of a stripe that lacks nothing.
+    fn undrained(&self) -> Option<Violation> {
+        let coordinator = self.coordinator.as_ref()?;
+        let emptied = self.draining.iter().filter(|node| self.host(**node).agent.is_some());
+        let mut kept = emptied.flat_map(|node| {
+            let stripes = self.metadata.stripes.values();
+            let kept = stripes.filter(|stripe| stripe.chunk_on(*node).is_some());
+            kept.map(|stripe| (*node, stripe))
+        });
+        let is_whole = |stripe: &Stripe| {
+            let is_good = |chunk| self.is_good(stripe, chunk);
+            stripe.indices().all(is_good) && self.can_move(stripe)
+        };
+        let (node, stripe) = kept.find(|(_, stripe)| is_whole(stripe))?;
+        let status = coordinator.status();
+        let blocked = status.blocked.iter().find(|(id, _)| *id == stripe.id);
+        let running = status.running.iter().any(|running| running.stripe == stripe.id);
+        let status = format!("blocked {blocked:?}, running {running}");
+        Some(Violation::NotDrained { node, stripe: stripe.id, status })
+    }
+
+    /// Whether some node could take another chunk of the stripe.
+    fn can_move(&self, stripe: &Stripe) -> bool {
+        self.nodes().any(|node| {
+            let host = self.host(node);
+            let serves = host.agent.is_some() && !self.draining.contains(&node);
+            serves
+                && stripe.chunk_on(node).is_none()
+                && host.disk.capacity_left() > stripe.chunk_bytes
+        })
     }
 
     /// What counts as missing must not be there: nothing brings a copy back that was.
@@ -325,7 +399,8 @@ impl World {
     /// What is still wrong when all faults are over; nothing when the cluster is well.
     pub fn unwell(&self) -> Option<Violation> {
         let stripes = self.metadata.stripes.values();
-        stripes.filter_map(|stripe| self.unwell_stripe(stripe)).next().or_else(|| self.leftover())
+        let unwell = stripes.filter_map(|stripe| self.unwell_stripe(stripe)).next();
+        unwell.or_else(|| self.undrained()).or_else(|| self.leftover())
     }
 
     fn unwell_stripe(&self, stripe: &Stripe) -> Option<Violation> {

@@ -65,6 +65,10 @@ pub enum Kind {
     OperatorPause,
     /// The operator has every copy read.
     OperatorScrub,
+    /// The operator empties a node.
+    Drain,
+    /// The operator lets a node be silent.
+    Rest,
     /// A slice that a node computed is wrong.
     BadMemory,
     /// A node is moved to another rack.
@@ -91,7 +95,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 38] = [
+    pub const ALL: [Kind; 40] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -119,6 +123,8 @@ impl Kind {
         Kind::OperatorFail,
         Kind::OperatorPause,
         Kind::OperatorScrub,
+        Kind::Drain,
+        Kind::Rest,
         Kind::BadMemory,
         Kind::RackMove,
         Kind::Put,
@@ -163,6 +169,8 @@ impl fmt::Display for Kind {
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
             Kind::OperatorScrub => "operator scrub",
+            Kind::Drain => "node drained",
+            Kind::Rest => "node paused",
             Kind::BadMemory => "slice computed wrong",
             Kind::RackMove => "node moved to another rack",
             Kind::Put => "stripe put",
@@ -267,6 +275,10 @@ pub enum Fault {
     OperatorPause(Span),
     /// The operator has every copy read.
     Scrub,
+    /// The operator empties a node, and may take it back after the span.
+    Drain(Span),
+    /// The operator lets a node be silent for the span, and mostly its agent stops.
+    Rest(Span),
     /// Reads of a node's disk fail for the span.
     Unreadable(Span),
     /// Some of the other calls of a node's disk fail, for the span.
@@ -357,6 +369,17 @@ pub fn impostors(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
     let count = if random.per_mille(200) { random.between(1, 3) } else { 0 };
     let span = |random: &mut Random| Span::from_millis(random.between(20, 2000));
     let one = |_| (Time { ns: random.below(until.ns) }, Fault::Impostor(span(random)));
+    (0..count).map(one).collect()
+}
+
+/// What the operator of one seed wants of nodes, in whatever order: in most nothing.
+pub fn intents(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(400) { random.between(1, 4) } else { 0 };
+    let one = |_| {
+        let at = Time { ns: random.below(until.ns) };
+        let span = Span::from_millis(random.between(300, 5000));
+        (at, if random.per_mille(600) { Fault::Drain(span) } else { Fault::Rest(span) })
+    };
     (0..count).map(one).collect()
 }
 

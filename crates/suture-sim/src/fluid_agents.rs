@@ -122,6 +122,8 @@ impl FluidAgents {
             seed: scenario.seed,
             paused: true,
             failed: scenario.failed.clone(),
+            draining: Vec::new(),
+            resting: Vec::new(),
             claims: false,
             liveness: Liveness::Own,
             deletes: true,

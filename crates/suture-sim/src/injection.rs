@@ -6,6 +6,7 @@
 //! lost by Suture and not by us.
 
 mod impostor;
+mod intent;
 mod restored;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use suture_repair::cluster::Cluster;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
+use suture_repair::health::NodeIntent;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 #[cfg(feature = "mutants")]
@@ -66,6 +68,8 @@ pub enum Recovery {
     Found,
     /// The operator gives a node's name to the store that it has now.
     Replace(NodeId),
+    /// The operator no longer empties a node.
+    Keep(NodeId),
     /// An agent under another one's name tries again.
     Impostor(Impostor),
 }
@@ -107,6 +111,7 @@ impl World {
         for node in std::mem::take(&mut self.declared) {
             self.coordinator_input(Input::Operator(Command::ReturnNode(node)));
         }
+        self.end_intents();
         self.paused = false;
         self.coordinator_input(Input::Operator(Command::Resume));
         let writing: Vec<StripeId> = self.writing.iter().copied().collect();
@@ -152,6 +157,8 @@ impl World {
                 }
                 self.coverage.count(Kind::OperatorFail);
                 self.declared.insert(node);
+                self.draining.remove(&node);
+                self.resting.remove(&node);
                 self.coordinator_input(Input::Operator(Command::FailNode(node)));
                 self.later(span, Event::Recovery(Recovery::Return(node)));
             }
@@ -181,6 +188,8 @@ impl World {
             Fault::Restore(span) => self.return_to_backup(span),
             Fault::LoseMetadata(span) => self.lose_metadata(span),
             Fault::Impostor(span) => self.begin_impostor(span),
+            Fault::Drain(span) => self.drain(span),
+            Fault::Rest(span) => self.rest(span),
             Fault::Put => self.put(),
             Fault::Remove => self.remove(),
         }
@@ -234,6 +243,7 @@ impl World {
             }
             Recovery::Found => self.find_metadata(),
             Recovery::Replace(node) => self.replace_node(node),
+            Recovery::Keep(node) => self.end_drain(node),
             Recovery::Impostor(impostor) => self.join_impostor(impostor),
             Recovery::Recommission(node) => {
                 if self.metadata.node_state(node) == NodeState::Decommissioning {
@@ -473,7 +483,7 @@ impl World {
         let free_bytes = self.options.disk_bytes;
         let status = |node| {
             let chunks = self.host(node).disk.copies().len() as u64;
-            NodeStatus { node, health: Health::Up, free_bytes, chunks }
+            NodeStatus { node, health: Health::Up, intent: NodeIntent::Serving, free_bytes, chunks }
         };
         let nodes: Vec<NodeStatus> = self.nodes().map(status).collect();
         self.place(&nodes, chunk_bytes)

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::event::{Claim, Health, Input, NodeState, NodeStatus, Output, Report};
+use suture_repair::event::{Claim, Command, Health, Input, NodeState, NodeStatus, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId, StripeId};
 use suture_repair::message::FromAgent;
 use suture_repair::placement::{Placer, Wanted};
@@ -92,11 +92,13 @@ impl Racks {
                 self.known[id.index()] = number.expect("a rack is named by its number");
                 return;
             }
-            Input::NodeState { node, state: NodeState::Up } => {
+            Input::NodeState { node, state: NodeState::Up }
+            | Input::Operator(Command::ReturnNode(node)) => {
                 self.withheld.remove(node);
                 return;
             }
-            Input::NodeState { node, .. } => {
+            Input::NodeState { node, .. }
+            | Input::Operator(Command::DrainNode(node) | Command::PauseNode { node, .. }) => {
                 self.withheld.insert(*node);
                 self.usable.remove(node);
                 return;
@@ -140,8 +142,7 @@ impl Racks {
         let placed = self.placer.place(cluster, nodes, wanted).remove(0);
         // Stored a moment later, and counted as such.
         self.placer.unplace(&placed);
-        let can_take =
-            |n: &&NodeStatus| n.health == Health::Up && n.free_bytes > wanted.chunk_bytes;
+        let can_take = |n: &&NodeStatus| n.serves() && n.free_bytes > wanted.chunk_bytes;
         let sizes = count(&self.recorded, nodes.iter().filter(can_take).map(|status| status.node));
         let takes = |most: usize| sizes.values().map(|size| most.min(*size)).sum::<usize>();
         let least = (1..placed.len()).find(|most| takes(*most) >= placed.len());

@@ -110,6 +110,9 @@ impl Trial {
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
         faults.extend(fault::impostors(&mut Random::new(seed ^ 0x1_3905), SAFETY));
+        if options.liveness == Liveness::Own {
+            faults.extend(fault::intents(&mut Random::new(seed ^ 0x0d_4a15), SAFETY));
+        }
         // Only the native metadata can be set back, which record checksums and decide who lives.
         if !options.unrecorded && options.liveness == Liveness::Own {
             faults.extend(fault::old_metadata(&mut Random::new(seed ^ 0x01d_3e7a), SAFETY));
@@ -420,6 +423,8 @@ impl Textual for Fault {
             Fault::DiskErrors(span) => line.word("disk-errors").field("for", span),
             Fault::NoDescriptors(span) => line.word("no-descriptors").field("for", span),
             Fault::Scrub => line.word("operator-scrubs"),
+            Fault::Drain(span) => line.word("operator-drains-node").field("for", span),
+            Fault::Rest(span) => line.word("operator-pauses-node").field("for", span),
             Fault::Backup => line.word("backup"),
             Fault::Restore(span) => line.word("metadata-restored").field("for", span),
             Fault::LoseMetadata(span) => line.word("metadata-lost").field("for", span),
@@ -452,6 +457,8 @@ impl Textual for Fault {
             "disk-errors" => Fault::DiskErrors(line.field("for")?),
             "no-descriptors" => Fault::NoDescriptors(line.field("for")?),
             "operator-scrubs" => Fault::Scrub,
+            "operator-drains-node" => Fault::Drain(line.field("for")?),
+            "operator-pauses-node" => Fault::Rest(line.field("for")?),
             "backup" => Fault::Backup,
             "metadata-restored" => Fault::Restore(line.field("for")?),
             "metadata-lost" => Fault::LoseMetadata(line.field("for")?),

@@ -247,6 +247,10 @@ pub struct World {
     pub(crate) published: BTreeMap<(NodeId, ChunkCopy), u64>,
     pub(crate) paused: bool,
     pub(crate) declared: BTreeSet<NodeId>,
+    /// Nodes that the operator empties.
+    pub(crate) draining: BTreeSet<NodeId>,
+    /// Nodes that the operator lets be silent, and until when.
+    pub(crate) resting: BTreeMap<NodeId, Time>,
     /// How many coordinators have been started.
     pub(crate) starts: u32,
     /// The first of them that asks the metadata of now: what others have asked was lost with theirs.
@@ -327,6 +331,8 @@ impl World {
             published: BTreeMap::new(),
             paused: false,
             declared: BTreeSet::new(),
+            draining: BTreeSet::new(),
+            resting: BTreeMap::new(),
             starts: 0,
             asked_since: 0,
             backup: None,

@@ -104,6 +104,7 @@ fn flows_take_what_the_load_of_their_plan_says() {
             code: code.into(),
             chunk_bytes,
             survivors: &survivors,
+            source: None,
         };
         let plan = arbitrary_plan(random, &facts, 14);
         let ports = PortMap::new(&cluster, 0);
@@ -159,6 +160,7 @@ fn edges_of_a_stored_lane_wait_for_what_they_send() {
         code: code.into(),
         chunk_bytes: CHUNK,
         survivors: &survivors,
+        source: None,
     };
     let lanes = PortMap::new(&cluster, 0).lanes(&plan, &facts);
     let after: Vec<&[usize]> = lanes[0].steps.iter().map(|step| &step.after[..]).collect();

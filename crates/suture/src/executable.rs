@@ -40,5 +40,6 @@ fn job(code: &Code, lost: ChunkIndex) -> Job {
         idle: Vec::new(),
         excluded: vec![location(lost).1],
         avoid: Vec::new(),
+        source: None,
     }
 }

@@ -209,6 +209,7 @@ impl Input {
                 idle: idle.into_iter().map(|(_, node)| node).collect(),
                 excluded: nodes.to_vec(),
                 avoid: Vec::new(),
+                source: None,
             });
         }
         damage

@@ -45,6 +45,7 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
     match (at_risk, status.running.is_empty()) {
         (false, _) if status.unreadable_stripes > 0 => "unreadable",
         (false, _) if status.degraded_stripes > 0 => "degraded",
+        (false, _) if status.leaving_chunks > 0 => "draining",
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
@@ -74,6 +75,11 @@ fn describe_state(status: &proto::StatusReply) -> String {
             nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
             nodes => format!("healthy; silent, without chunks: {}", nodes.join(", ")),
         },
+        "draining" => format!(
+            "draining: every chunk can be read, {} still to move ({})",
+            counted(status.leaving_chunks, "chunk"),
+            format_size(status.leaving_bytes)
+        ),
         "unreadable" | "degraded" => match silent(&status.nodes) {
             nodes if nodes.is_empty() => {
                 format!("{}; copies on nodes that are up could not be read", readability(status))
@@ -111,12 +117,17 @@ fn readability(status: &proto::StatusReply) -> String {
 }
 
 /// Nodes that are neither used nor given up.
-fn silent(nodes: &[proto::NodeStatus]) -> Vec<&str> {
+fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
     let is_silent = |node: &&proto::NodeStatus| ["suspect", "unknown"].contains(&&*node.health);
-    let mut silent: Vec<&str> =
-        nodes.iter().filter(is_silent).map(|node| node.name.as_str()).collect();
-    silent.sort_by_cached_key(|name| by_number(name));
-    silent
+    let mut silent: Vec<&proto::NodeStatus> = nodes.iter().filter(is_silent).collect();
+    silent.sort_by_cached_key(|node| by_number(&node.name));
+    let describe = |node: &proto::NodeStatus| match node_state(node) {
+        "paused" => {
+            format!("{} (paused for {})", node.name, format_seconds(node.paused_seconds))
+        }
+        _ => node.name.clone(),
+    };
+    silent.into_iter().map(describe).collect()
 }
 
 /// Rate and time left, as far as anyone can tell.
@@ -139,10 +150,9 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     let has_racks = nodes.iter().any(|node| node.rack.is_some());
     let mut rows = table(["node", "health", "chunks", "free", "address", "rack"], &[2, 3]);
     for node in nodes {
-        let declared = if node.failed_by_operator { " (by operator)" } else { "" };
         rows.add_row([
             node.name.clone(),
-            format!("{}{declared}", node.health),
+            describe_health(node),
             node.chunks.to_string(),
             format_size(node.free_bytes),
             node.address.clone(),
@@ -153,6 +163,30 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
         column.set_constraint(ColumnConstraint::Hidden);
     }
     print_table(&rows);
+}
+
+/// How a node is, and what the operator wants of it.
+fn describe_health(node: &proto::NodeStatus) -> String {
+    let health = &node.health;
+    match node_state(node) {
+        "failed" => format!("{health} (by operator)"),
+        "drained" => format!("{health}, drained"),
+        "draining" => {
+            let all = node.chunks_before.max(node.chunks);
+            format!("{health}, draining: {} of {all} moved", all - node.chunks)
+        }
+        "paused" => format!("{health}, paused for {}", format_seconds(node.paused_seconds)),
+        _ => health.clone(),
+    }
+}
+
+/// What the operator wants of a node and how far that has come, in one word for scripts; empty where
+/// that is nothing.
+pub fn node_state(node: &proto::NodeStatus) -> &str {
+    match node.intent.as_str() {
+        "draining" if node.chunks == 0 => "drained",
+        other => other,
+    }
 }
 
 /// Puts `n9` before `n10`.
@@ -217,6 +251,8 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "unreadable_stripes": status.unreadable_stripes,
         "lost_chunks": status.lost_chunks,
         "lost_bytes": status.lost_bytes,
+        "leaving_chunks": status.leaving_chunks,
+        "leaving_bytes": status.leaving_bytes,
         "repaired_chunks": status.repaired_chunks,
         "repaired_bytes": status.repaired_bytes,
         "bytes_per_second": status.rate,
@@ -309,6 +345,9 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "free_bytes": node.free_bytes,
             "chunks": node.chunks,
             "failed_by_operator": node.failed_by_operator,
+            "intent": Some(node_state(node)).filter(|state| !state.is_empty()),
+            "chunks_before": (node.intent == "draining").then_some(node.chunks_before),
+            "paused_seconds": (node.intent == "paused").then_some(node.paused_seconds),
         })
     };
     nodes.iter().map(node).collect()

@@ -51,6 +51,56 @@ fn a_killed_agent_costs_no_byte_and_its_chunks_come_back_on_the_others() {
 }
 
 #[test]
+fn nodes_are_emptied_while_everything_can_be_read_and_none_is_failed_that_is_needed() {
+    let mut cluster = Cluster::of(10);
+    let content = cluster.put("x", 3_000_001, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    let held = cluster.chunks(1).len() + cluster.chunks(2).len();
+    assert!(held > 0);
+    cluster.ok(&["node", "drain", "n1", "n2"]);
+    cluster.assert_reads("x", &content);
+    let is_drained = |status: &Value| {
+        let nodes = status["nodes"].as_array().unwrap();
+        nodes.iter().filter(|node| node["intent"] == "drained").count() == 2
+    };
+    let status = cluster.wait("both are empty", is_drained);
+    assert_eq!((&status["lost_chunks"], &status["leaving_chunks"]), (&0.into(), &0.into()));
+    cluster.assert_reads("x", &content);
+    // It is kept, and the copies that were left go.
+    cluster.restart_coordinator();
+    cluster.wait("both are empty still", |status| is_drained(status) && count(status, "up") == 10);
+    let since = Instant::now();
+    while !cluster.chunks(1).is_empty() || !cluster.chunks(2).is_empty() {
+        assert!(since.elapsed() < TIMEOUT, "copies stay on drained nodes");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Eight are left, so each of the stripes of six lies on some of any five.
+    let refused = cluster.run(&["node", "fail", "n0", "n3", "n4", "n5", "n6"]);
+    assert_eq!(refused.status, 2, "{}", refused.stdout);
+    assert!(refused.stderr.contains("(x) could not be read"), "{}", refused.stderr);
+    let stuck = cluster.run(&["node", "drain", "n0", "n3", "n4", "n5", "n6"]);
+    assert!(stuck.stderr.contains("nowhere to go"), "{}", stuck.stderr);
+    cluster.ok(&["node", "return", "n1", "n2"]);
+    cluster.wait_healthy();
+}
+
+#[test]
+fn a_paused_node_is_waited_for_until_the_operator_takes_it_back() {
+    let mut cluster = Cluster::of(8);
+    let content = cluster.put("x", 1_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);
+    cluster.ok(&["node", "pause", "n1", "--for", "1h"]);
+    cluster.agents[1].kill();
+    cluster.wait("it is silent", |status| count(status, "suspect") == 1);
+    cluster.assert_reads("x", &content);
+    let status = cluster.json(&["status"]);
+    let node = status["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "n1");
+    assert_eq!(node.unwrap()["intent"], "paused");
+    cluster.ok(&["node", "return", "n1"]);
+    cluster.wait("it is dead", |status| count(status, "failed") == 1);
+    cluster.wait_healthy();
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
 fn what_daemons_recorded_of_a_repair_comes_out_the_same_when_it_is_replayed() {
     let mut cluster = Cluster::of(7);
     let how = ["--code", "rs(4,2)", "--chunk-size", "64KiB"];

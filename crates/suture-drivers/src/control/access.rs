@@ -43,6 +43,10 @@ pub enum Call {
     FailNode,
     /// It counts as lost no more.
     ReturnNode,
+    /// Its chunks move elsewhere.
+    DrainNode,
+    /// It may be silent for a while.
+    PauseNode,
     /// Its name is for a new store.
     ReplaceNode,
     /// A node without chunks is forgotten.
@@ -95,7 +99,7 @@ use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 
 /// Who may ask what, a line for each call.
 #[rustfmt::skip]
-pub const TABLE: [Rule; 16] = [
+pub const TABLE: [Rule; 18] = [
     rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
     rule(Call::Put, "Put", "put objects", Record::First, &[Client, Admin]),
     rule(Call::Lookup, "Lookup", "read objects", Record::No, &[Client, Admin]),
@@ -107,6 +111,8 @@ pub const TABLE: [Rule; 16] = [
     rule(Call::PreviewRepair, "PreviewRepair", "plan repairs", Record::No, &[Viewer, Operator, Admin]),
     rule(Call::FailNode, "CommandNode", "fail nodes", Record::First, &[Operator, Admin]),
     rule(Call::ReturnNode, "CommandNode", "return nodes", Record::First, &[Operator, Admin]),
+    rule(Call::DrainNode, "CommandNode", "drain nodes", Record::First, &[Operator, Admin]),
+    rule(Call::PauseNode, "CommandNode", "pause nodes", Record::First, &[Operator, Admin]),
     rule(Call::ReplaceNode, "CommandNode", "replace nodes", Record::First, &[Admin]),
     rule(Call::RemoveNode, "CommandNode", "remove nodes", Record::First, &[Admin]),
     rule(Call::CommandRepair, "CommandRepair", "command repairs", Record::First, &[Operator, Admin]),
@@ -127,6 +133,8 @@ impl Call {
         match action {
             NodeAction::Unspecified | NodeAction::Fail => Call::FailNode,
             NodeAction::Return => Call::ReturnNode,
+            NodeAction::Drain => Call::DrainNode,
+            NodeAction::Pause => Call::PauseNode,
             NodeAction::Replace => Call::ReplaceNode,
             NodeAction::Remove => Call::RemoveNode,
         }

@@ -184,20 +184,23 @@ impl Coordinator for RpcAdapter {
             return Err(Status::invalid_argument("unknown command for a node"));
         }
         let command = request.into_inner();
-        let name = command.name.clone();
+        let names = [&command.name].into_iter().chain(&command.others);
+        let names = names.map(String::as_str).collect::<Vec<_>>().join(" ");
         let service = served.service.clone();
-        served.change(name, async move { service.command_node(command).await }).await?;
+        served.change(names, async move { service.command_nodes(command).await }).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
         let served = self.served(&request, Call::CommandRepair).await?;
-        let action = request.into_inner().action();
+        let command = request.into_inner();
+        let action = command.action();
         if action == RepairAction::Unspecified {
             return Err(Status::invalid_argument("unknown command for repairs"));
         }
-        let (what, service) = (action.as_str_name().to_owned(), served.service.clone());
-        served.change(what, async move { service.command_repair(action).await }).await?;
+        let what = [action.as_str_name(), &command.object].join(" ").trim_end().to_owned();
+        let service = served.service.clone();
+        served.change(what, async move { service.command_repair(command).await }).await?;
         Ok(Response::new(proto::Done {}))
     }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use suture_edge::error::quoted;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Command, NodeStatus};
+use suture_repair::health::NodeIntent;
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
@@ -18,7 +18,6 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::audit::Audit;
-use super::proto::NodeAction;
 use super::put_budget::PutBudget;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
@@ -288,71 +287,11 @@ impl ControlService {
         Ok(blocked)
     }
 
-    pub(super) async fn command_node(&self, command: proto::NodeCommand) -> Result<(), Status> {
-        let name = command.name.clone();
-        let find = move |driver: &CoordinatorDriver| driver.core().cluster().find(&name);
-        let Some(node) = self.query(find).await? else {
-            let name = quoted(&command.name);
-            let what = format!("there is no node {name} (see suture node list)");
-            return Err(Status::not_found(what));
-        };
-        let intent = self.metadata.ask(|store| store.intent()).await?;
-        let is_command = matches!(command.action(), NodeAction::Fail | NodeAction::Return);
-        if is_command && intent.removed.contains(&node) {
-            let what = format!(
-                "node {} was removed: it is back once its agent joins",
-                quoted(&command.name)
-            );
-            return Err(Status::not_found(what));
-        }
-        let (failed, apply) = match command.action() {
-            NodeAction::Fail if self.is_hdfs => {
-                let what = "HDFS decides which DataNodes are dead or drained: stop the DataNode, or \
-                            name it in dfs.hosts.exclude (hdfs dfsadmin -refreshNodes)";
-                return Err(Status::failed_precondition(what));
-            }
-            NodeAction::Fail => (true, Command::FailNode(node)),
-            NodeAction::Return => (false, Command::ReturnNode(node)),
-            NodeAction::Remove => return self.remove_node(node, &command.name).await,
-            NodeAction::Replace => return self.replace_node(node, &command.name).await,
-            NodeAction::Unspecified => {
-                return Err(Status::invalid_argument("unknown command for a node"));
-            }
-        };
-        self.metadata.ask(move |store| store.set_failed(node, failed)).await?;
-        self.coordinator.apply(apply).await;
-        Ok(())
-    }
-
-    async fn check_stopped(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
-        match self.query(is_connected).await? {
-            true => Err(Status::failed_precondition(format!(
-                "the agent of '{name}' is running: stop it first"
-            ))),
-            false => Ok(()),
-        }
-    }
-
-    async fn replace_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        self.check_stopped(node, name).await?;
-        Ok(self.metadata.ask(move |store| store.replace_node(node)).await?)
-    }
-
-    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
-        self.check_stopped(node, name).await?;
-        let removed = self.metadata.ask(move |store| store.remove_node(node)).await;
-        removed.map_err(|error| match error {
-            MetadataError::NodeHolds(_) => {
-                Status::failed_precondition(format!("'{name}' cannot be removed: {error}"))
-            }
-            error => error.into(),
-        })
-    }
-
-    pub(super) async fn command_repair(&self, action: proto::RepairAction) -> Result<(), Status> {
+    pub(super) async fn command_repair(&self, command: proto::RepairCommand) -> Result<(), Status> {
         use proto::RepairAction::{Cancel, Pause, Resume, Start, Unspecified};
+        let action = command.action();
         let (paused, apply) = match action {
+            Start if !command.object.is_empty() => return self.start_object(command.object).await,
             Start | Resume => (false, Command::Resume),
             Pause => (true, Command::Pause),
             Cancel => (true, Command::Cancel),
@@ -360,6 +299,18 @@ impl ControlService {
         };
         self.metadata.ask(move |store| store.set_paused(paused)).await?;
         self.coordinator.apply(apply).await;
+        if action == Start {
+            self.coordinator.apply(Command::FailSilent).await;
+        }
+        Ok(())
+    }
+
+    /// Repairs the stripes of one object before all others, and what silent nodes hold of them.
+    async fn start_object(&self, name: String) -> Result<(), Status> {
+        let stripes = self.metadata.ask(move |store| store.stripes_of(&name)).await?;
+        for stripe in stripes {
+            self.coordinator.apply(Command::RepairNow(stripe)).await;
+        }
         Ok(())
     }
 
@@ -417,8 +368,17 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         health: status.health.to_string(),
         free_bytes: status.free_bytes,
         chunks: status.chunks,
-        failed_by_operator: false,
+        failed_by_operator: status.intent == NodeIntent::Failed,
         rack: rack(status.node).map(|rack| racks[rack.0 as usize].clone()),
+        intent: intent_word(status.intent).to_owned(),
+        chunks_before: match status.intent {
+            NodeIntent::Draining { chunks } => chunks,
+            _ => 0,
+        },
+        paused_seconds: match status.intent {
+            NodeIntent::Paused { until } => until.since(now).as_secs_f64(),
+            _ => 0.0,
+        },
     };
     let running = status.running.iter().map(|repair| proto::Running {
         repair: repair.repair.to_string(),
@@ -442,6 +402,8 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         unreadable_stripes: status.unreadable,
         lost_chunks: status.lost_chunks,
         lost_bytes: status.lost_bytes,
+        leaving_chunks: status.leaving_chunks,
+        leaving_bytes: status.leaving_bytes,
         repaired_chunks: status.repaired_chunks,
         repaired_bytes: status.repaired_bytes,
         running: running.collect(),
@@ -459,6 +421,16 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
     let blocked = status.blocked.iter();
     let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
     (reply, blocked.collect())
+}
+
+/// What the operator wants of a node, in the protocol's word.
+fn intent_word(intent: NodeIntent) -> &'static str {
+    match intent {
+        NodeIntent::Serving => "",
+        NodeIntent::Failed => "failed",
+        NodeIntent::Draining { .. } => "draining",
+        NodeIntent::Paused { .. } => "paused",
+    }
 }
 
 fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {

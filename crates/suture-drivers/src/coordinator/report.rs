@@ -21,6 +21,9 @@ pub fn log(report: &Report, cluster: &Cluster) {
             warn!(node = name(node), "node is silent: it is not used");
         }
         Report::Node { node, health, .. } => info!(node = name(node), %health, "node"),
+        Report::Drained(node) => {
+            info!(node = name(node), "node is drained: nothing is left to move");
+        }
         Report::ChunkLost { node, copy, fault } => {
             warn!(node = name(node), %copy, %fault, "chunk is lost");
         }

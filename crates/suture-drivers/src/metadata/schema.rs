@@ -28,8 +28,8 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 10] =
-    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED];
+const STEPS: [&str; 11] =
+    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS];
 
 /// The name of the file.
 pub(super) const DATABASE: &str = "metadata.db";
@@ -156,6 +156,13 @@ const CHECKSUMS: &str = "ALTER TABLE stripe ADD COLUMN checksum INTEGER";
 
 /// How many puts were committed so far: agents know it, which shows whose metadata are older.
 const COMMITTED: &str = "ALTER TABLE cluster ADD COLUMN committed INTEGER NOT NULL DEFAULT 0";
+
+/// Whether the operator empties a node, and until when it may be silent: seconds since 1970, null
+/// where it may not.
+const INTENTS: &str = "
+ALTER TABLE node ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN paused_until INTEGER;
+";
 
 /// Opens or creates the database in `dir`.
 ///

@@ -32,6 +32,7 @@ use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
 use crate::data_dir;
 use crate::store::StoreId;
+pub use nodes::KeptIntent;
 use nodes::KnownNode;
 use put::OpenPut;
 
@@ -111,7 +112,11 @@ pub struct Intent {
     pub paused: bool,
     /// Nodes that count as failed whatever they send, ascending.
     pub failed: Vec<NodeId>,
-    /// Those of them that are no longer shown, ascending.
+    /// Nodes whose chunks move elsewhere, ascending.
+    pub draining: Vec<NodeId>,
+    /// Nodes that may be silent, ascending, each with when that ends, in seconds since 1970.
+    pub resting: Vec<(NodeId, u64)>,
+    /// Those of the failed nodes that are no longer shown, ascending.
     pub removed: Vec<NodeId>,
     /// Names that the next new store may have.
     pub replaced: Vec<String>,
@@ -257,6 +262,15 @@ impl MetadataStore {
         let paused = self.database.query_row("SELECT paused FROM cluster", [], |row| row.get(0))?;
         let mut query = self.database.prepare("SELECT id FROM node WHERE failed ORDER BY id")?;
         let failed = query.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+        let mut draining =
+            self.database.prepare("SELECT id FROM node WHERE draining ORDER BY id")?;
+        let draining = draining.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
+        let mut resting = self.database.prepare(
+            "SELECT id, paused_until FROM node WHERE paused_until IS NOT NULL ORDER BY id",
+        )?;
+        let resting = resting.query_map([], |row| {
+            Ok((NodeId(row.get(0)?), row.get::<_, i64>(1)?.cast_unsigned()))
+        })?;
         let mut removed = self.database.prepare("SELECT id FROM node WHERE removed ORDER BY id")?;
         let removed = removed.query_map([], |row| Ok(NodeId(row.get(0)?)))?;
         let mut replaced = self.database.prepare("SELECT name FROM node WHERE replaced")?;
@@ -264,9 +278,25 @@ impl MetadataStore {
         Ok(Intent {
             paused,
             failed: failed.collect::<Result<_, _>>()?,
+            draining: draining.collect::<Result<_, _>>()?,
+            resting: resting.collect::<Result<_, _>>()?,
             removed: removed.collect::<Result<_, _>>()?,
             replaced: replaced.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// The stripes of an object, in order.
+    ///
+    /// # Errors
+    /// When there is no such object, or the database fails.
+    pub fn stripes_of(&self, name: &str) -> Result<Vec<StripeId>, MetadataError> {
+        self.object(name)?;
+        let mut query = self.database.prepare_cached(
+            "SELECT id FROM stripe WHERE object = (SELECT id FROM object WHERE name = ?1)
+             ORDER BY ordinal",
+        )?;
+        let ids = query.query_map([name], |row| row.get(0).map(StripeId))?;
+        Ok(ids.collect::<Result<_, _>>()?)
     }
 
     /// Whether repairs may begin.

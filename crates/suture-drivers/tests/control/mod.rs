@@ -22,6 +22,8 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
         seed: 1,
         paused: false,
         failed: Vec::new(),
+        draining: Vec::new(),
+        resting: Vec::new(),
         claims: false,
         liveness: Liveness::Own,
         deletes: true,

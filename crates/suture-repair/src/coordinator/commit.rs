@@ -76,10 +76,11 @@ impl Coordinator {
         if !self.lost.contains_key(&copy.stripe) {
             self.report(Report::Healthy(copy.stripe));
         }
-        if let Some((node, copy)) = before
-            && self.health.is_up(node)
-        {
-            self.reconcile(node, copy);
+        if let Some((node, copy)) = before {
+            self.report_drained(node);
+            if self.health.is_up(node) {
+                self.reconcile(node, copy);
+            }
         }
     }
 

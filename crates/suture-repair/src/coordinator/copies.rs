@@ -12,10 +12,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Coordinator;
 use super::attempt::Rebuild;
 use super::faults::Location;
 use super::work_list::{Deletion, Reading};
-use super::{Coordinator, margin};
 use crate::event::{Blocked, Output, Report};
 use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
@@ -48,6 +48,7 @@ impl Coordinator {
                 lost.insert(chunk);
             }
         }
+        self.count_away(&stripe, &mut lost);
         let id = stripe.id;
         self.reserved_below = self.reserved_below.max(StripeId(id.0 + 1));
         self.stripes.put(stripe);
@@ -57,10 +58,11 @@ impl Coordinator {
     /// The keeper no longer has this stripe.
     pub(super) fn remove_stripe(&mut self, id: StripeId) {
         self.end_repair_of(id);
+        let removed = self.stripes.remove(id);
         if !self.ledger.mistake.is(Mutant::KeepLost) {
             self.set_lost(id, BTreeSet::new());
         }
-        let Some(stripe) = self.stripes.remove(id) else { return };
+        let Some(stripe) = removed else { return };
         // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
         self.unknown.remove(id);
         for chunk in stripe.indices() {
@@ -75,6 +77,9 @@ impl Coordinator {
     pub(super) fn lose(&mut self, stripe: StripeId, chunk: ChunkIndex) {
         let mut lost = self.lost.get(&stripe).cloned().unwrap_or_default();
         if lost.insert(chunk) {
+            if let Some(stripe) = self.stripes.get(stripe) {
+                self.count_away(stripe, &mut lost);
+            }
             self.set_lost(stripe, lost);
         }
     }
@@ -96,21 +101,22 @@ impl Coordinator {
     }
 
     /// What is lost changed: the stripe takes its new place in the queue, or leaves it.
-    fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
+    pub(super) fn set_lost(&mut self, stripe: StripeId, lost: BTreeSet<ChunkIndex>) {
         self.touched.push(stripe);
         self.unplan(stripe);
         if lost.is_empty() {
             self.lost.remove(&stripe);
+            self.wanted.remove(&stripe);
             self.queue.take(stripe);
             self.trouble.remove(&stripe);
-            return;
+            return self.enqueue(stripe, None);
         }
         if self.lost.insert(stripe, lost.clone()) != Some(lost) {
             if let Some(trouble) = self.trouble.get_mut(&stripe) {
                 trouble.blocked = None;
             }
-            // A helper that is lost now must not be waited for.
-            if self.reads_lost(stripe) {
+            // A helper that is lost now must not be waited for, nor a chunk that is only to move.
+            if self.reads_lost(stripe) || self.moves_first(stripe) {
                 self.end_repair_of(stripe);
             }
         }
@@ -124,7 +130,11 @@ impl Coordinator {
             return false;
         };
         let facts = work.job.facts();
-        let mut helpers = work.plan.lanes.iter().flat_map(|lane| lane.helpers(&facts));
+        let lanes = &work.plan.lanes;
+        let mut helpers = lanes.iter().flat_map(|lane| match lane.copies(&facts) {
+            true => lane.lost.clone(),
+            false => lane.helpers(&facts),
+        });
         helpers.any(|helper| self.is_lost(stripe, helper))
     }
 
@@ -134,8 +144,9 @@ impl Coordinator {
         if self.ledger.has(id) {
             return;
         }
-        let (Some(lost), Some(stripe)) = (self.lost.get(&id), self.stripes.get(id)) else { return };
-        self.queue.put(id, margin(stripe, lost.len()), not_before);
+        if let Some(margin) = self.urgency(id) {
+            self.queue.put(id, margin, not_before);
+        }
     }
 
     /// An agent listed all that it holds.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use super::Coordinator;
 use super::attempt::Attempt;
-use super::{Coordinator, margin};
 use crate::event::{Input, Output};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::message::{Check, FromAgent, ToAgent};
@@ -105,17 +105,18 @@ impl Coordinator {
         if let Some(stripe) = stripe {
             self.assert_lost(stripe);
         }
-        let margin = lost.map(|lost| {
+        if let Some(lost) = lost {
             assert!(!lost.is_empty(), "lost: {id} is listed and lacks nothing");
-            let stripe = stripe.unwrap_or_else(|| panic!("lost: {id} is listed and not known"));
-            margin(stripe, lost.len())
-        });
+            assert!(stripe.is_some(), "lost: {id} is listed and not known");
+        }
+        let margin = self.urgency(id);
         let (queued, waits) = (self.queue.margin(id), self.ledger.waiting().get(id).is_some());
         let attempt = self.ledger.repair_of(id).map(|(_, attempt)| attempt);
         let places = usize::from(queued.is_some()) + usize::from(waits) + attempt.iter().count();
         assert!(places <= 1, "places: {id} has {places} among queue, waiting plans and repairs");
         assert!(margin.is_none() || places == 1, "places: {id} lacks chunks and has none");
         assert!(margin.is_some() || !waits, "places: {id} lacks nothing and has a plan");
+        assert!(lost.is_none() || !self.only_moves(id), "moves: {id} lacks chunks and moves one");
         assert!(queued.is_none() || queued == margin, "queue: {id} at {queued:?}, not {margin:?}");
         let is_settled = attempt.is_none_or(|attempt| attempt.is_committing());
         assert!(stripe.is_some() || is_settled, "repairs: of {id}, which is not known");
@@ -133,6 +134,15 @@ impl Coordinator {
         let missed = |&chunk: &ChunkIndex| is_useless(chunk) && !self.is_lost(stripe.id, chunk);
         let missed = stripe.indices().find(missed);
         assert_eq!(missed, None, "lost: a chunk of {} that is of no use is not listed", stripe.id);
+        let lost = self.lost.get(&stripe.id).map_or(0, BTreeSet::len);
+        let is_away = |chunk: &ChunkIndex| {
+            let copy = stripe.copy(*chunk);
+            let is_away = copy.is_some_and(|(node, _)| self.health.is_away(node));
+            is_away && !self.is_lost(stripe.id, *chunk)
+        };
+        let away = stripe.indices().filter(is_away).count();
+        let is_at_risk = away > 0 && lost + away >= stripe.code.loss_tolerance();
+        assert!(!is_at_risk, "pauses: {} could lose no more and waits for {away}", stripe.id);
     }
 }
 

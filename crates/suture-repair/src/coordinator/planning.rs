@@ -40,8 +40,8 @@ pub struct Preview {
 impl Coordinator {
     /// What would be done about everything that is lost now, without doing it.
     pub fn preview(&self) -> Preview {
-        let waiting = self.lost.keys().filter(|id| self.ledger.repair_of(**id).is_none());
-        let jobs: Vec<Job> = waiting.filter_map(|id| self.job(*id)).collect();
+        let waiting = self.wanting().into_iter().filter(|id| self.ledger.repair_of(*id).is_none());
+        let jobs: Vec<Job> = waiting.filter_map(|id| self.job(id)).collect();
         let (free_bytes, load, cluster) =
             (self.free_bytes(), self.ledger.load(), self.ledger.cluster());
         let view = self.view(&free_bytes, load);
@@ -156,7 +156,7 @@ impl Coordinator {
     }
 
     /// The chunks of a stripe that can be read, and where.
-    fn survivors<'a>(
+    pub(super) fn survivors<'a>(
         &'a self,
         stripe: &'a Stripe,
         lost: &'a BTreeSet<ChunkIndex>,
@@ -220,7 +220,8 @@ impl Coordinator {
 
     /// The question about only one of the lost chunks, or about all that go together.
     fn job_for(&self, id: StripeId, only: Option<ChunkIndex>) -> Option<Job> {
-        let (stripe, all_lost) = (self.stripes.get(id)?, self.lost.get(&id)?);
+        let stripe = self.stripes.get(id)?;
+        let Some(all_lost) = self.lost.get(&id) else { return self.move_job(stripe) };
         let survivors: Vec<(ChunkIndex, NodeId)> = self.survivors(stripe, all_lost).collect();
         let lost = match only {
             Some(chunk) => vec![chunk],
@@ -233,7 +234,6 @@ impl Coordinator {
         let idle: Vec<NodeId> = idle.map(|(node, _)| node).collect();
         let is_target = |chunk: &ChunkIndex| lost.len() == 1 && lost.contains(chunk);
         let others = stripe.indices().filter(|chunk| !is_target(chunk));
-        let trouble = self.trouble.get(&id);
         Some(Job {
             stripe: id,
             code: stripe.shortened(),
@@ -246,9 +246,16 @@ impl Coordinator {
                     others.filter_map(|chunk| stripe.copy(chunk)).map(|(node, _)| node).collect()
                 }
             },
-            avoid: trouble.map(|t| t.avoid.iter().copied().collect()).unwrap_or_default(),
+            avoid: self.avoided(id),
             lost,
+            source: None,
         })
+    }
+
+    /// Nodes because of which an earlier attempt at a stripe failed.
+    pub(super) fn avoided(&self, id: StripeId) -> Vec<NodeId> {
+        let trouble = self.trouble.get(&id);
+        trouble.map(|trouble| trouble.avoid.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Which of a stripe's lost chunks are rebuilt in one go: all that can be, so that the
@@ -286,9 +293,10 @@ impl Coordinator {
         let left = self.chunks_left(stripe);
         let code = stripe.shortened();
         let from_left = |&lost: &ChunkIndex| code.helpers_for(&[lost], &left);
+        let is_whole = !self.lost.contains_key(&stripe.id);
         let why = if !why.is_beyond_repair() {
             Blocked::Plan(why)
-        } else if self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
+        } else if is_whole || self.lost[&stripe.id].iter().any(|lost| from_left(lost).is_ok()) {
             // Some holders are only silent: they may speak again, or be declared dead.
             Blocked::Silent { needed: code.data_chunks(), up: job.survivors.len() }
         } else {
@@ -310,9 +318,9 @@ impl Coordinator {
 
     /// Chunks that are not known to be lost, on nodes up or silent.
     fn chunks_left(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
-        let lost = &self.lost[&stripe.id];
-        let is_left =
-            |chunk: &ChunkIndex| !lost.contains(chunk) && !stripe.record(*chunk).is_known_zero();
+        let is_left = |chunk: &ChunkIndex| {
+            !self.is_lost(stripe.id, *chunk) && !stripe.record(*chunk).is_known_zero()
+        };
         stripe.indices().filter(is_left).collect()
     }
 }

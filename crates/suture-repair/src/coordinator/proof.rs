@@ -79,7 +79,9 @@ impl Coordinator {
         if rebuild.proof.proven.contains_key(&due.chunk) {
             return self.send(due.destination, ToAgent::Publish(due.repair));
         }
-        let copies = self.copies_that_can_be_read(stripe);
+        let mut copies = self.copies_that_can_be_read(stripe);
+        // The copy that it takes the place of says nothing for it.
+        copies.remove(&due.chunk);
         let helpers = match rebuild.proof.has_failed {
             true => Some(copies.keys().copied().collect()),
             false => rebuild.judges(due, copies.keys().copied().collect()),

@@ -7,6 +7,8 @@
 //! repair reads from it until then, and it is not counted on here, though a client may still reach
 //! its agent.
 
+use std::collections::BTreeSet;
+
 use super::{Coordinator, margin};
 use crate::event::{Blocked, Health, NodeStatus, ScrubStatus, Status, StripeState};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
@@ -35,6 +37,15 @@ impl Coordinator {
             let state = self.stripe_state(stripe);
             status.degraded += u64::from(state.missing > 0);
             status.unreadable += u64::from(!state.is_readable);
+        }
+        let draining = self.health.iter().map(|(node, _)| node);
+        for node in draining.filter(|node| self.health.is_draining(*node)) {
+            for (stripe, chunk) in self.chunks_on(node) {
+                if !self.is_lost(stripe.id, chunk) {
+                    status.leaving_chunks += 1;
+                    status.leaving_bytes += stripe.record(chunk).bytes;
+                }
+            }
         }
         for (stripe, lost) in &self.lost {
             let Some(stripe) = self.stripes.get(*stripe) else { continue };
@@ -68,18 +79,54 @@ impl Coordinator {
 
     /// What can be read now of a stripe, as the keeper has it.
     pub fn stripe_state(&self, stripe: &Stripe) -> StripeState {
+        let readable = self.readable(stripe);
+        StripeState {
+            missing: stripe.chunks.len() - readable.len(),
+            readable_bytes: readable.iter().map(|chunk| stripe.record(*chunk).bytes).sum(),
+            is_readable: stripe.code.decodable(&readable),
+        }
+    }
+
+    /// The chunks of a stripe that can be read now.
+    fn readable(&self, stripe: &Stripe) -> Vec<ChunkIndex> {
         let is_readable = |chunk: &ChunkIndex| {
             let record = stripe.record(*chunk);
             let is_there = record.node.is_some_and(|node| self.health.is_up(node));
             let is_unread = || stripe.copy(*chunk).is_some_and(|copy| self.faults.is_unread(copy));
             record.is_known_zero() || is_there && !self.is_lost(stripe.id, *chunk) && !is_unread()
         };
-        let readable: Vec<ChunkIndex> = stripe.indices().filter(is_readable).collect();
-        StripeState {
-            missing: stripe.chunks.len() - readable.len(),
-            readable_bytes: readable.iter().map(|chunk| stripe.record(*chunk).bytes).sum(),
-            is_readable: stripe.code.decodable(&readable),
-        }
+        stripe.indices().filter(is_readable).collect()
+    }
+
+    /// Stripes that can be read now and could not without these nodes.
+    pub fn unreadable_without(&self, nodes: &[NodeId]) -> Vec<StripeId> {
+        let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
+        let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
+        let needs_them = |id: &StripeId| {
+            let Some(stripe) = self.stripes.get(*id) else { return false };
+            let mut readable = self.readable(stripe);
+            let was_readable = stripe.code.decodable(&readable);
+            readable
+                .retain(|chunk| stripe.copy(*chunk).is_none_or(|(node, _)| !nodes.contains(&node)));
+            was_readable && !stripe.code.decodable(&readable)
+        };
+        stripes.into_iter().filter(needs_them).collect()
+    }
+
+    /// Stripes with chunks on these nodes for which too few others are up and take chunks.
+    pub fn stuck_without(&self, nodes: &[NodeId]) -> Vec<StripeId> {
+        let on_nodes = nodes.iter().flat_map(|node| self.stripes.on_node(*node));
+        let stripes: BTreeSet<StripeId> = on_nodes.map(|stripe| stripe.id).collect();
+        let is_stuck = |id: &StripeId| {
+            let Some(stripe) = self.stripes.get(*id) else { return false };
+            let leaving = nodes.iter().filter(|node| stripe.chunk_on(**node).is_some()).count();
+            let takes = |node: &NodeId| {
+                let is_other = !nodes.contains(node) && stripe.chunk_on(*node).is_none();
+                is_other && self.health.takes_chunks(*node)
+            };
+            self.ledger.cluster().ids().filter(takes).take(leaving).count() < leaving
+        };
+        stripes.into_iter().filter(is_stuck).collect()
     }
 
     /// Stripes with lost chunks, with chunks on nodes that are not up, or with such as could not be
@@ -99,6 +146,7 @@ impl Coordinator {
         let status = |(node, known): (_, &crate::health::NodeHealth)| NodeStatus {
             node,
             health: known.health,
+            intent: known.intent,
             free_bytes: known.free_bytes,
             chunks: self.stripes.count_on(node) as u64,
         };

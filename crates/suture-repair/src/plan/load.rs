@@ -244,6 +244,9 @@ fn reads(
     facts: &StripeFacts<'_>,
     contents: &mut Contents,
 ) -> Vec<(NodeId, u64)> {
+    if lane.copies(facts) {
+        return facts.source.map(|node| (node, lane_bytes)).into_iter().collect();
+    }
     let helpers = lane.helpers(facts);
     let holder = |chunk: ChunkIndex| {
         facts.survivors.iter().find(|(c, _)| *c == chunk).map(|(_, node)| *node)

@@ -8,7 +8,8 @@
 //! destination of its own that holds no surviving chunk; the lanes tile the range (or the period)
 //! for each lost chunk, at bounds that every code can be cut at; each lane is a tree of sums into
 //! its destination, or a gather at one decoder (of combinations, or of the traces of one scheme)
-//! that sends finished bytes on; the code takes the helper set; and the bytes of each edge are
+//! that sends finished bytes on, or a copy straight from where the chunk is; the code takes the
+//! helper set; and the bytes of each edge are
 //! those that follow from its content.
 //!
 //! A node without a surviving chunk may relay sums. It says nothing about speed or balance.
@@ -224,6 +225,9 @@ impl LaneCheck<'_> {
         if let Some(scheme) = self.lane.scheme {
             return self.traces(scheme, contents);
         }
+        if self.lane.copies(self.facts) {
+            return self.copy_arrives();
+        }
         if let Some(edge) = self.lane.edges.iter().find(|edge| edge.carries == Carries::Traces) {
             let code = self.facts.code.code();
             return Err(LaneFault::NoTraces { child: edge.child, code });
@@ -266,6 +270,30 @@ impl LaneCheck<'_> {
             return Err(LaneFault::TracesMissing { chunk: missing.chunk, scheme: id });
         }
         self.lane.edges.iter().try_for_each(|edge| self.bytes(edge, &content))
+    }
+
+    /// A copy goes straight from the chunk's holder to its destination.
+    fn copy_arrives(&self) -> Result<(), LaneFault> {
+        let [Edge { child, parent, bytes: found, carries }] = self.lane.edges[..] else {
+            unreachable!("a copy is one edge")
+        };
+        let [lost] = self.lane.lost[..] else {
+            return Err(LaneFault::SumOfSeveral { lost_count: self.lane.lost.len() });
+        };
+        let root = self.plan.destinations[&lost];
+        if carries != Carries::Partial {
+            return Err(LaneFault::NeedsDecoder { child, carries });
+        }
+        if child == root {
+            return Err(LaneFault::RootSends { root, parent });
+        }
+        if parent != root {
+            return Err(LaneFault::DeadEnd { node: parent, root });
+        }
+        match self.plan.lane_bytes(self.lane) {
+            expected if expected == found => Ok(()),
+            expected => Err(LaneFault::Bytes { child, parent, expected, found }),
+        }
     }
 
     /// A tree of partial sums: one parent for each child, every path ends at the destination.

@@ -16,14 +16,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::plan::content::Contents;
 use crate::plan::validate::validate_one_of;
-use crate::planner::{Batch, Job, PlanError, View};
+use crate::planner::{Batch, Job, PlanError, View, moving};
 use crate::policy::Policy;
 
 /// Plans a batch as [`plan`](super::plan) does, and lets no invalid plan and no panic out. What it
 /// costs besides is a few times what the published planners take, and a part of what the exact ones
 /// take.
 pub fn plan_checked(policy: Policy, jobs: &[Job], view: &View<'_>, seed: u64) -> Batch {
-    checked(jobs, view, |jobs, view| super::plan(policy, jobs, view, seed))
+    let batch = checked(jobs, view, |jobs, view| super::plan(policy, jobs, view, seed));
+    match jobs.iter().any(|job| job.source.is_some()) && view.abilities.partial {
+        true => validated(moving::with_copies(batch, jobs, view), jobs, view),
+        false => batch,
+    }
 }
 
 fn checked(jobs: &[Job], view: &View<'_>, planner: impl Fn(&[Job], &View<'_>) -> Batch) -> Batch {
@@ -121,6 +125,7 @@ mod tests {
             idle: Vec::new(),
             excluded: vec![NodeId(0), NodeId(1), NodeId(2)],
             avoid: Vec::new(),
+            source: None,
         }
     }
 

@@ -47,6 +47,7 @@ fn work(stripe: u64, edges: Edges<'_>) -> PlannedRepair {
         idle: Vec::new(),
         excluded: Vec::new(),
         avoid: Vec::new(),
+        source: None,
     };
     let range = Range { from: 0, to: CHUNK };
     let edge = |&(child, parent): &(u32, u32)| Edge {

@@ -36,6 +36,12 @@ pub fn header(now: Time, config: &Config, cluster: &Cluster, stripes: &StripeMap
     line.word("coordinator").field("epoch", &config.epoch).field("policy", &config.policy);
     line.field("seed", &config.seed).field("paused", &YesNo(config.paused));
     add(line.word("failed").list(&config.failed).value(&config.timers));
+    if !config.draining.is_empty() {
+        add(line.word("draining").list(&config.draining));
+    }
+    for (node, span) in &config.resting {
+        add(line.field("rests", node).field("for", span));
+    }
     if config.claims {
         add(line.word("claims"));
     }
@@ -76,6 +82,11 @@ impl CoordinatorHeader {
         let error = line.error("a line of a coordinator's header");
         match line.word()? {
             "coordinator" => self.config = Some(config(line)?),
+            "draining" => self.config.as_mut().ok_or(error)?.draining = line.list()?,
+            "rests" => {
+                let rests = (line.value()?, line.field("for")?);
+                self.config.as_mut().ok_or(error)?.resting.push(rests);
+            }
             "claims" => self.config.as_mut().ok_or(error)?.claims = true,
             "keeper-decides-who-lives" => {
                 self.config.as_mut().ok_or(error)?.liveness = Liveness::Keeper;
@@ -122,6 +133,8 @@ fn config(line: &mut LineReader<'_>) -> Result<Config, TextError> {
         seed,
         paused,
         failed,
+        draining: Vec::new(),
+        resting: Vec::new(),
         claims,
         liveness,
         deletes: true,
@@ -279,7 +292,11 @@ impl Textual for Command {
     fn write(&self, line: &mut LineWriter) {
         match self {
             Command::FailNode(node) => line.word("fails").value(node),
+            Command::DrainNode(node) => line.word("drains").value(node),
+            Command::PauseNode { node, span } => line.field("lets rest", node).field("for", span),
             Command::ReturnNode(node) => line.word("returns").value(node),
+            Command::FailSilent => line.word("gives-silent-up"),
+            Command::RepairNow(stripe) => line.word("wants").value(stripe),
             Command::Scrub => line.word("scrubs"),
             Command::Pause => line.word("pauses"),
             Command::Resume => line.word("resumes"),
@@ -291,7 +308,14 @@ impl Textual for Command {
         let error = line.error("a command");
         Ok(match line.word()? {
             "fails" => Command::FailNode(line.value()?),
+            "drains" => Command::DrainNode(line.value()?),
+            "lets" => {
+                let node = line.field("rest")?;
+                Command::PauseNode { node, span: line.field("for")? }
+            }
             "returns" => Command::ReturnNode(line.value()?),
+            "gives-silent-up" => Command::FailSilent,
+            "wants" => Command::RepairNow(line.value()?),
             "scrubs" => Command::Scrub,
             "pauses" => Command::Pause,
             "resumes" => Command::Resume,
@@ -359,6 +383,9 @@ fn report(line: &mut LineWriter, report: &Report) {
             if *chunks > 0 {
                 line.field("chunks lost", chunks);
             }
+        }
+        Report::Drained(node) => {
+            line.field("drained node", node);
         }
         Report::ChunkLost { node, copy, fault } => {
             line.field("chunk", copy).field("on", node).word("is").word(fault);

@@ -142,6 +142,7 @@ fn job(random: &mut Random, code: Code, node_count: usize, failed: &[NodeId], in
         idle: Vec::new(),
         excluded: nodes,
         avoid: Vec::new(),
+        source: None,
     }
 }
 

@@ -172,7 +172,17 @@ fn odd_job(
     let alpha = u64::from(code.sub_chunk_count());
     let chunk_bytes = chunk_bytes.next_multiple_of(alpha);
     let code = code.into();
-    Job { stripe, code, chunk_bytes, lost, survivors, excluded, avoid, idle: Vec::new() }
+    Job {
+        stripe,
+        code,
+        chunk_bytes,
+        lost,
+        survivors,
+        excluded,
+        avoid,
+        idle: Vec::new(),
+        source: None,
+    }
 }
 
 /// What is wrong with a batch, if anything: every job is planned or refused, every plan valid.

@@ -94,6 +94,8 @@ impl Story {
             seed: 1,
             paused: false,
             failed: Vec::new(),
+            draining: Vec::new(),
+            resting: Vec::new(),
             claims: false,
             liveness,
             deletes: true,

@@ -128,6 +128,8 @@ impl World {
             seed: self.options.seed,
             paused: self.paused,
             failed: self.declared.iter().copied().collect(),
+            draining: self.draining.iter().copied().collect(),
+            resting: self.rests().collect(),
             claims: self.options.claims,
             liveness: self.options.liveness,
             deletes: true,
@@ -156,6 +158,12 @@ impl World {
         for node in self.nodes() {
             self.connect_soon(node);
         }
+    }
+
+    /// Nodes that may be silent, and for how much longer.
+    fn rests(&self) -> impl Iterator<Item = (NodeId, Span)> {
+        let rests = self.resting.iter().map(|(node, until)| (*node, until.since(self.now)));
+        rests.filter(|(_, left)| *left > Span::ZERO)
     }
 
     /// What a coordinator goes on with that begins now.
@@ -259,6 +267,7 @@ impl World {
                     self.dispatched.insert(plan.stripe);
                 }
                 self.check_lost(&report);
+                self.check_intents(&report);
                 self.note(|| format!("report {report:?}"));
             }
         }

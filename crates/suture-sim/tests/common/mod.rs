@@ -81,7 +81,8 @@ impl Case {
     pub fn plan(&mut self) -> Plan {
         let Stripe { id, chunk_bytes, .. } = self.stripe;
         let code = self.stripe.shortened();
-        let facts = StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors };
+        let facts =
+            StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors, source: None };
         arbitrary_plan(&mut self.random, &facts, NODES)
     }
 
@@ -99,7 +100,8 @@ impl Case {
     pub fn rest(&mut self, begun: &Plan, from: u64) -> Plan {
         let Stripe { id, chunk_bytes, .. } = self.stripe;
         let code = self.stripe.shortened();
-        let facts = StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors };
+        let facts =
+            StripeFacts { stripe: id, code, chunk_bytes, survivors: &self.survivors, source: None };
         arbitrary_rest(&mut self.random, &facts, NODES, (begun, from))
     }
 

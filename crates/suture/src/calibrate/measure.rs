@@ -93,7 +93,7 @@ pub async fn measure(
 }
 
 async fn command(client: &mut Client, action: RepairAction) -> Result<()> {
-    let command = RepairCommand { action: action.into() };
+    let command = RepairCommand { action: action.into(), ..Default::default() };
     client.command_repair(command).await.map_err(refusal)?;
     Ok(())
 }

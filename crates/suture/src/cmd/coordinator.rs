@@ -25,9 +25,9 @@ use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Node};
 use suture_repair::coordinator::{self as core, Coordinator};
 use suture_repair::event::{Input, Liveness};
-use suture_repair::id::StripeId;
+use suture_repair::id::{NodeId, StripeId};
 use suture_repair::stripe::StripeMap;
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 use tokio::sync::mpsc;
 use tracing::info;
@@ -151,6 +151,14 @@ fn join_hdfs(
     Link::start(config.hdfs.link(), connections, metadata.clone(), changes)
 }
 
+/// For how much longer nodes may be silent.
+fn resting(kept: &[(NodeId, u64)]) -> Vec<(NodeId, Span)> {
+    let now = seconds_since_1970();
+    let left = |until: u64| Span::from_secs(until.saturating_sub(now));
+    let left = kept.iter().map(|(node, until)| (*node, left(*until)));
+    left.filter(|(_, left)| *left > Span::ZERO).collect()
+}
+
 /// The core, from the metadata.
 ///
 /// # Errors
@@ -176,6 +184,8 @@ pub(super) fn load(
         seed: store.cluster().0,
         paused: intent.paused || config.hdfs.mode == HdfsMode::Observe,
         failed: intent.failed,
+        draining: intent.draining,
+        resting: resting(&intent.resting),
         // Nobody else repairs what the native metadata keep: a claim is answered with the label.
         claims: true,
         // The native metadata know nothing of nodes, and what is in excess is ours to remove; a

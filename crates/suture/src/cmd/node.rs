@@ -4,14 +4,15 @@ use anyhow::Result;
 use serde_json::json;
 use suture_drivers::control::client::refusal;
 use suture_drivers::control::proto;
+use suture_edge::units::parse_time;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::outcome::Outcome;
-use crate::output::{Format, print_json};
+use crate::output::{Format, counted, print_json};
 use crate::status;
 
-/// List nodes, declare one failed, take it back, replace its store, or remove it.
+/// List nodes, fail, drain or pause them, take them back, replace a store, or remove a node.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,42 +29,74 @@ enum NodeSubcommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Treat a node as dead until it is returned: its chunks are rebuilt on the others
-    Fail(NodeName),
-    /// Forget a node that holds no chunks and whose agent is stopped; it may join again
-    Remove(NodeName),
+    /// Treat nodes as dead until they are returned: their chunks are rebuilt on the others
+    Fail {
+        #[command(flatten)]
+        nodes: NodeNames,
+        /// Even if data could not be read any more
+        #[arg(long)]
+        force: bool,
+    },
+    /// Empty nodes: their chunks are moved to the others, and can be read meanwhile
+    Drain {
+        #[command(flatten)]
+        nodes: NodeNames,
+        /// Even if some chunks have nowhere to go
+        #[arg(long)]
+        force: bool,
+    },
+    /// Let nodes be silent for a while: what they hold is rebuilt only where a stripe could lose no
+    /// more
+    Pause {
+        #[command(flatten)]
+        nodes: NodeNames,
+        /// How long, such as 30min or 2h; `suture node return` ends it sooner
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
+        span: f64,
+        /// Even if data could not be read meanwhile
+        #[arg(long)]
+        force: bool,
+    },
+    /// Forget nodes that hold no chunks and whose agents are stopped; they may join again
+    Remove(NodeNames),
     /// Give the name of a node whose agent is stopped to the next new store that joins under it:
     /// after a disk was exchanged, or to take a name back from another store. What the store before
     /// held is rebuilt, and its agent is refused
-    Replace(NodeName),
-    /// Take a node back: what it still holds counts again
-    Return(NodeName),
+    Replace(NodeNames),
+    /// Take nodes back: what they still hold counts again, and what was wanted of them ends
+    Return(NodeNames),
 }
 
 #[derive(clap::Args)]
-struct NodeName {
-    /// The node
-    #[arg(value_name = "NAME")]
-    name: String,
+struct NodeNames {
+    /// The nodes
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
     #[command(flatten)]
     coordinator: CoordinatorAddress,
-    /// What to print: a line for people, or one JSON object
+    /// What to print: a line for each node for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-/// Lists nodes, or changes what the operator declares of one.
+/// Lists nodes, or changes what the operator wants of them.
 ///
 /// # Errors
-/// Bad input for a name without node; a failure when no coordinator answers.
+/// Bad input for a name without node, or where data would suffer; a failure when no coordinator
+/// answers.
 pub fn run(args: Args) -> Result<Outcome> {
+    use proto::NodeAction::{Drain, Fail, Pause, Remove, Replace, Return};
     daemon::block_on(async {
         match args.command {
             NodeSubcommand::List { coordinator, format } => list(&coordinator, format).await,
-            NodeSubcommand::Fail(node) => command(&node, proto::NodeAction::Fail).await,
-            NodeSubcommand::Remove(node) => command(&node, proto::NodeAction::Remove).await,
-            NodeSubcommand::Replace(node) => command(&node, proto::NodeAction::Replace).await,
-            NodeSubcommand::Return(node) => command(&node, proto::NodeAction::Return).await,
+            NodeSubcommand::Fail { nodes, force } => command(&nodes, Fail, force, 0.0).await,
+            NodeSubcommand::Drain { nodes, force } => command(&nodes, Drain, force, 0.0).await,
+            NodeSubcommand::Pause { nodes, span, force } => {
+                command(&nodes, Pause, force, span).await
+            }
+            NodeSubcommand::Remove(nodes) => command(&nodes, Remove, false, 0.0).await,
+            NodeSubcommand::Replace(nodes) => command(&nodes, Replace, false, 0.0).await,
+            NodeSubcommand::Return(nodes) => command(&nodes, Return, false, 0.0).await,
         }
     })
 }
@@ -77,34 +110,68 @@ async fn list(coordinator: &CoordinatorAddress, format: Format) -> Result<Outcom
     Ok(Outcome::Done)
 }
 
-async fn command(node: &NodeName, action: proto::NodeAction) -> Result<Outcome> {
-    let NodeName { name, coordinator, format } = node;
+async fn command(
+    nodes: &NodeNames,
+    action: proto::NodeAction,
+    force: bool,
+    seconds: f64,
+) -> Result<Outcome> {
+    let NodeNames { names, coordinator, format } = nodes;
     let mut client = coordinator.connect().await?;
     let before = status::ask(&mut client).await?.nodes;
-    let was_failed = before.iter().any(|node| node.name == *name && node.failed_by_operator);
-    let command = proto::NodeCommand { name: name.clone(), action: action.into() };
+    let (name, others) = names.split_first().expect("one is required");
+    let (name, others) = (name.clone(), others.to_vec());
+    let command = proto::NodeCommand { name, action: action.into(), seconds, force, others };
     client.command_node(command).await.map_err(refusal)?;
-    let (word, done) = match action {
-        proto::NodeAction::Fail if was_failed => {
-            ("fail", format!("{name} counts as failed already"))
-        }
-        proto::NodeAction::Fail => {
-            ("fail", format!("{name} counts as failed until `suture node return {name}`"))
-        }
-        proto::NodeAction::Return if was_failed => {
-            ("return", format!("{name} counts as up once it reports"))
-        }
-        proto::NodeAction::Return => ("return", format!("{name} was not declared failed")),
-        proto::NodeAction::Replace => {
-            ("replace", format!("the next store that joins as {name} takes its place"))
-        }
-        proto::NodeAction::Remove | proto::NodeAction::Unspecified => {
-            ("remove", format!("{name} is removed"))
-        }
-    };
     match format {
-        Format::Json => print_json(&json!({ "node": name, "command": word }))?,
-        Format::Text => outln!("{done}"),
+        Format::Json => print_json(&json!({
+            "node": names[0],
+            "nodes": names,
+            "command": word(action),
+        }))?,
+        Format::Text => {
+            for name in names {
+                let was = before.iter().find(|node| node.name == *name);
+                let (was, chunks) = was.map_or(("", 0), |node| (&*node.intent, node.chunks));
+                outln!(
+                    "{name} {}",
+                    done(action, was, &format!("suture node return {name}"), chunks)
+                );
+            }
+        }
     }
     Ok(Outcome::Done)
+}
+
+/// The command's word.
+fn word(action: proto::NodeAction) -> &'static str {
+    match action {
+        proto::NodeAction::Fail => "fail",
+        proto::NodeAction::Drain => "drain",
+        proto::NodeAction::Pause => "pause",
+        proto::NodeAction::Return => "return",
+        proto::NodeAction::Replace => "replace",
+        proto::NodeAction::Remove | proto::NodeAction::Unspecified => "remove",
+    }
+}
+
+/// What a command has done with a node of which something `was` wanted before, and how it is taken
+/// `back`.
+fn done(action: proto::NodeAction, was: &str, back: &str, chunks: u64) -> String {
+    match action {
+        proto::NodeAction::Fail if was == "failed" => "counts as failed already".into(),
+        proto::NodeAction::Fail => format!("counts as failed until `{back}`"),
+        proto::NodeAction::Drain if was == "draining" => "is being drained already".into(),
+        proto::NodeAction::Drain => {
+            let chunks = counted(chunks, "chunk");
+            format!("is being drained of {chunks}: see `suture node list`; `{back}` ends it")
+        }
+        proto::NodeAction::Pause => format!("may be silent; `{back}` ends that"),
+        proto::NodeAction::Return if was == "failed" => "counts as up once it reports".into(),
+        proto::NodeAction::Return if was == "draining" => "keeps what it holds".into(),
+        proto::NodeAction::Return if was == "paused" => "may be silent no longer".into(),
+        proto::NodeAction::Return => "was not declared failed, drained or paused".into(),
+        proto::NodeAction::Replace => "is the name of the next store that joins under it".into(),
+        proto::NodeAction::Remove | proto::NodeAction::Unspecified => "is removed".into(),
+    }
 }

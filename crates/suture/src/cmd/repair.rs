@@ -27,10 +27,15 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum RepairSubcommand {
-    /// Repair what is lost now, without waiting for timers. Exit status 3: not all of it can be
+    /// Repair what is lost now, and what silent nodes hold, without waiting for timers. Exit status
+    /// 3: not all of it can be.
+    /// With an object's name: what of it is lost or on silent nodes, before everything else
     Start {
+        /// The object
+        #[arg(value_name = "NAME")]
+        object: Option<String>,
         /// Only show what would be done
-        #[arg(long)]
+        #[arg(long, conflicts_with = "object")]
         dry_run: bool,
         #[command(flatten)]
         common: Common,
@@ -67,28 +72,32 @@ struct Common {
 pub fn run(args: Args) -> Result<Outcome> {
     daemon::block_on(async {
         match args.command {
-            RepairSubcommand::Start { dry_run: true, common } => preview(&common).await,
-            RepairSubcommand::Start { dry_run: false, common } => {
-                command(&common, RepairAction::Start).await
+            RepairSubcommand::Start { dry_run: true, common, .. } => preview(&common).await,
+            RepairSubcommand::Start { object, common, .. } => {
+                command(&common, RepairAction::Start, object).await
             }
             RepairSubcommand::Status { watch: true, common } => watch(&common).await,
             RepairSubcommand::Status { watch: false, common } => {
                 show(&mut common.coordinator.connect().await?, &common).await
             }
-            RepairSubcommand::Pause(common) => command(&common, RepairAction::Pause).await,
-            RepairSubcommand::Resume(common) => command(&common, RepairAction::Resume).await,
-            RepairSubcommand::Cancel(common) => command(&common, RepairAction::Cancel).await,
+            RepairSubcommand::Pause(common) => command(&common, RepairAction::Pause, None).await,
+            RepairSubcommand::Resume(common) => command(&common, RepairAction::Resume, None).await,
+            RepairSubcommand::Cancel(common) => command(&common, RepairAction::Cancel, None).await,
         }
     })
 }
 
-async fn command(common: &Common, action: RepairAction) -> Result<Outcome> {
+async fn command(common: &Common, action: RepairAction, object: Option<String>) -> Result<Outcome> {
     let mut client = common.coordinator.connect().await?;
     let was_paused = status::ask(&mut client).await?.paused;
-    let command = proto::RepairCommand { action: action.into() };
+    let is_of_all = object.is_none();
+    let object = object.unwrap_or_default();
+    let command = proto::RepairCommand { action: action.into(), object };
     client.command_repair(command).await.map_err(refusal)?;
-    if was_paused && action == RepairAction::Start {
-        errln!("suture: repairs were paused; now they go on");
+    match was_paused && action == RepairAction::Start {
+        true if is_of_all => errln!("suture: repairs were paused; now they go on"),
+        true => errln!("suture: repairs are paused (suture repair resume)"),
+        false => {}
     }
     show(&mut client, common).await
 }

@@ -269,7 +269,7 @@ fn is_ready(node: &suture_drivers::control::proto::NodeStatus) -> bool {
 }
 
 async fn command(client: &mut Client, action: RepairAction) -> Result<()> {
-    let command = RepairCommand { action: action.into() };
+    let command = RepairCommand { action: action.into(), ..Default::default() };
     client.command_repair(command).await.map_err(refusal)?;
     Ok(())
 }
@@ -307,6 +307,7 @@ fn job(stripe: &Stripe, failed: &[NodeId]) -> Option<Job> {
         survivors,
         idle: Vec::new(),
         avoid: Vec::new(),
+        source: None,
     })
 }
 

@@ -44,6 +44,7 @@ fn task(seed: u64) -> Task {
         code: stripe.shortened(),
         chunk_bytes: stripe.chunk_bytes,
         survivors: &survivors,
+        source: None,
     };
     let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
     let (slice_bytes, window) = (1024, 4);

@@ -27,6 +27,22 @@ pub struct KnownNode {
     is_replaced: bool,
 }
 
+/// What an operator wants of a node, as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptIntent {
+    /// Nothing: it serves.
+    Serving,
+    /// Its chunks count as lost.
+    Failed,
+    /// Its chunks move elsewhere.
+    Draining,
+    /// It may be silent.
+    Paused {
+        /// Until then, in seconds since 1970.
+        until: u64,
+    },
+}
+
 impl KnownNode {
     fn facts(&self) -> Known {
         Known {
@@ -74,7 +90,8 @@ impl MetadataStore {
         self.check_joining(node, false, false)?;
         let transaction = self.database.transaction()?;
         let returns = transaction.execute(
-            "UPDATE node SET removed = 0, failed = 0 WHERE name = ?1 AND removed",
+            "UPDATE node SET removed = 0, failed = 0, draining = 0, paused_until = NULL
+             WHERE name = ?1 AND removed",
             [&node.name],
         )?;
         let store = node.store.map(|store| store.0.cast_signed());
@@ -154,12 +171,24 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// Whether the operator declares the node failed.
+    /// What the operator wants of the node, in the place of what was wanted before.
     ///
     /// # Errors
     /// When the database fails or what it holds is damaged.
-    pub fn set_failed(&mut self, node: NodeId, failed: bool) -> Result<(), MetadataError> {
-        self.database.execute("UPDATE node SET failed = ?2 WHERE id = ?1", (node.0, failed))?;
+    pub fn set_node_intent(
+        &mut self,
+        node: NodeId,
+        intent: KeptIntent,
+    ) -> Result<(), MetadataError> {
+        let until = match intent {
+            KeptIntent::Paused { until } => Some(until.cast_signed()),
+            KeptIntent::Serving | KeptIntent::Failed | KeptIntent::Draining => None,
+        };
+        let (failed, draining) = (intent == KeptIntent::Failed, intent == KeptIntent::Draining);
+        self.database.execute(
+            "UPDATE node SET failed = ?2, draining = ?3, paused_until = ?4 WHERE id = ?1",
+            params![node.0, failed, draining, until],
+        )?;
         Ok(())
     }
 

@@ -278,12 +278,22 @@ fn a_name_belongs_to_its_store_until_an_operator_gives_it_to_the_next() {
 fn what_the_operator_wants_outlives_a_crash() {
     let (dir, mut store) = store();
     store.set_paused(true).unwrap();
-    store.set_failed(NodeId(2), true).unwrap();
+    store.set_node_intent(NodeId(2), KeptIntent::Failed).unwrap();
+    store.set_node_intent(NodeId(0), KeptIntent::Draining).unwrap();
+    store.set_node_intent(NodeId(1), KeptIntent::Paused { until: 77 }).unwrap();
     let mut store = crash(store, dir.path());
-    let expected = Intent { paused: true, failed: vec![NodeId(2)], ..Intent::default() };
+    let expected = Intent {
+        paused: true,
+        failed: vec![NodeId(2)],
+        draining: vec![NodeId(0)],
+        resting: vec![(NodeId(1), 77)],
+        ..Intent::default()
+    };
     assert_eq!(store.intent().unwrap(), expected);
     store.set_paused(false).unwrap();
-    store.set_failed(NodeId(2), false).unwrap();
+    for node in 0..3 {
+        store.set_node_intent(NodeId(node), KeptIntent::Serving).unwrap();
+    }
     assert_eq!(store.intent().unwrap(), Intent::default());
 }
 

@@ -98,6 +98,7 @@ mod tests {
                 idle: Vec::new(),
                 excluded: Vec::new(),
                 avoid: Vec::new(),
+                source: None,
             };
             let request = Shape::Chain.request(&job, &view).unwrap();
             let path = best_path(&request, job.survivors.clone(), &view);

@@ -1,0 +1,213 @@
+//! What operators want of nodes: one or several at once, asked first whether data stays readable.
+//!
+//! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because a
+//! command that is forgotten at the next restart was not carried out.
+//! Several nodes of one command are judged together, before any of them is changed. What would make
+//! data unreadable, or leave chunks with nowhere to go, is refused unless it is forced.
+
+use std::time::Duration;
+
+use suture_edge::error::quoted;
+use suture_repair::event::Command;
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::time::Span;
+use tonic::Status;
+
+use super::proto;
+use super::proto::NodeAction;
+use super::service::ControlService;
+use crate::coordinator::CoordinatorDriver;
+use crate::metadata::store::{KeptIntent, seconds_since_1970};
+use crate::metadata::{Intent, MetadataError};
+
+/// The longest pause: whoever needs more empties the node.
+const PAUSE_MAX: Duration = Duration::from_secs(30 * 86400);
+
+/// Objects named as examples.
+const OBJECTS_SHOWN: usize = 3;
+
+/// What whoever commands a DataNode here is told.
+const HDFS_DECIDES: &str = "HDFS decides which DataNodes are dead or drained: stop the DataNode, \
+                            or name it in dfs.hosts.exclude (hdfs dfsadmin -refreshNodes)";
+
+/// A node by the name that an operator knows.
+#[derive(Clone, Debug)]
+struct Named {
+    node: NodeId,
+    name: String,
+}
+
+impl ControlService {
+    /// Does with the nodes of a command what it says.
+    ///
+    /// # Errors
+    /// When one of the nodes is none, or is not what the command is for; when data would suffer and
+    /// the command is not forced.
+    pub(super) async fn command_nodes(&self, command: proto::NodeCommand) -> Result<(), Status> {
+        let action = command.action();
+        let mut nodes = Vec::new();
+        for name in [&command.name].into_iter().chain(&command.others) {
+            nodes.push(Named { node: self.find_node(name).await?, name: name.clone() });
+        }
+        match action {
+            NodeAction::Remove | NodeAction::Replace => {
+                for Named { node, name } in &nodes {
+                    match action {
+                        NodeAction::Remove => self.remove_node(*node, name).await?,
+                        _ => self.replace_node(*node, name).await?,
+                    }
+                }
+                return Ok(());
+            }
+            NodeAction::Unspecified => {
+                return Err(Status::invalid_argument("unknown command for a node"));
+            }
+            NodeAction::Fail | NodeAction::Return | NodeAction::Drain | NodeAction::Pause => {}
+        }
+        if self.is_hdfs && action != NodeAction::Return {
+            return Err(Status::failed_precondition(HDFS_DECIDES));
+        }
+        let intent = self.metadata.ask(|store| store.intent()).await?;
+        nodes.iter().try_for_each(|node| check_known(&intent, action, node))?;
+        let (kept, apply) = intended(&command)?;
+        if !command.force {
+            self.check_harmless(action, &nodes).await?;
+        }
+        for Named { node, .. } in nodes {
+            self.metadata.ask(move |store| store.set_node_intent(node, kept)).await?;
+            self.coordinator.apply(apply(node)).await;
+        }
+        Ok(())
+    }
+
+    async fn find_node(&self, name: &str) -> Result<NodeId, Status> {
+        let wanted = name.to_owned();
+        let find = move |driver: &CoordinatorDriver| driver.core().cluster().find(&wanted);
+        self.query(find).await?.ok_or_else(|| {
+            let name = quoted(name);
+            Status::not_found(format!("there is no node {name} (see suture node list)"))
+        })
+    }
+
+    /// Refuses what would make data unreadable, and what cannot end.
+    async fn check_harmless(&self, action: NodeAction, nodes: &[Named]) -> Result<(), Status> {
+        let ids: Vec<NodeId> = nodes.iter().map(|named| named.node).collect();
+        let names: Vec<&str> = nodes.iter().map(|named| named.name.as_str()).collect();
+        let names = names.join(", ");
+        match action {
+            NodeAction::Fail | NodeAction::Pause => {
+                let ask = move |driver: &CoordinatorDriver| driver.core().unreadable_without(&ids);
+                let stripes = self.query(ask).await?;
+                if stripes.is_empty() {
+                    return Ok(());
+                }
+                let what = self.count_stripes(&stripes).await?;
+                Err(Status::failed_precondition(format!(
+                    "without {names} {what} could not be read: bring other nodes back or let \
+                     repairs end first; --force does it all the same"
+                )))
+            }
+            NodeAction::Drain => {
+                let ask = move |driver: &CoordinatorDriver| driver.core().stuck_without(&ids);
+                let stripes = self.query(ask).await?;
+                if stripes.is_empty() {
+                    return Ok(());
+                }
+                let what = self.count_stripes(&stripes).await?;
+                Err(Status::failed_precondition(format!(
+                    "too few other nodes are up for the chunks of {names}: {what} would have \
+                     nowhere to go; add nodes first; --force moves what can be moved"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many stripes these are, and of which objects the first of them.
+    async fn count_stripes(&self, stripes: &[StripeId]) -> Result<String, Status> {
+        let first: Vec<StripeId> = stripes.iter().copied().take(1000).collect();
+        let named = self.metadata.ask(move |store| store.names_of(&first)).await?;
+        let mut names: Vec<String> = named.into_values().collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = if names.len() > OBJECTS_SHOWN { ", ..." } else { "" };
+        names.truncate(OBJECTS_SHOWN);
+        let stripes = match stripes.len() {
+            1 => "1 stripe".to_owned(),
+            count => format!("{count} stripes"),
+        };
+        Ok(format!("{stripes} ({}{more})", names.join(", ")))
+    }
+
+    async fn check_stopped(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        let is_connected = move |driver: &CoordinatorDriver| driver.is_connected(node);
+        match self.query(is_connected).await? {
+            true => Err(Status::failed_precondition(format!(
+                "the agent of '{name}' is running: stop it first"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    async fn replace_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        self.check_stopped(node, name).await?;
+        Ok(self.metadata.ask(move |store| store.replace_node(node)).await?)
+    }
+
+    async fn remove_node(&self, node: NodeId, name: &str) -> Result<(), Status> {
+        self.check_stopped(node, name).await?;
+        let removed = self.metadata.ask(move |store| store.remove_node(node)).await;
+        removed.map_err(|error| match error {
+            MetadataError::NodeHolds(_) => {
+                Status::failed_precondition(format!("'{name}' cannot be removed: {error}"))
+            }
+            error => error.into(),
+        })
+    }
+}
+
+/// Refuses a command that means nothing for a node as it is.
+fn check_known(intent: &Intent, action: NodeAction, named: &Named) -> Result<(), Status> {
+    let Named { node, name } = named;
+    if intent.removed.contains(node) {
+        let name = quoted(name);
+        return Err(Status::not_found(format!(
+            "node {name} was removed: it is back once its agent joins"
+        )));
+    }
+    let other = match action {
+        NodeAction::Drain | NodeAction::Pause if intent.failed.contains(node) => {
+            "counts as failed, and its chunks as lost"
+        }
+        NodeAction::Pause if intent.draining.contains(node) => "is being drained",
+        _ => return Ok(()),
+    };
+    Err(Status::failed_precondition(format!(
+        "{name} {other}: take it back first (suture node return {name})"
+    )))
+}
+
+/// What a command has the metadata keep, and the core do.
+fn intended(
+    command: &proto::NodeCommand,
+) -> Result<(KeptIntent, Box<dyn Fn(NodeId) -> Command + Send + Sync>), Status> {
+    Ok(match command.action() {
+        NodeAction::Fail => (KeptIntent::Failed, Box::new(Command::FailNode)),
+        NodeAction::Drain => (KeptIntent::Draining, Box::new(Command::DrainNode)),
+        NodeAction::Pause => {
+            let most = PAUSE_MAX.as_secs_f64();
+            let seconds = command.seconds;
+            if !(seconds > 0.0 && seconds <= most) {
+                return Err(Status::invalid_argument(format!(
+                    "a pause lasts up to {} days: drain a node that is away for longer",
+                    PAUSE_MAX.as_secs() / 86400
+                )));
+            }
+            let span = Span { ns: (seconds * 1e9) as u64 };
+            let until = seconds_since_1970() + seconds.ceil() as u64;
+            let pause = move |node| Command::PauseNode { node, span };
+            (KeptIntent::Paused { until }, Box::new(pause))
+        }
+        _ => (KeptIntent::Serving, Box::new(Command::ReturnNode)),
+    })
+}

@@ -1,0 +1,207 @@
+//! What an operator wants of nodes: their chunks move, or they may be silent, while others fail.
+
+#[path = "common/story.rs"]
+mod story;
+
+use story::{Story, copy, sent, stripe};
+use suture_repair::event::{Command, Health, Input, Output, Report};
+use suture_repair::health::NodeIntent;
+use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::message::{Check, Failure, FromAgent, Task, ToAgent};
+use suture_repair::time::Span;
+
+fn drain(story: &mut Story, node: u32) {
+    story.give(Input::Operator(Command::DrainNode(NodeId(node))));
+}
+
+fn pause(story: &mut Story, node: u32, seconds: u64) {
+    let (node, span) = (NodeId(node), Span::from_secs(seconds));
+    story.give(Input::Operator(Command::PauseNode { node, span }));
+}
+
+/// Whether some part of what a task brings is copied from where the chunk is.
+fn copies(task: &Task) -> bool {
+    let survivors = task.survivors();
+    task.plan.lanes.iter().any(|lane| lane.copies(&task.facts(&survivors)))
+}
+
+#[test]
+fn a_drained_node_is_read_until_each_new_copy_was_read_in_full_and_then_it_is_empty() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3]), stripe(1, [1, 2, 3, 4])]);
+    story.take();
+    drain(&mut story, 0);
+    let [task] = &story.dispatched()[..] else { panic!("one stripe has a chunk there") };
+    assert!(copies(task), "{task:?}");
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    assert!([4, 5].contains(&destination.0), "another chunk of the stripe is on {destination}");
+    assert!(story.core.status().lost_chunks == 0 && story.core.status().leaving_chunks == 1);
+    let commit = story.store(task);
+    story.accept(commit);
+    let said = story.take();
+    assert!(said.contains(&Output::Report(Report::Drained(NodeId(0)))), "{said:?}");
+    // The old copy goes after the new one was read.
+    let (old, new) = (copy(0, 0, 0), commit.copy);
+    let check = Check { copy: new, digest: story.digest(new), excess: Some((NodeId(0), old)) };
+    assert!(sent(&said, |to, message| to == destination && *message == ToAgent::Check(check)));
+    let is_delete = |message: &ToAgent| matches!(message, ToAgent::Delete { .. });
+    assert!(!sent(&said, |_, message| is_delete(message)), "{said:?}");
+    story.hear(destination.0, FromAgent::Verified(check));
+    let said = story.take();
+    assert!(sent(&said, |to, message| to == NodeId(0) && is_delete(message)), "{said:?}");
+    assert_eq!(story.core.status().nodes[0].intent, NodeIntent::Draining { chunks: 1 });
+}
+
+#[test]
+fn what_is_lost_comes_before_what_only_moves() {
+    let mut story = Story::new(7, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [mover] = &story.dispatched()[..] else { panic!("it moves") };
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    let said = story.take();
+    let is_cancel = |message: &ToAgent| *message == ToAgent::Cancel(mover.repair);
+    assert!(sent(&said, |_, message| is_cancel(message)), "{said:?}");
+    story.said = said;
+    let [task] = &story.dispatched()[..] else { panic!("it is repaired") };
+    assert_eq!(task.plan.lost, [ChunkIndex(1)]);
+    let commit = story.store(task);
+    story.accept(commit);
+    let [task] = &story.dispatched()[..] else { panic!("it moves again") };
+    assert_eq!(task.plan.lost, [ChunkIndex(0)]);
+}
+
+#[test]
+fn a_drained_node_that_dies_is_an_ordinary_failure() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    story.take();
+    story.wait(4, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    let [task] = &story.dispatched()[..] else { panic!("it is rebuilt") };
+    assert!(!copies(task) && task.plan.lost == [ChunkIndex(0)]);
+    assert_eq!(story.core.status().lost_chunks, 1);
+}
+
+#[test]
+fn a_node_that_is_taken_back_keeps_its_chunks_and_may_be_given_more() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [task] = &story.dispatched()[..] else { panic!("it moves") };
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    let said = story.take();
+    assert!(sent(&said, |_, message| *message == ToAgent::Cancel(task.repair)), "{said:?}");
+    assert_eq!(story.core.status().leaving_chunks, 0);
+    assert!(story.core.status().nodes[0].serves());
+}
+
+#[test]
+fn what_moves_to_a_node_that_is_drained_itself_goes_elsewhere() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [first] = &story.dispatched()[..] else { panic!("it moves") };
+    let destination = first.plan.destinations[&ChunkIndex(0)];
+    drain(&mut story, destination.0);
+    let [second] = &story.dispatched()[..] else { panic!("it moves elsewhere") };
+    assert_ne!(second.plan.destinations[&ChunkIndex(0)], destination);
+}
+
+#[test]
+fn where_copying_fails_the_next_attempt_does_without() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [first] = &story.dispatched()[..] else { panic!("it moves") };
+    assert!(copies(first));
+    story.hear(0, FromAgent::Failed { repair: first.repair, why: Failure::Stalled });
+    story.wait(1, 0..6);
+    let [second] = &story.dispatched()[..] else { panic!("it is tried again") };
+    assert!(!copies(second), "{second:?}");
+}
+
+#[test]
+fn what_too_few_others_can_be_read_for_is_copied_whole() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    story.wait(2, [0, 1, 4, 5]);
+    assert_eq!(story.core.health(NodeId(2)), Health::Suspect);
+    drain(&mut story, 0);
+    let [task] = &story.dispatched()[..] else { panic!("it moves") };
+    assert!(copies(task) && task.plan.lanes.len() == 1, "{task:?}");
+}
+
+#[test]
+fn a_paused_node_is_waited_for_while_its_stripes_can_lose_more() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    pause(&mut story, 0, 60);
+    story.wait(20, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    assert!(story.dispatched().is_empty() && story.core.status().lost_chunks == 0);
+    assert_eq!(story.core.status().degraded, 1, "it cannot be read meanwhile");
+    // Two may be lost: with another one gone there is no margin left.
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    assert_eq!(story.core.status().lost_chunks, 2);
+    let tasks = story.dispatched();
+    assert!(tasks.iter().all(|task| !task.plan.destinations.values().any(|n| *n == NodeId(0))));
+    assert!(!tasks.is_empty());
+    // Once it is back and lists what it has, that counts.
+    story.greet(0);
+    assert_eq!(story.core.status().lost_chunks, 1);
+}
+
+#[test]
+fn a_pause_ends_by_time_and_then_silence_counts_anew() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    pause(&mut story, 0, 10);
+    story.wait(11, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    assert_eq!(story.core.status().nodes[0].intent, NodeIntent::Serving);
+    story.wait(3, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    assert_eq!(story.core.status().lost_chunks, 1);
+}
+
+#[test]
+fn a_paused_node_is_given_nothing_though_it_is_up() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    pause(&mut story, 4, 60);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert!(story.dispatched().is_empty());
+    story.give(Input::Operator(Command::ReturnNode(NodeId(4))));
+    assert_eq!(story.dispatched().len(), 1);
+}
+
+#[test]
+fn what_silent_nodes_hold_is_repaired_at_once_when_the_operator_says_so() {
+    let stripes = || [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 1, 2, 3])];
+    let mut story = Story::new(6, stripes());
+    story.wait(2, 1..6);
+    story.take();
+    story.give(Input::Operator(Command::FailSilent));
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    assert_eq!(story.dispatched().len(), 2);
+
+    let mut story = Story::new(6, stripes());
+    story.wait(2, 1..6);
+    story.take();
+    story.give(Input::Operator(Command::RepairNow(StripeId(1))));
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    let [task] = &story.dispatched()[..] else { panic!("one stripe is wanted") };
+    assert_eq!(task.stripe.id, StripeId(1));
+}
+
+#[test]
+fn it_is_known_before_what_could_not_be_read_or_moved() {
+    let story = Story::new(5, [stripe(0, [0, 1, 2, 3]), stripe(1, [1, 2, 3, 4])]);
+    let nodes = |ids: &[u32]| -> Vec<NodeId> { ids.iter().map(|id| NodeId(*id)).collect() };
+    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1])), []);
+    assert_eq!(story.core.unreadable_without(&nodes(&[0, 1, 2])), [StripeId(0)]);
+    assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
+    let both = [StripeId(0), StripeId(1)];
+    assert_eq!(story.core.stuck_without(&nodes(&[0, 1])), both);
+}
