@@ -3,6 +3,7 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
+//! * [`pace`] knows which agents lag behind the others;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
 //!   [`put_stream`] tells the coordinator, [`read`] brings an
 //!   object back, around what is missing.
@@ -12,6 +13,7 @@
 
 pub mod cut;
 pub mod layout;
+pub mod pace;
 pub mod pool;
 pub mod put_stream;
 pub mod read;

@@ -1,7 +1,7 @@
 //! What operators want of nodes: one or several at once, asked first whether data stays readable.
 //!
-//! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because a
-//! command that is forgotten at the next restart was not carried out.
+//! Place: [failure noticed] -> ...: by an operator's word. The metadata are changed first, because
+//! a command that is forgotten at the next restart was not carried out.
 //! Several nodes of one command are judged together, before any of them is changed. What would make
 //! data unreadable, or leave chunks with nowhere to go, is refused unless it is forced.
 

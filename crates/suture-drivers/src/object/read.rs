@@ -4,7 +4,13 @@
 //! An object is read in pieces, several at a time. A piece comes from the data chunk that holds
 //! it; when that cannot be had, the same range of others is read and decoded. A copy that is
 //! found to be of no use is reported once and not asked for again; an agent that is silent is not
-//! asked again either, so one dead node costs one wait and not one for each chunk.
+//! asked again either, so one dead node costs one wait and not one for each chunk. One that lags
+//! behind the others is not waited for: the piece is decoded from others meanwhile, and whichever
+//! comes first is taken (`pace.rs`).
+//!
+//! Where bytes may come in any order, the same range of all chunks of a stripe is read together,
+//! and what is read of one serves to decode another: so a stripe that lacks a chunk costs no more
+//! than one that lacks none.
 //!
 //! Invariant: every byte was checked against its block's checksum where it was read, against its
 //! frame's on arrival, and the whole against the checksum recorded when it was written; nothing
@@ -12,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use suture_code::layout::{Layout, Window};
@@ -21,10 +28,12 @@ use suture_edge::progress::{Progress, Step};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::layout::{Checksum, data_in_chunk, object_checksum};
+use super::pace::Pace;
 use super::pool::ConnectionPool;
 use crate::address::AgentAddress;
 use crate::chunk_client::ChunkError;
@@ -45,6 +54,9 @@ const DECODE_BYTES: usize = 8 << 20;
 
 /// Bytes of pieces under way, about, where they are whole chunks; but always two of them.
 const CHUNK_BYTES_AT_ONCE: u64 = 64 << 20;
+
+/// How often it is looked whether an agent lags.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Where the bytes go.
 pub trait Sink {
@@ -144,6 +156,7 @@ pub async fn get(
         pool: ConnectionPool::new(lookup.cluster, client.credentials.clone()),
         nodes: lookup.nodes.clone(),
         bad: Mutex::default(),
+        pace: Mutex::default(),
         reports,
     });
     let mut fetched = Fetched::default();
@@ -167,8 +180,8 @@ pub async fn get(
         }
         let Some(piece) = in_flight.pop_front() else { break };
         let piece = piece.await??;
-        let bytes = piece.bytes.len() as u64;
-        sink.write(piece.offset, &piece.bytes)?;
+        let bytes = piece.bytes;
+        sink.write(piece.offset, piece.data())?;
         checksum.add(piece.offset, bytes, piece.checksum);
         progress(Step::Done(bytes));
         fetched.bytes += bytes;
@@ -215,21 +228,49 @@ type BadCopy = (NodeId, ChunkCopy);
 
 /// A piece of an object that is to be read.
 struct Want {
-    stripe: Arc<Stripe>,
+    row: Arc<PieceRow>,
     chunk: ChunkIndex,
-    /// The first byte, within the chunk.
-    from: u64,
+    /// So many of the row's bytes.
     bytes: u64,
     /// The first byte, within the object.
     offset: u64,
 }
 
+/// The same range of all chunks of a stripe, each of which is read once at most.
+struct PieceRow {
+    stripe: Arc<Stripe>,
+    /// The first byte, within each chunk.
+    from: u64,
+    bytes: u64,
+    chunks: Vec<OnceCell<Arc<Vec<u8>>>>,
+}
+
+impl PieceRow {
+    fn new(stripe: &Arc<Stripe>, from: u64, bytes: u64) -> Arc<PieceRow> {
+        let chunks = stripe.indices().map(|_| OnceCell::new()).collect();
+        Arc::new(PieceRow { stripe: stripe.clone(), from, bytes, chunks })
+    }
+
+    /// What was read of a chunk.
+    fn read(&self, chunk: ChunkIndex) -> Option<&Arc<Vec<u8>>> {
+        self.chunks[usize::from(chunk.0)].get()
+    }
+}
+
 /// A piece of an object.
 struct Piece {
     offset: u64,
-    bytes: Vec<u8>,
+    /// It begins with the piece.
+    read: Arc<Vec<u8>>,
+    bytes: u64,
     checksum: u64,
     is_decoded: bool,
+}
+
+impl Piece {
+    fn data(&self) -> &[u8] {
+        &self.read[..self.bytes as usize]
+    }
 }
 
 /// The pieces of a stripe: chunk after chunk, or, where order does not matter, window after window,
@@ -239,21 +280,27 @@ fn pieces(entry: ObjectStripe, stripe_offset: u64, any_order: bool) -> Vec<Want>
     let stripe = Arc::new(stripe);
     // With sub-chunks no range can be decoded alone.
     let step = if stripe.code.sub_chunk_count() == 1 { PIECE_BYTES } else { stripe.chunk_bytes };
+    let mut rows: BTreeMap<u64, Arc<PieceRow>> = BTreeMap::new();
     let mut pieces = Vec::new();
     for chunk in 0..stripe.code.data_chunks() as u64 {
         let in_chunk = data_in_chunk(chunk, stripe.chunk_bytes, data_bytes);
         for from in (0..in_chunk).step_by(step as usize) {
+            let new = || PieceRow::new(&stripe, from, step.min(stripe.chunk_bytes - from));
+            // In order, a row would be kept until its last chunk has its turn.
+            let row = match any_order {
+                true => rows.entry(from).or_insert_with(new).clone(),
+                false => new(),
+            };
             pieces.push(Want {
-                stripe: stripe.clone(),
+                row,
                 chunk: ChunkIndex(chunk as u8),
-                from,
                 bytes: step.min(in_chunk - from),
                 offset: stripe_offset + chunk * stripe.chunk_bytes + from,
             });
         }
     }
     if any_order {
-        pieces.sort_by_key(|piece| (piece.from, piece.chunk));
+        pieces.sort_by_key(|piece| (piece.row.from, piece.chunk));
     }
     pieces
 }
@@ -263,21 +310,92 @@ struct Reader {
     nodes: BTreeMap<NodeId, AgentAddress>,
     /// Copies that are known to be of no use.
     bad: Mutex<BTreeSet<BadCopy>>,
+    pace: Mutex<Pace>,
     reports: mpsc::UnboundedSender<BadCopy>,
 }
 
 impl Reader {
     async fn fetch(self: Arc<Self>, want: Want) -> Result<Piece> {
-        let range = (want.from, want.bytes);
-        let (bytes, is_decoded) = match self.read(&want.stripe, want.chunk, range).await {
-            Ok(bytes) => (bytes, false),
-            Err(why) => {
-                let decoded = self.clone().decode(&want).await;
-                (decoded.with_context(|| format!("chunk {}: {why:#}", want.chunk))?, true)
-            }
+        let (read, is_decoded) = self.fetch_bytes(&want).await?;
+        let (offset, bytes) = (want.offset, want.bytes);
+        let checksum = object_checksum(&read[..bytes as usize]);
+        Ok(Piece { offset, read, bytes, checksum, is_decoded })
+    }
+
+    /// The bytes of a piece, from its chunk or from others, and whether they were decoded.
+    async fn fetch_bytes(self: &Arc<Self>, want: &Want) -> Result<(Arc<Vec<u8>>, bool)> {
+        let own = self.read_row(&want.row, want.chunk);
+        let decode = || async {
+            let decoded = self.clone().decode(want).await;
+            decoded.map(|bytes| (Arc::new(bytes), true))
         };
-        let checksum = object_checksum(&bytes);
-        Ok(Piece { offset: want.offset, bytes, checksum, is_decoded })
+        if self.is_slow(&want.row.stripe, want.chunk) {
+            return match decode().await {
+                Ok(decoded) => Ok(decoded),
+                Err(_) => own.await.map(|bytes| (bytes, false)),
+            };
+        }
+        tokio::pin!(own);
+        let lags = tokio::select! {
+            read = &mut own => Err(read),
+            () = self.until_late(&want.row, want.chunk) => Ok(()),
+        };
+        match lags {
+            Err(Ok(bytes)) => Ok((bytes, false)),
+            Err(Err(why)) => {
+                let decoded = decode().await;
+                decoded.with_context(|| format!("chunk {}: {why:#}", want.chunk))
+            }
+            // Both at once, and whichever comes first.
+            Ok(()) => tokio::select! {
+                read = &mut own => match read {
+                    Ok(bytes) => Ok((bytes, false)),
+                    Err(_) => decode().await,
+                },
+                decoded = decode() => match decoded {
+                    Ok(decoded) => Ok(decoded),
+                    Err(_) => own.await.map(|bytes| (bytes, false)),
+                },
+            },
+        }
+    }
+
+    /// What a chunk has of a row; read once, whoever wants it.
+    async fn read_row(&self, row: &PieceRow, chunk: ChunkIndex) -> Result<Arc<Vec<u8>>> {
+        let read = || async {
+            let read = self.read(&row.stripe, chunk, (row.from, row.bytes)).await;
+            read.map(Arc::new)
+        };
+        row.chunks[usize::from(chunk.0)].get_or_try_init(read).await.cloned()
+    }
+
+    /// Whether the agent that has a chunk lagged of late.
+    fn is_slow(&self, stripe: &Stripe, chunk: ChunkIndex) -> bool {
+        let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
+        self.pace.lock().expect("no thread panics here").is_slow(agent, Instant::now())
+    }
+
+    /// Returns when the agent that has a chunk takes longer for a row than others do.
+    async fn until_late(&self, row: &PieceRow, chunk: ChunkIndex) {
+        let since = Instant::now();
+        loop {
+            sleep(LOOK_EVERY).await;
+            if self.is_late(&row.stripe, chunk, row.bytes, since) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the agent that has a chunk takes longer for so many bytes than others do. It is noted.
+    fn is_late(&self, stripe: &Stripe, chunk: ChunkIndex, bytes: u64, since: Instant) -> bool {
+        let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
+        let mut pace = self.pace.lock().expect("no thread panics here");
+        let patience = pace.patience(agent, bytes);
+        let is_late = patience.is_some_and(|patience| since.elapsed() > patience);
+        if is_late {
+            pace.lagged(agent, Instant::now());
+        }
+        is_late
     }
 
     /// Where a chunk can be read, as far as is known.
@@ -301,6 +419,7 @@ impl Reader {
     ) -> Result<Vec<u8>> {
         let (node, agent, copy) =
             self.holder(stripe, chunk).context("no node that is up holds it")?;
+        let since = Instant::now();
         let mut connection = self.pool.take(agent).await?;
         let digest = stripe.record(chunk).digest();
         let mut buffer = vec![0; bytes as usize];
@@ -313,19 +432,22 @@ impl Reader {
             let _ = self.reports.send((node, copy));
         }
         result?;
+        let (took, now) = (since.elapsed(), Instant::now());
+        self.pace.lock().expect("no thread panics here").answered(agent, bytes, took, now);
         Ok(buffer)
     }
 
     /// Decodes a piece from other chunks. Codes act position by position: without sub-chunks the
     /// piece's own bytes are enough, with them a whole chunk is put together, window by window.
     async fn decode(self: Arc<Self>, want: &Want) -> Result<Vec<u8>> {
-        let layout = Layout::of(&want.stripe.code, want.stripe.chunk_bytes);
+        let (row, stripe) = (&want.row, &want.row.stripe);
+        let layout = Layout::of(&stripe.code, stripe.chunk_bytes);
         if layout.sub_chunk_count() == 1 {
-            let window = layout.window(want.from..want.from + want.bytes);
+            let window = layout.window(row.from..row.from + row.bytes);
             let mut rows = self.decode_window(want, window).await?;
             return Ok(rows.swap_remove(0));
         }
-        let rows = layout.sub_chunk_count() as usize * want.stripe.code.chunk_count();
+        let rows = layout.sub_chunk_count() as usize * stripe.code.chunk_count();
         let step = ((DECODE_BYTES / rows) as u64).next_multiple_of(BLOCK_BYTES);
         let mut chunk = vec![0; layout.chunk_bytes() as usize];
         for window in layout.whole().parts(step) {
@@ -335,16 +457,16 @@ impl Reader {
                 chunk[piece.range()].copy_from_slice(&row);
             }
         }
-        chunk.truncate(want.bytes as usize);
         Ok(chunk)
     }
 
     /// Decodes a window of a chunk, sub-chunk by sub-chunk, from others, asking further ones as
-    /// long as some fail.
+    /// long as some fail or lag.
     async fn decode_window(self: Arc<Self>, want: &Want, window: Window) -> Result<Vec<Vec<u8>>> {
-        let (stripe, lost) = (&want.stripe, want.chunk);
+        let (row, stripe, lost) = (&want.row, &want.row.stripe, want.chunk);
         let mut have: BTreeMap<Source, Vec<u8>> = BTreeMap::new();
-        let mut failed = BTreeSet::from([lost]);
+        let (mut failed, mut late) = (BTreeSet::from([lost]), BTreeSet::new());
+        let (mut reads, mut pending) = (JoinSet::new(), BTreeMap::new());
         loop {
             let is_here = |chunk: &ChunkIndex| have.keys().any(|source| source.chunk == *chunk);
             let is_usable = |chunk: &ChunkIndex| {
@@ -352,33 +474,71 @@ impl Reader {
                 is_known && !failed.contains(chunk)
             };
             let mut usable: Vec<ChunkIndex> = stripe.indices().filter(is_usable).collect();
-            // What is here already need not be read again.
-            usable.sort_by_key(|chunk| !is_here(chunk));
+            // What is here already need not be read again, and who lags is asked last.
+            usable.sort_by_key(|chunk| {
+                let is_slow = late.contains(chunk) || self.is_slow(stripe, *chunk);
+                (!is_here(chunk), is_slow && row.read(*chunk).is_none())
+            });
             let helpers = stripe.code.helpers_for(&[lost], &usable).map_err(|why| {
                 anyhow!("{} of the object cannot be read now: {why}; see suture status", stripe.id)
             })?;
             let program = Program::compile(&stripe.code.repair_dag(&[lost], &helpers)?)?;
-            let mut reads = JoinSet::new();
-            for helper in helpers {
+            let is_new = |helper: &ChunkIndex| !pending.contains_key(helper);
+            let new: Vec<ChunkIndex> = helpers.into_iter().filter(is_new).collect();
+            for helper in new {
                 let is_missing = |source: &Source| !have.contains_key(source);
                 let parts = program.sources().filter(|source| source.chunk == helper);
                 let parts: Vec<Source> = parts.filter(is_missing).collect();
-                let (reader, stripe) = (self.clone(), stripe.clone());
-                let read = async move { reader.read_parts(&stripe, parts, window).await };
-                reads.spawn(async move { (helper, read.await) });
+                if !parts.is_empty() {
+                    let (reader, row) = (self.clone(), row.clone());
+                    let read = async move { reader.read_parts(&row, parts, window).await };
+                    reads.spawn(async move { (helper, read.await) });
+                    pending.insert(helper, Instant::now());
+                }
             }
-            let mut is_complete = true;
-            while let Some(read) = reads.join_next().await {
-                match read? {
-                    (_, Ok(parts)) => have.extend(parts),
-                    (helper, Err(_)) => {
-                        failed.insert(helper);
-                        is_complete = false;
+            loop {
+                if program.sources().all(|source| have.contains_key(&source)) {
+                    return decode(&program, &have, window.positions());
+                }
+                tokio::select! {
+                    read = reads.join_next() => match read.transpose()? {
+                        Some((helper, Ok(parts))) => {
+                            pending.remove(&helper);
+                            have.extend(parts);
+                        }
+                        Some((helper, Err(_))) => {
+                            pending.remove(&helper);
+                            failed.insert(helper);
+                            break;
+                        }
+                        // What came was for other helpers: now for these.
+                        None => break,
+                    },
+                    helper = self.first_late(row, &pending, &late) => {
+                        late.insert(helper);
+                        break;
                     }
                 }
             }
-            if is_complete {
-                return decode(&program, &have, window.positions());
+        }
+    }
+
+    /// The first of these helpers, by when they were asked, that takes longer than others do and
+    /// was not found to be late before.
+    async fn first_late(
+        &self,
+        row: &PieceRow,
+        pending: &BTreeMap<ChunkIndex, Instant>,
+        late: &BTreeSet<ChunkIndex>,
+    ) -> ChunkIndex {
+        loop {
+            sleep(LOOK_EVERY).await;
+            let mut others = pending.iter().filter(|(chunk, _)| !late.contains(chunk));
+            let is_late = |(chunk, since): &(&ChunkIndex, &Instant)| {
+                self.is_late(&row.stripe, **chunk, row.bytes, **since)
+            };
+            if let Some((chunk, _)) = others.find(is_late) {
+                return *chunk;
             }
         }
     }
@@ -386,7 +546,7 @@ impl Reader {
     /// A window of some sub-chunks of one chunk.
     async fn read_parts(
         &self,
-        stripe: &Stripe,
+        row: &PieceRow,
         parts: Vec<Source>,
         window: Window,
     ) -> Result<Vec<(Source, Vec<u8>)>> {
@@ -394,7 +554,11 @@ impl Reader {
         let pieces = window.pieces_by_sub_chunk(parts.iter().map(|part| part.sub_chunk));
         for (part, piece) in parts.iter().zip(pieces) {
             let range = (piece.offset, piece.bytes as u64);
-            read.push((*part, self.read(stripe, part.chunk, range).await?));
+            let bytes = match range == (row.from, row.bytes) {
+                true => self.read_row(row, part.chunk).await?.to_vec(),
+                false => self.read(&row.stripe, part.chunk, range).await?,
+            };
+            read.push((*part, bytes));
         }
         Ok(read)
     }

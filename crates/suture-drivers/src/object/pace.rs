@@ -1,0 +1,130 @@
+//! How fast agents answer, and which of them lag behind the others.
+//!
+//! Place: under `[get]`.
+//! An agent that is silent is noticed by a timeout; one that is only slow would be waited for as
+//! long as it moves a byte now and then. So each is measured against the others: whoever takes
+//! several times as long as they usually do for as many bytes lags, and is asked only when nothing
+//! else will do, until it gets another chance. What slows all of them down, as the reader's own
+//! link, slows what is usual too, and nobody lags by that.
+//! Knows no sockets and no clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::address::AgentAddress;
+
+/// An agent lags when it takes so many times as long as the others.
+const LAG: f64 = 3.0;
+
+/// What says nothing of an agent: a busy moment of its disk or of the scheduler.
+const GRACE: Duration = Duration::from_millis(30);
+
+/// Less was measured of so few others.
+const OTHERS_MIN: usize = 2;
+
+/// How much of what is usual the last answer is.
+const NEWS: f64 = 0.3;
+
+/// After so long an agent that lagged is asked again.
+const AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// What is known of each agent.
+#[derive(Debug, Default)]
+pub struct Pace {
+    agents: BTreeMap<AgentAddress, Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// What a byte takes, of late.
+    seconds_per_byte: f64,
+    /// It lagged, and gets another chance then.
+    slow_until: Option<Instant>,
+}
+
+impl Pace {
+    /// An agent answered with so many bytes after so long.
+    pub fn answered(&mut self, agent: &AgentAddress, bytes: u64, took: Duration, now: Instant) {
+        let is_late = self.patience(agent, bytes).is_some_and(|patience| took > patience);
+        let per_byte = took.as_secs_f64() / bytes.max(1) as f64;
+        let known = self.agents.entry(agent.clone()).or_default();
+        let before = match known.seconds_per_byte {
+            0.0 => per_byte,
+            before => before,
+        };
+        known.seconds_per_byte = before + NEWS * (per_byte - before);
+        known.slow_until = is_late.then(|| now + AGAIN_AFTER);
+    }
+
+    /// An agent has not answered for longer than others take.
+    pub fn lagged(&mut self, agent: &AgentAddress, now: Instant) {
+        self.agents.entry(agent.clone()).or_default().slow_until = Some(now + AGAIN_AFTER);
+    }
+
+    /// Whether the agent lagged of late.
+    pub fn is_slow(&self, agent: &AgentAddress, now: Instant) -> bool {
+        let known = self.agents.get(agent);
+        known.and_then(|known| known.slow_until).is_some_and(|until| now < until)
+    }
+
+    /// How long so many bytes of an agent are waited for before others are asked; `None` while too
+    /// little is known of those.
+    pub fn patience(&self, agent: &AgentAddress, bytes: u64) -> Option<Duration> {
+        let is_other = |(other, known): &(&AgentAddress, &Known)| {
+            *other != agent && known.seconds_per_byte > 0.0 && known.slow_until.is_none()
+        };
+        let others = self.agents.iter().filter(is_other);
+        let mut others: Vec<f64> = others.map(|(_, known)| known.seconds_per_byte).collect();
+        if others.len() < OTHERS_MIN {
+            return None;
+        }
+        others.sort_by(f64::total_cmp);
+        let usual = others[others.len() / 2] * bytes as f64;
+        Some(GRACE + Duration::from_secs_f64((LAG * usual).min(3600.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(port: u16) -> AgentAddress {
+        AgentAddress::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn whoever_takes_several_times_as_long_as_the_others_lags_until_it_gets_another_chance() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        for port in 1..=3 {
+            pace.answered(&agent(port), MIB, Duration::from_millis(100), now);
+        }
+        let patience = pace.patience(&agent(4), MIB).unwrap();
+        assert_eq!(patience, GRACE + Duration::from_millis(300));
+        pace.lagged(&agent(4), now);
+        assert!(pace.is_slow(&agent(4), now) && !pace.is_slow(&agent(1), now));
+        assert!(!pace.is_slow(&agent(4), now + AGAIN_AFTER));
+        // It answers late again, or in time.
+        pace.answered(&agent(4), MIB, Duration::from_secs(2), now);
+        assert!(pace.is_slow(&agent(4), now));
+        pace.answered(&agent(4), MIB, Duration::from_millis(90), now);
+        assert!(!pace.is_slow(&agent(4), now));
+    }
+
+    #[test]
+    fn nobody_lags_where_little_is_known_or_all_are_slow_alike() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert_eq!(pace.patience(&agent(1), MIB), None);
+        pace.answered(&agent(1), MIB, Duration::from_millis(5), now);
+        pace.answered(&agent(2), MIB, Duration::from_millis(5), now);
+        assert_eq!(pace.patience(&agent(2), MIB), None, "one other says nothing");
+        for _ in 0..40 {
+            for port in 1..=4 {
+                pace.answered(&agent(port), MIB, Duration::from_secs(3), now);
+            }
+        }
+        let patience = pace.patience(&agent(1), MIB).unwrap();
+        assert!(patience > Duration::from_secs(8), "{patience:?}");
+    }
+}
