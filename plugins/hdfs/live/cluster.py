@@ -140,6 +140,8 @@ class Cluster:
                 "dfs.namenode.shared.edits.dir": "file://" + self._folder("journal"),
                 "dfs.ha.fencing.methods": "shell(/bin/true)",
                 "dfs.ha.tail-edits.period": "1s",
+                # Clients try the other one soon.
+                "ipc.client.connect.max.retries": "1",
                 "dfs.client.failover.proxy.provider.pair":
                     "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
                 "fs.defaultFS": "hdfs://pair"}

@@ -21,21 +21,23 @@ final class ButterflyRawDecoder extends RawErasureDecoder {
   @Override
   public synchronized void decode(ByteBuffer[] inputs, int[] erased, ByteBuffer[] outputs)
       throws IOException {
-    if (!isPositional(inputs, erased)) {
-      ButterflyRows.checkCaller();
-      ButterflyRows.checkRow(ButterflyRows.remaining(inputs), ButterflyRows.room(inputs));
-    }
+    check(inputs, erased, ButterflyRows.remaining(inputs), ButterflyRows.room(inputs));
     super.decode(inputs, erased, outputs);
   }
 
   @Override
   public synchronized void decode(byte[][] inputs, int[] erased, byte[][] outputs)
       throws IOException {
+    check(inputs, erased, ButterflyRows.room(inputs), ButterflyRows.room(inputs));
+    super.decode(inputs, erased, outputs);
+  }
+
+  private void check(Object[] inputs, int[] erased, int bytes, int room) throws IOException {
     if (!isPositional(inputs, erased)) {
       ButterflyRows.checkCaller();
-      ButterflyRows.checkRow(ButterflyRows.room(inputs), ButterflyRows.room(inputs));
+      ButterflyRows.checkRow(bytes, room);
+      ButterflyRows.checkShortRow(bytes, erased, getNumDataUnits());
     }
-    super.decode(inputs, erased, outputs);
   }
 
   private boolean isPositional(Object[] inputs, int[] erased) {

@@ -53,6 +53,22 @@ final class ButterflyRows {
     }
   }
 
+  /**
+   * Fails where fewer bytes than a cell are a piece of a longer row: HDFS reconstructs a block to its
+   * own end, and only the first block and the parities end where their row does.
+   */
+  static void checkShortRow(int bytes, int[] wanted, int data) throws IOException {
+    if (bytes < CELL && Arrays.stream(wanted).noneMatch(index -> isCopy(index, data))) {
+      throw new IOException("the codec butterfly decodes the end of a block that is shorter than its"
+          + " parities by the first of these, and was given the second: HDFS tries again");
+    }
+  }
+
+  /** Whether a short row has data in this block. */
+  private static boolean isCopy(int index, int data) {
+    return index == 0 || index >= data;
+  }
+
   /** Fails unless one of the callers is known to cut at cells. */
   static void checkCaller() throws IOException {
     boolean isKnown = StackWalker.getInstance().walk(
@@ -69,8 +85,7 @@ final class ButterflyRows {
     int data = known.length - Butterfly.PARITY;
     Column source = null;
     for (int i = 0; i < known.length; i++) {
-      boolean isCopy = i == 0 || i >= data;
-      if (known[i] != null && isCopy) {
+      if (known[i] != null && isCopy(i, data)) {
         source = known[i];
       } else if (known[i] != null && !known[i].isZero(bytes)) {
         throw new IOException("the codec butterfly was given a row of " + bytes + " bytes with data"
@@ -78,7 +93,7 @@ final class ButterflyRows {
       }
     }
     for (int i = 0; i < wanted.length; i++) {
-      boolean isCopy = wanted[i] == 0 || wanted[i] >= data;
+      boolean isCopy = isCopy(wanted[i], data);
       if (isCopy && source == null) {
         throw new IOException("fewer than " + data + " blocks: nothing can be decoded");
       }
