@@ -81,9 +81,14 @@ impl Stripe {
         &self.chunks[usize::from(chunk.0)]
     }
 
-    /// The longest of these chunks.
-    pub fn longest(&self, chunks: &[ChunkIndex]) -> u64 {
-        chunks.iter().map(|chunk| self.record(*chunk).bytes).max().unwrap_or(0)
+    /// How far these chunks reach: to the end of the longest, or of the unit in which that ends,
+    /// since a unit with sub-chunks is rebuilt as a whole.
+    pub fn reach(&self, chunks: &[ChunkIndex]) -> u64 {
+        let end = chunks.iter().map(|chunk| self.record(*chunk).bytes).max().unwrap_or(0);
+        match self.code.sub_chunk_count() {
+            1 => end,
+            _ => end.next_multiple_of(self.unit_bytes.max(1)).min(self.chunk_bytes),
+        }
     }
 
     /// Its code, shortened by the chunks that are known to be zero.

@@ -29,7 +29,7 @@ fn short_block_groups_of_others_are_stripes() {
     let group = stripe("rs(6,3)", mib, &[mib, mib, 402_848, 0, 0, 0, mib, mib, mib]);
     assert_eq!(group.check(), Ok(()));
     assert_eq!((group.shortened().data_chunks(), group.shortened().zeros().len()), (3, 3));
-    assert_eq!(group.longest(&[ChunkIndex(2), ChunkIndex(3)]), 402_848);
+    assert_eq!(group.reach(&[ChunkIndex(2), ChunkIndex(3)]), 402_848);
     assert_eq!(group.copy(ChunkIndex(3)), None);
     let tiny = stripe("rs(6,3)", mib, &[700_000, 0, 0, 0, 0, 0, 700_000, 700_000, 700_000]);
     assert_eq!(tiny.check(), Ok(()));
@@ -37,7 +37,12 @@ fn short_block_groups_of_others_are_stripes() {
     let units = stripe("butterfly(2)", 128, &[512, 256, 512, 512]);
     assert_eq!((units.check(), units.layout().unit_bytes()), (Ok(()), 128));
     assert_eq!(stripe("butterfly(2)", 384, &[512, 384, 512, 512]).check(), Ok(()));
-    assert_eq!(stripe("butterfly(2)", 128, &[256, 100, 256, 256]).check(), Ok(()));
+    let cut = stripe("butterfly(2)", 128, &[500, 100, 500, 500]);
+    let cut = Stripe { chunk_bytes: 512, ..cut };
+    assert!(cut.check().is_err(), "parities end with their units");
+    let cut = stripe("butterfly(2)", 128, &[512, 100, 512, 512]);
+    assert_eq!((cut.check(), cut.reach(&[ChunkIndex(1)])), (Ok(()), 128));
+    assert_eq!(cut.reach(&[ChunkIndex(1), ChunkIndex(3)]), 512);
 }
 
 #[test]

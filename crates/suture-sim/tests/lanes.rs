@@ -22,7 +22,7 @@ struct Special {
 fn execute(seed: u64) -> Special {
     let mut case = Case::new(seed);
     let plan = case.plan();
-    let whole = plan.range.from == 0 && plan.range.to >= case.stripe.longest(&plan.lost);
+    let whole = plan.range.from == 0 && plan.range.to >= case.stripe.reach(&plan.lost);
     let task = case.task(1, &plan);
     case.dispatch(&task);
     case.run(Span::from_secs(3));

@@ -96,7 +96,7 @@ fn check(task: &Task) -> Result<(), Refusal> {
     if lanes.len() > LANES_MAX || lanes.iter().any(|lane| slices(lane) >= SLICES_MAX) {
         return Err(Refusal::InvalidPlan);
     }
-    let is_whole = range.to >= task.stripe.longest(lost);
+    let is_whole = range.to >= task.stripe.reach(lost);
     if !is_whole || range.from > 0 && task.continues.is_none() {
         // Part of a chunk cannot be proven; a requestor may want one, no store.
         return Err(Refusal::Ability);

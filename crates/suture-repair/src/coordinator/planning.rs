@@ -237,7 +237,7 @@ impl Coordinator {
         Some(Job {
             stripe: id,
             code: stripe.shortened(),
-            chunk_bytes: stripe.longest(&lost),
+            chunk_bytes: stripe.reach(&lost),
             survivors,
             idle,
             excluded: match self.ledger.mistake.is(Mutant::ShareNode) {
@@ -275,7 +275,7 @@ impl Coordinator {
         }
         let has_space = |node: &NodeId| {
             let free_bytes = self.health.get(*node).free_bytes;
-            self.health.takes_chunks(*node) && free_bytes > stripe.longest(&lost)
+            self.health.takes_chunks(*node) && free_bytes > stripe.reach(&lost)
         };
         let is_free = |node: &NodeId| has_space(node) && stripe.chunk_on(*node).is_none();
         let abilities = self.health.abilities();
