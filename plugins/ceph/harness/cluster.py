@@ -11,6 +11,8 @@ import uuid
 
 from live.processes import Failed, Processes, run, wait_for
 
+from harness.disks import Disks
+
 GIB = 1 << 30
 STORE_BYTES = 4 * GIB
 # Modules that would be loaded and are not needed; one of them makes a pool of its own.
@@ -76,7 +78,7 @@ osd_deep_scrub_interval = 31536000
 class Cluster:
     """Its daemons, and the questions that are asked of them."""
 
-    def __init__(self, folder, ceph, plugins, osds):
+    def __init__(self, folder, ceph, plugins, osds, disk_rate=None):
         import rados  # Found by the environment that the command was started again with.
         self._rados = rados
         self.folder, self.ceph = folder, ceph
@@ -87,6 +89,7 @@ class Cluster:
         for name in ("run", "logs", "mon", "mgr"):
             os.makedirs(os.path.join(folder, name))
         self.processes = Processes(os.path.join(folder, "logs"))
+        self.disks = Disks(folder, disk_rate)
         self.conf = os.path.join(folder, "ceph.conf")
         port = free_port()
         with open(self.conf, "w") as out:
@@ -131,7 +134,8 @@ class Cluster:
         env = self.ceph.environment()
         if self.reads_whole:
             env["SUTURE_CEPH_READS"] = "whole"
-        self._start(f"osd.{osd}", "ceph-osd", "-i", str(osd), env=env)
+        process = self._start(f"osd.{osd}", "ceph-osd", "-i", str(osd), env=env)
+        self.disks.hold(f"osd.{osd}", process.pid)
 
     def kill_osds(self, osds):
         for osd in osds:
@@ -227,6 +231,7 @@ class Cluster:
             # A client waits for a cluster that may be gone: it ends with this process.
             self.client = None
         self.processes.stop_all()
+        self.disks.close()
 
     def _run(self, program, *arguments):
         return run([self.ceph.program(program)] + list(arguments) +
@@ -234,8 +239,8 @@ class Cluster:
                    env=self.ceph.environment(), cwd=self.folder)
 
     def _start(self, name, program, *arguments, env=None):
-        self.processes.start(name, [self.ceph.program(program), "-f", "-c", self.conf] + list(arguments),
-                             env=env or self.ceph.environment())
+        command = [self.ceph.program(program), "-f", "-c", self.conf] + list(arguments)
+        return self.processes.start(name, command, env=env or self.ceph.environment())
 
 
 def free_port():
