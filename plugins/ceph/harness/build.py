@@ -1,4 +1,4 @@
-"""Builds the plugin and the programs that try it: for the Ceph that is there, or with a stand-in."""
+"""Builds the plugin and what tries it: for the Ceph that is there, or with a stand-in."""
 
 import os
 import subprocess

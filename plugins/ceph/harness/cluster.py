@@ -171,7 +171,8 @@ class Cluster:
         """A command to a daemon's socket; the text of its answer."""
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(os.path.join(self.folder, "run", f"osd.{osd}.asok"))
-            link.sendall(json.dumps({"prefix": prefix, "format": "json", **arguments}).encode() + b"\0")
+            asked = json.dumps({"prefix": prefix, "format": "json", **arguments})
+            link.sendall(asked.encode() + b"\0")
             length = struct.unpack(">I", link.recv(4, socket.MSG_WAITALL))[0]
             return link.recv(length, socket.MSG_WAITALL).decode()
 
@@ -208,7 +209,8 @@ class Cluster:
         """Scrubs everything; how many errors there are."""
         for flag in ("nodeep-scrub", "noscrub"):
             self.command("osd unset", key=flag)
-        before = {group["pgid"]: group["last_deep_scrub_stamp"] for group in self.placement_groups()}
+        before = {group["pgid"]: group["last_deep_scrub_stamp"]
+                  for group in self.placement_groups()}
         asked = {}
 
         def are_scrubbed():

@@ -1,11 +1,10 @@
 """Slow disks on a fast one: what an OSD reads of its device is held to a rate, by the kernel.
 
-Held are bytes a second, not seeks: of a real hard disk, this is the part that a code can change for sure."""
+Held are bytes a second, not seeks, which a hard disk has too."""
 
 import os
-import subprocess
 
-from live.processes import Failed
+from live.processes import Failed, run
 
 CONTROLLER = "/sys/fs/cgroup/blkio"
 LIMIT = "blkio.throttle.read_bps_device"
@@ -19,9 +18,8 @@ class Disks:
         if not bytes_per_second:
             return
         if os.geteuid() != 0 or not os.path.exists(os.path.join(CONTROLLER, LIMIT)):
-            raise Failed(f"--disk-rate needs root and {CONTROLLER}/{LIMIT} (control groups, version 1)")
-        found = subprocess.run(["stat", "-c", "%Hd:%Ld", folder], stdout=subprocess.PIPE, check=True)
-        self.device = found.stdout.decode().strip()
+            raise Failed(f"--disk-rate needs root and {CONTROLLER}/{LIMIT} (version 1 of cgroups)")
+        self.device = run(["stat", "-c", "%Hd:%Ld", folder]).strip()
 
     def hold(self, name, pid):
         if not self.rate:

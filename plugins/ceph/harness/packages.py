@@ -1,7 +1,7 @@
 """Where Ceph is: installed, or Debian's packages unpacked in a folder of their own.
 
-Nothing is ever installed: packages are fetched as a user fetches them and unpacked, with the libraries
-that this machine lacks, and programs find each other by the environment that is made here."""
+Nothing is ever installed: packages are fetched as a user fetches them and unpacked, with the
+libraries that this machine lacks, and programs find each other by the environment made here."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class Ceph:
         if self.prefix == "/":
             return env
         folders = [self.libraries, os.path.join(self.libraries, "ceph"),
-                   os.path.join(self.prefix, "lib", TRIPLET), os.path.join(self.prefix, "usr/lib/ceph")]
+                   os.path.join(self.prefix, "lib", TRIPLET)]
         env["LD_LIBRARY_PATH"] = ":".join(folders)
         env["PYTHONPATH"] = os.path.join(self.prefix, "usr/lib/python3/dist-packages")
         env["PATH"] = os.path.join(self.prefix, "usr/bin") + ":" + env["PATH"]
@@ -67,7 +67,8 @@ def fetch(prefix):
     if ceph.is_there():
         return ceph
     try:
-        asked = run(["apt-get", "install", "--print-uris", "-qq", "--no-install-recommends"] + PACKAGES)
+        asked = run(["apt-get", "install", "--print-uris", "-qq", "--no-install-recommends"] +
+                    PACKAGES)
     except (Failed, FileNotFoundError) as error:
         raise Failed(f"apt offers no Ceph (on Debian 12, after apt-get update, it does): {error}")
     names = [line.split()[1].split("_")[0] for line in asked.splitlines() if line.startswith("'")]

@@ -83,8 +83,8 @@ int Butterfly::init(ceph::ErasureCodeProfile &profile, std::ostream *ss) {
     return 0;
 }
 
-// Rules have nothing to do with the code, but Ceph has each plugin make its own, with functions that
-// a monitor does not export. The plugin that every Ceph has makes the same rule for us.
+// Rules have nothing to do with the code, but Ceph has each plugin make its own, with functions
+// that a monitor does not export. The plugin that every Ceph has makes the same rule for us.
 int Butterfly::create_rule(const std::string &name, CrushWrapper &crush, std::ostream *ss) const {
     ceph::ErasureCodeProfile asked = {{"plugin", "jerasure"},
                                       {"technique", "reed_sol_van"},

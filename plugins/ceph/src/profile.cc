@@ -39,7 +39,8 @@ std::optional<std::uint64_t> bytes_of(const std::string &text) {
 }
 
 // Writes the default where nothing was written.
-const std::string &value_or(ErasureCodeProfile *profile, const char *key, const std::string &value) {
+const std::string &value_or(ErasureCodeProfile *profile, const char *key,
+                            const std::string &value) {
     std::string &written = (*profile)[key];
     if (written.empty()) {
         written = value;

@@ -15,8 +15,8 @@ namespace suture {
 // Below this, a device reads more than it is asked for, and a recovery saves nothing on disk.
 constexpr unsigned SUB_CHUNK_BYTES_MIN = 4096;
 
-// Opens the code that the profile asks for, with its defaults written back. Null when the profile is
-// refused; then `said` says why. It may also say a warning of one line, since `ceph` shows no more.
+// Opens the code that the profile asks for, with its defaults written back. Null when the profile
+// is refused; then `said` says why. It may also warn, in one line, since `ceph` shows no more.
 std::unique_ptr<Code> open_profile(ceph::ErasureCodeProfile *profile, std::ostream &said);
 
 }  // namespace suture

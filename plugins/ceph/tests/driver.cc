@@ -271,30 +271,31 @@ struct Answer {
     const char *said;
 };
 
+const Answer ANSWERS[] = {
+    {{{"k", "1"}}, -EINVAL, "k=1: butterfly(1) is impossible: it is defined here for 2 to 8"},
+    {{{"k", "9"}}, -EINVAL, "it is defined here for 2 to 8 data chunks"},
+    {{{"k", "four"}}, -EINVAL, "k=four: "},
+    {{{"k", "-4"}}, -EINVAL, "k=-4: "},
+    {{{"k", "4)x("}}, -EINVAL, "k=4)x(: "},
+    {{{"m", "3"}}, -EINVAL, "m=3: butterfly has two parities; write m=2"},
+    {{{"technique", "reed_sol_van"}}, -EINVAL, "technique=reed_sol_van: butterfly knows k, m"},
+    {{{"mapping", "DD_"}}, -EINVAL, "mapping=DD_: butterfly has none"},
+    {{{"stripe_unit", "5000"}}, -EINVAL, "a multiple of 512 bytes; try 4608 or 5120, or bet"},
+    {{{"stripe_unit", "100"}}, -EINVAL, "try 512, or better 32768"},
+    {{{"stripe_unit", "4096"}, {"k", "8"}}, -EINVAL, "try 8192, or better 524288"},
+    {{{"stripe_unit", "0"}}, -EINVAL, "stripe_unit=0: write bytes"},
+    {{{"stripe_unit", "many"}}, -EINVAL, "stripe_unit=many: write bytes"},
+    {{{"stripe_unit", "99999999999999999999"}}, -EINVAL, "at most 256M"},
+    {{{"stripe_unit", "8G"}}, -EINVAL, "at most 256M"},
+    {{{"stripe_unit", "4096"}}, 0, "warning: stripe_unit=4096 makes sub-chunks of 512 bytes"},
+    {{{"stripe_unit", "16K"}}, 0, "use stripe_unit=32768 or more"},
+    {{{"stripe_unit", "32Ki"}}, 0, ""},
+    {{{"stripe_unit", "1M"}, {"crush-root", "fast"}}, 0, ""},
+    {{}, 0, ""},
+};
+
 void profiles() {
-    const Answer answers[] = {
-        {{{"k", "1"}}, -EINVAL, "k=1: butterfly(1) is impossible: it is defined here for 2 to 8"},
-        {{{"k", "9"}}, -EINVAL, "it is defined here for 2 to 8 data chunks"},
-        {{{"k", "four"}}, -EINVAL, "k=four: "},
-        {{{"k", "-4"}}, -EINVAL, "k=-4: "},
-        {{{"k", "4)x("}}, -EINVAL, "k=4)x(: "},
-        {{{"m", "3"}}, -EINVAL, "m=3: butterfly has two parities; write m=2"},
-        {{{"technique", "reed_sol_van"}}, -EINVAL, "technique=reed_sol_van: butterfly knows k, m"},
-        {{{"mapping", "DD_"}}, -EINVAL, "mapping=DD_: butterfly has none"},
-        {{{"stripe_unit", "5000"}}, -EINVAL, "a multiple of 512 bytes; try 4608 or 5120, or bet"},
-        {{{"stripe_unit", "100"}}, -EINVAL, "try 512, or better 32768"},
-        {{{"stripe_unit", "4096"}, {"k", "8"}}, -EINVAL, "try 8192, or better 524288"},
-        {{{"stripe_unit", "0"}}, -EINVAL, "stripe_unit=0: write bytes"},
-        {{{"stripe_unit", "many"}}, -EINVAL, "stripe_unit=many: write bytes"},
-        {{{"stripe_unit", "99999999999999999999"}}, -EINVAL, "at most 256M"},
-        {{{"stripe_unit", "8G"}}, -EINVAL, "at most 256M"},
-        {{{"stripe_unit", "4096"}}, 0, "warning: stripe_unit=4096 makes sub-chunks of 512 bytes"},
-        {{{"stripe_unit", "16K"}}, 0, "use stripe_unit=32768 or more"},
-        {{{"stripe_unit", "32Ki"}}, 0, ""},
-        {{{"stripe_unit", "1M"}, {"crush-root", "fast"}}, 0, ""},
-        {{}, 0, ""},
-    };
-    for (const Answer &answer : answers) {
+    for (const Answer &answer : ANSWERS) {
         ErasureCodeProfile profile = answer.profile;
         ErasureCodeInterfaceRef code;
         std::string said;

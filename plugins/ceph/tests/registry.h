@@ -1,8 +1,8 @@
 //! A registry of plugins in place of Ceph's, for programs that load plugins without a cluster.
 //!
-//! Place: around the plugin in tests. It does what Ceph's does: loads `libec_NAME.so` from a folder,
-//! refuses another version, has it add itself, and refuses a code that hides what it made of its
-//! profile.
+//! Place: around the plugin in tests. It does what Ceph's does: loads `libec_NAME.so` from a
+//! folder, refuses another version, has it add itself, and refuses a code that hides what it made
+//! of its profile.
 
 #ifndef SUTURE_CEPH_TESTS_REGISTRY_H
 #define SUTURE_CEPH_TESTS_REGISTRY_H

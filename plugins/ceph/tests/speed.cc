@@ -1,6 +1,6 @@
 //! How fast plugins encode: Butterfly beside those of Ceph, in one process, in turns.
 //!
-//! Place: `speed OURS THEIRS`, folders with plugins. It needs Ceph's libraries, as their plugins do.
+//! Place: `speed OURS THEIRS`, folders with plugins. It needs Ceph's libraries, as they do.
 //! Processor time counts, since other work of the machine is no property of a code; a turn's ratio
 //! compares what ran next to each other, and the median turn is shown.
 
@@ -99,7 +99,7 @@ int main(int count, char **arguments) {
     rados_t cluster;
     osd::expect(rados_create(&cluster, nullptr) == 0, "librados does not begin");
     ceph::global::g_ceph_context = static_cast<CephContext *>(rados_cct(cluster));
-    std::cout << "Encoding, MB of objects per second of processor time; the ratios are Butterfly's\n"
+    std::cout << "Encoding, MB of objects per second of processor time; ratios are Butterfly's\n"
               << " k  encoded in   butterfly    jerasure         isa  to jerasure       to isa"
               << std::endl;
     for (int k = 2; k <= 8; ++k) {

@@ -102,11 +102,12 @@ public:
         }
         std::vector<ptr> pieces;
         for (const ptr &piece : other.pieces_) {
-            const unsigned taken = std::min(length, piece.length() - std::min(offset, piece.length()));
+            const unsigned skipped = std::min(offset, piece.length());
+            const unsigned taken = std::min(length, piece.length() - skipped);
             if (taken != 0) {
-                pieces.emplace_back(piece, offset, taken);
+                pieces.emplace_back(piece, skipped, taken);
             }
-            offset -= std::min(offset, piece.length());
+            offset -= skipped;
             length -= taken;
         }
         pieces_ = std::move(pieces);
