@@ -23,7 +23,10 @@ class Ceph:
         self.plugins = os.path.join(self.libraries, "ceph/erasure-code")
 
     def is_there(self):
-        return os.path.exists(self.program("ceph-osd"))
+        """Whether it can be built for and started: daemons, tool and header."""
+        header = os.path.join(self.prefix, "usr/include/rados/buffer.h")
+        programs = map(self.program, ("ceph-mon", "ceph-mgr", "ceph-osd", "ceph-erasure-code-tool"))
+        return all(map(os.path.exists, [header, *programs]))
 
     def program(self, name):
         return os.path.join(self.prefix, "usr/bin", name)
@@ -44,16 +47,24 @@ class Ceph:
         # Outside of any folder that has a ceph.conf, as nothing is to be read but the version.
         said = run([self.program("ceph-osd"), "--version"], env=self.environment(), cwd="/")
         found = re.search(r"ceph version (\S+)", said)
-        if not found or not found[1].startswith(SERIES):
-            raise Failed(f"{self.prefix}: this is for Ceph {SERIES}x, not for {said.strip()}")
-        return found[1]
+        return found[1] if found else said.strip()
+
+    def is_served(self):
+        return self.version().startswith(SERIES)
 
 
 def find(prefix):
     """The Ceph that was asked for, that was unpacked here, or that is installed; or None."""
-    wanted = [prefix] if prefix else [default_prefix(), "/"]
-    there = [ceph for ceph in map(Ceph, wanted) if ceph.is_there()]
-    return there[0] if there else None
+    if prefix:
+        ceph = Ceph(os.path.abspath(prefix))
+        if not ceph.is_there():
+            raise Failed(f"below {prefix} there is no Ceph with daemons and libradospp-dev")
+        if not ceph.is_served():
+            raise Failed(f"{prefix}: this is for Ceph {SERIES}x, not for {ceph.version()}")
+        return ceph
+    usable = [ceph for ceph in map(Ceph, [default_prefix(), "/"])
+              if ceph.is_there() and ceph.is_served()]
+    return usable[0] if usable else None
 
 
 def default_prefix():
@@ -61,11 +72,9 @@ def default_prefix():
     return os.path.normpath(os.path.join(here, "../../../target/ceph/prefix"))
 
 
-def fetch(prefix):
+def fetch():
     """Unpacks the packages and what they need that this machine lacks."""
-    ceph = Ceph(prefix or default_prefix())
-    if ceph.is_there():
-        return ceph
+    ceph = Ceph(default_prefix())
     try:
         asked = run(["apt-get", "install", "--print-uris", "-qq", "--no-install-recommends"] +
                     PACKAGES)
