@@ -53,6 +53,7 @@ use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Source};
 use crate::identity::credentials::Kept;
 use crate::limit::{Port, Rates};
+use crate::metrics::agent::AgentMetrics;
 use crate::net::NetEvent;
 use crate::net::grants::Grants;
 use crate::net::greeting::Greeting;
@@ -107,6 +108,8 @@ pub struct Config {
     pub clients: ClientLimits,
     /// What proves who is at each end of its connections, if anything does.
     pub credentials: Option<Arc<Kept>>,
+    /// What is counted for monitoring.
+    pub metrics: Arc<AgentMetrics>,
 }
 
 impl Config {
@@ -119,7 +122,9 @@ impl Config {
     /// Uplink and downlink, as they are limited.
     fn ports(&self) -> (Arc<Port>, Arc<Port>) {
         let Rates { uplink, downlink, repair } = self.rates;
-        (Arc::new(Port::new(uplink, repair)), Arc::new(Port::new(downlink, repair)))
+        let (sent, received) = self.metrics.moved();
+        let port = |link, moved| Arc::new(Port::new(link, repair).counting(moved));
+        (port(uplink, sent), port(downlink, received))
     }
 }
 
@@ -138,6 +143,8 @@ struct AgentDriver {
     outbox: mpsc::Sender<FromAgent>,
     /// What was free when it was last looked at.
     free_bytes: u64,
+    pool_bytes: u64,
+    metrics: Arc<AgentMetrics>,
 }
 
 /// The runtime of an agent's process, with so many threads for its connections. A single one does
@@ -173,7 +180,9 @@ pub async fn run(
     let ports = config.ports();
     let (uplink, downlink) = ports.clone();
     let (proof, found) = (proofs.clone(), disk_events.clone());
-    let service = ChunkService::new(store.clone(), ports, config.clients, proof, found);
+    let metrics = config.metrics.clone();
+    let service =
+        ChunkService::new(store.clone(), ports, config.clients, (proof, found), metrics.clone());
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
@@ -185,10 +194,18 @@ pub async fn run(
         peers: Peers::new(greeting.clone(), uplink, net_events.clone()),
         names,
         grants: grants.clone(),
-        disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, disk_events)?,
+        disk: Disk::new(
+            store,
+            config.spool_dir,
+            pool.clone(),
+            proofs,
+            (disk_events, metrics.clone()),
+        )?,
         pool: pool.clone(),
         outbox: session.outbox,
         free_bytes,
+        pool_bytes: config.pool_bytes,
+        metrics,
     };
     let acceptor = Acceptor {
         greeting,
@@ -224,7 +241,7 @@ pub async fn run(
                 disk_batch.drain(..).for_each(|event| driver.on_disk(event));
             }
             () = &mut alarm => driver.handle(AgentInput::Tick),
-            _ = beat.tick() => driver.disk.ask_free_bytes(),
+            _ = beat.tick() => driver.beat(),
             Some(()) = driver.disk.reap() => {}
         }
     }
@@ -285,10 +302,21 @@ impl AgentDriver {
         }
     }
 
+    fn beat(&mut self) {
+        self.metrics.observe(&self.core.status(), self.pool_bytes, self.free_bytes);
+        self.disk.ask_free_bytes();
+    }
+
     fn on_session(&mut self, event: SessionEvent) {
         match event {
-            SessionEvent::Connected { epoch } => self.handle(AgentInput::Connected { epoch }),
-            SessionEvent::Disconnected => self.handle(AgentInput::Disconnected),
+            SessionEvent::Connected { epoch } => {
+                self.metrics.connected(true);
+                self.handle(AgentInput::Connected { epoch });
+            }
+            SessionEvent::Disconnected => {
+                self.metrics.connected(false);
+                self.handle(AgentInput::Disconnected);
+            }
             SessionEvent::Message(message) => self.handle(AgentInput::Message(Box::new(message))),
             SessionEvent::Peers(addresses) => {
                 let named =
@@ -314,6 +342,7 @@ impl AgentDriver {
             }
             NetEvent::Left(id) => self.handle(AgentInput::SliceLeft(id)),
             NetEvent::Lost(peer) => {
+                self.metrics.count_error("peer_lost");
                 self.peers.hang_up(peer);
                 self.handle(AgentInput::PeerLost(peer));
             }
@@ -321,6 +350,7 @@ impl AgentDriver {
     }
 
     fn on_disk(&mut self, event: DiskEvent) {
+        event.count_failure(&self.metrics);
         let input = match event {
             DiskEvent::Read(id, result) => {
                 // Without its data the repair is over, and the slice of no more interest.

@@ -89,6 +89,9 @@ pub struct CoordinatorConfig {
     pub insecure: bool,
     /// Where changes that somebody asks for are written down, if not in its data_dir.
     pub audit: Option<PathBuf>,
+    /// Where monitoring asks for numbers, if anywhere.
+    #[serde(deserialize_with = "some_address")]
+    pub metrics: Option<SocketAddr>,
     /// When silence means what.
     pub timers: CoordinatorTimers,
     /// How it plans and schedules repairs.
@@ -194,6 +197,9 @@ pub struct AgentConfig {
     pub credentials: Option<PathBuf>,
     /// Whether it may listen beyond loopback without credentials.
     pub insecure: bool,
+    /// Where monitoring asks for numbers, if anywhere.
+    #[serde(deserialize_with = "some_address")]
+    pub metrics: Option<SocketAddr>,
     /// When it does what.
     pub timers: AgentTimers,
     /// The DataNode whose blocks are its chunks.
@@ -373,6 +379,7 @@ impl Default for CoordinatorConfig {
             credentials: None,
             insecure: false,
             audit: None,
+            metrics: None,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
             scrub: ScrubSettings::default(),
@@ -430,6 +437,7 @@ impl Default for AgentConfig {
             repair_cap: None,
             credentials: None,
             insecure: false,
+            metrics: None,
             timers: AgentTimers::default(),
             hdfs: HdfsAgentSettings::default(),
         }
@@ -549,7 +557,7 @@ mod tests {
         assert_eq!((agent.rack.as_deref(), agent.keep_free), (Some("r1"), Some(1 << 30)));
         assert_eq!(agent.links(), (125e6, 125e6));
         assert!(agent.hdfs.socket.is_some() && agent.hdfs.user.is_some());
-        assert!(agent.hdfs.pool.is_some());
+        assert!(agent.hdfs.pool.is_some() && agent.metrics.is_some());
     }
 
     #[test]

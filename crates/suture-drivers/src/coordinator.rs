@@ -35,6 +35,7 @@ use tracing::{error, info, warn};
 use crate::hdfs::link::{Condition, Link};
 use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Metadata, NodeRecord};
+use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
@@ -128,6 +129,7 @@ pub struct CoordinatorDriver {
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
     meter: Meter,
+    metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
     at_risk: u64,
     /// Stripes that waited for something to change, likewise.
@@ -182,6 +184,7 @@ impl CoordinatorDriver {
             dispatch: None,
             placer: Placer::default(),
             meter: Meter::default(),
+            metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
             blocked: 0,
         }
@@ -190,6 +193,29 @@ impl CoordinatorDriver {
     /// Has HDFS as the keeper of the stripes, and what is rebuilt there written down.
     pub fn keep_by_hdfs(&mut self, link: Link, log: RebuiltLog) {
         self.hdfs = Some(HdfsKeeping { link, log });
+    }
+
+    /// Counts there what happens from now on.
+    pub fn count(&mut self, metrics: Arc<CoordinatorMetrics>) {
+        self.metrics = metrics;
+    }
+
+    /// What monitoring sees now.
+    pub fn seen(&self) -> Seen {
+        let (core, status) = (&self.core, self.core.status());
+        let cluster = core.cluster();
+        let named = |node: &suture_repair::event::NodeStatus| {
+            let node = cluster.node(node.node);
+            let rack = node.rack.map(|rack| cluster.racks[rack.0 as usize].clone());
+            (node.name.clone(), rack.unwrap_or_default())
+        };
+        Seen {
+            nodes: status.nodes.iter().map(named).collect(),
+            stripes: core.stripes().len() as u64,
+            eta_seconds: self.meter.eta_of(self.now(), &status),
+            unknown_copies: core.unknown_copies(),
+            status,
+        }
     }
 
     /// Has one agent after the other keep a copy of the metadata.
@@ -285,6 +311,7 @@ impl CoordinatorDriver {
         self.send_committed();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
+        self.metrics.look(self.now(), &status);
         if let Some(hdfs) = &self.hdfs {
             hdfs.link.note(Condition::of(&status));
         }
@@ -385,10 +412,14 @@ impl CoordinatorDriver {
             {
                 self.ask_hdfs(output);
             }
-            Output::Commit(commit) => self.metadata.submit(move |store| {
-                let result = store.commit(&commit);
-                result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
-            }),
+            Output::Commit(commit) => {
+                let (metrics, asked) = (self.metrics.clone(), Instant::now());
+                self.metadata.submit(move |store| {
+                    let result = store.commit(&commit);
+                    result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
+                    metrics.committed_after(asked.elapsed());
+                });
+            }
             Output::Claim(claim) => {
                 let now = self.now();
                 self.metadata.submit(move |store| {
@@ -412,6 +443,7 @@ impl CoordinatorDriver {
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
                 self.meter.note(self.now(), &report);
+                self.metrics.note(self.now(), &report);
                 let now = self.now();
                 if let Some(hdfs) = &mut self.hdfs {
                     hdfs.log.note(now, &report, &self.core);

@@ -19,6 +19,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -66,11 +67,21 @@ pub enum Purpose {
     Client,
 }
 
+/// Payload bytes that passed a port, by what they were moved for.
+#[derive(Clone, Debug, Default)]
+pub struct Moved {
+    /// Of repairs.
+    pub repair: Counter,
+    /// Of clients.
+    pub client: Counter,
+}
+
 /// One direction of a node's link.
 #[derive(Debug)]
 pub struct Port {
     repair: Option<Bucket>,
     link: Option<Bucket>,
+    moved: Moved,
 }
 
 #[derive(Debug)]
@@ -94,7 +105,22 @@ struct Account {
 impl Port {
     /// A port with these limits in payload bytes per second.
     pub fn new(link: Option<u64>, repair: Option<u64>) -> Port {
-        Port { link: link.map(Bucket::new), repair: repair.map(Bucket::new) }
+        let (link, repair) = (link.map(Bucket::new), repair.map(Bucket::new));
+        Port { link, repair, moved: Moved::default() }
+    }
+
+    /// The same, with what passes counted there.
+    pub fn counting(self, moved: Moved) -> Port {
+        Port { moved, ..self }
+    }
+
+    /// Counts payload that has passed.
+    pub fn count(&self, purpose: Purpose, bytes: usize) {
+        let counter = match purpose {
+            Purpose::Repair { .. } => &self.moved.repair,
+            Purpose::Client => &self.moved.client,
+        };
+        counter.inc_by(bytes as u64);
     }
 
     /// A port without limits.

@@ -16,8 +16,12 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
+use suture_drivers::control::access::Call;
+use suture_drivers::http::{self, HttpAccess, HttpLimits};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
+use suture_drivers::metrics::Exposition;
+use suture_drivers::metrics::page::MetricsPage;
 use suture_drivers::net::{self, BindError};
 use suture_drivers::record::RecordTo;
 use suture_edge::error::bad_input;
@@ -179,6 +183,35 @@ pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
         BindError::Exposed(_) => bad_input(error),
         BindError::Io { .. } => error.into(),
     })
+}
+
+/// Listens for monitoring, if the configuration says where.
+///
+/// # Errors
+/// As [`listen`].
+pub async fn listen_for_metrics(
+    address: Option<SocketAddr>,
+    is_open: bool,
+) -> Result<Option<TcpListener>> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = listen(address, is_open).await?;
+    let address = listener.local_addr().context("cannot read the address of the listener")?;
+    info!("metrics are at {address}/metrics");
+    Ok(Some(listener))
+}
+
+/// Answers monitoring for as long as the process runs, if it listens for it.
+pub fn serve_metrics<F>(
+    listener: Option<TcpListener>,
+    credentials: Option<Arc<Kept>>,
+    make: impl Fn() -> F + Send + Sync + 'static,
+) where
+    F: Future<Output = Option<Exposition>> + Send + 'static,
+{
+    let Some(listener) = listener else { return };
+    let access = HttpAccess { credentials, roles: Call::Status.rule().roles };
+    let page = MetricsPage::new(make);
+    tokio::spawn(http::serve(listener, access, HttpLimits::default(), page));
 }
 
 /// Begins to log to stderr.

@@ -21,6 +21,7 @@ use super::io::Io;
 use super::task_data::Files;
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Pending, Source};
+use crate::metrics::agent::{AgentMetrics, DiskOperation};
 
 /// Threads for slices: enough to keep a disk's queue busy, few enough not to disturb.
 const IO_THREADS: usize = 4;
@@ -64,6 +65,24 @@ pub enum DiskEvent {
     },
 }
 
+impl DiskEvent {
+    /// Counts what failed, if it says that something did.
+    pub fn count_failure(&self, metrics: &AgentMetrics) {
+        match self {
+            DiskEvent::Read(_, Err(why))
+            | DiskEvent::WriteFailed(_, why)
+            | DiskEvent::Prepared(_, Err(why))
+            | DiskEvent::Published(_, Err(why))
+            | DiskEvent::Fingerprinted(_, Err(why)) => metrics.failed(why),
+            DiskEvent::Checked(_, Err(fault)) | DiskEvent::Found { fault, .. } => {
+                metrics.found(*fault);
+            }
+            DiskEvent::NotListed => metrics.count_error("listing"),
+            _ => {}
+        }
+    }
+}
+
 /// Chunk files of one agent: queues reads and writes, answers each with a [`DiskEvent`].
 #[derive(Debug)]
 pub struct Disk {
@@ -80,6 +99,7 @@ pub struct Disk {
     /// a copy that is about to go.
     deletes: Arc<RwLock<()>>,
     events: mpsc::UnboundedSender<DiskEvent>,
+    metrics: Arc<AgentMetrics>,
 }
 
 impl Disk {
@@ -94,20 +114,33 @@ impl Disk {
         spool_dir: PathBuf,
         pool: Arc<Pool>,
         proofs: Arc<Semaphore>,
-        events: mpsc::UnboundedSender<DiskEvent>,
+        (events, metrics): (mpsc::UnboundedSender<DiskEvent>, Arc<AgentMetrics>),
     ) -> std::io::Result<Disk> {
         let (io, checks) = (Io::new(IO_THREADS)?, Arc::new(Semaphore::new(CHECKS)));
         let spool_dir = spool_dir.into();
         let (long, asking) = (JoinSet::new(), Arc::new(Semaphore::new(1)));
         let deletes = Arc::default();
-        Ok(Disk { store, spool_dir, pool, io, long, proofs, checks, asking, deletes, events })
+        let disk = Disk {
+            store,
+            spool_dir,
+            pool,
+            io,
+            long,
+            proofs,
+            checks,
+            asking,
+            deletes,
+            events,
+            metrics,
+        };
+        Ok(disk)
     }
 
     /// Reads a slice of the own copy, or of the spool.
     pub fn read(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, spool: bool) {
         let (files, store, pool) = (files.clone(), self.store.clone(), self.pool.clone());
         let spool_dir = self.spool_dir.clone();
-        self.slice_job(move || {
+        self.slice_job(DiskOperation::Read, move || {
             if files.is_over() {
                 return None;
             }
@@ -125,7 +158,7 @@ impl Disk {
     /// Computes a slice and writes it to the chunk in the making.
     pub fn write(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, result: Pending) {
         let files = files.clone();
-        self.slice_job(move || {
+        self.slice_job(DiskOperation::Write, move || {
             if files.is_over() {
                 return None;
             }
@@ -149,7 +182,7 @@ impl Disk {
     /// Computes all results of a slice and writes them to the spool.
     pub fn spool(&self, files: &Arc<Files>, id: SliceId, role: Arc<Role>, all: Combination) {
         let (files, spool_dir) = (files.clone(), self.spool_dir.clone());
-        self.slice_job(move || {
+        self.slice_job(DiskOperation::Spool, move || {
             if files.is_over() {
                 return None;
             }
@@ -172,7 +205,7 @@ impl Disk {
         slice: Buffer,
     ) {
         let (files, spool_dir) = (files.clone(), self.spool_dir.clone());
-        self.slice_job(move || {
+        self.slice_job(DiskOperation::Spool, move || {
             if files.is_over() {
                 return None;
             }
@@ -190,7 +223,9 @@ impl Disk {
     /// Makes room for a chunk.
     pub fn prepare(&mut self, repair: RepairId, bytes: u64) {
         let store = self.store.clone();
-        self.long_job(None, move || Some(DiskEvent::Prepared(repair, store.begin(bytes))));
+        self.long_job(DiskOperation::Prepare, None, move || {
+            Some(DiskEvent::Prepared(repair, store.begin(bytes)))
+        });
     }
 
     /// Proves a chunk, makes it durable and gives it its name.
@@ -201,7 +236,7 @@ impl Disk {
         (copy, crc): (ChunkCopy, Option<u32>),
         label: Label,
     ) {
-        self.long_job(Some(self.proofs.clone()), move || {
+        self.long_job(DiskOperation::Publish, Some(self.proofs.clone()), move || {
             let result = match files.target() {
                 Some(target) => proof::publish(&**target, copy, crc, &label),
                 None => Err(no_file()),
@@ -212,7 +247,7 @@ impl Disk {
 
     /// Reads a chunk in the making back for its fingerprint.
     pub fn fingerprint_written(&mut self, files: Arc<Files>, request: FingerprintRequest) {
-        self.long_job(Some(self.proofs.clone()), move || {
+        self.long_job(DiskOperation::Fingerprint, Some(self.proofs.clone()), move || {
             let result = match files.target() {
                 Some(target) => proof::fingerprint_written(&**target, &request),
                 None => Err(no_file()),
@@ -224,7 +259,7 @@ impl Disk {
     /// Reads a copy in full for its fingerprint.
     pub fn fingerprint_copy(&mut self, request: FingerprintRequest) {
         let store = self.store.clone();
-        self.long_job(Some(self.proofs.clone()), move || {
+        self.long_job(DiskOperation::Fingerprint, Some(self.proofs.clone()), move || {
             let result = proof::fingerprint_copy(&*store, &request);
             let copy = request.copy;
             let result = result.map_err(|fault| Failure::Source { copy, fault });
@@ -238,7 +273,7 @@ impl Disk {
         let store = self.store.clone();
         let deletes = self.deletes.clone();
         let after_deletes = async move { drop(deletes.write().await) };
-        self.long_job_after(after_deletes, move || {
+        self.long_job_after(DiskOperation::List, after_deletes, move || {
             match store.list().and_then(|copies| Ok((copies, store.free_bytes()?))) {
                 Ok((copies, free_bytes)) => Some(DiskEvent::Listed(copies, free_bytes)),
                 Err(error) => {
@@ -254,7 +289,7 @@ impl Disk {
     pub fn ask_free_bytes(&mut self) {
         let Ok(permit) = self.asking.clone().try_acquire_owned() else { return };
         let store = self.store.clone();
-        self.long_job(None, move || {
+        self.long_job(DiskOperation::Free, None, move || {
             let free_bytes = store.free_bytes();
             drop(permit);
             free_bytes.ok().map(DiskEvent::Free)
@@ -266,7 +301,7 @@ impl Disk {
         let store = self.store.clone();
         let Check { copy, digest, .. } = check;
         let job = move || Some(DiskEvent::Checked(check, short::check(&*store, copy, digest)));
-        self.long_job(Some(self.checks.clone()), job);
+        self.long_job(DiskOperation::Check, Some(self.checks.clone()), job);
     }
 
     /// Removes a copy. If it could not be removed the next listing shows it.
@@ -280,7 +315,7 @@ impl Disk {
                 None => deletes.read_owned().await,
             }
         };
-        self.long_job_after(shared, move || {
+        self.long_job_after(DiskOperation::Delete, shared, move || {
             if let Err(error) = store.delete(copy) {
                 warn!("{copy} cannot be removed: {error}");
             }
@@ -298,13 +333,18 @@ impl Disk {
         self.long.join_next().await.map(|_| ())
     }
 
-    fn slice_job(&self, job: impl FnOnce() -> Option<DiskEvent> + Send + 'static) {
-        let events = self.events.clone();
-        self.io.submit(move || notify(&events, job()));
+    fn slice_job(
+        &self,
+        operation: DiskOperation,
+        job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
+    ) {
+        let (events, metrics) = (self.events.clone(), self.metrics.clone());
+        self.io.submit(move || notify(&events, metrics.timed(operation, job)));
     }
 
     fn long_job(
         &mut self,
+        operation: DiskOperation,
         permits: Option<Arc<Semaphore>>,
         job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
     ) {
@@ -314,16 +354,18 @@ impl Disk {
                 None => None,
             }
         };
-        self.long_job_after(permitted, job);
+        self.long_job_after(operation, permitted, job);
     }
 
     /// Does a job once `may` gives what it needs to hold meanwhile.
     fn long_job_after<Held: Send>(
         &mut self,
+        operation: DiskOperation,
         may: impl Future<Output = Held> + Send + 'static,
         job: impl FnOnce() -> Option<DiskEvent> + Send + 'static,
     ) {
-        let events = self.events.clone();
+        let (events, metrics) = (self.events.clone(), self.metrics.clone());
+        let job = move || metrics.timed(operation, job);
         self.long.spawn(async move {
             let _held = may.await;
             match tokio::task::spawn_blocking(job).await {
@@ -461,6 +503,7 @@ mod tests {
         let (store, listed, go) = slow_store();
         let (events, mut said) = mpsc::unbounded_channel();
         let proofs = Arc::new(Semaphore::new(1));
+        let events = (events, AgentMetrics::new(None));
         let mut disk = Disk::new(store, ".".into(), Pool::new(0), proofs, events).unwrap();
         disk.list();
         let before = said.recv().await.unwrap();

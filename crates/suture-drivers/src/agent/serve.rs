@@ -27,6 +27,7 @@ use tracing::{debug, warn};
 use super::disk::DiskEvent;
 use super::scope::Scope;
 use crate::limit::{Port, Purpose};
+use crate::metrics::agent::{AgentMetrics, DiskOperation};
 use crate::net::allowance::LeastRate;
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
@@ -114,6 +115,7 @@ pub struct ChunkService {
     events: mpsc::UnboundedSender<DiskEvent>,
     /// Clients that name chunks of others.
     refusals: RefusalLog,
+    metrics: Arc<AgentMetrics>,
 }
 
 /// A chunk on its way in.
@@ -134,8 +136,8 @@ impl ChunkService {
         store: Arc<dyn ChunkStore>,
         (uplink, downlink): (Arc<Port>, Arc<Port>),
         limits: ClientLimits,
-        proofs: Arc<Semaphore>,
-        events: mpsc::UnboundedSender<DiskEvent>,
+        (proofs, events): (Arc<Semaphore>, mpsc::UnboundedSender<DiskEvent>),
+        metrics: Arc<AgentMetrics>,
     ) -> Arc<ChunkService> {
         let places = |of: OperationLimits| Places::new(of.places, of.places_each);
         let (readers, writers) = (places(limits.reads), places(limits.writes));
@@ -149,6 +151,7 @@ impl ChunkService {
             proofs,
             events,
             refusals: RefusalLog::default(),
+            metrics,
         })
     }
 
@@ -243,7 +246,7 @@ impl ChunkService {
         let mut offset = range.from;
         while offset < range.to {
             let bytes = (range.to - offset).min(READ_BYTES) as usize;
-            let result = read_part(chunk.clone(), offset, buffer, bytes).await?;
+            let result = self.read_part(chunk.clone(), offset, buffer, bytes).await?;
             match result {
                 Ok(filled) => buffer = filled,
                 Err(damage) => return self.deny_read(connection, copy, damage).await,
@@ -371,8 +374,14 @@ impl ChunkService {
         if crc32c(&buffer[..bytes]) != payload.crc {
             return Err(NetError::Damaged);
         }
-        let (result, buffer) =
-            blocking(move || (chunk.write(offset, &buffer[..bytes]), buffer)).await?;
+        let metrics = self.metrics.clone();
+        let (result, buffer) = blocking(move || {
+            (
+                metrics.timed(DiskOperation::ClientWrite, || chunk.write(offset, &buffer[..bytes])),
+                buffer,
+            )
+        })
+        .await?;
         if let Err(why) = result {
             arriving.chunk = Err(denial(arriving.copy, why));
         }
@@ -387,23 +396,37 @@ impl ChunkService {
             Err(denial) => return Ok(Err(denial)),
         };
         let _permit = self.proofs.acquire().await.expect("never closed");
-        let publish =
-            move || chunk.prove(Some(crc), &mut |_| ()).and_then(|_| chunk.publish(copy, &label));
+        let metrics = self.metrics.clone();
+        let publish = move || {
+            metrics.timed(DiskOperation::Publish, || {
+                let proven = chunk.prove(Some(crc), &mut |_| ());
+                proven.and_then(|_| chunk.publish(copy, &label))
+            })
+        };
         Ok(match blocking(publish).await? {
             Ok(Published::Named) => Ok(()),
             Ok(Published::Taken) => Err(Denial::Exists),
-            Err(why) => Err(denial(copy, why)),
+            Err(why) => {
+                self.metrics.failed(&why);
+                Err(denial(copy, why))
+            }
         })
     }
-}
 
-async fn read_part(
-    chunk: Arc<dyn ChunkReader>,
-    offset: u64,
-    mut buffer: Vec<u8>,
-    bytes: usize,
-) -> Result<Result<Vec<u8>, CopyFault>, NetError> {
-    blocking(move || chunk.read(offset, &mut buffer[..bytes]).map(|()| buffer)).await
+    async fn read_part(
+        &self,
+        chunk: Arc<dyn ChunkReader>,
+        offset: u64,
+        mut buffer: Vec<u8>,
+        bytes: usize,
+    ) -> Result<Result<Vec<u8>, CopyFault>, NetError> {
+        let metrics = self.metrics.clone();
+        let read = move || {
+            let read = || chunk.read(offset, &mut buffer[..bytes]);
+            metrics.timed(DiskOperation::ClientRead, read).map(|()| buffer)
+        };
+        blocking(read).await
+    }
 }
 
 async fn blocking<T: Send + 'static>(

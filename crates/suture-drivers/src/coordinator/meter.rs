@@ -76,6 +76,13 @@ impl Meter {
         self.rate
     }
 
+    /// Seconds until all of what is lost is rebuilt; none when nothing is lost or moves.
+    pub fn eta_of(&self, now: Time, status: &Status) -> Option<f64> {
+        let done: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+        let left = status.lost_bytes.saturating_sub(done);
+        (status.lost_chunks > 0).then(|| self.eta_seconds(now, left)).flatten()
+    }
+
     /// Seconds until so many more bytes are rebuilt; none when nothing moves.
     pub fn eta_seconds(&self, now: Time, bytes: u64) -> Option<f64> {
         let moves = now.since(self.moved_at) < STALLED_AFTER && self.rate >= 1.0;

@@ -159,6 +159,12 @@ impl Credentials {
         verify(&*self.verifier, chain, now)
     }
 
+    /// When our own certificate and its authority count no more, in seconds since 1970.
+    pub fn ends(&self) -> Vec<(&'static str, u64)> {
+        let authority = self.authority.as_ref().map(|authority| ("authority", authority.not_after));
+        [("own", self.own.not_after)].into_iter().chain(authority).collect()
+    }
+
     /// What whoever runs this has to be told of times that are soon over: its own, and that of the
     /// authority that vouches for it.
     pub fn warnings(&self, now: SystemTime) -> Vec<String> {

@@ -297,6 +297,7 @@ impl Connection {
                 Ok(bytes) => {
                     let payload = bytes.min(now.len());
                     self.turn -= payload;
+                    traffic.port.count(traffic.purpose, payload);
                     self.moved(payload);
                     self.filled = bytes - payload;
                     rest = &mut rest[payload..];
@@ -374,6 +375,7 @@ impl Connection {
                     headers = &headers[before..];
                     payload = &payload[after - before..];
                     self.turn -= after - before;
+                    traffic.port.count(traffic.purpose, after - before);
                     self.moved(after - before);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -411,6 +413,7 @@ impl Connection {
             let sealed = tls.seal(std::mem::take(&mut headers), now)?;
             self.turn -= bytes;
             self.send_sealed(now, sealed, traffic).await?;
+            traffic.port.count(traffic.purpose, bytes);
             rest = later;
         }
         // What is not encrypted is left.

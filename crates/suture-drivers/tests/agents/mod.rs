@@ -16,6 +16,7 @@ use suture_drivers::agent::{self, Config};
 use suture_drivers::chunk_client::ChunkClient;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::limit::Rates;
+use suture_drivers::metrics::agent::AgentMetrics;
 use suture_drivers::net;
 use suture_drivers::net::greeting::Greeting;
 use suture_drivers::store::{Identity, Store};
@@ -63,6 +64,7 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         record: None,
         clients: ClientLimits::default(),
         credentials: None,
+        metrics: AgentMetrics::new(None),
     }
 }
 

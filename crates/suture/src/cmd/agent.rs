@@ -16,6 +16,7 @@ use suture_drivers::hdfs::link::store_id;
 use suture_drivers::hdfs::store::HdfsStore;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
+use suture_drivers::metrics::agent::AgentMetrics;
 use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
@@ -81,6 +82,12 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     check_own(&config, credentials.as_deref())?;
     let is_open = config.insecure || credentials.is_some();
     let listener = daemon::listen(config.listen, is_open).await?;
+    let monitored = daemon::listen_for_metrics(config.metrics, is_open).await?;
+    let metrics = AgentMetrics::new(credentials.clone());
+    let counted = metrics.clone();
+    daemon::serve_metrics(monitored, credentials.clone(), move || {
+        std::future::ready(Some(counted.write()))
+    });
     let listener = listener.into_std().context("cannot keep the listener")?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
     outln!("listening on {address}");
@@ -93,7 +100,8 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
-    let mut agent = AgentProcess { config, record, listener, stop, chunks, credentials, datanode };
+    let mut agent =
+        AgentProcess { config, record, listener, stop, chunks, credentials, datanode, metrics };
     loop {
         match agent.serve(&mut me).await? {
             Some(Left::Renumbered) => info!("beginning anew under the new number"),
@@ -112,6 +120,7 @@ struct AgentProcess {
     chunks: Chunks,
     credentials: Option<Arc<Kept>>,
     datanode: Option<DataNodeHello>,
+    metrics: Arc<AgentMetrics>,
 }
 
 /// What the agent keeps chunks in.
@@ -144,7 +153,7 @@ impl AgentProcess {
         let config = agent::Config {
             record: self.record.clone(),
             credentials: self.credentials.clone(),
-            ..agent_config(&self.config, joined)
+            ..agent_config(&self.config, joined, self.metrics.clone())
         };
         agent::run(config, store, session, listener, self.stop.requested())
             .await
@@ -304,7 +313,11 @@ fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
     )))
 }
 
-fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
+fn agent_config(
+    config: &AgentConfig,
+    joined: Welcome,
+    metrics: Arc<AgentMetrics>,
+) -> agent::Config {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     agent::Config {
         me: joined.node,
@@ -320,5 +333,6 @@ fn agent_config(config: &AgentConfig, joined: Welcome) -> agent::Config {
         record: None,
         credentials: None,
         clients: ClientLimits::default(),
+        metrics,
     }
 }

@@ -20,6 +20,7 @@ use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metadata::{
     Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
 };
+use suture_drivers::metrics::coordinator::CoordinatorMetrics;
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Node};
@@ -29,6 +30,7 @@ use suture_repair::id::{NodeId, StripeId};
 use suture_repair::stripe::StripeMap;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tracing::info;
 
@@ -85,6 +87,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let is_open = config.insecure || credentials.is_some();
     let listener = daemon::listen(config.listen, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
+    let monitored = daemon::listen_for_metrics(config.metrics, is_open).await?;
     let hdfs = listen_to_hdfs(&config, credentials.is_some()).await?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
@@ -96,6 +99,9 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let (coordinator, inbox): (Handle, _) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     driver.spread_backups(config.backup.every);
+    let metrics = CoordinatorMetrics::new(credentials.clone());
+    driver.count(metrics.clone());
+    serve_metrics(monitored, credentials.clone(), coordinator.clone(), metrics);
     let keeps_objects = hdfs.is_none();
     if let Some(listener) = hdfs {
         let log =
@@ -121,6 +127,22 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)
+}
+
+/// Answers monitoring by what the driver sees.
+fn serve_metrics(
+    listener: Option<TcpListener>,
+    credentials: Option<Arc<Kept>>,
+    coordinator: Handle,
+    metrics: Arc<CoordinatorMetrics>,
+) {
+    daemon::serve_metrics(listener, credentials, move || {
+        let (coordinator, metrics) = (coordinator.clone(), metrics.clone());
+        async move {
+            let seen = coordinator.query(CoordinatorDriver::seen).await?;
+            Some(metrics.write(&seen))
+        }
+    });
 }
 
 /// Where the plugins of NameNodes connect, if this coordinator is HDFS's.

@@ -198,8 +198,9 @@ pub fn finish(command: &mut Command) -> Finished {
 pub fn start_coordinator(folder: &Path, listen: &str) -> (Process, String) {
     let config = folder.join("coordinator.toml");
     let data = folder.join("coordinator");
+    let first = fs::read_to_string(folder.join("first.toml")).unwrap_or_default();
     let text = format!(
-        "listen = '{listen}'\ndata_dir = '{}'\n[timers]\nsuspect = '1s'\ndead = '2s'\nstart_grace = '5s'\nretry_first = '200ms'\nretry_max = '1s'\n",
+        "{first}listen = '{listen}'\ndata_dir = '{}'\n[timers]\nsuspect = '1s'\ndead = '2s'\nstart_grace = '5s'\nretry_first = '200ms'\nretry_max = '1s'\n",
         data.display()
     );
     let more = fs::read_to_string(folder.join("more.toml")).unwrap_or_default();

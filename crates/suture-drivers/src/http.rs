@@ -1,0 +1,305 @@
+//! A small HTTP/1.1 server for what monitoring and browsers read.
+//!
+//! Place: beside the whole life of a repair; nothing of it depends on who is served here.
+//! One request to a connection, and everything of it has an end: who has not said all of its request
+//! is a newcomer and gives way to newer ones, who has takes a place until it has read the answer, and
+//! a connection lasts at most half a minute. So slow ones, however many, hold a few kilobytes each of
+//! a bounded number of connections, and keep nobody else waiting.
+//! Where there are credentials the connection is TLS, and who asks has proven who it is and may look.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::http::{HeaderValue, header};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, warn};
+
+use crate::identity::AccessRole;
+use crate::identity::certificate::explain;
+use crate::identity::credentials::{Kept, Proven};
+use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
+use crate::net::refusals::RefusalLog;
+
+/// The pause after the system could not give a connection, mostly for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What others may hold of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// Connections whose request has not come in full; the oldest give way to more.
+    pub newcomers: usize,
+    /// Requests that are being answered.
+    pub answers: usize,
+    /// How many of them one address may have.
+    pub answers_each: usize,
+    /// How long a request may take to come, a handshake included.
+    pub request: Duration,
+    /// How long a connection may last.
+    pub connection: Duration,
+    /// Bytes of a request's line and headers together.
+    pub request_bytes: usize,
+    /// How many headers it may have.
+    pub headers: usize,
+}
+
+impl Default for HttpLimits {
+    /// Monitoring asks once in some seconds, and a browser for a few things at a time.
+    fn default() -> HttpLimits {
+        HttpLimits {
+            newcomers: 128,
+            answers: 64,
+            answers_each: 32,
+            request: Duration::from_secs(10),
+            connection: Duration::from_secs(30),
+            request_bytes: 16 << 10,
+            headers: 64,
+        }
+    }
+}
+
+/// Who may look.
+#[derive(Clone, Debug)]
+pub struct HttpAccess {
+    /// What proves who is at each end; none: everybody may look who can connect.
+    pub credentials: Option<Arc<Kept>>,
+    /// The roles that may.
+    pub roles: &'static [AccessRole],
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub struct HttpReply {
+    /// The status.
+    pub status: StatusCode,
+    /// What the body is.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl HttpReply {
+    /// An answer with what was asked for.
+    pub fn ok(content_type: &'static str, body: impl Into<Bytes>) -> HttpReply {
+        HttpReply { status: StatusCode::OK, content_type, body: body.into() }
+    }
+
+    /// An answer that says why there is no other.
+    pub fn refusal(status: StatusCode, why: impl Into<String>) -> HttpReply {
+        let body = format!("{}\n", why.into()).into();
+        HttpReply { status, content_type: "text/plain; charset=utf-8", body }
+    }
+
+    fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        // What is shown is of now, and of this place alone.
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'";
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+        response
+    }
+}
+
+/// What answers requests: only GET and HEAD come this far, and the server leaves out HEAD's body.
+pub trait HttpPages: Send + Sync + 'static {
+    /// The answer to a request for this path.
+    fn answer(&self, request: &Parts) -> impl Future<Output = HttpReply> + Send;
+}
+
+/// Serves until it is dropped; then its connections end too.
+pub async fn serve(
+    listener: TcpListener,
+    access: HttpAccess,
+    limits: HttpLimits,
+    pages: impl HttpPages,
+) {
+    let server = Arc::new(HttpServer {
+        access,
+        limits,
+        pages,
+        newcomers: Newcomers::new(limits.newcomers),
+        places: Places::new(limits.answers, limits.answers_each),
+        refusals: RefusalLog::default(),
+    });
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, from)) => {
+                    let newcomer = server.newcomers.enter();
+                    connections.spawn(server.clone().connection(stream, from, newcomer));
+                }
+                Err(error) => {
+                    warn!("no connection can be accepted: {error}");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+struct HttpServer<P> {
+    access: HttpAccess,
+    limits: HttpLimits,
+    pages: P,
+    newcomers: Arc<Newcomers>,
+    places: Places,
+    refusals: RefusalLog,
+}
+
+/// One connection: what its request holds once it has come.
+struct Exchange<P> {
+    server: Arc<HttpServer<P>>,
+    from: SocketAddr,
+    came: Mutex<Option<oneshot::Sender<()>>>,
+    place: Mutex<Option<HeldPlace>>,
+}
+
+impl<P: HttpPages> HttpServer<P> {
+    async fn connection(self: Arc<Self>, stream: TcpStream, from: SocketAddr, newcomer: Newcomer) {
+        let (came, has_come) = oneshot::channel();
+        let limits = self.limits;
+        let (came, place) = (Mutex::new(Some(came)), Mutex::default());
+        let exchange = Arc::new(Exchange { server: self, from, came, place });
+        let ends = tokio::select! {
+            served = timeout(limits.connection, exchange.serve(stream)) => served,
+            why = too_new(newcomer, has_come, limits.request) => {
+                return debug!("a connection from {from} ended: {why}");
+            }
+        };
+        match ends {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!("a connection from {from} ended: {error}"),
+            Err(_) => debug!("a connection from {from} ended: it lasted too long"),
+        }
+    }
+
+    /// Encrypts the connection; gives who is at its other end.
+    async fn believe(
+        &self,
+        stream: TcpStream,
+        kept: &Arc<Kept>,
+    ) -> Result<(TlsStream<TcpStream>, Proven), String> {
+        let credentials = kept.current();
+        let accepted = TlsAcceptor::from(credentials.server.clone()).accept(stream).await;
+        let stream = accepted.map_err(|error| {
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+            cause.map_or_else(|| error.to_string(), explain)
+        })?;
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let proven = Proven::new(chain, kept.clone(), credentials.number);
+        Ok((stream, proven.map_err(|flaw| format!("its certificate: {flaw}"))?))
+    }
+
+    /// Why somebody may not look, if so.
+    fn refuse(&self, proven: Option<&Proven>) -> Option<HttpReply> {
+        let who = &proven?.said.principal;
+        let may = self.access.roles.contains(&who.role);
+        (!may).then(|| {
+            let roles: Vec<String> = self.access.roles.iter().map(ToString::to_string).collect();
+            let why = format!("{who} may not look at this: {} may", roles.join(", "));
+            HttpReply::refusal(StatusCode::FORBIDDEN, why)
+        })
+    }
+}
+
+/// Ends when a connection is to end although its request has not come in full; says why.
+async fn too_new(
+    newcomer: Newcomer,
+    has_come: oneshot::Receiver<()>,
+    within: Duration,
+) -> &'static str {
+    let why = tokio::select! {
+        biased;
+        Ok(()) = has_come => None,
+        () = newcomer => Some("newer ones came before its request had"),
+        () = sleep(within) => Some("its request did not come in time"),
+    };
+    match why {
+        Some(why) => why,
+        None => pending().await,
+    }
+}
+
+impl<P: HttpPages> Exchange<P> {
+    async fn serve(self: Arc<Self>, stream: TcpStream) -> io::Result<()> {
+        let Some(kept) = &self.server.access.credentials else {
+            return self.serve_over(stream, None).await;
+        };
+        match self.server.believe(stream, kept).await {
+            Ok((stream, proven)) => self.serve_over(stream, Some(proven)).await,
+            Err(why) => {
+                self.server.refusals.note(self.from, why);
+                Ok(())
+            }
+        }
+    }
+
+    async fn serve_over(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        proven: Option<Proven>,
+    ) -> io::Result<()> {
+        let HttpLimits { request_bytes, headers, .. } = self.server.limits;
+        let exchange = &self;
+        let proven = proven.as_ref();
+        let answer = service_fn(move |request: Request<Incoming>| async move {
+            let reply = exchange.answer(request, proven).await;
+            Ok::<_, Infallible>(reply.into_response())
+        });
+        let served = http1::Builder::new()
+            .keep_alive(false)
+            .max_buf_size(request_bytes)
+            .max_headers(headers)
+            .timer(TokioTimer::new())
+            // A clock that stands before 1970 has no date, and nobody needs it.
+            .auto_date_header(false)
+            .serve_connection(TokioIo::new(stream), answer)
+            .await;
+        served.map_err(io::Error::other)
+    }
+
+    async fn answer(&self, request: Request<Incoming>, proven: Option<&Proven>) -> HttpReply {
+        let came = self.came.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Nobody waits for that any more where the connection ends.
+        came.map(|came| came.send(()));
+        let Some(place) = self.server.places.try_take(self.from.ip()) else {
+            let why = "too many requests are being answered: try again";
+            return HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+        };
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        if let Some(refusal) = self.server.refuse(proven) {
+            return refusal;
+        }
+        let (parts, _) = request.into_parts();
+        if parts.method != Method::GET && parts.method != Method::HEAD {
+            let why = format!("{} is not answered here: only GET and HEAD are", parts.method);
+            return HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why);
+        }
+        self.server.pages.answer(&parts).await
+    }
+}

@@ -1,0 +1,399 @@
+//! What a coordinator counts and measures: what is at risk, what is repaired, how fast, what fails.
+//!
+//! Place: beside every step of failure -> ... -> stripe healthy. Counters follow the core's reports;
+//! levels are set from its status when somebody asks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use suture_repair::event::{Blocked, Health, Report, Status};
+use suture_repair::id::RepairId;
+use suture_repair::time::Time;
+
+use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
+use crate::identity::credentials::Kept;
+
+/// Margins with a series of their own; stripes with more to spare count as the last.
+const MARGINS: usize = 8;
+
+/// Bounds of the buckets of repairs, in seconds.
+const REPAIRS: [f64; 12] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
+
+/// Why a stripe waits, all values of the label.
+const REASONS: [&str; 6] =
+    ["unrepairable", "no_plan", "silent_nodes", "no_memory", "claimed", "failing"];
+
+/// What else is known when somebody asks, beside the core's status.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// What the core says.
+    pub status: Status,
+    /// Names and racks of the nodes, in the order of the status; an empty rack is none.
+    pub nodes: Vec<(String, String)>,
+    /// Stripes that there are.
+    pub stripes: u64,
+    /// Seconds until all is repaired, if that can be said.
+    pub eta_seconds: Option<f64>,
+    /// Copies of stripes of which the metadata know nothing.
+    pub unknown_copies: u64,
+}
+
+/// The numbers of one coordinator's process, shared by all that change them.
+#[derive(Debug)]
+pub struct CoordinatorMetrics {
+    of_daemon: OfDaemon,
+    counted: Counted,
+    levels: Levels,
+    course: Mutex<Course>,
+    credentials: Option<Arc<Kept>>,
+}
+
+/// What only grows.
+#[derive(Debug)]
+struct Counted {
+    started: Counter,
+    rebuilt_chunks: Counter,
+    rebuilt_bytes: Counter,
+    failures: Family<Labels, Counter>,
+    lost: Family<Labels, Counter>,
+    planned: Counter,
+    planned_seconds: Sum,
+    repairing_seconds: Sum,
+    repair_seconds: Histogram,
+    commit_seconds: Histogram,
+    passes: Counter,
+}
+
+/// What goes up and down.
+#[derive(Debug)]
+struct Levels {
+    at_risk: Family<Labels, Level>,
+    blocked: Family<Labels, Level>,
+    nodes: Family<Labels, Level>,
+    node_up: Family<Labels, Level>,
+    node_free: Family<Labels, Level>,
+    node_chunks: Family<Labels, Level>,
+    stripes: Level,
+    degraded: Level,
+    unreadable: Level,
+    queued: Level,
+    running: Level,
+    paused: Level,
+    lost_chunks: Level,
+    lost_bytes: Level,
+    eta: Family<Labels, Level>,
+    scrub_running: Level,
+    scrub_done: Level,
+    scrub_unread: Level,
+    scrub_inconsistent: Level,
+    scrub_found: Level,
+    unknown_copies: Level,
+}
+
+/// What is needed to know how long things took.
+#[derive(Debug, Default)]
+struct Course {
+    began: BTreeMap<RepairId, Time>,
+    looked_at: Option<Time>,
+}
+
+impl CoordinatorMetrics {
+    /// Nothing counted yet, of a coordinator with these credentials.
+    pub fn new(credentials: Option<Arc<Kept>>) -> Arc<CoordinatorMetrics> {
+        let mut of_daemon = OfDaemon::new("coordinator");
+        let (counted, levels) = (Counted::new(&mut of_daemon), Levels::new(&mut of_daemon));
+        let course = Mutex::default();
+        Arc::new(CoordinatorMetrics { of_daemon, counted, levels, course, credentials })
+    }
+
+    /// Counts what a report says.
+    pub fn note(&self, now: Time, report: &Report) {
+        let counted = &self.counted;
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        match report {
+            Report::Node { health: Health::Failed, chunks, .. } => {
+                counted.lost.get_or_create(&vec![("fault", "node".into())]).inc_by(*chunks);
+            }
+            Report::ChunkLost { fault, .. } => {
+                counted.lost.get_or_create(&vec![("fault", fault_name(*fault).into())]).inc();
+            }
+            Report::Planned { repairs, max_load_seconds } => {
+                counted.planned.inc_by(*repairs as u64);
+                counted.planned_seconds.inc_by(*max_load_seconds);
+            }
+            Report::Started { repair, .. } => {
+                counted.started.inc();
+                course.began.entry(*repair).or_insert(now);
+            }
+            Report::Replaced { repair, by } => {
+                let began = course.began.remove(repair).unwrap_or(now);
+                course.began.insert(*by, began);
+            }
+            Report::Committed { repair, bytes, .. } => {
+                counted.rebuilt_chunks.inc();
+                counted.rebuilt_bytes.inc_by(*bytes);
+                if let Some(began) = course.began.remove(repair) {
+                    counted.repair_seconds.observe(now.since(began).as_secs_f64());
+                }
+            }
+            Report::Failed { repair, why, .. } => {
+                course.began.remove(repair);
+                counted.failures.get_or_create(&vec![("reason", reason(why).into())]).inc();
+            }
+            Report::PassEnded { .. } => drop(counted.passes.inc()),
+            _ => {}
+        }
+    }
+
+    /// A location was made durable so long after it was asked for.
+    pub fn committed_after(&self, waited: Duration) {
+        self.counted.commit_seconds.observe(waited.as_secs_f64());
+    }
+
+    /// Time went on, and repairs ran in it or did not.
+    pub fn look(&self, now: Time, status: &Status) {
+        let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = course.looked_at.replace(now).unwrap_or(now);
+        if status.running.is_empty() {
+            // Those that an operator gave up say nothing.
+            course.began.clear();
+        } else {
+            self.counted.repairing_seconds.inc_by(now.since(before).as_secs_f64());
+        }
+    }
+
+    /// All of it, with levels as they were seen.
+    pub fn write(&self, seen: &Seen) -> Exposition {
+        self.levels.set(seen);
+        self.of_daemon.note_certificates(self.credentials.as_deref());
+        self.of_daemon.write()
+    }
+}
+
+impl Counted {
+    fn new(of: &mut OfDaemon) -> Counted {
+        let commits = Histogram::new(TIMES);
+        let help = "How long a rebuilt chunk's location took to be durable, once it was asked for";
+        of.add("suture_commit_seconds", help, commits.clone());
+        let repairs = Histogram::new(REPAIRS);
+        let help = "How long repairs took, from dispatch to the commit of their first chunk";
+        of.add("suture_repair_seconds", help, repairs.clone());
+        let failures = of.new_one("suture_repair_failures", "Repairs that failed, by reason");
+        begin(&failures, "reason", &FAILURES);
+        let lost =
+            of.new_one("suture_lost_chunks_found", "Chunks that were lost, by what is wrong");
+        begin(&lost, "fault", &["node", "missing", "corrupt", "unreadable"]);
+        Counted {
+            failures,
+            lost,
+            started: of.new_one("suture_repairs_started", "Repairs that were dispatched"),
+            rebuilt_chunks: of.new_one("suture_rebuilt_chunks", "Chunks that were rebuilt"),
+            rebuilt_bytes: of.new_one("suture_rebuilt_bytes", "Bytes of rebuilt chunks"),
+            planned: of.new_one("suture_planned_repairs", "Repairs that were planned"),
+            planned_seconds: of.new_one(
+                "suture_planned_seconds",
+                "What the busiest link or disk needs for all batches that were planned",
+            ),
+            repairing_seconds: of
+                .new_one("suture_repairing_seconds", "Time in which some repair ran"),
+            passes: of.new_one("suture_scrub_passes", "Scrubs that came to their end"),
+            repair_seconds: repairs,
+            commit_seconds: commits,
+        }
+    }
+}
+
+impl Levels {
+    fn new(of: &mut OfDaemon) -> Levels {
+        Levels {
+            at_risk: of.new_one(
+                "suture_stripes_at_risk",
+                "Stripes with lost chunks, by how many more they can lose (8: that or more)",
+            ),
+            blocked: of
+                .new_one("suture_stripes_blocked", "Stripes that wait for something, by what"),
+            nodes: of.new_one("suture_nodes", "Nodes by health"),
+            node_up: of.new_one("suture_node_up", "Whether the node is used"),
+            node_free: of.new_one("suture_node_free_bytes", "What is free on the node's disk"),
+            node_chunks: of.new_one("suture_node_chunks", "Chunks that the node should hold"),
+            stripes: of.new_one("suture_stripes", "Stripes that there are"),
+            degraded: of.new_one("suture_stripes_degraded", "Stripes that lack a chunk now"),
+            unreadable: of.new_one("suture_stripes_unreadable", "Stripes that cannot be read now"),
+            queued: of.new_one("suture_stripes_queued", "Stripes that wait for their repair"),
+            running: of.new_one("suture_repairs_running", "Chunks that are being rebuilt"),
+            paused: of.new_one("suture_repairs_paused", "Whether no repair is begun"),
+            lost_chunks: of.new_one("suture_lost_chunks", "Lost chunks that can be repaired"),
+            lost_bytes: of
+                .new_one("suture_lost_bytes", "Bytes of lost chunks that can be repaired"),
+            eta: of.new_one(
+                "suture_repair_eta_seconds",
+                "How long the rest may take; absent while nobody can say",
+            ),
+            scrub_running: of.new_one("suture_scrub_running", "Whether copies are being scrubbed"),
+            scrub_done: of.new_one(
+                "suture_scrub_progress_ratio",
+                "Part of the stripes that the scrub has done",
+            ),
+            scrub_unread: of.new_one("suture_scrub_unread_chunks", "Chunks that cannot be read"),
+            scrub_inconsistent: of.new_one(
+                "suture_scrub_inconsistent_stripes",
+                "Stripes whose chunks do not fit each other",
+            ),
+            scrub_found: of
+                .new_one("suture_scrub_bad_chunks", "Bad chunks that scrubs found since the start"),
+            unknown_copies: of.new_one(
+                "suture_unknown_chunks",
+                "Chunks on agents of which the metadata know nothing",
+            ),
+        }
+    }
+
+    fn set(&self, seen: &Seen) {
+        let status = &seen.status;
+        self.set_risk(status);
+        self.set_nodes(seen);
+        self.stripes.set(seen.stripes as f64);
+        self.degraded.set(status.degraded as f64);
+        self.unreadable.set(status.unreadable as f64);
+        self.queued.set(status.queued as f64);
+        self.running.set(status.running.len() as f64);
+        self.paused.set(f64::from(u8::from(status.paused)));
+        self.lost_chunks.set(status.lost_chunks as f64);
+        self.lost_bytes.set(status.lost_bytes as f64);
+        self.unknown_copies.set(seen.unknown_copies as f64);
+        self.eta.clear();
+        if let Some(eta) = seen.eta_seconds {
+            self.eta.get_or_create(&Labels::new()).set(eta);
+        }
+        let scrub = &status.scrub;
+        self.scrub_running.set(f64::from(u8::from(scrub.pass.is_some())));
+        let part = scrub.pass.map_or(0.0, |p| p.stripes_done as f64 / p.stripes.max(1) as f64);
+        self.scrub_done.set(part);
+        self.scrub_unread.set(scrub.unread as f64);
+        self.scrub_inconsistent.set(scrub.inconsistent.len() as f64);
+        self.scrub_found.set(scrub.found as f64);
+    }
+
+    fn set_risk(&self, status: &Status) {
+        let mut at_risk = [0; MARGINS + 1];
+        for (margin, stripes) in status.at_risk.iter().enumerate() {
+            at_risk[margin.min(MARGINS)] += stripes;
+        }
+        for (margin, stripes) in at_risk.into_iter().enumerate() {
+            let labels = vec![("margin", margin.to_string().into())];
+            self.at_risk.get_or_create(&labels).set(stripes as f64);
+        }
+        let mut blocked = [0u64; REASONS.len()];
+        status.blocked.iter().for_each(|(_, why)| blocked[reason_index(why)] += 1);
+        for (reason, stripes) in REASONS.into_iter().zip(blocked) {
+            self.blocked.get_or_create(&vec![("reason", reason.into())]).set(stripes as f64);
+        }
+    }
+
+    fn set_nodes(&self, seen: &Seen) {
+        let nodes = &seen.status.nodes;
+        for health in [Health::Unknown, Health::Up, Health::Suspect, Health::Failed] {
+            let count = nodes.iter().filter(|node| node.health == health).count();
+            let labels = vec![("health", health.to_string().into())];
+            self.nodes.get_or_create(&labels).set(count as f64);
+        }
+        let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks];
+        // Racks change, and nodes go.
+        of_nodes.iter().for_each(|levels| levels.clear());
+        for (node, (name, rack)) in nodes.iter().zip(&seen.nodes) {
+            let labels = vec![("node", name.clone().into()), ("rack", rack.clone().into())];
+            let is_up = f64::from(u8::from(node.health == Health::Up));
+            let values = [is_up, node.free_bytes as f64, node.chunks as f64];
+            for (levels, value) in of_nodes.iter().zip(values) {
+                levels.get_or_create(&labels).set(value);
+            }
+        }
+    }
+}
+
+/// The place of a reason in [`REASONS`].
+fn reason_index(why: &Blocked) -> usize {
+    match why {
+        why if why.is_unrepairable() => 0,
+        Blocked::Plan(_) => 1,
+        Blocked::Silent { .. } => 2,
+        Blocked::Pool { .. } => 3,
+        Blocked::Claimed => 4,
+        Blocked::Failing { .. } => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use suture_repair::event::NodeStatus;
+    use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
+    use suture_repair::message::Failure;
+    use suture_repair::time::Span;
+
+    use super::*;
+
+    fn text(metrics: &CoordinatorMetrics, seen: &Seen) -> String {
+        String::from_utf8(metrics.write(seen).classic.to_vec()).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_has(text: &str, line: &str) {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+
+    #[test]
+    fn reports_are_counted_and_times_measured() {
+        let metrics = CoordinatorMetrics::new(None);
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        let (repair, by) = (RepairId(1), RepairId(2));
+        let plan = suture_repair::plan::Plan {
+            stripe: StripeId(1),
+            lost: Vec::new(),
+            destinations: Default::default(),
+            start: suture_repair::plan::Start::Now,
+            range: suture_repair::plan::Range { from: 0, to: 64 },
+            period: None,
+            lanes: Vec::new(),
+        };
+        metrics.note(at(1), &Report::Started { repair, plan });
+        metrics.note(at(2), &Report::Replaced { repair, by });
+        let copy = ChunkCopy { stripe: StripeId(1), chunk: ChunkIndex(0), stamp: Stamp(1) };
+        let committed = Report::Committed { repair: by, copy, node: NodeId(0), bytes: 64 };
+        metrics.note(at(3), &committed);
+        let why = Failure::Stalled;
+        metrics.note(at(3), &Report::Failed { repair: RepairId(3), node: None, why });
+        metrics.note(at(3), &Report::Planned { repairs: 2, max_load_seconds: 1.5 });
+        let text = text(&metrics, &Seen::default());
+        assert_has(&text, "suture_rebuilt_bytes_total 64");
+        assert_has(&text, "suture_repair_seconds_sum 2.0");
+        assert_has(&text, "suture_repair_failures_total{reason=\"stalled\"} 1");
+        assert_has(&text, "suture_planned_seconds_total 1.5");
+    }
+
+    #[test]
+    fn levels_are_those_of_the_status_and_what_is_unknown_is_absent() {
+        let metrics = CoordinatorMetrics::new(None);
+        let mut seen = Seen { eta_seconds: Some(7.0), ..Seen::default() };
+        seen.status.at_risk = vec![3, 0, 1];
+        seen.status.at_risk.resize(20, 1);
+        let (node, health) = (NodeId(0), Health::Suspect);
+        seen.status.nodes = vec![NodeStatus { node, health, free_bytes: 5, chunks: 2 }];
+        seen.nodes = vec![("n\"1".into(), "r1".into())];
+        let before = text(&metrics, &seen);
+        assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 3.0");
+        assert_has(&before, "suture_stripes_at_risk{margin=\"8\"} 12.0");
+        assert_has(&before, "suture_node_free_bytes{node=\"n\\\"1\",rack=\"r1\"} 5.0");
+        assert_has(&before, "suture_nodes{health=\"suspect\"} 1.0");
+        assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
+        assert_has(&before, "suture_repair_eta_seconds 7.0");
+        seen.eta_seconds = None;
+        seen.nodes[0].1 = "r2".into();
+        let after = text(&metrics, &seen);
+        assert!(!after.contains("\nsuture_repair_eta_seconds "), "{after}");
+        assert!(!after.contains("r1"), "{after}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The page `/metrics`.
+//!
+//! Place: the last step before monitoring reads what daemons count.
+
+use hyper::StatusCode;
+use hyper::http::header;
+use hyper::http::request::Parts;
+
+use super::{Cached, Exposition};
+use crate::http::{HttpPages, HttpReply};
+
+/// Where monitoring asks.
+const PATH: &str = "/metrics";
+
+/// Serves what `make` gives; nothing while the daemon shuts down.
+#[derive(Debug)]
+pub struct MetricsPage<M> {
+    cached: Cached,
+    make: M,
+}
+
+impl<M> MetricsPage<M> {
+    /// A page of what `make` gives.
+    pub fn new(make: M) -> MetricsPage<M> {
+        MetricsPage { cached: Cached::default(), make }
+    }
+}
+
+impl<M, F> HttpPages for MetricsPage<M>
+where
+    M: Fn() -> F + Send + Sync + 'static,
+    F: Future<Output = Option<Exposition>> + Send,
+{
+    async fn answer(&self, request: &Parts) -> HttpReply {
+        if request.uri.path() != PATH {
+            let why = format!("there is nothing here but {PATH}");
+            return HttpReply::refusal(StatusCode::NOT_FOUND, why);
+        }
+        let accepted = request.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let open = accepted.is_some_and(|text| text.contains("application/openmetrics-text"));
+        match self.cached.get((self.make)()).await {
+            Some(exposition) => {
+                let (content_type, body) = exposition.choose(open);
+                HttpReply::ok(content_type, body)
+            }
+            None => {
+                let why = "the daemon is shutting down";
+                HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why)
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Metrics over real processes: what Prometheus reads, what the dashboard and the alerts name, and
+//! what strangers can do to the listener.
+
+mod daemons;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use daemons::{Cluster, start_agent, start_coordinator};
+
+/// So many connections that say nothing, or too little.
+const STRANGERS: usize = 1000;
+
+fn deploy(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
+    fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// A cluster whose daemons all serve metrics, on links slow enough to see a repair.
+fn monitored(agents: usize) -> Cluster {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("first.toml"), "metrics = '127.0.0.1:0'\n").unwrap();
+    let (coordinator, address) = start_coordinator(folder.path(), "127.0.0.1:0");
+    let keys = "metrics = '127.0.0.1:0'\nuplink = '20Mbit'\ndownlink = '20Mbit'";
+    let agents = (0..agents).map(|i| start_agent(folder.path(), &address, i, keys)).collect();
+    let cluster = Cluster { agents, coordinator, address, folder };
+    let all = cluster.agents.len();
+    cluster.wait("all agents are up", |status| daemons::count(status, "up") == all);
+    cluster
+}
+
+/// Where the daemon with that log serves its metrics.
+fn address_in(log: &Path) -> SocketAddr {
+    let text = fs::read_to_string(log).unwrap();
+    let after = text.split("metrics are at ").nth(1).expect("it says so");
+    after.split('/').next().unwrap().parse().unwrap()
+}
+
+fn coordinator_of(cluster: &Cluster) -> SocketAddr {
+    address_in(&cluster.path("coordinator.log"))
+}
+
+/// What the listener answers to these bytes; all of it, to the end of the connection.
+fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+    // Whoever is refused early cannot say everything.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn get(address: SocketAddr, path: &str, more: &str) -> String {
+    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n").as_bytes())
+}
+
+/// The text of the metrics.
+fn scrape(address: SocketAddr) -> String {
+    let answer = get(address, "/metrics", "");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    body.to_string()
+}
+
+/// The value of a sample that is written exactly so.
+fn value(text: &str, sample: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{sample} is not in\n{text}")).parse().unwrap()
+}
+
+/// The names of all samples.
+fn names(text: &str) -> BTreeSet<String> {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples.map(|line| line.split(['{', ' ']).next().unwrap().to_string()).collect()
+}
+
+/// Every metric of Suture, and every one of processes, that an expression names.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    let is_metric = |word: &&str| word.starts_with("suture_") || word.starts_with("process_");
+    words.filter(is_metric).map(str::to_string).collect()
+}
+
+fn expressions_of_rules() -> Vec<String> {
+    let rules = deploy("prometheus/suture-rules.yml");
+    let expressions = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: "));
+    expressions.map(str::to_string).collect()
+}
+
+fn expressions_of_dashboard() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&deploy("grafana/suture.json")).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets.map(|target| target["expr"].as_str().unwrap().to_string()).collect()
+}
+
+/// `promtool`, where it is: in PATH, or where SUTURE_PROMTOOL says.
+fn promtool() -> Option<PathBuf> {
+    let found = std::env::var_os("SUTURE_PROMTOOL").map_or("promtool".into(), PathBuf::from);
+    let is_there = Command::new(&found).arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("SKIPPED: promtool is not here (package prometheus); set SUTURE_PROMTOOL");
+    }
+    is_there.then_some(found)
+}
+
+#[test]
+fn what_a_repair_does_is_counted_and_all_that_dashboard_and_alerts_name_is_there() {
+    let mut cluster = monitored(7);
+    let how = ["--code", "rs(3,2)", "--chunk-size", "256KiB"];
+    cluster.put("x", 6_000_000, &how);
+    let coordinator = coordinator_of(&cluster);
+    let before = scrape(coordinator);
+    assert_eq!(value(&before, "suture_nodes{health=\"up\"}"), 7.0);
+    assert_eq!(value(&before, "suture_stripes"), 8.0);
+    assert_eq!(value(&before, "suture_rebuilt_bytes_total"), 0.0);
+
+    cluster.agents[0].kill();
+    cluster.agents[1].kill();
+    let mut exported = BTreeSet::new();
+    cluster.wait("time left is known", |_| {
+        let text = scrape(coordinator);
+        exported.extend(names(&text));
+        text.contains("\nsuture_repair_eta_seconds ")
+    });
+    let status = cluster.wait("all is repaired", |status| status["state"] == "healthy");
+    let after = scrape_until(coordinator, "suture_lost_bytes", 0.0);
+    let rebuilt = value(&after, "suture_rebuilt_bytes_total");
+    assert_eq!(rebuilt, status["repaired_bytes"].as_f64().unwrap());
+    assert_eq!(value(&after, "suture_nodes{health=\"failed\"}"), 2.0);
+    assert!(value(&after, "suture_commit_seconds_count") >= 8.0);
+    assert!(value(&after, "suture_repair_seconds_count") >= 1.0);
+    assert!(value(&after, "suture_planned_seconds_total") > 0.0);
+    assert!(value(&after, "suture_repairing_seconds_total") > 0.0);
+
+    // What agents moved for repairs came from somewhere.
+    let of_agents: Vec<String> =
+        (2..7).map(|i| scrape(address_in(&cluster.path(&format!("n{i}.log"))))).collect();
+    let sum = |sample: &str| of_agents.iter().map(|text| value(text, sample)).sum::<f64>();
+    let moved = |direction: &str, purpose: &str| {
+        let labels = format!("{{direction=\"{direction}\",purpose=\"{purpose}\"}}");
+        sum(&format!("suture_agent_moved_bytes_total{labels}"))
+    };
+    assert_eq!(moved("sent", "repair"), moved("received", "repair"));
+    assert!(moved("received", "repair") >= rebuilt, "each rebuilt chunk takes at least one");
+    assert!(moved("received", "client") > 0.0);
+    assert!(sum("suture_agent_disk_seconds_count{operation=\"publish\"}") > 0.0);
+    assert_eq!(sum("suture_agent_connected"), 5.0);
+
+    exported.extend(names(&after));
+    of_agents.iter().for_each(|text| exported.extend(names(text)));
+    // Without credentials nothing expires.
+    exported.insert("suture_certificate_expiry_timestamp_seconds".into());
+    let expressions = [expressions_of_rules(), expressions_of_dashboard()].concat();
+    assert!(expressions.len() > 40, "{}", expressions.len());
+    for expression in expressions {
+        for name in named_in(&expression) {
+            assert!(exported.contains(&name), "{name} of '{expression}' is not exported");
+        }
+    }
+    check_with_promtool(&[&[after], &of_agents[..1]].concat());
+}
+
+/// What was asked a moment ago is answered again, so the newest is waited for.
+fn scrape_until(address: SocketAddr, sample: &str, wanted: f64) -> String {
+    let began = std::time::Instant::now();
+    loop {
+        let text = scrape(address);
+        if value(&text, sample) == wanted {
+            return text;
+        }
+        assert!(began.elapsed() < daemons::TIMEOUT, "{text}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn check_with_promtool(texts: &[String]) {
+    let Some(promtool) = promtool() else { return };
+    for text in texts {
+        let mut check = Command::new(&promtool);
+        check.args(["check", "metrics"]).stdin(Stdio::piped());
+        let mut child = check.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&said));
+    }
+}
+
+#[test]
+fn rules_are_rules_and_raise_the_alerts_that_they_are_for() {
+    let runbooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks.md");
+    let runbooks = fs::read_to_string(runbooks).unwrap();
+    let rules = deploy("prometheus/suture-rules.yml");
+    let alerts: Vec<&str> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 15, "{alerts:?}");
+    for alert in alerts {
+        assert!(runbooks.contains(&format!("\n## {alert}\n")), "{alert} has no runbook");
+        let link = format!("docs/runbooks.md#{}'", alert.to_lowercase());
+        assert!(rules.contains(&link), "{alert} does not name its runbook");
+    }
+    let Some(promtool) = promtool() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/prometheus");
+    for arguments in [
+        &["check", "rules", "suture-rules.yml"][..],
+        &["check", "config", "prometheus.yml"],
+        &["test", "rules", "suture-rules.test.yml"],
+    ] {
+        let output = Command::new(&promtool).args(arguments).current_dir(&folder).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));
+    }
+}
+
+#[test]
+fn strangers_who_say_nothing_or_nonsense_keep_nobody_from_the_metrics() {
+    let cluster = monitored(0);
+    let address = coordinator_of(&cluster);
+    let memory = || value(&scrape(address), "process_resident_memory_bytes");
+    let before = memory();
+    let mut silent = Vec::new();
+    for number in 0..STRANGERS {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // Some have begun a request.
+        if number % 2 == 0 {
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX-Slow: ");
+        }
+        silent.push(stream);
+    }
+    let grown = memory() - before;
+    assert!(grown < 32e6, "{grown} bytes for {STRANGERS} connections");
+    // The first of them were ended to make way.
+    let mut byte = [0];
+    silent[0].set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(!matches!(silent[0].read(&mut byte), Ok(1)), "it has said nothing");
+
+    let long = "a".repeat(100_000);
+    let many: String = (0..1000).map(|n| format!("X-{n}: y\r\n")).collect();
+    for (request, status) in [
+        ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_string(), "200"),
+        ("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.0\r\n\r\n".into(), "200"),
+        ("GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n".into(), "200"),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n".into(), "404"),
+        ("GET /metrics/../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n".into(), "404"),
+        ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello".into(), "405"),
+        ("BREW /metrics HTTP/1.1\r\nHost: x\r\n\r\n".into(), "405"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"), "4"),
+        (format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"), "431"),
+        (format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{many}\r\n"), "431"),
+        ("nonsense\r\n\r\n".into(), "400"),
+        ("GET /metrics HTTP/9.9\r\n\r\n".into(), "400"),
+        ("\r\n\r\n\r\n".into(), ""),
+        ("\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}\u{1}\u{fc}\u{3}\u{3}".into(), "400"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".into(), ""),
+    ] {
+        let shown: String = request.chars().take(60).collect();
+        // Whoever still speaks when he is refused may lose the answer with the connection.
+        let answer = exchange(address, request.as_bytes());
+        let line = answer.lines().next().unwrap_or_default();
+        let is_so = line.is_empty()
+            || line.starts_with(&format!("HTTP/1.1 {status}"))
+            || line.starts_with(&format!("HTTP/1.0 {status}"));
+        let may_be_lost = request.len() > 16_000 || status.is_empty() || status == "400";
+        assert!(is_so && (may_be_lost || !line.is_empty()), "{shown:?}: {line:?}");
+    }
+    let open = get(address, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n");
+    assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+    drop(silent);
+    let status = cluster.json(&["status"]);
+    assert_eq!(status["state"], "healthy", "the coordinator goes on");
+}
