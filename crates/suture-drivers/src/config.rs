@@ -6,6 +6,7 @@
 //! that silently does not exist.
 
 pub mod hdfs;
+pub mod shown;
 mod spelling;
 
 use std::fs;
@@ -92,6 +93,9 @@ pub struct CoordinatorConfig {
     /// Where monitoring asks for numbers, if anywhere.
     #[serde(deserialize_with = "some_address")]
     pub metrics: Option<SocketAddr>,
+    /// Where browsers find its page, if anywhere.
+    #[serde(deserialize_with = "some_address")]
+    pub web: Option<SocketAddr>,
     /// When silence means what.
     pub timers: CoordinatorTimers,
     /// How it plans and schedules repairs.
@@ -328,7 +332,7 @@ impl AgentConfig {
         for (key, rate) in rates {
             if let Some(rate) = rate.filter(|rate| !(RATE_MIN..=RATE_MAX).contains(rate)) {
                 let (rate, max) = (format_rate(rate), format_rate(RATE_MAX));
-                return Err(format!("{key}: {rate} is no link's rate: 1 KB/s to {max}"));
+                return Err(format!("{key}: {rate} is not a link's rate: 1 KB/s to {max}"));
             }
             if self.repair_cap > rate && rate.is_some() {
                 return Err(format!("repair_cap must not be above {key}"));
@@ -380,6 +384,7 @@ impl Default for CoordinatorConfig {
             insecure: false,
             audit: None,
             metrics: None,
+            web: None,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
             scrub: ScrubSettings::default(),

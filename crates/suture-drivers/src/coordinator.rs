@@ -212,7 +212,7 @@ impl CoordinatorDriver {
         Seen {
             nodes: status.nodes.iter().map(named).collect(),
             stripes: core.stripes().len() as u64,
-            eta_seconds: self.meter.eta_of(self.now(), &status),
+            eta: self.meter.eta(self.now(), &status),
             unknown_copies: core.unknown_copies(),
             status,
         }

@@ -27,7 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
@@ -120,6 +120,36 @@ impl HttpReply {
                       connect-src 'self'; base-uri 'none'; form-action 'none'";
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
         response
+    }
+}
+
+/// An answer that is made anew only now and then: whoever asks without a pause costs no more than who
+/// asks once a second.
+#[derive(Debug)]
+pub struct Cached<T>(tokio::sync::Mutex<Option<(Instant, T)>>);
+
+/// How old an answer may be.
+const FRESH: Duration = Duration::from_secs(1);
+
+impl<T> Default for Cached<T> {
+    fn default() -> Cached<T> {
+        Cached(tokio::sync::Mutex::new(None))
+    }
+}
+
+impl<T: Clone> Cached<T> {
+    /// The last answer while it is fresh, or what `make` gives.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub async fn get<E>(&self, make: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        let mut last = self.0.lock().await;
+        if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return Ok(answer.clone());
+        }
+        let answer = make.await?;
+        *last = Some((Instant::now(), answer.clone()));
+        Ok(answer)
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
+//! * `work` says what comes next of all that is asked;
 //! * `wal` keeps the one file whole that people copy;
 //! * [`backup`] copies it while it is in use, and puts a copy in its place;
 //! * [`unfinished`] keeps one that is made again from nothing out of the way until it is whole.
@@ -21,16 +22,18 @@ pub mod schema;
 pub mod store;
 pub mod unfinished;
 mod wal;
+mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 
 use anyhow::Context;
 use suture_repair::event::Input;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
+
+use work::{Next, WorkQueue, WorkSender};
 
 pub use backup::Backup;
 pub use schema::Incomplete;
@@ -39,12 +42,10 @@ pub use store::{
     ObjectStripe, PassRecord, PutId, Removed, is_readable, seconds_since_1970,
 };
 
-type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;
-
 /// The way to the thread that owns the store.
 #[derive(Clone)]
 pub struct Metadata {
-    work: std::sync::mpsc::Sender<Work>,
+    work: Arc<WorkSender>,
     changes: mpsc::Sender<Input>,
     committed: Arc<AtomicU64>,
 }
@@ -53,11 +54,11 @@ impl Metadata {
     /// Starts the thread. `changes` receives every change; while it is full the thread waits, once
     /// it is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
-        let (work, inbox) = std::sync::mpsc::channel::<Work>();
+        let (work, queue) = WorkSender::new();
         let committed = store.committed();
         let serve = move || {
             let _guard = AbortOnPanic;
-            perform(&mut store, &inbox);
+            perform(&mut store, &queue);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
@@ -82,8 +83,7 @@ impl Metadata {
                 thread::park();
             }
         };
-        let sent = self.work.send(Box::new(close));
-        sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
+        self.work.send(Box::new(close));
         answer.await.expect("the metadata thread answers")
     }
 
@@ -110,6 +110,17 @@ impl Metadata {
             // Whoever asked may have gone away; the work is done all the same.
             move || drop(reply.send(result))
         });
+        answer.await.expect("the metadata thread answers")
+    }
+
+    /// What `question` makes of the metadata, ahead of most work that waits: whose work waits has
+    /// not been answered yet, so it is as if this had been asked a moment before.
+    pub async fn query<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&MetadataStore) -> T + Send + 'static,
+    ) -> T {
+        let (reply, answer) = oneshot::channel();
+        self.work.ask(Box::new(move |store| drop(reply.send(question(store)))));
         answer.await.expect("the metadata thread answers")
     }
 
@@ -141,21 +152,20 @@ impl Metadata {
             }
             reply();
         };
-        let sent = self.work.send(Box::new(work));
-        sent.unwrap_or_else(|_| panic!("the metadata thread lives as long as its handles"));
+        self.work.send(Box::new(work));
     }
 }
 
 /// What the thread does until nobody has a handle: what it is asked, and between, keep the log short.
-fn perform(store: &mut MetadataStore, inbox: &std::sync::mpsc::Receiver<Work>) {
+fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
     loop {
-        let is_idle = match inbox.recv_timeout(wal::IDLE) {
-            Ok(work) => {
+        let is_idle = match queue.next(wal::IDLE) {
+            Next::Work(work) => {
                 work(store);
                 false
             }
-            Err(RecvTimeoutError::Timeout) => true,
-            Err(RecvTimeoutError::Disconnected) => return,
+            Next::Idle => true,
+            Next::Closed => return,
         };
         if let Err(error) = store.fold_log(is_idle) {
             warn!("metadata.db is behind its log: {error}");

@@ -15,14 +15,12 @@ mod text;
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 use suture_repair::message::{CopyFault, Failure};
-use tokio::time::Instant;
 
 use crate::identity::credentials::Kept;
 pub use text::Exposition;
@@ -136,26 +134,5 @@ fn fault_name(fault: CopyFault) -> &'static str {
         CopyFault::Missing => "missing",
         CopyFault::Corrupt => "corrupt",
         CopyFault::Unreadable => "unreadable",
-    }
-}
-
-/// The answer to who asks what the numbers are, made anew only now and then: whoever asks without a
-/// pause costs no more than who asks once a second.
-#[derive(Debug, Default)]
-pub struct Cached(tokio::sync::Mutex<Option<(Instant, Exposition)>>);
-
-/// How old an answer may be.
-const FRESH: Duration = Duration::from_secs(1);
-
-impl Cached {
-    /// The last answer while it is fresh, or what `make` gives.
-    pub async fn get(&self, make: impl Future<Output = Option<Exposition>>) -> Option<Exposition> {
-        let mut last = self.0.lock().await;
-        if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return Some(answer.clone());
-        }
-        let answer = make.await?;
-        *last = Some((Instant::now(), answer.clone()));
-        Some(answer)
     }
 }

@@ -319,9 +319,9 @@ fn credentials_that_cannot_be_used_are_refused_with_the_file() {
         assert!(error.contains("tls.crt") && error.contains(expected), "{error}");
     }
     for (file, text, expected) in [
-        ("tls.crt", "nothing", "is no certificate"),
-        ("tls.key", "nothing", "is no key"),
-        ("ca.crt", "", "is no certificate"),
+        ("tls.crt", "nothing", "is not a certificate"),
+        ("tls.key", "nothing", "is not a key"),
+        ("ca.crt", "", "is not a certificate"),
         (
             "ca.crl",
             "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",

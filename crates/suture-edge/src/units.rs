@@ -114,7 +114,7 @@ pub fn parse_time(text: &str) -> Result<f64, String> {
     let Decimal { digits, fraction_digits } = parse_decimal(number).ok_or_else(help)?;
     match digits as f64 / 10f64.powi(fraction_digits as i32) * scale {
         seconds if seconds > 0.0 => Ok(seconds),
-        _ => Err(format!("'{text}' is no time to work with: it must be above zero")),
+        _ => Err(format!("'{text}' is not a time to work with: it must be above zero")),
     }
 }
 

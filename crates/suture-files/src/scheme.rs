@@ -83,8 +83,9 @@ fn parse(text: &str) -> Result<Line, String> {
     let [k, m, bits, scheme] = text.splitn(4, ' ').collect::<Vec<_>>()[..] else {
         return Err("a scheme is written: k m bits lost missing quotients".to_string());
     };
-    let number =
-        |text: &str| text.parse().map_err(|_| format!("{text:?} is no number of chunks or bits"));
+    let number = |text: &str| {
+        text.parse().map_err(|_| format!("{text:?} is not a number of chunks or bits"))
+    };
     Ok(Line {
         data_chunks: number(k)?,
         parity_chunks: number(m)?,

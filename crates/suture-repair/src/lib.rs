@@ -54,6 +54,7 @@ pub mod label;
 pub mod placement;
 
 // What goes in and out of the machines, and between them.
+pub mod estimate;
 pub mod event;
 pub mod message;
 pub mod transcript;

@@ -181,7 +181,20 @@ impl Stripe {
 #[derive(Clone, Debug, Default)]
 pub struct StripeMap {
     stripes: BTreeMap<StripeId, Stripe>,
-    on_node: BTreeMap<NodeId, BTreeSet<StripeId>>,
+    on_node: BTreeMap<NodeId, OnNode>,
+}
+
+/// What a node has of the stripes.
+#[derive(Clone, Debug, Default)]
+struct OnNode {
+    stripes: BTreeSet<StripeId>,
+    /// Of its chunks.
+    bytes: u64,
+}
+
+/// The nodes of a stripe's chunks, each with what it has of them in bytes.
+fn located(stripe: &Stripe) -> impl Iterator<Item = (NodeId, u64)> {
+    stripe.chunks.iter().filter_map(|chunk| Some((chunk.node?, chunk.bytes)))
 }
 
 impl StripeMap {
@@ -200,8 +213,10 @@ impl StripeMap {
     /// Adds a stripe or replaces what was known of it.
     pub fn put(&mut self, stripe: Stripe) {
         self.remove(stripe.id);
-        for node in stripe.chunks.iter().filter_map(|c| c.node) {
-            self.on_node.entry(node).or_default().insert(stripe.id);
+        for (node, bytes) in located(&stripe) {
+            let on_node = self.on_node.entry(node).or_default();
+            on_node.stripes.insert(stripe.id);
+            on_node.bytes += bytes;
         }
         self.stripes.insert(stripe.id, stripe);
     }
@@ -209,9 +224,10 @@ impl StripeMap {
     /// Forgets a stripe; gives what was known of it.
     pub fn remove(&mut self, id: StripeId) -> Option<Stripe> {
         let stripe = self.stripes.remove(&id)?;
-        for node in stripe.chunks.iter().filter_map(|c| c.node) {
-            if let Some(ids) = self.on_node.get_mut(&node) {
-                ids.remove(&id);
+        for (node, bytes) in located(&stripe) {
+            if let Some(on_node) = self.on_node.get_mut(&node) {
+                on_node.stripes.remove(&id);
+                on_node.bytes -= bytes;
             }
         }
         Some(stripe)
@@ -219,12 +235,18 @@ impl StripeMap {
 
     /// The stripes with a chunk on `node`, in order.
     pub fn on_node(&self, node: NodeId) -> impl Iterator<Item = &Stripe> {
-        self.on_node.get(&node).into_iter().flatten().map(|id| &self.stripes[id])
+        let ids = self.on_node.get(&node).into_iter().flat_map(|on_node| &on_node.stripes);
+        ids.map(|id| &self.stripes[id])
     }
 
     /// How many stripes have a chunk on `node`.
     pub fn count_on(&self, node: NodeId) -> usize {
-        self.on_node.get(&node).map_or(0, BTreeSet::len)
+        self.on_node.get(&node).map_or(0, |on_node| on_node.stripes.len())
+    }
+
+    /// Bytes of the chunks that are located on `node`.
+    pub fn bytes_on(&self, node: NodeId) -> u64 {
+        self.on_node.get(&node).map_or(0, |on_node| on_node.bytes)
     }
 
     /// All stripes in order.

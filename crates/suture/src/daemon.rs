@@ -17,7 +17,7 @@ use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
 use suture_drivers::control::access::Call;
-use suture_drivers::http::{self, HttpAccess, HttpLimits};
+use suture_drivers::http::{self, HttpAccess, HttpLimits, HttpPages};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metrics::Exposition;
@@ -34,11 +34,38 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
+use crate::verbosity::Verbosity;
+
 /// How long a daemon may take to end when its standard input has closed: it writes what it records.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often credentials are looked at.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
+
+/// Where a coordinator's configuration is, unless somebody says otherwise.
+pub const COORDINATOR_CONFIG: &str = "/etc/suture/coordinator.toml";
+
+/// Where an agent's configuration is, unless somebody says otherwise.
+pub const AGENT_CONFIG: &str = "/etc/suture/agent.toml";
+
+/// Which configuration a daemon reads.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ConfigArgs {
+    /// The configuration [default: /etc/suture/coordinator.toml or agent.toml if it is there, else
+    /// every key at its default]
+    #[arg(long, value_name = "FILE", env = "SUTURE_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// The file to read: the one that is named, or `usual` where that exists.
+    pub fn path(&self, usual: &str) -> Option<PathBuf> {
+        let named = self.config.clone();
+        // One that cannot be looked at is there, and its daemon must not run without it.
+        let is_there = || !matches!(Path::new(usual).try_exists(), Ok(false));
+        named.or_else(|| is_there().then(|| usual.into()))
+    }
+}
 
 /// What every daemon can be asked to write down.
 #[derive(clap::Args)]
@@ -185,18 +212,19 @@ pub async fn listen(address: SocketAddr, is_open: bool) -> Result<TcpListener> {
     })
 }
 
-/// Listens for monitoring, if the configuration says where.
+/// Listens for monitoring or browsers, if the configuration says where; `what` is at that path.
 ///
 /// # Errors
 /// As [`listen`].
-pub async fn listen_for_metrics(
+pub async fn listen_for_http(
     address: Option<SocketAddr>,
     is_open: bool,
+    (what, path): (&str, &str),
 ) -> Result<Option<TcpListener>> {
     let Some(address) = address else { return Ok(None) };
     let listener = listen(address, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    info!("metrics are at {address}/metrics");
+    info!("{what} at {address}{path}");
     Ok(Some(listener))
 }
 
@@ -208,10 +236,21 @@ pub fn serve_metrics<F>(
 ) where
     F: Future<Output = Option<Exposition>> + Send + 'static,
 {
+    serve_pages(listener, credentials, MetricsPage::new(make));
+}
+
+/// What a log calls the metrics, and their path.
+pub const METRICS: (&str, &str) = ("metrics are", "/metrics");
+
+/// Answers whoever may see the status for as long as the process runs, if it listens for that.
+pub fn serve_pages(
+    listener: Option<TcpListener>,
+    credentials: Option<Arc<Kept>>,
+    pages: impl HttpPages,
+) {
     let Some(listener) = listener else { return };
     let access = HttpAccess { credentials, roles: Call::Status.rule().roles };
-    let page = MetricsPage::new(make);
-    tokio::spawn(http::serve(listener, access, HttpLimits::default(), page));
+    tokio::spawn(http::serve(listener, access, HttpLimits::default(), pages));
 }
 
 /// Begins to log to stderr.
@@ -219,17 +258,20 @@ pub fn log_to_stderr() {
     log_from("info");
 }
 
-/// Begins to log to stderr what is at least this important, where SUTURE_LOG does not say.
-pub fn log_from(level: &str) {
+/// Begins to log to stderr what is at least this important, where neither SUTURE_LOG nor -v nor -q
+/// say otherwise. Who logs already goes on.
+pub fn log_from(level: &'static str) {
+    let level = Verbosity::current().log_level(level);
     let filter = EnvFilter::try_from_env("SUTURE_LOG");
-    tracing_subscriber::fmt()
+    // It fails only where it has begun before, by the same rule.
+    let _ = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(level)))
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal())
         .with_target(false)
         // A log that cannot be written is no reason to end, and the fallback would panic.
         .log_internal_errors(false)
-        .init();
+        .try_init();
 }
 
 /// When a daemon is to end.

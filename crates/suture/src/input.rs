@@ -164,7 +164,7 @@ impl Input {
         let sub_chunks = u64::from(code.sub_chunk_count());
         if !args.chunk_size.is_multiple_of(sub_chunks) {
             return Err(bad_input(format!(
-                "--chunk-size {} is no multiple of the {sub_chunks} sub-chunks of {code}",
+                "--chunk-size {} is not a multiple of the {sub_chunks} sub-chunks of {code}",
                 args.chunk_size
             )));
         }

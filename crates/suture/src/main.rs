@@ -6,7 +6,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 // First, for its macros.
 #[macro_use]
@@ -25,9 +25,12 @@ mod outcome;
 mod picture;
 mod progress;
 mod quiet;
+mod service_manager;
 mod status;
 mod testbed;
 mod timestamp;
+mod verbosity;
+mod web;
 
 /// Rebuilds lost erasure-coded data as fast as the network allows, and proves every byte.
 #[derive(Parser)]
@@ -35,6 +38,8 @@ mod timestamp;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    verbosity: verbosity::VerbosityArgs,
 }
 
 #[derive(Subcommand)]
@@ -54,6 +59,7 @@ enum Command {
     Stat(cmd::stat::Args),
     Rm(cmd::rm::Args),
     Status(cmd::status::Args),
+    Df(cmd::df::Args),
     Node(cmd::node::Args),
     Repair(cmd::repair::Args),
     Scrub(cmd::scrub::Args),
@@ -66,6 +72,9 @@ enum Command {
     Calibrate(cmd::calibrate::Args),
     Durability(cmd::durability::Args),
     Testbed(cmd::testbed::Args),
+    Config(cmd::config::Args),
+    Completions(cmd::completions::Args),
+    Man(cmd::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +82,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return outcome::report_usage(&error),
     };
+    cli.verbosity.apply();
+    if verbosity::Verbosity::current() > verbosity::Verbosity::Normal {
+        daemon::log_from("error");
+    }
     suture_files::output::before_first_temporary(daemon::remove_temporaries_on_signals);
     outcome::report(run(cli.command))
 }
@@ -94,6 +107,7 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Stat(args) => cmd::stat::run(args),
         Command::Rm(args) => cmd::rm::run(args),
         Command::Status(args) => cmd::status::run(args),
+        Command::Df(args) => cmd::df::run(args),
         Command::Node(args) => cmd::node::run(args),
         Command::Repair(args) => cmd::repair::run(args),
         Command::Scrub(args) => cmd::scrub::run(args),
@@ -106,5 +120,8 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Calibrate(args) => cmd::calibrate::run(args),
         Command::Durability(args) => cmd::durability::run(args),
         Command::Testbed(args) => cmd::testbed::run(args),
+        Command::Config(args) => cmd::config::run(args),
+        Command::Completions(args) => cmd::completions::run(args, Cli::command()),
+        Command::Man(args) => cmd::man::run(args, Cli::command()),
     }
 }

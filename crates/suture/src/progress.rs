@@ -1,12 +1,14 @@
 //! How far a command has come, on stderr.
 //!
 //! Place: beside every command that takes long. stdout belongs to results; a bar is drawn only for
-//! a person: not when stderr is no terminal, and not when the command was asked for JSON.
+//! a person: not when stderr is no terminal, not when the command was asked for JSON, and
+//! not when it is to be quiet.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use suture_edge::progress::Step;
 
 use crate::output::Format;
+use crate::verbosity::Verbosity;
 
 /// A bar of bytes: done, total, rate, time left. Threads may share it.
 pub struct Progress {
@@ -17,8 +19,8 @@ impl Progress {
     /// A bar over `bytes`, with a word for what is done to them.
     pub fn bytes(format: Format, what: &'static str, bytes: u64) -> Progress {
         let target = match format {
-            Format::Text => ProgressDrawTarget::stderr(),
-            Format::Json => ProgressDrawTarget::hidden(),
+            Format::Text if Verbosity::current() > Verbosity::Quiet => ProgressDrawTarget::stderr(),
+            Format::Text | Format::Json => ProgressDrawTarget::hidden(),
         };
         let template = "{msg} [{wide_bar}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
         let style = ProgressStyle::with_template(template)

@@ -132,11 +132,27 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
 
 /// Rate and time left, as far as anyone can tell.
 pub fn rate_and_eta(status: &proto::StatusReply) -> String {
-    match status.eta_seconds {
-        Some(eta) => format!("{}, {} left", format_rate(status.rate), format_seconds(eta)),
-        None if status.running.is_empty() => "nothing runs".into(),
-        None => "nothing has moved for a while".into(),
+    let rate = || format_rate(status.rate);
+    match (status.eta_seconds, status.eta_low_seconds.zip(status.eta_high_seconds)) {
+        (Some(eta), Some((low, high))) => {
+            let (low, high) = (format_rough(low), format_rough(high));
+            format!("{}, about {} left ({low} to {high})", rate(), format_rough(eta))
+        }
+        (Some(eta), None) => format!("{}, about {} left", rate(), format_rough(eta)),
+        (None, _) if status.running.is_empty() => "nothing runs".into(),
+        (None, _) => format!("{}, time left unknown", rate()),
     }
+}
+
+/// A time that nobody knows well, with as many digits as mean something: `40 s`, `12 min`, `3 h`.
+fn format_rough(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        seconds if seconds < 90.0 => (seconds.max(1.0), "s"),
+        seconds if seconds < 90.0 * 60.0 => (seconds / 60.0, "min"),
+        seconds if seconds < 48.0 * 3600.0 => (seconds / 3600.0, "h"),
+        seconds => (seconds / 86_400.0, "days"),
+    };
+    format!("{value:.0} {unit}")
 }
 
 /// The table of nodes.
@@ -190,7 +206,7 @@ pub fn node_state(node: &proto::NodeStatus) -> &str {
 }
 
 /// Puts `n9` before `n10`.
-fn by_number(name: &str) -> (String, u64) {
+pub fn by_number(name: &str) -> (String, u64) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (stem.to_string(), name[stem.len()..].parse().unwrap_or(0))
 }
@@ -257,6 +273,8 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "repaired_bytes": status.repaired_bytes,
         "bytes_per_second": status.rate,
         "eta_seconds": status.eta_seconds,
+        "eta_low_seconds": status.eta_low_seconds,
+        "eta_high_seconds": status.eta_high_seconds,
         "running": running.collect::<Vec<_>>(),
         "blocked": describe_blocked(&status.blocked),
         "scrub": describe_scrub(&status.scrub.clone().unwrap_or_default()),
@@ -344,6 +362,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "health": node.health,
             "free_bytes": node.free_bytes,
             "chunks": node.chunks,
+            "used_bytes": node.used_bytes,
             "failed_by_operator": node.failed_by_operator,
             "intent": Some(node_state(node)).filter(|state| !state.is_empty()),
             "chunks_before": (node.intent == "draining").then_some(node.chunks_before),
@@ -364,4 +383,33 @@ pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
         })
     };
     blocked.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_a_range_or_unknown_but_never_nothing() {
+        let eta = |eta_seconds: f64| proto::StatusReply {
+            rate: 2e6,
+            eta_seconds: Some(eta_seconds),
+            eta_low_seconds: Some(eta_seconds / 2.0),
+            eta_high_seconds: Some(eta_seconds * 2.0),
+            ..Default::default()
+        };
+        for (seconds, said) in [
+            (0.02, "2.00 MB/s, about 1 s left (1 s to 1 s)"),
+            (40.0, "2.00 MB/s, about 40 s left (20 s to 80 s)"),
+            (700.0, "2.00 MB/s, about 12 min left (6 min to 23 min)"),
+            (20_000.0, "2.00 MB/s, about 6 h left (3 h to 11 h)"),
+            (400_000.0, "2.00 MB/s, about 5 days left (2 days to 9 days)"),
+        ] {
+            assert_eq!(rate_and_eta(&eta(seconds)), said);
+        }
+        let running = vec![proto::Running::default()];
+        let unknown = proto::StatusReply { running, rate: 2e6, ..Default::default() };
+        assert_eq!(rate_and_eta(&unknown), "2.00 MB/s, time left unknown");
+        assert_eq!(rate_and_eta(&proto::StatusReply::default()), "nothing runs");
+    }
 }

@@ -182,8 +182,8 @@ fn chunks_named_as_lost_may_be_too_many() {
     assert!(rebuilt.stderr.contains("chunk 3 was named as lost"), "{rebuilt:?}");
     for (lost, expected) in [
         ("9", "rs(6,3) has chunks 0 to 8"),
-        ("x", "'x' is no chunk"),
-        ("1,256", "'256' is no chunk"),
+        ("x", "'x' is not a chunk"),
+        ("1,256", "'256' is not a chunk"),
     ] {
         let refused = run(&["rebuild", "--lost", lost], &encoded.directory);
         assert_eq!(refused.status, 2);

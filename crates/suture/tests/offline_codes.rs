@@ -458,7 +458,7 @@ fn schemes_that_lie_are_refused_before_anything_is_touched() {
         (format!("{first} 0\n"), "is not a trace scheme"),
         (first.replace(" - ", " ? "), "is not a trace scheme"),
         (format!("{first}\n4 2"), "line 2: a scheme is written: k m bits"),
-        (format!("4 x {bits} {rest}"), "\"x\" is no number"),
+        (format!("4 x {bits} {rest}"), "\"x\" is not a number"),
         ("4 2 40 9 - 0000000000000000".to_string(), "there is no chunk 9"),
         ("4 2 40 0 0 0000000000000000".to_string(), "chunk 0 is lost and cannot help"),
         ("4 2 40 0 1,1 0000000000000000".to_string(), "chunk 1 is named twice"),

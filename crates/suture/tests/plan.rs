@@ -492,8 +492,8 @@ fn a_wrong_cluster_file_is_blamed_by_line_and_name() {
         ("uplink = \"200Mbit\"", "free = \"much\"", &["toml:7:", "much"]),
         ("uplink = \"200Mbit\"", "drained = \"yes\"", &["toml:7:", "expected a boolean"]),
         ("uplink = \"200Mbit\"", "exclude = true", &["toml:7:", "`exclude`", "`excluded`"]),
-        ("name = \"alpha\"", "name = \"\"", &["toml:6:", "'' is no name"]),
-        ("name = \"alpha\"", "name = \"a,b\"", &["toml:6:", "'a,b' is no name", "comma"]),
+        ("name = \"alpha\"", "name = \"\"", &["toml:6:", "'' is not a name"]),
+        ("name = \"alpha\"", "name = \"a,b\"", &["toml:6:", "'a,b' is not a name", "comma"]),
     ] {
         assert!(CLUSTER.contains(from), "{from}");
         let files = Files::new(&CLUSTER.replacen(from, to, 1), PLACEMENT);

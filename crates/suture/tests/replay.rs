@@ -46,7 +46,7 @@ fn a_transcript_is_equal_different_cut_off_or_none() {
     {
         let refused = replay(none);
         assert_eq!(refused.status, 2, "{refused:?}");
-        assert!(refused.stderr.contains("is no transcript"), "{refused:?}");
+        assert!(refused.stderr.contains("is not a transcript"), "{refused:?}");
     }
     assert_eq!(run(&["replay"], Path::new("/nonexistent")).status, 2);
 }

@@ -182,7 +182,7 @@ fn a_wrong_command_line_says_what_to_do() {
         ("--policy trace/random/all", &["the shape 'trace'", "use flow", "--compare"]),
         ("--policy car", &["needs racks"]),
         ("--foreground ycsb-z", &["no workload 'ycsb-z'", "did you mean 'ycsb-"]),
-        ("--foreground ycsb-a:0", &["'0' is no number of clients", "ycsb-a:4"]),
+        ("--foreground ycsb-a:0", &["'0' is not a number of clients", "ycsb-a:4"]),
         ("--uplink-trace missing.csv", &["cannot read missing.csv"]),
         ("--downlink-trace model:tpcc", &["no such model", "tpcds, tpch, swim"]),
     ] {

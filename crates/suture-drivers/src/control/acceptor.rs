@@ -81,7 +81,7 @@ impl Default for ControlLimits {
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
-    service: ControlService,
+    service: impl Into<Arc<ControlService>>,
     limits: ControlLimits,
     credentials: Option<Arc<Kept>>,
 ) -> Result<()> {
@@ -91,7 +91,7 @@ pub async fn serve(
         .http2_max_header_list_size(HEADERS_BYTES_MAX)
         .max_concurrent_streams(limits.calls)
         .timeout(limits.answer)
-        .add_service(rpc::server(service))
+        .add_service(rpc::server(service.into()))
         .serve_with_incoming(Incoming::new(listener, limits, credentials))
         .await
         .context("the control plane's listener failed")

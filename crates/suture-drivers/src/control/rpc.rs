@@ -33,8 +33,8 @@ const REPLIES_MAX: usize = 4;
 const LONG: &str = "/suture.v1.Coordinator/Session";
 
 /// The service as the server takes it.
-pub fn server(service: ControlService) -> BoundedServer {
-    let adapter = Arc::new(RpcAdapter(Arc::new(service)));
+pub fn server(service: Arc<ControlService>) -> BoundedServer {
+    let adapter = Arc::new(RpcAdapter(service));
     let bounded = |bytes| {
         CoordinatorServer::from_arc(adapter.clone())
             .max_decoding_message_size(bytes)

@@ -20,7 +20,7 @@ pub(super) async fn complete(
     let inconsistent = scrub.inconsistent.iter().map(|entry| StripeId(entry.stripe));
     let unread = scrub.unread.iter().map(|entry| StripeId(entry.stripe));
     let ids: Vec<StripeId> = inconsistent.chain(unread).collect();
-    let names = metadata.ask(move |store| store.names_of(&ids)).await?;
+    let names = metadata.query(move |store| store.names_of(&ids)).await?;
     let name = |stripe| names.get(&StripeId(stripe)).cloned().unwrap_or_default();
     for entry in &mut scrub.inconsistent {
         entry.object = name(entry.stripe);

@@ -242,12 +242,16 @@ impl ControlService {
         Ok(reply)
     }
 
-    pub(super) async fn status(&self) -> Result<proto::StatusReply, Status> {
-        let ask = |store: &mut MetadataStore| {
+    /// How the cluster does.
+    ///
+    /// # Errors
+    /// When the database fails, or the coordinator shuts down.
+    pub async fn status(&self) -> Result<proto::StatusReply, Status> {
+        let ask = |store: &MetadataStore| {
             let known = (store.intent()?, store.pass()?);
             Ok::<_, MetadataError>((known, store.epoch(), store.fault()))
         };
-        let ((intent, pass), epoch, fault) = self.metadata.ask(ask).await?;
+        let ((intent, pass), epoch, fault) = self.metadata.query(ask).await?;
         let (mut reply, blocked) = self.query(describe).await?;
         reply.cluster = self.cluster().to_string();
         reply.epoch = epoch;
@@ -277,7 +281,7 @@ impl ControlService {
     ) -> Result<Vec<proto::BlockedStripe>, Status> {
         let ids: Vec<StripeId> = blocked.iter().map(|entry| StripeId(entry.stripe)).collect();
         let mut names: BTreeMap<StripeId, String> =
-            self.metadata.ask(move |store| store.names_of(&ids)).await?;
+            self.metadata.query(move |store| store.names_of(&ids)).await?;
         for entry in &mut blocked {
             entry.object = match self.is_hdfs {
                 true => format!("block group {}", group_id(StripeId(entry.stripe))),
@@ -321,7 +325,7 @@ impl ControlService {
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
-        let removed = self.metadata.ask(|store| store.intent()).await?.removed;
+        let removed = self.metadata.query(|store| store.intent()).await?.removed;
         let mut reply = self.query(move |driver| preview_of(driver.core(), &removed)).await?;
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
@@ -368,6 +372,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         health: status.health.to_string(),
         free_bytes: status.free_bytes,
         chunks: status.chunks,
+        used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,
         rack: rack(status.node).map(|rack| racks[rack.0 as usize].clone()),
         intent: intent_word(status.intent).to_owned(),
@@ -389,8 +394,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         bytes: repair.bytes,
         seconds: now.since(repair.since).as_secs_f64(),
     });
-    let done: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
-    let left = status.lost_bytes.saturating_sub(done);
+    let eta = driver.meter().eta(now, &status);
     let milestones = driver.meter().milestones();
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
@@ -408,7 +412,9 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         repaired_bytes: status.repaired_bytes,
         running: running.collect(),
         rate: driver.meter().rate(),
-        eta_seconds: driver.meter().eta_seconds(now, left),
+        eta_seconds: eta.map(|eta| eta.seconds),
+        eta_low_seconds: eta.map(|eta| eta.low),
+        eta_high_seconds: eta.map(|eta| eta.high),
         uptime_seconds: seconds(now),
         declared_seconds: milestones.declared_at.map(seconds),
         started_seconds: milestones.started_at.map(seconds),

@@ -2,17 +2,17 @@
 //!
 //! Place: ... dispatch -> [slices flow] -> ... : what progress bars and `suture status` show.
 //! The rate is an exponential average over a few seconds, long enough for heartbeats not to make
-//! it jump. When nothing has moved for a while there is no estimate, instead of one that grows for
-//! ever.
+//! it jump. How long the rest takes is another question, which the core answers (`estimate`).
 
+use suture_repair::estimate::{Amount, Estimate, Estimator};
 use suture_repair::event::{Health, Report, Status};
 use suture_repair::time::{Span, Time};
 
 /// Weight is lost by a factor of e over this time.
 const MEMORY_SECONDS: f64 = 5.0;
 
-/// Without any progress for so long there is no estimate. Above the longest pause of a healthy
-/// repair: a destination that proves and syncs its chunk.
+/// Where nothing runs and nothing has moved for so long there is no rate. Above the longest pause of
+/// a healthy repair: a destination that proves and syncs its chunk.
 const STALLED_AFTER: Span = Span::from_secs(10);
 
 /// Measures the repairs of one coordinator.
@@ -22,6 +22,7 @@ pub struct Meter {
     moved_at: Time,
     done: u64,
     rate: f64,
+    estimator: Estimator,
     milestones: Milestones,
 }
 
@@ -43,8 +44,9 @@ pub struct Milestones {
 impl Meter {
     /// Looks at what is done now.
     pub fn measure(&mut self, now: Time, status: &Status) {
-        let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
-        self.observe(now, status.repaired_bytes + running, !status.running.is_empty());
+        let (done, is_running) = (done(status), !status.running.is_empty());
+        self.estimator.observe(now, done, left(status), is_running);
+        self.observe(now, done.bytes, is_running);
     }
 
     /// Remembers what a report says of the course of things.
@@ -76,17 +78,9 @@ impl Meter {
         self.rate
     }
 
-    /// Seconds until all of what is lost is rebuilt; none when nothing is lost or moves.
-    pub fn eta_of(&self, now: Time, status: &Status) -> Option<f64> {
-        let done: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
-        let left = status.lost_bytes.saturating_sub(done);
-        (status.lost_chunks > 0).then(|| self.eta_seconds(now, left)).flatten()
-    }
-
-    /// Seconds until so many more bytes are rebuilt; none when nothing moves.
-    pub fn eta_seconds(&self, now: Time, bytes: u64) -> Option<f64> {
-        let moves = now.since(self.moved_at) < STALLED_AFTER && self.rate >= 1.0;
-        moves.then(|| bytes as f64 / self.rate)
+    /// How long it takes until all of what is lost is rebuilt; none where nobody can say.
+    pub fn eta(&self, now: Time, status: &Status) -> Option<Estimate> {
+        self.estimator.estimate(now, left(status))
     }
 
     fn observe(&mut self, now: Time, done: u64, is_running: bool) {
@@ -110,6 +104,19 @@ impl Meter {
     }
 }
 
+/// What was rebuilt since the start, and what of what is being rebuilt.
+fn done(status: &Status) -> Amount {
+    let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+    Amount { chunks: status.repaired_chunks, bytes: status.repaired_bytes + running }
+}
+
+/// What is lost and not rebuilt yet.
+fn left(status: &Status) -> Amount {
+    let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
+    let bytes = status.lost_bytes.saturating_sub(running);
+    Amount { chunks: status.lost_chunks, bytes }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,22 +126,34 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_repair_has_its_rate_and_an_estimate() {
+    fn a_steady_repair_has_its_rate() {
         let mut meter = Meter::default();
         (0..60).for_each(|second| meter.observe(at(second), second * 1000, true));
         assert!((meter.rate() - 1000.0).abs() < 1.0, "{}", meter.rate());
-        let eta = meter.eta_seconds(at(59), 5000).unwrap();
-        assert!((eta - 5.0).abs() < 0.1, "{eta}");
     }
 
     #[test]
-    fn a_stalled_repair_has_no_estimate_and_gets_one_again() {
+    fn the_rest_is_what_is_lost_without_what_is_under_way() {
         let mut meter = Meter::default();
-        (0..20).for_each(|second| meter.observe(at(second), second * 1000, true));
-        (20..40).for_each(|second| meter.observe(at(second), 19_000, true));
-        assert_eq!(meter.eta_seconds(at(39), 5000), None);
-        (40..50).for_each(|second| meter.observe(at(second), (second - 20) * 1000, true));
-        assert!(meter.eta_seconds(at(49), 5000).is_some());
+        for second in 0..=10 {
+            let lost_bytes = 20_000 - second * 1000;
+            let lost_chunks = 20 - second;
+            let (repaired_chunks, repaired_bytes) = (second, second * 1000);
+            let status = Status {
+                lost_chunks,
+                lost_bytes,
+                repaired_chunks,
+                repaired_bytes,
+                ..Status::default()
+            };
+            meter.measure(at(second), &status);
+            let eta = meter.eta(at(second), &status);
+            assert_eq!(eta.is_some(), second >= 1, "{eta:?}");
+            if let Some(eta) = eta {
+                assert!((eta.seconds - lost_chunks as f64).abs() < 0.1, "{second}: {eta:?}");
+            }
+        }
+        assert_eq!(meter.eta(at(10), &Status::default()), None, "nothing is lost");
     }
 
     #[test]

@@ -332,7 +332,7 @@ impl Authority {
     fn signer_with(&self, key: &Path) -> Result<(Issuer<'static, KeyPair>, OwnCertificate)> {
         let text = String::from_utf8(read(key)?).unwrap_or_default();
         let pair = KeyPair::from_pem(&text)
-            .map_err(|error| bad_input(format!("{}: it is no key: {error}", key.display())))?;
+            .map_err(|error| bad_input(format!("{}: it is not a key: {error}", key.display())))?;
         let public = rcgen::PublicKeyData::subject_public_key_info(&pair);
         for own in self.certificates()? {
             if own.public_key == public {
@@ -345,7 +345,7 @@ impl Authority {
 
     fn certificates(&self) -> Result<Vec<OwnCertificate>> {
         let path = self.path(AUTHORITY);
-        let wrong = || bad_input(format!("{}: it is no certificate", path.display()));
+        let wrong = || bad_input(format!("{}: it is not a certificate", path.display()));
         let bundle = read(&path)?;
         let certificates = CertificateDer::pem_slice_iter(&bundle);
         certificates.map(|der| der.ok().and_then(OwnCertificate::read).ok_or_else(wrong)).collect()
@@ -456,7 +456,7 @@ fn refuse_other(out: &Path, principal: &Principal) -> Result<()> {
             path.display(),
         ))),
         None => Err(bad_input(format!(
-            "{} is there, and is no certificate of ours: say another folder with --out",
+            "{} is there, and is not a certificate of ours: say another folder with --out",
             path.display(),
         ))),
     }

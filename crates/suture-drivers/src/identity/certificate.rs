@@ -169,7 +169,7 @@ impl From<&CertificateError> for Flaw {
             // What the library says of itself there is only a name.
             E::Other(OtherError(why)) => Flaw::Other(match why.to_string().as_str() {
                 "CaUsedAsEndEntity" => "it is an authority's, not a node's or a user's".into(),
-                "EndEntityUsedAsCa" => "who signed it is no authority".into(),
+                "EndEntityUsedAsCa" => "who signed it is not an authority".into(),
                 "UnsupportedCriticalExtension" => {
                     "it has a critical extension that is not understood".into()
                 }
@@ -214,7 +214,7 @@ fn refused(alert: AlertDescription) -> String {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Flaw::Malformed => f.write_str("it is no certificate"),
+            Flaw::Malformed => f.write_str("it is not a certificate"),
             Flaw::NoPrincipal => f.write_str(
                 "it has no role: its alternative names lack a URI like suture://agent/NAME",
             ),

@@ -224,7 +224,7 @@ fn no_key(bytes: &[u8], path: &Path) -> String {
     let is_encrypted = bytes.windows(9).any(|word| word == b"ENCRYPTED");
     match is_encrypted {
         true => format!("{path}: the key has a passphrase: write it without one"),
-        false => format!("{path}: it is no key"),
+        false => format!("{path}: it is not a key"),
     }
 }
 
@@ -253,7 +253,7 @@ fn verifier(
         added.map_err(|_| flawed(&path, &Flaw::Malformed))?;
     }
     let path = dir.join(REVOKED);
-    let wrong = || bad_input(format!("{}: it is no list of revocations", path.display()));
+    let wrong = || bad_input(format!("{}: it is not a list of revocations", path.display()));
     let lists = revoked.as_deref().unwrap_or_default();
     let lists = CertificateRevocationListDer::pem_slice_iter(lists);
     let lists = lists.collect::<Result<Vec<_>, _>>().map_err(|_| wrong())?;

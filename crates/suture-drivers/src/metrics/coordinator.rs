@@ -10,6 +10,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
+use suture_repair::estimate::Estimate;
 use suture_repair::event::{Blocked, Health, Report, Status};
 use suture_repair::id::RepairId;
 use suture_repair::time::Time;
@@ -36,8 +37,8 @@ pub struct Seen {
     pub nodes: Vec<(String, String)>,
     /// Stripes that there are.
     pub stripes: u64,
-    /// Seconds until all is repaired, if that can be said.
-    pub eta_seconds: Option<f64>,
+    /// How long it takes until all is repaired, if that can be said.
+    pub eta: Option<Estimate>,
     /// Copies of stripes of which the metadata know nothing.
     pub unknown_copies: u64,
 }
@@ -266,8 +267,10 @@ impl Levels {
         self.lost_bytes.set(status.lost_bytes as f64);
         self.unknown_copies.set(seen.unknown_copies as f64);
         self.eta.clear();
-        if let Some(eta) = seen.eta_seconds {
-            self.eta.get_or_create(&Labels::new()).set(eta);
+        if let Some(Estimate { seconds, low, high }) = seen.eta {
+            for (bound, value) in [("best", seconds), ("low", low), ("high", high)] {
+                self.eta.get_or_create(&vec![("bound", bound.into())]).set(value);
+            }
         }
         let scrub = &status.scrub;
         self.scrub_running.set(f64::from(u8::from(scrub.pass.is_some())));
@@ -377,7 +380,8 @@ mod tests {
     #[test]
     fn levels_are_those_of_the_status_and_what_is_unknown_is_absent() {
         let metrics = CoordinatorMetrics::new(None);
-        let mut seen = Seen { eta_seconds: Some(7.0), ..Seen::default() };
+        let eta = Estimate { seconds: 7.0, low: 6.0, high: 9.5 };
+        let mut seen = Seen { eta: Some(eta), ..Seen::default() };
         seen.status.at_risk = vec![3, 0, 1];
         seen.status.at_risk.resize(20, 1);
         let (node, health) = (NodeId(0), Health::Suspect);
@@ -389,11 +393,12 @@ mod tests {
         assert_has(&before, "suture_node_free_bytes{node=\"n\\\"1\",rack=\"r1\"} 5.0");
         assert_has(&before, "suture_nodes{health=\"suspect\"} 1.0");
         assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
-        assert_has(&before, "suture_repair_eta_seconds 7.0");
-        seen.eta_seconds = None;
+        assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
+        assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");
+        seen.eta = None;
         seen.nodes[0].1 = "r2".into();
         let after = text(&metrics, &seen);
-        assert!(!after.contains("\nsuture_repair_eta_seconds "), "{after}");
+        assert!(!after.contains("\nsuture_repair_eta_seconds{"), "{after}");
         assert!(!after.contains("r1"), "{after}");
     }
 }

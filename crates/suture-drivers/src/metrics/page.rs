@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use hyper::http::header;
 use hyper::http::request::Parts;
 
-use super::{Cached, Exposition};
-use crate::http::{HttpPages, HttpReply};
+use super::Exposition;
+use crate::http::{Cached, HttpPages, HttpReply};
 
 /// Where monitoring asks.
 const PATH: &str = "/metrics";
@@ -15,7 +15,7 @@ const PATH: &str = "/metrics";
 /// Serves what `make` gives; nothing while the daemon shuts down.
 #[derive(Debug)]
 pub struct MetricsPage<M> {
-    cached: Cached,
+    cached: Cached<Exposition>,
     make: M,
 }
 
@@ -38,12 +38,13 @@ where
         }
         let accepted = request.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         let open = accepted.is_some_and(|text| text.contains("application/openmetrics-text"));
-        match self.cached.get((self.make)()).await {
-            Some(exposition) => {
+        let make = async { (self.make)().await.ok_or(()) };
+        match self.cached.get(make).await {
+            Ok(exposition) => {
                 let (content_type, body) = exposition.choose(open);
                 HttpReply::ok(content_type, body)
             }
-            None => {
+            Err(()) => {
                 let why = "the daemon is shutting down";
                 HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why)
             }

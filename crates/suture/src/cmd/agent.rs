@@ -27,6 +27,7 @@ use tracing::{info, warn};
 
 use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
+use crate::service_manager::ServiceManager;
 
 /// How often a DataNode that is not there yet is looked for.
 const DATANODE_RETRY: Duration = Duration::from_millis(500);
@@ -37,9 +38,8 @@ const DATANODE_RETRY: Duration = Duration::from_millis(500);
 /// it takes, and logs to stderr (SUTURE_LOG=debug for more).
 #[derive(clap::Args)]
 pub struct Args {
-    /// The configuration (see config/agent.toml) [default: every key at its default]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: daemon::ConfigArgs,
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
@@ -57,10 +57,8 @@ pub struct Args {
 /// Bad input for a configuration, data directory or address that cannot be used, and for a refusal
 /// by the coordinator; a failure when the store or the network fails.
 pub fn run(args: Args) -> Result<Outcome> {
-    let config = match &args.config {
-        Some(path) => AgentConfig::read(path)?,
-        None => AgentConfig::default(),
-    };
+    let path = args.config.path(daemon::AGENT_CONFIG);
+    let config = path.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
     daemon::log_to_stderr();
     daemon::raise_descriptor_limit()?;
     daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, args))
@@ -82,7 +80,7 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     check_own(&config, credentials.as_deref())?;
     let is_open = config.insecure || credentials.is_some();
     let listener = daemon::listen(config.listen, is_open).await?;
-    let monitored = daemon::listen_for_metrics(config.metrics, is_open).await?;
+    let monitored = daemon::listen_for_http(config.metrics, is_open, daemon::METRICS).await?;
     let metrics = AgentMetrics::new(credentials.clone());
     let counted = metrics.clone();
     daemon::serve_metrics(monitored, credentials.clone(), move || {
@@ -102,13 +100,16 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
     let mut agent =
         AgentProcess { config, record, listener, stop, chunks, credentials, datanode, metrics };
-    loop {
-        match agent.serve(&mut me).await? {
-            Some(Left::Renumbered) => info!("beginning anew under the new number"),
-            Some(Left::Ended) => return Err(anyhow!("the session ended")),
-            None => return Ok(Outcome::Done),
-        }
-    }
+    let manager = ServiceManager::from_environment();
+    // Also without a coordinator: a machine that boots must not wait for another one.
+    manager.ready(&format!("listening on {address}"));
+    let ended = tokio::select! {
+        ended = agent.serve_on(&mut me) => ended,
+        // Whatever keeps the one thread busy keeps this from answering too.
+        () = manager.keep_alive(|| std::future::ready(true)) => Ok(Outcome::Done),
+    };
+    manager.stopping();
+    ended
 }
 
 /// What outlives a change of the node's number.
@@ -133,6 +134,17 @@ enum Chunks {
 }
 
 impl AgentProcess {
+    /// Serves under one number after the other, until a signal ends it.
+    async fn serve_on(&mut self, me: &mut Introduction) -> Result<Outcome> {
+        loop {
+            match self.serve(me).await? {
+                Some(Left::Renumbered) => info!("beginning anew under the new number"),
+                Some(Left::Ended) => return Err(anyhow!("the session ended")),
+                None => return Ok(Outcome::Done),
+            }
+        }
+    }
+
     /// Serves under the number that the cluster has for this node, until a signal ends it (nothing)
     /// or its membership ends.
     async fn serve(&mut self, me: &mut Introduction) -> Result<Option<Left>> {

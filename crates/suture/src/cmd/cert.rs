@@ -201,7 +201,7 @@ fn issue(principal: &Principal, lifetime: Duration, args: &IssueArgs) -> Result<
     let is_folder = matches!(own.components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
     if args.out.is_none() && !is_folder {
         let name = quoted(&principal.name);
-        return Err(bad_input(format!("{name} is no name for a folder: name one by --out")));
+        return Err(bad_input(format!("{name} is not a name for a folder: name one by --out")));
     }
     let out = args.out.clone().unwrap_or_else(|| own.to_owned());
     let lifetime = args.days.map_or(lifetime, |days| DAY * days as u32);

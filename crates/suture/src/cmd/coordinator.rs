@@ -36,6 +36,8 @@ use tracing::info;
 
 use crate::daemon::{self, Stop};
 use crate::outcome::Outcome;
+use crate::service_manager::ServiceManager;
+use crate::web::WebPages;
 
 /// Changes of the metadata that the driver may be behind; then commits wait for it.
 pub(super) const CHANGES_MAX: usize = 1024;
@@ -48,9 +50,8 @@ const STRIPES_MAX: u64 = 1 << 62;
 /// Prints `listening on ADDRESS` when it is ready, and logs to stderr (SUTURE_LOG=debug for more).
 #[derive(clap::Args)]
 pub struct Args {
-    /// The configuration (see config/coordinator.toml) [default: every key at its default]
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: daemon::ConfigArgs,
     /// End when standard input closes, so as not to outlive the process at its other end
     #[arg(long)]
     until_stdin_closes: bool,
@@ -68,10 +69,8 @@ pub struct Args {
 /// Bad input for a configuration or address that cannot be used; a failure when the metadata cannot
 /// be opened or read.
 pub fn run(args: Args) -> Result<Outcome> {
-    let config = match &args.config {
-        Some(path) => CoordinatorConfig::read(path)?,
-        None => CoordinatorConfig::default(),
-    };
+    let path = args.config.path(daemon::COORDINATOR_CONFIG);
+    let config = path.as_deref().map(CoordinatorConfig::read).transpose()?.unwrap_or_default();
     if SystemTime::now() < UNIX_EPOCH {
         return Err(bad_input("this machine's clock is before 1970: set it"));
     }
@@ -87,7 +86,8 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let is_open = config.insecure || credentials.is_some();
     let listener = daemon::listen(config.listen, is_open).await?;
     let address = listener.local_addr().context("cannot read the address of the listener")?;
-    let monitored = daemon::listen_for_metrics(config.metrics, is_open).await?;
+    let monitored = daemon::listen_for_http(config.metrics, is_open, daemon::METRICS).await?;
+    let browsed = daemon::listen_for_http(config.web, is_open, ("the page is", "/")).await?;
     let hdfs = listen_to_hdfs(&config, credentials.is_some()).await?;
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
@@ -113,17 +113,25 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let audit = Audit::open(&path);
     let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
     let trust = Trust::new(credentials.clone(), address.ip());
+    let watched = coordinator.clone();
     let service = ControlService::new(metadata.clone(), coordinator, cluster);
     let mut service = service.with_audit(audit).with_trust(trust);
     if !keeps_objects {
         service = service.of_hdfs();
     }
+    let manager = ServiceManager::from_environment();
+    let answers = || async { watched.query(|_| ()).await.is_some() };
+    let service = Arc::new(service);
+    daemon::serve_pages(browsed, credentials.clone(), WebPages::new(service.clone()));
     outln!("listening on {address}");
+    manager.ready(&format!("listening on {address}"));
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
+        () = manager.keep_alive(answers) => Ok(()),
         result = acceptor::serve(listener, service, ControlLimits::default(), credentials) => result,
         () = stop.requested() => Ok(()),
     };
+    manager.stopping();
     ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)

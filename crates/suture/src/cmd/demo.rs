@@ -121,7 +121,7 @@ fn check(args: &Args) -> Result<()> {
     layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
         let nearest: Vec<String> = error.nearest().map(|near| format!("{near}B")).collect();
         bad_input(format!(
-            "a chunk of {} is no multiple of {} bytes: use {}",
+            "a chunk of {} is not a multiple of {} bytes: use {}",
             args.code,
             error.step,
             nearest.join(" or "),

@@ -170,7 +170,7 @@ impl DurabilityInput {
         }
         if !(args.years > 0.0 && args.years.is_finite()) {
             return Err(bad_input(format!(
-                "--years {} is no time to keep data for: it must be above zero",
+                "--years {} is not a time to keep data for: it must be above zero",
                 args.years
             )));
         }
@@ -258,6 +258,6 @@ fn racks(input: &Input) -> Vec<Vec<NodeId>> {
 fn parse_runs(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(runs @ 10..=10_000_000) => Ok(runs),
-        _ => Err(format!("'{text}' is no number of runs: give one from 10 to 10000000")),
+        _ => Err(format!("'{text}' is not a number of runs: give one from 10 to 10000000")),
     }
 }

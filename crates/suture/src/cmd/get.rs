@@ -193,6 +193,6 @@ fn named_in(output: &Path, name: &str) -> Result<PathBuf> {
     }
     let last = Path::new(name).file_name().map(OsString::from);
     let last =
-        last.ok_or_else(|| bad_input(format!("'{name}' is no file name: name a file with -o")))?;
+        last.ok_or_else(|| bad_input(format!("'{name}' is not a file name: name a file with -o")))?;
     Ok(output.join(last))
 }

@@ -147,7 +147,9 @@ fn searched_schemes(args: &Args, manifest: &Manifest) -> Result<Vec<Scheme>> {
 }
 
 fn parse_chunk(text: &str) -> Result<u8, String> {
-    text.trim().parse().map_err(|_| format!("'{text}' is no chunk: write numbers like --lost 0,7"))
+    text.trim()
+        .parse()
+        .map_err(|_| format!("'{text}' is not a chunk: write numbers like --lost 0,7"))
 }
 
 fn named_chunks(lost: &[u8], manifest: &Manifest) -> Result<Vec<ChunkIndex>> {

@@ -92,7 +92,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn malformed(path: &Path, why: impl std::fmt::Display) -> anyhow::Error {
-    bad_input(format!("'{}' is no transcript: {why}", path.display()))
+    bad_input(format!("'{}' is not a transcript: {why}", path.display()))
 }
 
 /// Replays one machine, line by line, whatever the length of the file.

@@ -154,7 +154,7 @@ fn build_node(
     let name = toml.name.get_ref();
     // --failed takes names between commas, and trims them.
     if name.is_empty() || name.trim() != name || name.contains(',') {
-        return Err(format!("'{name}' is no name; use one without commas and outer spaces"));
+        return Err(format!("'{name}' is not a name; use one without commas and outer spaces"));
     }
     let link = |own: Option<RateToml>, default: Option<RateToml>, key: &str| {
         let missing =

@@ -162,5 +162,5 @@ impl SearchReport {
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| (0.0..=1e7).contains(seconds));
-    seconds.ok_or_else(|| format!("'{text}' is no number of seconds"))
+    seconds.ok_or_else(|| format!("'{text}' is not a number of seconds"))
 }

@@ -30,7 +30,7 @@ impl FromStr for ForegroundArg {
                 let clients = number.parse().ok().filter(|count| (1..=CLIENTS_MAX).contains(count));
                 let clients = clients.ok_or_else(|| {
                     format!(
-                        "'{number}' is no number of clients; write {name}:4 (1 to {CLIENTS_MAX})"
+                        "'{number}' is not a number of clients; write {name}:4 (1 to {CLIENTS_MAX})"
                     )
                 })?;
                 (name, clients)

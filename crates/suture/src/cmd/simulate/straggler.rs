@@ -32,10 +32,11 @@ impl FromStr for StragglerArg {
         };
         let number = |text: &str| text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
         let keeps = number(factor).filter(|factor| *factor <= 1.0);
-        let factor = keeps.ok_or_else(|| wrong(&format!("'{factor}' is no number from 0 to 1")))?;
+        let factor =
+            keeps.ok_or_else(|| wrong(&format!("'{factor}' is not a number from 0 to 1")))?;
         let times = parts.next().unwrap_or("0");
         let (from, to) = times.split_once("..").map_or((times, None), |(a, b)| (a, Some(b)));
-        let time = |text| number(text).ok_or_else(|| wrong(&format!("'{text}' is no time")));
+        let time = |text| number(text).ok_or_else(|| wrong(&format!("'{text}' is not a time")));
         let (from, to) = (time(from)?, to.map(time).transpose()?.unwrap_or(f64::MAX));
         if to <= from {
             return Err(wrong(&format!("'{times}' ends before it begins")));

@@ -1,0 +1,147 @@
+//! What the metadata thread has to do: questions of people take turns with all other work.
+//!
+//! Place: beside commit location. While thousands of chunks are rebuilt, thousands of commits wait,
+//! each for the disk; whoever only wants to see how things are must not wait for all of them. Nobody
+//! has been answered whose work still waits, so a question that comes before it denies nothing.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::MetadataStore;
+
+/// Something for the thread that owns the metadata.
+pub(super) type Work = Box<dyn FnOnce(&mut MetadataStore) + Send>;
+
+/// What the thread does next.
+pub(super) enum Next {
+    Work(Work),
+    /// Nothing came for a while.
+    Idle,
+    /// Nobody can ask any more.
+    Closed,
+}
+
+/// Work that waits.
+#[derive(Default)]
+pub(super) struct WorkQueue {
+    waiting: Mutex<WaitingWork>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct WaitingWork {
+    questions: VecDeque<Work>,
+    others: VecDeque<Work>,
+    /// Whether the last that was taken was a question.
+    was_question: bool,
+    is_closed: bool,
+}
+
+/// The way in; when the last one is dropped the thread ends.
+pub(super) struct WorkSender(Arc<WorkQueue>);
+
+impl WorkSender {
+    /// The way in to a new queue, and the queue.
+    pub(super) fn new() -> (Arc<WorkSender>, Arc<WorkQueue>) {
+        let queue = Arc::new(WorkQueue::default());
+        (Arc::new(WorkSender(queue.clone())), queue)
+    }
+
+    /// Queues work behind all other.
+    pub(super) fn send(&self, work: Work) {
+        self.0.waiting().others.push_back(work);
+        self.0.news.notify_one();
+    }
+
+    /// Queues a question, which waits for questions before it and as many other things.
+    pub(super) fn ask(&self, question: Work) {
+        self.0.waiting().questions.push_back(question);
+        self.0.news.notify_one();
+    }
+}
+
+impl Drop for WorkSender {
+    fn drop(&mut self) {
+        self.0.waiting().is_closed = true;
+        self.0.news.notify_one();
+    }
+}
+
+impl WorkQueue {
+    /// The next thing to do; waits for one that long.
+    pub(super) fn next(&self, timeout: Duration) -> Next {
+        let is_empty = |waiting: &mut WaitingWork| {
+            waiting.questions.is_empty() && waiting.others.is_empty() && !waiting.is_closed
+        };
+        let waited = self.news.wait_timeout_while(self.waiting(), timeout, is_empty);
+        let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match waiting.take() {
+            Some(work) => Next::Work(work),
+            None if waiting.is_closed => Next::Closed,
+            None => Next::Idle,
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, WaitingWork> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WaitingWork {
+    fn take(&mut self) -> Option<Work> {
+        let is_others_turn = self.was_question || self.questions.is_empty();
+        self.was_question = !is_others_turn || self.others.is_empty();
+        match is_others_turn {
+            true => self.others.pop_front().or_else(|| self.questions.pop_front()),
+            false => self.questions.pop_front(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In which order work is taken, told by letters: `q` a question, `w` other work.
+    fn order(sent: &str) -> String {
+        let taken = Arc::new(Mutex::new(String::new()));
+        let mut waiting = WaitingWork::default();
+        for letter in sent.chars() {
+            let taken = taken.clone();
+            let work: Work = Box::new(move |_| taken.lock().unwrap().push(letter));
+            match letter.is_ascii_lowercase() {
+                true => waiting.questions.push_back(work),
+                false => waiting.others.push_back(work),
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let incomplete = super::super::Incomplete::Refuse;
+        let mut store = MetadataStore::open(folder.path(), incomplete).unwrap();
+        while let Some(work) = waiting.take() {
+            work(&mut store);
+        }
+        let taken = taken.lock().unwrap();
+        taken.clone()
+    }
+
+    #[test]
+    fn a_question_waits_for_one_other_thing_at_most_and_keeps_none_waiting_for_ever() {
+        assert_eq!(order("ABCDq"), "qABCD");
+        assert_eq!(order("ABqrst"), "qArBst");
+        assert_eq!(order("qrs"), "qrs");
+        assert_eq!(order(""), "");
+    }
+
+    #[test]
+    fn the_thread_ends_when_all_is_done_and_nobody_can_ask() {
+        let (sender, queue) = WorkSender::new();
+        sender.send(Box::new(|_| ()));
+        assert!(matches!(queue.next(Duration::ZERO), Next::Work(_)));
+        assert!(matches!(queue.next(Duration::ZERO), Next::Idle));
+        sender.ask(Box::new(|_| ()));
+        drop(sender);
+        assert!(matches!(queue.next(Duration::ZERO), Next::Work(_)));
+        assert!(matches!(queue.next(Duration::from_secs(60)), Next::Closed));
+    }
+}

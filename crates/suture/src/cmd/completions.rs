@@ -1,0 +1,29 @@
+//! `suture completions`: what shells offer while a command line is typed.
+
+use std::io;
+
+use anyhow::{Context, Result};
+use clap_complete::{Shell, generate};
+
+use crate::outcome::Outcome;
+
+/// Print the completions for a shell: bash, zsh, fish, elvish or powershell.
+///
+/// For example: suture completions bash > ~/.local/share/bash-completion/completions/suture
+#[derive(clap::Args)]
+pub struct Args {
+    /// The shell that is to read them
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Prints them to stdout.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: Args, mut command: clap::Command) -> Result<Outcome> {
+    let mut text = Vec::new();
+    generate(args.shell, &mut command, "suture", &mut text);
+    io::Write::write_all(&mut io::stdout(), &text).context("cannot write the completions")?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,143 @@
+//! `suture df`: how full the cluster is, node by node and rack by rack.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use suture_drivers::control::proto;
+use suture_edge::units::format_size;
+
+use crate::address::CoordinatorAddress;
+use crate::daemon;
+use crate::outcome::Outcome;
+use crate::output::{Format, print_json, print_table, table};
+use crate::status::{ask, by_number};
+
+/// Show how full the cluster is: used, free and size of each node, each rack and all.
+///
+/// Used is what chunks have, free what more chunks could have, size both together: what else is on a
+/// disk, and what is kept free there, counts as neither. Nodes that are not used count for nothing.
+/// Agents that share a disk each show what is free on it.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    coordinator: CoordinatorAddress,
+    /// What to print: a table for people, or one JSON object
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// What is there of a node, of a rack, or of all nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    used: u64,
+    free: u64,
+}
+
+impl Usage {
+    fn of(node: &proto::NodeStatus) -> Usage {
+        Usage { used: node.used_bytes, free: node.free_bytes }
+    }
+
+    fn add(&mut self, other: Usage) {
+        self.used = self.used.saturating_add(other.used);
+        self.free = self.free.saturating_add(other.free);
+    }
+
+    fn size(self) -> u64 {
+        self.used.saturating_add(self.free)
+    }
+
+    /// Part of the size that is used, in hundredths; nothing of nothing.
+    fn percent(self) -> f64 {
+        self.used as f64 * 100.0 / self.size().max(1) as f64
+    }
+
+    fn describe(self) -> Value {
+        json!({ "used_bytes": self.used, "free_bytes": self.free, "size_bytes": self.size() })
+    }
+
+    fn cells(self) -> [String; 4] {
+        let size = |bytes| format_size(bytes);
+        [size(self.size()), size(self.used), size(self.free), format!("{:.0} %", self.percent())]
+    }
+}
+
+/// Shows how full it is.
+///
+/// # Errors
+/// When no coordinator answers, or it goes away.
+pub fn run(args: Args) -> Result<Outcome> {
+    let status = daemon::block_on(async { ask(&mut args.coordinator.connect().await?).await })?;
+    let mut nodes = status.nodes;
+    nodes.sort_by_cached_key(|node| by_number(&node.name));
+    let (mut racks, mut all) = (BTreeMap::<String, Usage>::new(), Usage::default());
+    for node in nodes.iter().filter(|node| is_up(node)) {
+        all.add(Usage::of(node));
+        if let Some(rack) = &node.rack {
+            racks.entry(rack.clone()).or_default().add(Usage::of(node));
+        }
+    }
+    match args.format {
+        Format::Json => print_json(&describe(&nodes, &racks, all))?,
+        Format::Text => print(&nodes, &racks, all),
+    }
+    Ok(Outcome::Done)
+}
+
+/// Whether what is on it can be used, and more can be put there.
+fn is_up(node: &proto::NodeStatus) -> bool {
+    node.health == "up"
+}
+
+fn describe(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usage) -> Value {
+    let named = |name: &str, usage: Usage| {
+        let mut value = usage.describe();
+        value["name"] = name.into();
+        value
+    };
+    let of_node = |node: &proto::NodeStatus| {
+        let mut value = named(&node.name, Usage::of(node));
+        value["rack"] = json!(node.rack);
+        value["health"] = json!(node.health);
+        value["chunks"] = json!(node.chunks);
+        value
+    };
+    json!({
+        "total": all.describe(),
+        "racks": racks.iter().map(|(name, usage)| named(name, *usage)).collect::<Vec<_>>(),
+        "nodes": nodes.iter().map(of_node).collect::<Vec<_>>(),
+    })
+}
+
+fn print(nodes: &[proto::NodeStatus], racks: &BTreeMap<String, Usage>, all: Usage) {
+    let row = |name: String, cells: [String; 4]| [vec![name], cells.to_vec()].concat();
+    let mut rows = table(["node", "size", "used", "free", "use"], &[1, 2, 3, 4]);
+    for node in nodes {
+        let cells = match is_up(node) {
+            true => Usage::of(node).cells(),
+            false => ["-".into(), format_size(node.used_bytes), "-".into(), node.health.clone()],
+        };
+        rows.add_row(row(node.name.clone(), cells));
+    }
+    for (rack, usage) in racks {
+        rows.add_row(row(format!("rack {rack}"), usage.cells()));
+    }
+    rows.add_row(row("total".into(), all.cells()));
+    print_table(&rows);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_what_is_used_and_free_together() {
+        let mut all = Usage::default();
+        assert_eq!(all.percent(), 0.0, "nothing of nothing");
+        all.add(Usage { used: 1 << 20, free: 3 << 20 });
+        assert_eq!(all.cells(), ["4.00 MiB", "1.00 MiB", "3.00 MiB", "25 %"]);
+        all.add(Usage { used: u64::MAX, free: 1 });
+        assert_eq!(all.size(), u64::MAX, "what cannot be is not more than can be said");
+    }
+}

@@ -1,0 +1,85 @@
+//! What systemd is told of a daemon: that it is ready, that it lives, that it ends.
+//!
+//! Place: the first and the last moments of coordinator and agents, and now and then between.
+//! Where nobody asks (no `NOTIFY_SOCKET`), nothing is said. A daemon whose loop does not answer says
+//! nothing either, and systemd starts it anew.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// Whoever started the daemon, if it wants to know how it does.
+#[derive(Debug)]
+pub struct ServiceManager {
+    socket: Option<(UnixDatagram, SocketAddr)>,
+    /// How often it wants to hear that the daemon lives.
+    pub alive_every: Option<Duration>,
+}
+
+impl ServiceManager {
+    /// As the environment says.
+    pub fn from_environment() -> ServiceManager {
+        let socket = env::var_os("NOTIFY_SOCKET").and_then(address);
+        let socket = socket.and_then(|address| {
+            let socket = UnixDatagram::unbound().ok()?;
+            // Whoever does not read is not waited for.
+            socket.set_nonblocking(true).ok()?;
+            Some((socket, address))
+        });
+        let is_ours = match env::var("WATCHDOG_PID") {
+            Ok(pid) => pid == std::process::id().to_string(),
+            Err(_) => true,
+        };
+        let micros = env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
+        // Twice as often, so that one late word is no silence.
+        let alive_every = micros.filter(|micros| is_ours && *micros > 0);
+        let alive_every = alive_every.map(|micros: u64| Duration::from_micros(micros.div_ceil(2)));
+        ServiceManager { socket, alive_every }
+    }
+
+    /// It serves, and where.
+    pub fn ready(&self, status: &str) {
+        self.send(&format!("READY=1\nSTATUS={status}\n"));
+    }
+
+    /// It lives.
+    pub fn alive(&self) {
+        self.send("WATCHDOG=1\n");
+    }
+
+    /// It is about to end.
+    pub fn stopping(&self) {
+        self.send("STOPPING=1\n");
+    }
+
+    /// Says that it lives each time that `answers` does, for as long as it is polled.
+    pub async fn keep_alive<F: Future<Output = bool>>(&self, answers: impl Fn() -> F) {
+        let Some(every) = self.alive_every.filter(|_| self.socket.is_some()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            if answers().await {
+                self.alive();
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    fn send(&self, text: &str) {
+        if let Some((socket, address)) = &self.socket {
+            // Whoever does not listen any more needs no word.
+            let _ = socket.send_to_addr(text.as_bytes(), address);
+        }
+    }
+}
+
+/// A path, or a name that is in no file system, which begins with `@`.
+fn address(text: OsString) -> Option<SocketAddr> {
+    match text.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name).ok(),
+        None => SocketAddr::from_pathname(&text).ok(),
+    }
+}

@@ -1,0 +1,130 @@
+//! The package: built from this binary, unpacked in a root of its own, looked at with the tools that
+//! would install it, and tried. What cannot be tried here is skipped, loudly.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn is_here(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: {tool} is not here");
+    }
+    found
+}
+
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+#[track_caller]
+fn ok(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    said(&output)
+}
+
+/// Builds the package; twice, since it is to come out the same.
+fn build(folder: &Path) -> PathBuf {
+    let debs = ["first.deb", "second.deb"].map(|name| folder.join(name));
+    for deb in &debs {
+        let mut build = Command::new(workspace().join("packaging/build-deb"));
+        build.arg(env!("CARGO_BIN_EXE_suture")).arg(deb).arg("none");
+        ok(build.env("SOURCE_DATE_EPOCH", "1700000000"));
+    }
+    let [first, second] = debs;
+    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap(), "the packages differ");
+    first
+}
+
+#[test]
+fn the_package_has_what_a_machine_needs_and_its_binary_runs() {
+    if !is_here("dpkg-deb") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let deb = build(folder.path());
+    let root = folder.path().join("root");
+    ok(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&root));
+    let binary = root.join("usr/bin/suture");
+    for file in [
+        "etc/suture/agent.toml",
+        "etc/suture/coordinator.toml",
+        "usr/lib/systemd/system/suture-agent.service",
+        "usr/lib/systemd/system/suture-coordinator.service",
+        "usr/share/man/man1/suture.1.gz",
+        "usr/share/man/man1/suture-repair-start.1.gz",
+        "usr/share/bash-completion/completions/suture",
+        "usr/share/zsh/vendor-completions/_suture",
+        "usr/share/fish/vendor_completions.d/suture.fish",
+        "usr/share/doc/suture/runbooks.md",
+        "usr/share/doc/suture/prometheus/suture-rules.yml",
+        "usr/share/doc/suture/copyright",
+    ] {
+        assert!(root.join(file).is_file(), "{file} is not in the package");
+    }
+    let field = |name| ok(Command::new("dpkg-deb").arg("-f").arg(&deb).arg(name));
+    assert_eq!(field("Version").trim(), env!("CARGO_PKG_VERSION"));
+    let conffiles = ok(Command::new("dpkg-deb").arg("-I").arg(&deb).arg("conffiles"));
+    assert!(conffiles.contains("/etc/suture/agent.toml"), "{conffiles}");
+
+    let run = |args: &[&str]| ok(Command::new(&binary).args(args).current_dir(folder.path()));
+    assert_eq!(run(&["--version"]).trim(), concat!("suture ", env!("CARGO_PKG_VERSION")));
+    assert!(run(&["codes"]).contains("rs(6,3)"));
+    for role in ["coordinator", "agent"] {
+        let config = root.join(format!("etc/suture/{role}.toml"));
+        let checked = run(&["config", "check", role, "--config", config.to_str().unwrap()]);
+        assert!(checked.contains("can be used"), "{checked}");
+    }
+    fs::write(folder.path().join("data"), vec![7; 300_000]).unwrap();
+    let how = ["--agents", "6", "--code", "rs(3,2)", "--chunk-size", "64KiB", "--link", "50Mbit"];
+    let shown = run(&[&["demo", "--data", "data", "--policy", "cr"], &how[..]].concat());
+    assert!(shown.contains("repaired"), "{shown}");
+    is_installed_as_units_say(&root);
+}
+
+/// The user, the folders and the units, made and verified in the root.
+fn is_installed_as_units_say(root: &Path) {
+    if is_here("systemd-sysusers") {
+        ok(Command::new("systemd-sysusers").arg("--root").arg(root).arg("suture.conf"));
+        let users = fs::read_to_string(root.join("etc/passwd")).unwrap();
+        assert!(users.lines().any(|line| line.starts_with("suture:")), "{users}");
+    }
+    if is_here("systemd-tmpfiles") {
+        let mut make = Command::new("systemd-tmpfiles");
+        let output = make.arg("--root").arg(root).args(["--create", "suture.conf"]).output();
+        // Who is not root may give nothing to another user.
+        let output = output.unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        assert!(output.status.success() || !is_root, "{}", said(&output));
+    }
+    if is_here("systemd-analyze") {
+        for unit in ["suture-coordinator.service", "suture-agent.service"] {
+            let mut verify = Command::new("systemd-analyze");
+            verify.arg("--root").arg(root).arg("verify").arg("--man=no");
+            let output = verify.arg(format!("/usr/lib/systemd/system/{unit}")).output().unwrap();
+            let said = said(&output);
+            // A root with nothing else in it has none of the units that come before this one.
+            let complaints: Vec<&str> = said.lines().filter(|line| line.contains(unit)).collect();
+            assert!(complaints.is_empty(), "{unit}: {complaints:#?}\n{said}");
+        }
+    }
+}
+
+#[test]
+fn a_package_of_nothing_is_refused() {
+    let build = workspace().join("packaging/build-deb");
+    for (args, why) in [
+        (&["/nonexistent", "x.deb"][..], "/nonexistent is not a program: build it first"),
+        (&[], "usage: packaging/build-deb BINARY OUT.deb"),
+    ] {
+        let output = Command::new(&build).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+    }
+}
