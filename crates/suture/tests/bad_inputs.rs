@@ -41,6 +41,8 @@ const COMMAND_LINES: &[Row] = &[
     ("SUTURE_CONFIG= suture config show agent", "a value is required", 2),
     ("suture -q -v codes", "'--quiet' cannot be used with '--verbose'", 2),
     ("suture codes --quiet=1", "unexpected value '1' for '--quiet'", 2),
+    ("suture demo --web=127.0.0.1:0", "--web 127.0.0.1:0: name the port", 2),
+    ("suture demo --web=localhost", "invalid socket address syntax", 2),
     ("suture df n1", "unexpected argument 'n1'", 2),
     ("suture df --format csv", "[possible values: text, json]", 2),
     ("suture ls a b", "unexpected argument 'b'", 2),

@@ -1,7 +1,7 @@
 //! `suture agent`: keeps chunks, serves them, and takes its part in repairs.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,6 +1,5 @@
 //! `suture coordinator`: keeps the metadata, watches the nodes, repairs what is lost.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,6 @@
 //! `suture demo`: a node dies, its data comes back.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -59,6 +60,15 @@ pub struct Args {
     /// The most memory that each agent uses
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_nonzero_size)]
     memory: u64,
+    /// Show the course on a page too: open http://ADDR/ in a browser
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:7480"
+    )]
+    web: Option<SocketAddr>,
     /// Keep the demo's folder: configurations, logs, chunks, metadata
     #[arg(long)]
     keep: bool,
@@ -118,6 +128,10 @@ fn check(args: &Args) -> Result<()> {
             args.code.chunk_count(),
         )));
     }
+    if let Some(address) = args.web.filter(|address| address.port() == 0) {
+        let why = format!("--web {address}: name the port, so that you know where to look");
+        return Err(bad_input(why));
+    }
     layout::check_unit(&args.code, args.chunk_size).map_err(|error| {
         let nearest: Vec<String> = error.nearest().map(|near| format!("{near}B")).collect();
         bad_input(format!(
@@ -146,6 +160,9 @@ async fn both_runs(
         format_rate(args.link),
         format_size(args.chunk_size),
     ));
+    if let Some(address) = args.web {
+        scenario.print_line(&format!("  page       http://{address}/"));
+    }
     let racks = racks(args);
     if racks > 0 {
         scenario.print_line(&rack_line(args, racks));
@@ -205,7 +222,8 @@ async fn scenario(args: &Args, folder: &Path) -> Result<DemoScenario> {
         links: vec![LinkRates::equal(args.link)],
         memory: args.memory,
     };
-    let setting = Setting::on_loopback(&alike, args.policy.to_string());
+    let mut setting = Setting::on_loopback(&alike, args.policy.to_string());
+    setting.web = args.web;
     let (code, chunk_bytes) = (args.code, args.chunk_size);
     Ok(DemoScenario { code, chunk_bytes, sources, setting, format: args.format })
 }

@@ -104,6 +104,8 @@ pub struct Setting {
     pub policy: String,
     /// When silence means what.
     pub silence: SilenceTimers,
+    /// Where the coordinator shows its page, if anywhere.
+    pub web: Option<SocketAddr>,
 }
 
 /// So many alike agents for a cluster on loopback.
@@ -141,6 +143,7 @@ impl Setting {
             agents: links.enumerate().map(agent).collect(),
             policy,
             silence: SilenceTimers { suspect, dead },
+            web: None,
         }
     }
 
@@ -290,8 +293,9 @@ impl Processes {
 
 fn coordinator_config(folder: &Path, setting: &Setting) -> String {
     let SilenceTimers { suspect, dead } = setting.silence;
+    let web = setting.web.map(|address| format!("web = \"{address}\"\n")).unwrap_or_default();
     format!(
-        "{}data_dir = {}\n\n[timers]\nsuspect = \"{}ms\"\ndead = \"{}ms\"\n\
+        "{}{web}data_dir = {}\n\n[timers]\nsuspect = \"{}ms\"\ndead = \"{}ms\"\n\
          start_grace = \"1min\"\nstall = \"15s\"\nretry_first = \"200ms\"\nretry_max = \"5s\"\n\n\
          [repair]\npolicy = {}\n",
         setting.coordinator.config(),

@@ -113,6 +113,7 @@ impl Bed<'_> {
                 agents,
                 policy: policy.to_string(),
                 silence: SILENCE,
+                web: None,
             },
             // Bars and lines of a demo are not for a report.
             format: Format::Json,
