@@ -5,7 +5,7 @@
 const EVERY_MS = 1500;
 const SHOWN = 10;
 const HISTORY = 240;
-const history = [];
+const rates = [];
 
 const byId = (id) => document.getElementById(id);
 
@@ -70,13 +70,13 @@ function showProgress(status) {
 }
 
 function showHistory(status) {
-  history.push(status.running.length > 0 ? status.bytes_per_second : 0);
-  if (history.length > HISTORY) history.shift();
-  const most = Math.max(1, ...history);
+  rates.push(status.running.length > 0 ? status.bytes_per_second : 0);
+  if (rates.length > HISTORY) rates.shift();
+  const most = Math.max(1, ...rates);
   const at = (rate, index) =>
     `${(index * 600 / (HISTORY - 1)).toFixed(1)},${(116 - rate / most * 112).toFixed(1)}`;
-  byId('history-line').setAttribute('points', history.map(at).join(' '));
-  const now = history[history.length - 1];
+  byId('history-line').setAttribute('points', rates.map(at).join(' '));
+  const now = rates[rates.length - 1];
   byId('history-caption').textContent =
     `Rebuilt per second since this page was opened: ${size(now)} now, ${size(most)} at most`;
 }
@@ -125,7 +125,8 @@ function showBlocked(status) {
   });
   const row = ([why, group]) => {
     const objects = [...group.objects];
-    return [why, group.stripes, objects.slice(0, 3).join(', ') + (objects.length > 3 ? ', ...' : '')];
+    const more = objects.length > 3 ? ', ...' : '';
+    return [why, group.stripes, objects.slice(0, 3).join(', ') + more];
   };
   showRows('blocked', [...groups].slice(0, SHOWN).map(row));
 }
@@ -150,12 +151,14 @@ function showNodes(status) {
     nodes.sort((a, b) => order.compare(a.name, b.name)).forEach((node) => {
       const row = body.insertRow();
       text(row, 'th', node.name).scope = 'row';
-      text(row, 'td', node.health, node.health === 'up' ? 'good' : 'bad');
+      const words = [node.health, node.intent].filter((word) => word);
+      const health = [...new Set(words)].join(', ');
+      text(row, 'td', health, node.health === 'up' ? 'good' : 'bad');
       text(row, 'td', node.chunks);
       const all = node.used_bytes + node.free_bytes;
-      const words = `${size(node.used_bytes)} of ${size(all)} used`;
+      const used = `${size(node.used_bytes)} of ${size(all)} used`;
       const cell = row.insertCell();
-      cell.append(bar('meter', node.used_bytes, all, words), ` ${size(node.used_bytes)}`);
+      cell.append(bar('meter', node.used_bytes, all, used), ` ${size(node.used_bytes)}`);
       text(row, 'td', size(node.free_bytes));
     });
     place.append(table);

@@ -110,11 +110,11 @@ fn done(status: &Status) -> Amount {
     Amount { chunks: status.repaired_chunks, bytes: status.repaired_bytes + running }
 }
 
-/// What is lost and not rebuilt yet.
+/// What is lost and not rebuilt yet, and what is to leave its node.
 fn left(status: &Status) -> Amount {
     let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
-    let bytes = status.lost_bytes.saturating_sub(running);
-    Amount { chunks: status.lost_chunks, bytes }
+    let bytes = (status.lost_bytes + status.leaving_bytes).saturating_sub(running);
+    Amount { chunks: status.lost_chunks + status.leaving_chunks, bytes }
 }
 
 #[cfg(test)]

@@ -333,6 +333,7 @@ fn reason_index(why: &Blocked) -> usize {
 #[cfg(test)]
 mod tests {
     use suture_repair::event::NodeStatus;
+    use suture_repair::health::NodeIntent;
     use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
     use suture_repair::message::Failure;
     use suture_repair::time::Span;
@@ -385,7 +386,8 @@ mod tests {
         seen.status.at_risk = vec![3, 0, 1];
         seen.status.at_risk.resize(20, 1);
         let (node, health) = (NodeId(0), Health::Suspect);
-        seen.status.nodes = vec![NodeStatus { node, health, free_bytes: 5, chunks: 2 }];
+        let intent = NodeIntent::Serving;
+        seen.status.nodes = vec![NodeStatus { node, health, intent, free_bytes: 5, chunks: 2 }];
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 3.0");
