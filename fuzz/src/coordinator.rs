@@ -62,6 +62,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         running: vec![(repair, 100)],
         arrived: vec![(repair, 0, NodeId(1))],
         written: vec![repair],
+        links: None,
     };
     let mut inputs: Vec<Vec<u8>> = (0..4)
         .map(|policy| with(policy, &[&fail, &honest, &honest, &[TIME, 30], &honest]))
@@ -220,6 +221,7 @@ impl World {
             running: Vec::new(),
             arrived: Vec::new(),
             written: Vec::new(),
+            links: None,
         };
         self.give(Input::Agent { node, message: FromAgent::Heartbeat(beat) });
         let tasks: Vec<_> = self.tasks.iter().cloned().collect();

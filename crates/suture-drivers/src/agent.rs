@@ -18,6 +18,7 @@
 
 pub mod disk;
 pub mod io;
+pub mod links;
 pub mod peers;
 mod scope;
 pub mod serve;
@@ -49,6 +50,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tracing::{debug, warn};
 
+use crate::address::AgentAddress;
 use crate::buffer::{Buffer, Pool};
 use crate::combination::{Combination, Source};
 use crate::identity::credentials::Kept;
@@ -61,6 +63,7 @@ use crate::net::incoming::{self, Acceptor, NodeNames};
 use crate::net::outgoing::ToPeer;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
+use links::{LinkMeter, LinkSettings};
 use peers::Peers;
 use serve::{ChunkService, ClientLimits};
 use session::{Session, SessionEvent};
@@ -100,6 +103,8 @@ pub struct Config {
     pub inventory_every: Span,
     /// How fast it may send and receive.
     pub rates: Rates,
+    /// How it learns what its links carry.
+    pub links: LinkSettings,
     /// Where slices that wait for others are spooled, in files without names.
     pub spool_dir: PathBuf,
     /// Where its transcript goes, if it is to be recorded.
@@ -145,6 +150,12 @@ struct AgentDriver {
     free_bytes: u64,
     pool_bytes: u64,
     metrics: Arc<AgentMetrics>,
+    /// Uplink and downlink.
+    ports: (Arc<Port>, Arc<Port>),
+    meter: LinkMeter,
+    /// Where the prober learns whom it can ask.
+    probed: watch::Sender<Vec<(NodeId, AgentAddress)>>,
+    me: NodeId,
 }
 
 /// The runtime of an agent's process, with so many threads for its connections. A single one does
@@ -179,10 +190,14 @@ pub async fn run(
     let proofs = Arc::new(Semaphore::new(PROOFS));
     let ports = config.ports();
     let (uplink, downlink) = ports.clone();
+    let meter = LinkMeter::new(config.links, ports.clone());
+    let (probed, known_peers) = watch::channel(Vec::new());
+    let prober = links::probe(config.greeting(), meter.probes(), known_peers);
     let (proof, found) = (proofs.clone(), disk_events.clone());
     let metrics = config.metrics.clone();
+    let found = (proof, found);
     let service =
-        ChunkService::new(store.clone(), ports, config.clients, (proof, found), metrics.clone());
+        ChunkService::new(store.clone(), ports.clone(), config.clients, found, metrics.clone());
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
@@ -191,7 +206,7 @@ pub async fn run(
         origin: Instant::now(),
         tasks: HashMap::new(),
         later: Vec::new(),
-        peers: Peers::new(greeting.clone(), uplink, net_events.clone()),
+        peers: Peers::new(greeting.clone(), uplink, config.links.dscp, net_events.clone()),
         names,
         grants: grants.clone(),
         disk: Disk::new(
@@ -206,6 +221,10 @@ pub async fn run(
         free_bytes,
         pool_bytes: config.pool_bytes,
         metrics,
+        ports,
+        meter,
+        probed,
+        me: config.me,
     };
     let acceptor = Acceptor {
         greeting,
@@ -220,6 +239,9 @@ pub async fn run(
     let mut background = JoinSet::new();
     let serve = move |connection| service.clone().serve(connection);
     background.spawn(incoming::run(Arc::new(acceptor), listener, serve));
+    if config.links.probes {
+        background.spawn(prober);
+    }
     let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
     let mut beat = heartbeats(config.heartbeat_every);
     let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
@@ -305,6 +327,14 @@ impl AgentDriver {
     fn beat(&mut self) {
         self.metrics.observe(&self.core.status(), self.pool_bytes, self.free_bytes);
         self.disk.ask_free_bytes();
+        self.measure();
+    }
+
+    /// Tells the core what links have carried.
+    fn measure(&mut self) {
+        let repairs = !self.core.status().running.is_empty();
+        let report = self.meter.report(repairs);
+        self.handle(AgentInput::Measured(Box::new(report)));
     }
 
     fn on_session(&mut self, event: SessionEvent) {
@@ -322,6 +352,9 @@ impl AgentDriver {
                 let named =
                     addresses.iter().filter_map(|(node, agent)| Some((*node, agent.as_ref()?)));
                 self.names.send_replace(named.map(|(node, of)| (node, of.name.clone())).collect());
+                let others = addresses.iter().filter(|(node, _)| *node != self.me);
+                let others = others.filter_map(|(node, agent)| Some((*node, agent.clone()?)));
+                self.probed.send_replace(others.collect());
                 for peer in self.peers.update(addresses) {
                     self.handle(AgentInput::PeerLost(peer));
                 }
@@ -429,6 +462,10 @@ impl AgentDriver {
                 self.disk.fingerprint_copy(*request);
             }
             AgentOutput::Delete(copy) => self.disk.delete(copy),
+            AgentOutput::Limit(limit) => {
+                self.ports.0.limit_repair(limit.up);
+                self.ports.1.limit_repair(limit.down);
+            }
         }
     }
 

@@ -6,8 +6,10 @@
 //! that silently does not exist.
 
 pub mod hdfs;
+pub mod rates;
 pub mod shown;
 mod spelling;
+pub mod throttle;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -28,10 +30,13 @@ use crate::address::parse_address;
 use crate::limit::Rates;
 use crate::metadata::PassRecord;
 use hdfs::{HdfsAgentSettings, HdfsSettings};
+use rates::RatesConfig;
 pub use spelling::parse_duration;
 use spelling::{
-    address, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none, some_address,
+    address, dscp_or_off, duration, duration_or_off, policy, rate, rate_or_off, size, size_or_none,
+    some_address,
 };
+use throttle::ThrottleSettings;
 
 /// Where a coordinator listens unless told otherwise.
 pub const COORDINATOR_ADDRESS: &str = "127.0.0.1:7400";
@@ -100,6 +105,8 @@ pub struct CoordinatorConfig {
     pub timers: CoordinatorTimers,
     /// How it plans and schedules repairs.
     pub repair: RepairConfig,
+    /// What repair may take, until an operator says otherwise.
+    pub throttle: ThrottleSettings,
     /// How copies that nobody reads are searched for damage.
     pub scrub: ScrubSettings,
     /// How often agents get a copy of the metadata.
@@ -197,6 +204,11 @@ pub struct AgentConfig {
     /// Bytes per second of repair in each direction.
     #[serde(deserialize_with = "rate")]
     pub repair_cap: Option<f64>,
+    /// What packets of repair are marked with (DSCP); none: as all others.
+    #[serde(deserialize_with = "dscp_or_off")]
+    pub repair_dscp: Option<u8>,
+    /// How it learns what its links carry.
+    pub rates: RatesConfig,
     /// The folder with its certificate, its key and whom it trusts; none: nobody proves anything.
     pub credentials: Option<PathBuf>,
     /// Whether it may listen beyond loopback without credentials.
@@ -249,6 +261,7 @@ impl CoordinatorConfig {
         check_timer("retry_first", timers.retry_first, (TIMER_MIN, TIMER_MAX))?;
         check_timer("retry_max", timers.retry_max, (TIMER_MIN, TIMER_MAX))?;
         self.hdfs.check()?;
+        self.throttle.intent()?;
         if timers.suspect >= timers.dead {
             return Err("timers: suspect must be shorter than dead".into());
         }
@@ -387,6 +400,7 @@ impl Default for CoordinatorConfig {
             web: None,
             timers: CoordinatorTimers::default(),
             repair: RepairConfig::default(),
+            throttle: ThrottleSettings::default(),
             scrub: ScrubSettings::default(),
             backup: BackupSettings::default(),
             hdfs: HdfsSettings::default(),
@@ -440,6 +454,8 @@ impl Default for AgentConfig {
             uplink: None,
             downlink: None,
             repair_cap: None,
+            repair_dscp: None,
+            rates: RatesConfig::default(),
             credentials: None,
             insecure: false,
             metrics: None,

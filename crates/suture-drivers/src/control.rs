@@ -30,6 +30,7 @@ mod scrub;
 pub mod served;
 pub mod service;
 pub mod session;
+mod throttle;
 pub mod trust;
 
 /// Messages and services, generated from `proto/suture.proto`.

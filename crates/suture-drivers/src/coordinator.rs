@@ -27,7 +27,7 @@ use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::placement::{self, Placer, Wanted};
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
@@ -37,6 +37,7 @@ use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Metadata, NodeRecord};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
+use crate::window::{ThrottleIntent, Window};
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 
@@ -59,6 +60,7 @@ enum Request {
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
+    Throttle(Option<ThrottleIntent>),
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>),
     Query(Query),
@@ -128,6 +130,10 @@ pub struct CoordinatorDriver {
     /// The task that was sent last: its other participants come next.
     dispatch: Option<Arc<Dispatch>>,
     placer: Placer,
+    /// What repair may take by configuration, and what an operator wants instead.
+    throttle: (ThrottleIntent, Option<ThrottleIntent>),
+    /// Whether the window is closed.
+    is_closed: bool,
     meter: Meter,
     metrics: Arc<CoordinatorMetrics>,
     /// Stripes that lacked a chunk when last looked at.
@@ -183,6 +189,8 @@ impl CoordinatorDriver {
             sent_committed: 0,
             dispatch: None,
             placer: Placer::default(),
+            throttle: Default::default(),
+            is_closed: false,
             meter: Meter::default(),
             metrics: CoordinatorMetrics::new(None),
             at_risk: 0,
@@ -215,6 +223,47 @@ impl CoordinatorDriver {
             eta: self.meter.eta(self.now(), &status),
             unknown_copies: core.unknown_copies(),
             status,
+        }
+    }
+
+    /// What repair may take by configuration, and what an operator wants instead.
+    pub fn throttle_at_first(
+        &mut self,
+        configured: ThrottleIntent,
+        wanted: Option<ThrottleIntent>,
+    ) {
+        self.throttle.0 = configured;
+        self.throttle_by(wanted);
+    }
+
+    /// What repair may take.
+    pub fn throttle(&self) -> &ThrottleIntent {
+        self.throttle.1.as_ref().unwrap_or(&self.throttle.0)
+    }
+
+    /// Whether that is what is configured.
+    pub fn is_throttle_default(&self) -> bool {
+        self.throttle.1.is_none()
+    }
+
+    fn throttle_by(&mut self, wanted: Option<ThrottleIntent>) {
+        self.throttle.1 = wanted;
+        let config = self.throttle().config.clone();
+        // A coordinator that never throttled anything says nothing of it.
+        if self.core.status().throttle.config != config {
+            self.handle(Input::Throttle(Box::new(config)));
+        }
+        self.watch_window();
+    }
+
+    /// Tells the core when the window has closed or opened, and again when it is to open otherwise.
+    fn watch_window(&mut self) {
+        let closed_for = self.throttle().window.as_ref().and_then(Window::closed_for);
+        let (was_closed, now) = (self.is_closed, self.now());
+        self.is_closed = closed_for.is_some();
+        if was_closed != self.is_closed {
+            let until = |span: Duration| now + Span { ns: span.as_nanos() as u64 };
+            self.handle(Input::WindowClosed(closed_for.map(until)));
         }
     }
 
@@ -309,6 +358,7 @@ impl CoordinatorDriver {
     /// Looks how far repairs have come, and says so when they have come to their end.
     fn measure(&mut self) {
         self.send_committed();
+        self.watch_window();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
         self.metrics.look(self.now(), &status);
@@ -354,6 +404,7 @@ impl CoordinatorDriver {
             Request::Left { .. } | Request::Received { .. } => {}
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Apply(command) => self.handle(Input::Operator(command)),
+            Request::Throttle(wanted) => self.throttle_by(wanted),
             Request::Place(wanted, reply) => {
                 let nodes = self.core.status().nodes;
                 let placed = self.placer.place(self.core.cluster(), &nodes, &wanted.as_wanted());
@@ -530,6 +581,11 @@ impl Handle {
     /// Applies an operator's command.
     pub async fn apply(&self, command: Command) {
         self.request(Request::Apply(command)).await;
+    }
+
+    /// What repair may take from now on; none: as configured.
+    pub async fn throttle(&self, wanted: Option<ThrottleIntent>) {
+        self.request(Request::Throttle(wanted)).await;
     }
 
     /// Chooses nodes for each stripe. They count as taken until they are unplaced.

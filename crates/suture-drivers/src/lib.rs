@@ -41,3 +41,4 @@ pub mod object;
 pub mod rebuild;
 pub mod record;
 pub mod store;
+pub mod window;

@@ -13,9 +13,17 @@
 //! 20 ms of the rate. At 50 Mbit/s a piece is 6 KiB; at 10 Gbit/s it is cut at 256 KiB, 0.2 ms, and
 //! some eighty pass between two sleeps.
 //!
+//! Clients go first: a repair's turn waits while a client waits for one, but no longer than a time
+//! that leaves repair a tenth of the port when clients never rest; and only one repair at a time
+//! waits together with clients. So what a client waits for at a port is other clients, and one turn.
+//!
+//! The limit of repair is live: it is that of the configuration, or a lower one that the coordinator
+//! says. What passes is counted, for the coordinator to know what applications take.
+//!
 //! Invariant: over any span T at most (T + 20 ms) * rate bytes pass, from 2 Mbit/s up, if everyone
 //! gives back at once what it does not use. No limit costs nothing.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +48,12 @@ const PIECE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Pieces are no shorter than this, however slow the link.
 const PIECE_BYTES_MIN: u64 = 256;
+
+/// So long a repair lets clients go first, with each of its turns.
+const YIELD_MAX: Duration = Duration::from_millis(36);
+
+/// What stands for no limit.
+const UNLIMITED: u64 = u64::MAX;
 
 /// The longest round fades by such a part with each turn, so that it is that of those who are here.
 const FADING: u64 = 256;
@@ -79,16 +93,42 @@ pub struct Moved {
 /// One direction of a node's link.
 #[derive(Debug)]
 pub struct Port {
-    repair: Option<Bucket>,
+    repair: Bucket,
     link: Option<Bucket>,
     moved: Moved,
+    /// What repair may have by configuration.
+    repair_cap: u64,
+    /// Clients that wait for a turn, and what wakes the repair that lets them go first.
+    clients: AtomicUsize,
+    calm: Notify,
+}
+
+/// A client that waits, until this is dropped.
+struct Waiting<'a>(&'a Port);
+
+impl<'a> Waiting<'a> {
+    fn new(port: &'a Port) -> Waiting<'a> {
+        port.clients.fetch_add(1, Relaxed);
+        Waiting(port)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.0.clients.fetch_sub(1, Relaxed) == 1 {
+            self.0.calm.notify_waiters();
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Bucket {
-    bytes_per_sec: u64,
+    /// It may change; `UNLIMITED` limits nothing.
+    bytes_per_sec: AtomicU64,
     /// Given in the order of asking, and held until the turn has come.
     queue: tokio::sync::Mutex<()>,
+    /// Held by the one repair that waits together with clients.
+    first: tokio::sync::Mutex<()>,
     account: Mutex<Account>,
     /// Wakes whoever sleeps until all is paid for.
     given_back: Notify,
@@ -105,8 +145,15 @@ struct Account {
 impl Port {
     /// A port with these limits in payload bytes per second.
     pub fn new(link: Option<u64>, repair: Option<u64>) -> Port {
-        let (link, repair) = (link.map(Bucket::new), repair.map(Bucket::new));
-        Port { link, repair, moved: Moved::default() }
+        let repair_cap = repair.unwrap_or(UNLIMITED);
+        Port {
+            link: link.map(Bucket::new),
+            repair: Bucket::new(repair_cap),
+            repair_cap,
+            clients: AtomicUsize::new(0),
+            calm: Notify::new(),
+            moved: Moved::default(),
+        }
     }
 
     /// The same, with what passes counted there.
@@ -130,7 +177,18 @@ impl Port {
 
     /// The link's own rate, if it has a limit.
     pub fn rate(&self) -> Option<u64> {
-        self.link.as_ref().map(|bucket| bucket.bytes_per_sec)
+        self.link.as_ref().map(Bucket::rate)
+    }
+
+    /// Repair may move so many bytes per second from now on, and no more than by configuration.
+    pub fn limit_repair(&self, limit: Option<u64>) {
+        let rate = limit.unwrap_or(UNLIMITED).min(self.repair_cap).max(1);
+        self.repair.bytes_per_sec.store(rate, Relaxed);
+    }
+
+    /// Bytes that have passed so far: for repairs, and for clients.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.moved.repair.get(), self.moved.client.get())
     }
 
     /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass
@@ -138,6 +196,12 @@ impl Port {
     pub async fn turn(&self, purpose: Purpose) -> usize {
         let mut turn = u64::MAX;
         let mut queues = [None, None];
+        let is_client = purpose == Purpose::Client;
+        let _waits = (is_client && self.link.is_some()).then(|| Waiting::new(self));
+        let _first = match is_client || self.link.is_none() {
+            true => None,
+            false => Some(self.let_clients_go_first().await),
+        };
         for (bucket, queue) in self.buckets(purpose).zip(&mut queues) {
             *queue = Some(bucket.queue.lock().await);
             turn = turn.min(bucket.wait(purpose).await);
@@ -155,9 +219,23 @@ impl Port {
         }
     }
 
+    /// The next repair that is to have a turn, after clients that wait for one.
+    async fn let_clients_go_first(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        let first = self.repair.first.lock().await;
+        let until = Instant::now() + YIELD_MAX;
+        while self.clients.load(Relaxed) > 0 && Instant::now() < until {
+            let calm = self.calm.notified();
+            tokio::select! {
+                () = sleep_until(until) => {}
+                () = calm => {}
+            }
+        }
+        first
+    }
+
     fn buckets(&self, purpose: Purpose) -> impl Iterator<Item = &Bucket> {
-        let is_repair = matches!(purpose, Purpose::Repair { .. });
-        let repair = self.repair.as_ref().filter(|_| is_repair);
+        let is_limited = purpose != Purpose::Client && self.repair.rate() != UNLIMITED;
+        let repair = is_limited.then_some(&self.repair);
         repair.into_iter().chain(self.link.as_ref())
     }
 }
@@ -167,20 +245,25 @@ impl Bucket {
         assert!(bytes_per_sec > 0, "a rate of nothing would never let anything pass");
         let account = Account { paid_at: Instant::now(), round_bytes: 0 };
         Bucket {
-            bytes_per_sec,
+            bytes_per_sec: AtomicU64::new(bytes_per_sec),
             queue: tokio::sync::Mutex::default(),
+            first: tokio::sync::Mutex::default(),
             account: Mutex::new(account),
             given_back: Notify::new(),
         }
     }
 
+    fn rate(&self) -> u64 {
+        self.bytes_per_sec.load(Relaxed)
+    }
+
     fn piece(&self) -> u64 {
-        let piece = self.bytes_per_sec * PIECE.as_millis() as u64 / 1000;
+        let piece = self.rate().min(PIECE_BYTES_MAX * 1000) * PIECE.as_millis() as u64 / 1000;
         piece.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
     }
 
     fn time_for(&self, bytes: usize) -> Duration {
-        let ns = bytes as u128 * 1_000_000_000 / u128::from(self.bytes_per_sec);
+        let ns = bytes as u128 * 1_000_000_000 / u128::from(self.rate());
         Duration::from_nanos(ns as u64)
     }
 
@@ -217,7 +300,7 @@ impl Bucket {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::Ordering;
 
     const REPAIR: Purpose = Purpose::Repair { round_bytes: 1000 };
 
@@ -287,6 +370,56 @@ mod tests {
             let found = moved[index].load(Ordering::Relaxed) as f64 / 4e6;
             assert!((found - part).abs() < 0.01, "contender {index} got {found}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_limit_of_repair_is_live_and_never_above_the_configured_one() {
+        let port = Port::new(None, Some(4_000_000));
+        for (limit, expected) in [(Some(500_000), 5e5), (Some(9_000_000), 4e6), (None, 4e6)] {
+            port.limit_repair(limit);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let start = Instant::now();
+            move_bytes(&port, REPAIR, expected as usize * 2).await;
+            let found = expected * 2.0 / start.elapsed().as_secs_f64();
+            assert!((found / expected - 1.0).abs() < 0.02, "{found} of {expected}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_go_first_and_leave_repair_a_tenth() {
+        let port = Arc::new(Port::new(Some(10_000_000), None));
+        let moved: Arc<[AtomicUsize; 2]> = Arc::default();
+        for _ in 0..20 {
+            let (port, moved) = (port.clone(), moved.clone());
+            tokio::spawn(async move {
+                loop {
+                    moved[0].fetch_add(port.turn(REPAIR).await, Ordering::Relaxed);
+                }
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // One that asks now and then waits for one turn of a repair at the most.
+        for _ in 0..20 {
+            let asked = Instant::now();
+            port.turn(Purpose::Client).await;
+            let waited = asked.elapsed();
+            assert!(waited <= Duration::from_millis(10), "{waited:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Some that never rest leave a part.
+        for _ in 0..4 {
+            let (port, moved) = (port.clone(), moved.clone());
+            tokio::spawn(async move {
+                loop {
+                    moved[1].fetch_add(port.turn(Purpose::Client).await, Ordering::Relaxed);
+                }
+            });
+        }
+        moved[0].store(0, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let [repair, clients] = [0, 1].map(|i| moved[i].load(Ordering::Relaxed) as f64 / 4e7);
+        assert!((0.05..0.2).contains(&repair), "{repair}");
+        assert!(clients > 0.75, "{clients}");
     }
 
     #[tokio::test]

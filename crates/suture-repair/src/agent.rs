@@ -13,6 +13,7 @@ mod contract;
 mod copies;
 mod early;
 mod invariants;
+mod links;
 mod outcomes;
 mod running;
 
@@ -33,6 +34,7 @@ use crate::time::Time;
 pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
 use copies::CopyWork;
 use early::Early;
+use links::Links;
 use outcomes::Outcomes;
 use running::{Phase, Running};
 
@@ -59,7 +61,7 @@ const ENDED_MAX: usize = 4096;
 /// | `Fingerprint` | `Fingerprinted` |
 /// | `List` | `Listed` or `NotListed` |
 /// | `Delete` | `Deleted` |
-/// | `Send`, `Grant`, `Discard` | nothing |
+/// | `Send`, `Grant`, `Discard`, `Limit` | nothing |
 ///
 /// A task is `Preparing -> Filling -> Publishing -> gone` at a destination; at a helper or relay it
 /// is `Passing`, and gone when its last slice has left. A chunk without a recorded checksum is
@@ -89,6 +91,7 @@ pub struct Agent {
     free_bytes: u64,
     next_beat: Time,
     next_inventory: Time,
+    links: Links,
     /// When the last event was.
     now: Time,
     mistake: Mistake,
@@ -112,6 +115,7 @@ impl Agent {
             free_bytes: 0,
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
+            links: Links::default(),
             now: Time::ZERO,
             mistake: Mistake::default(),
             outputs: VecDeque::new(),
@@ -175,6 +179,7 @@ impl Agent {
             AgentInput::Deleted(copy) => self.deleted(copy),
             AgentInput::Fingerprinted { request, result } => self.fingerprinted(*request, result),
             AgentInput::Found { copy, fault } => self.send(FromAgent::Bad { copy, fault }),
+            AgentInput::Measured(report) => self.links.measured(report),
             AgentInput::Tick => {}
         }
         self.beat(now);
@@ -252,6 +257,10 @@ impl Agent {
             }
             ToAgent::Delete { epoch, copy } => self.delete(epoch, copy),
             ToAgent::List => self.list(),
+            ToAgent::Limit(limit) => {
+                self.links.limit = limit;
+                self.outputs.push_back(AgentOutput::Limit(limit));
+            }
         }
     }
 
@@ -553,7 +562,7 @@ impl Agent {
         self.outcomes.begin_beat();
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
-        let limit = self.config.stall_after;
+        let limit = self.links.patience(self.config.stall_after);
         let is_stalled = |t: &Running| !t.phase.has_flowed() && now.since(t.progressed_at) > limit;
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();
@@ -563,7 +572,8 @@ impl Agent {
         }
         let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
         let AgentStatus { running, arrived, written, .. } = self.status();
-        let beat = Heartbeat { incarnation, free_bytes, running, arrived, written };
+        let links = self.links.take();
+        let beat = Heartbeat { incarnation, free_bytes, running, arrived, written, links };
         self.send(FromAgent::Heartbeat(beat));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {

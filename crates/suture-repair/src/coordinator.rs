@@ -10,7 +10,7 @@
 //! what went wrong before (`trouble.rs`), what is wrong with copies (`faults.rs`), what each node
 //! has to check and delete (`work_list.rs`), what a sleep of its own must not change (`sleep.rs`),
 //! what older metadata must not destroy (`restored.rs`), how idle copies are searched for damage
-//! (`scrub.rs`), what operators see (`status.rs`), and what must hold after each event
+//! (`scrub.rs`), what links carry and repair may take of them (`throttle.rs`), what operators see (`status.rs`), and what must hold after each event
 //! (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
@@ -33,6 +33,7 @@ mod restored;
 mod scrub;
 mod sleep;
 mod status;
+mod throttle;
 mod trouble;
 mod work_list;
 
@@ -46,8 +47,10 @@ use crate::message::{Failure, FromAgent, Heartbeat, Hello, ToAgent};
 use crate::mutant::Mutant;
 use crate::policy::Policy;
 use crate::queue::Queue;
+use crate::rates::Rates;
 use crate::schedule::{Release, Sample};
 use crate::stripe::{Stripe, StripeMap};
+use crate::throttle::Throttle;
 use crate::time::{Span, Time};
 use attempt::{Attempt, Rebuild};
 use faults::CopyFaults;
@@ -120,6 +123,7 @@ pub struct Config {
 /// | `Send`: `Cancel`, `Forget` | nothing | when the agent next speaks of the repair |
 /// | `Send`: `Hold` | nothing | not: what is held for too long is let go, what flows is done sooner |
 /// | `Protect` | `StripesReserved`, `StripesUnknown` | when such a copy is next listed |
+/// | `Send`: `Limit` | a `Heartbeat` whose links say that it is kept to | while it is not, every second |
 /// | `Scrub`, `Report` | nothing | not |
 ///
 /// The states of a chunk under repair:
@@ -164,6 +168,8 @@ pub struct Coordinator {
     queue: Queue,
     trouble: BTreeMap<StripeId, Trouble>,
     ledger: Ledger,
+    rates: Rates,
+    throttle: Throttle,
     /// When the schedule wants to be asked again.
     schedule_at: Option<Time>,
     sweep_at: Time,
@@ -182,6 +188,8 @@ impl Coordinator {
         let mut health = HealthTable::new(config.timers, config.liveness);
         cluster.ids().for_each(|node| health.add(now, config.failed.contains(&node)));
         let reserved_below = stripes.iter().last().map_or(StripeId(0), |s| StripeId(s.id.0 + 1));
+        let mut rates = Rates::default();
+        cluster.ids().for_each(|id| rates.told(id, cluster.node(id).clone()));
         let mut coordinator = Coordinator {
             ledger: Ledger::new(config.epoch, config.policy.schedule, cluster),
             stripes: StripeMap::default(),
@@ -198,6 +206,8 @@ impl Coordinator {
             unknown_copies: BTreeMap::new(),
             queue: Queue::default(),
             trouble: BTreeMap::new(),
+            rates,
+            throttle: Throttle::default(),
             schedule_at: None,
             config,
             sweep_at: now,
@@ -253,6 +263,8 @@ impl Coordinator {
             Input::Claimed { repair, label } => self.claimed(now, repair, label),
             Input::ClaimRefused { repair, stripe } => self.claim_refused(now, repair, stripe),
             Input::Operator(command) => self.apply(now, command),
+            Input::Throttle(config) => self.configure_throttle(*config),
+            Input::WindowClosed(until) => self.close_window(now, until),
             Input::Tick => {}
         }
         self.maintain(now);
@@ -267,7 +279,7 @@ impl Coordinator {
         self.ledger.mutate(mistake);
         (self.queue.mistake, self.health.mistake) = (mistake, mistake);
         (self.faults.mistake, self.work_lists.mistake) = (mistake, mistake);
-        self.scrub.mistake = mistake;
+        (self.scrub.mistake, self.throttle.mistake) = (mistake, mistake);
     }
 
     /// The next effect, in the order in which they came about; `None` when all were taken.
@@ -281,7 +293,8 @@ impl Coordinator {
         let (health, queue) = (self.health.next_deadline(), self.queue.next_deadline());
         let (faults, work) = (self.faults.next_deadline(), self.next_work_deadline());
         let (scrub, schedule) = (self.next_scrub_deadline(), self.schedule_at);
-        [sweep, health, queue, faults, work, scrub, schedule].into_iter().flatten().min()
+        let window = self.throttle.opens_at();
+        [sweep, health, queue, faults, work, scrub, schedule, window].into_iter().flatten().min()
     }
 
     /// All nodes ever added, with their racks and rates as last told.
@@ -318,12 +331,14 @@ impl Coordinator {
         Scene {
             now,
             nodes: self.health.up_count(),
-            ready: self.queue.ready_count(),
+            ready: self.ready_now(now),
             sample: sample.map(|s| Sample { code: s.code, chunk_bytes: s.chunk_bytes }),
         }
     }
 
     fn set_node(&mut self, now: Time, id: NodeId, node: Node) {
+        self.rates.told(id, node.clone());
+        let node = self.counted(id, node.rack);
         match self.ledger.cluster().nodes.get(id.index()) {
             None => self.health.add(now, false),
             Some(known) if *known == node => return,
@@ -397,7 +412,8 @@ impl Coordinator {
     fn join(&mut self, now: Time, node: NodeId, hello: Hello) {
         self.ledger.set_pool(node, hello.pool_bytes);
         if self.health.joined(node, hello) {
-            // A new incarnation has forgotten its tasks.
+            // A new incarnation has forgotten its tasks, and its limit.
+            self.throttle.forget(node);
             self.end_repairs_with(now, node);
         }
     }
@@ -407,6 +423,9 @@ impl Coordinator {
             return;
         }
         self.health.free_bytes(node, beat.free_bytes);
+        if let Some(report) = &beat.links {
+            self.links(now, node, report);
+        }
         for &(id, lane, child) in &beat.arrived {
             self.ledger.arrived(now, Release { repair: id, lane, child, parent: node });
         }
@@ -523,6 +542,10 @@ impl Coordinator {
         if self.schedule_at.is_some_and(|at| at <= now) {
             self.ledger.let_admit();
         }
+        if self.throttle.opens_at().is_some_and(|at| at <= now) {
+            self.throttle.close(None);
+        }
+        self.adjust_throttle(now);
         if !self.config.paused {
             self.plan_ready(now);
             self.admit_planned(now);
@@ -534,7 +557,7 @@ impl Coordinator {
 
     /// Looks for repairs that stand still and commits that were not answered.
     fn sweep(&mut self, now: Time) {
-        let overdue = self.ledger.overdue(now, &self.config.timers);
+        let overdue = self.ledger.overdue(now, &self.config.timers, self.throttle.is_on());
         self.outputs.extend(overdue.unanswered.into_iter().map(Output::Commit));
         self.outputs.extend(overdue.unclaimed.into_iter().map(Output::Claim));
         for id in overdue.stalled {

@@ -15,6 +15,7 @@ use crate::message::{CopyFault, Failure, FromAgent, ToAgent};
 use crate::plan::Plan;
 use crate::planner::PlanError;
 use crate::stripe::Stripe;
+use crate::throttle::{Limited, NodeLimits, ThrottleConfig};
 use crate::time::{Span, Time};
 
 /// What the coordinator is told of: by agents, keeper, operator and clock.
@@ -107,6 +108,10 @@ pub enum Input {
     },
     /// The operator wants something.
     Operator(Command),
+    /// Repair may take no more than this from now on.
+    Throttle(Box<ThrottleConfig>),
+    /// The window in which repairs run is closed until then; none: it is open.
+    WindowClosed(Option<Time>),
     /// Nothing but that time passed.
     Tick,
 }
@@ -439,6 +444,25 @@ pub struct NodeStatus {
     pub free_bytes: u64,
     /// How many chunks it should hold.
     pub chunks: u64,
+    /// What repair may move there, and why no more.
+    pub limits: NodeLimits,
+    /// What its links carry as far as is known: sent, received.
+    pub links: [LinkStatus; 2],
+}
+
+/// What one direction of a node's links carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// What plans count with, in bytes per second.
+    pub capacity: u64,
+    /// How far that may be off, in bytes per second; none: it was declared, or only taken for that.
+    pub uncertainty: Option<u64>,
+    /// Whether it was declared: then it is never taken for more.
+    pub is_declared: bool,
+    /// What applications take of it, in bytes per second.
+    pub taken: u64,
+    /// What repair has moved lately, in bytes per second.
+    pub repair: u64,
 }
 
 impl NodeStatus {
@@ -481,6 +505,22 @@ pub struct Status {
     pub blocked: Vec<(StripeId, Blocked)>,
     /// How far copies are searched for damage.
     pub scrub: ScrubStatus,
+    /// What repair may take.
+    pub throttle: ThrottleStatus,
+}
+
+/// What an operator lets repair take, and what that comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThrottleStatus {
+    /// As it was wanted.
+    pub config: ThrottleConfig,
+    /// How long the window stays closed; none: it is open.
+    pub closed_for: Option<Span>,
+    /// What repairs move now, in bytes per second: the sum of what nodes send.
+    pub moved: u64,
+    /// The node that has the smallest part of its link, of those that have anything to move, and
+    /// whether it is what it sends.
+    pub tightest: Option<(NodeId, bool, Limited)>,
 }
 
 /// All that `suture status` says of scrubbing.

@@ -35,6 +35,9 @@ pub mod schedule;
 pub mod budget;
 // It is dispatched, and its chunk is committed.
 pub mod coordinator;
+// It takes no more of links than applications can spare.
+mod rates;
+pub mod throttle;
 // Agents take their roles in it.
 pub mod role;
 // Slices flow.

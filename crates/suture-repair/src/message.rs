@@ -15,6 +15,7 @@ use crate::label::Label;
 use crate::plan::{Plan, StripeFacts};
 use crate::planner::Abilities;
 use crate::stripe::Stripe;
+use crate::time::Span;
 
 /// One repair as every participant is told of it. Each derives its own role from the whole plan
 /// (`role.rs`), so there is one message, not one for each kind of work.
@@ -110,6 +111,74 @@ pub enum ToAgent {
     },
     /// Say again what you hold. Answered by `Inventory`.
     List,
+    /// Move no more for repairs than this from now on, whatever sessions come and go. Answered by
+    /// the next report of links, which says what is kept to; said again while that is another.
+    Limit(RepairLimit),
+}
+
+/// What a node may move for repairs, in bytes of payload per second; none: as much as it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairLimit {
+    /// What it may send; never zero.
+    pub up: Option<u64>,
+    /// What it may receive; never zero.
+    pub down: Option<u64>,
+}
+
+/// What one direction of a node's links has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes of payload for repairs.
+    pub repair: u64,
+    /// Bytes of everything else, as far as the node can tell.
+    pub others: u64,
+}
+
+/// Results of probes in a report.
+pub const PROBED_MAX: usize = 64;
+
+/// What an agent has seen of its links since its last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkReport {
+    /// How long that was.
+    pub span: Span,
+    /// What it has sent.
+    pub sent: Moved,
+    /// What it has received.
+    pub received: Moved,
+    /// What 99 of 100 probes waited at the most, where there were any.
+    pub latency: Option<Span>,
+    /// At how many bytes per second peers have sent when they were asked to send all they can.
+    pub probed: Vec<(NodeId, u64)>,
+    /// Its uplink has a rate that an operator declared; otherwise it was taken for one.
+    pub has_uplink: bool,
+    /// The same of its downlink.
+    pub has_downlink: bool,
+    /// What it keeps to.
+    pub limit: RepairLimit,
+}
+
+impl LinkReport {
+    /// What an earlier report said that nobody has heard.
+    pub fn absorb(&mut self, before: LinkReport) {
+        self.span.ns = self.span.ns.saturating_add(before.span.ns);
+        for (moved, more) in [(&mut self.sent, before.sent), (&mut self.received, before.received)]
+        {
+            moved.repair = moved.repair.saturating_add(more.repair);
+            moved.others = moved.others.saturating_add(more.others);
+        }
+        self.latency = self.latency.max(before.latency);
+        self.probed.splice(0..0, before.probed);
+        // A coordinator that has been away for long is told of the latest.
+        let extra = self.probed.len().saturating_sub(PROBED_MAX);
+        self.probed.drain(..extra);
+    }
+
+    /// So many bytes in the report's span, in bytes per second.
+    pub fn rate(&self, bytes: u64) -> u64 {
+        let ns = u128::from(self.span.ns.max(1));
+        u64::try_from(u128::from(bytes) * 1_000_000_000 / ns).unwrap_or(u64::MAX)
+    }
 }
 
 /// A request to verify a copy, with the reason to delete another once it is proven.
@@ -215,6 +284,8 @@ pub struct Heartbeat {
     /// Repairs whose chunk is written here in full and has no recorded checksum: it waits for its
     /// proof by fingerprints, and then for `Publish`.
     pub written: Vec<RepairId>,
+    /// What its links have carried, where it measures that and has something new.
+    pub links: Option<Box<LinkReport>>,
 }
 
 /// What is wrong with a copy.

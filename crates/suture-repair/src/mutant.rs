@@ -11,6 +11,8 @@ pub enum Mutant {
     KeepMemory,
     /// It keeps the load of a repair that has ended.
     KeepLoad,
+    /// It lets a node move more for repairs than its cap.
+    ExceedCap,
     /// It charges a plan twice.
     ChargeTwice,
     /// It does not tell the schedule of the end of a repair.
@@ -133,9 +135,10 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them, in the order above.
-    pub const ALL: [Mutant; 61] = [
+    pub const ALL: [Mutant; 62] = [
         Mutant::KeepMemory,
         Mutant::KeepLoad,
+        Mutant::ExceedCap,
         Mutant::ChargeTwice,
         Mutant::KeepScheduled,
         Mutant::OverAdmit,

@@ -172,6 +172,8 @@ mod tests {
             intent: NodeIntent::Serving,
             free_bytes: 1_000_000,
             chunks: 0,
+            limits: Default::default(),
+            links: Default::default(),
         };
         (Cluster::uniform(nodes as usize, Rate(1e6)), (0..nodes).map(node).collect())
     }

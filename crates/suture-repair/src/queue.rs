@@ -109,6 +109,16 @@ impl Queue {
         self.ready.len()
     }
 
+    /// How many of them can lose at most so many more chunks.
+    pub fn ready_within(&self, margin: Margin) -> usize {
+        self.ready.iter().take_while(|(place, _)| place.margin <= margin).count()
+    }
+
+    /// The margin of the most urgent one.
+    pub fn first_margin(&self) -> Option<Margin> {
+        self.ready.first().map(|(place, _)| place.margin)
+    }
+
     /// When the next sleeper wakes.
     pub fn next_deadline(&self) -> Option<Time> {
         self.asleep.first().map(|(time, _)| *time)

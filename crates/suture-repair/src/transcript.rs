@@ -17,6 +17,7 @@
 pub mod agent;
 pub mod coordinator;
 pub mod line;
+mod links;
 mod message;
 mod plan;
 pub mod value;

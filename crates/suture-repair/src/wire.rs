@@ -15,7 +15,8 @@
 //! Between agents a connection is used in one direction: whoever opened it sends `Hello` and, once
 //! that is answered by `Hello`, grants and slices. A client's connection is question and answer:
 //! `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`.., `WriteLabel`
-//! where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`; anything may be
+//! where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`; `Probe` by
+//! `ReadData` frames of as many bytes as it says, and agents ask it as clients do; anything may be
 //! answered by `Error`.
 //!
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
@@ -125,7 +126,15 @@ pub enum Frame {
         /// The copy that it lies beside.
         copy: ChunkCopy,
     },
+    /// So many bytes of nothing are wanted, to see how long they take; answered by `ReadData`.
+    Probe {
+        /// At most [`PROBE_BYTES_MAX`].
+        bytes: u32,
+    },
 }
+
+/// What a probe may ask for.
+pub const PROBE_BYTES_MAX: u32 = 4 << 20;
 
 /// What follows a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,6 +276,10 @@ impl Frame {
                 to.copy(copy);
                 12
             }
+            Frame::Probe { bytes } => {
+                to.u32(bytes);
+                13
+            }
         };
         let check = checksum(&to.header[..CHECK_AT]);
         to.header[CHECK_AT..].copy_from_slice(&check.to_le_bytes());
@@ -305,6 +318,7 @@ impl Frame {
             10 => Frame::Error(from.denial()?),
             11 => Frame::WriteLabel(from.payload("label")?),
             12 => Frame::ReadLabel { copy: from.copy() },
+            13 => Frame::Probe { bytes: from.probe_bytes()? },
             kind => return Err(DecodeError::Kind(kind)),
         };
         from.end()?;
@@ -481,6 +495,17 @@ impl Reader<'_> {
         Ok(Digest { bytes: said(1).then_some(bytes), crc: said(2).then_some(crc) })
     }
 
+    fn probe_bytes(&mut self) -> Result<u32, DecodeError> {
+        let (bytes, max) = (self.u32(), PROBE_BYTES_MAX);
+        match bytes <= max {
+            true => Ok(bytes),
+            false => {
+                let (bytes, max) = (bytes.into(), max.into());
+                Err(DecodeError::TooLong { what: "probe", bytes, max })
+            }
+        }
+    }
+
     fn chunk_bytes(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let (bytes, max) = (self.u64(), CHUNK_BYTES_MAX);
         if bytes > max {
@@ -641,6 +666,7 @@ mod tests {
             Frame::ReadData(payload),
             Frame::WriteLabel(payload),
             Frame::ReadLabel { copy },
+            Frame::Probe { bytes: PROBE_BYTES_MAX },
         ];
         frames.extend(denials.map(Frame::Error));
         frames

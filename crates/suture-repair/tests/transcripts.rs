@@ -17,14 +17,15 @@ use suture_repair::id::{
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
-    ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, LinkReport, Moved,
+    Refusal, RepairLimit, Task, ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
 use suture_repair::random::Random;
 use suture_repair::slice::SliceId;
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript::line::{LineReader, Textual};
 use suture_repair::transcript::{ReplayError, bless, input_line, replay};
@@ -156,7 +157,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 17]);
+    let (mut random, mut seen) = (Random::new(1), [0; 19]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -167,7 +168,7 @@ fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
 
 #[test]
 fn every_input_of_an_agent_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(2), [0; 20]);
+    let (mut random, mut seen) = (Random::new(2), [0; 21]);
     for _ in 0..INPUTS {
         let input = agent_input(&mut random);
         seen[agent_variant(&input)] += 1;
@@ -196,6 +197,8 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::StripesUnknown { .. } => 14,
         event::Input::EpochRaised(_) => 15,
         event::Input::StripesAdded(_) => 16,
+        event::Input::Throttle(_) => 17,
+        event::Input::WindowClosed(_) => 18,
     }
 }
 
@@ -222,12 +225,13 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
         agent::AgentInput::FreeBytes(_) => 17,
         agent::AgentInput::NotListed => 18,
         agent::AgentInput::Deleted(_) => 19,
+        agent::AgentInput::Measured(_) => 20,
     }
 }
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(17) {
+    match random.below(19) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -268,6 +272,10 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         13 => Input::StripesUnknown { from: stripe_id(random), below: stripe_id(random) },
         14 => Input::EpochRaised(random.next_u64() as u32),
         15 => Input::StripesAdded(some(random, stripe)),
+        16 => Input::Throttle(Box::new(throttle_config(random))),
+        17 => {
+            Input::WindowClosed(maybe(random, |r| Time { ns: number(r) / 1_000_000 * 1_000_000 }))
+        }
         _ => Input::Tick,
     }
 }
@@ -275,7 +283,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
 fn agent_input(random: &mut Random) -> agent::AgentInput {
     use agent::AgentInput;
     let (from, repair) = (node(random), repair(random));
-    match random.below(20) {
+    match random.below(21) {
         0 => AgentInput::Connected { epoch: random.next_u64() as u32 },
         1 => AgentInput::Disconnected,
         2 => AgentInput::Message(Box::new(to_agent(random))),
@@ -309,13 +317,14 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
         17 => AgentInput::FreeBytes(number(random)),
         18 => AgentInput::NotListed,
         19 => AgentInput::Deleted(copy(random)),
+        20 => AgentInput::Measured(Box::new(link_report(random))),
         _ => AgentInput::Tick,
     }
 }
 
 fn to_agent(random: &mut Random) -> ToAgent {
     let repair = repair(random);
-    match random.below(10) {
+    match random.below(11) {
         0 => ToAgent::Dispatch(Arc::new(task(random))),
         1 => ToAgent::Cancel(repair),
         2 => ToAgent::Release { repair, lane: lane_number(random), child: node(random) },
@@ -324,8 +333,43 @@ fn to_agent(random: &mut Random) -> ToAgent {
         5 => ToAgent::Check(check(random)),
         7 => ToAgent::Fingerprint(request(random)),
         8 => ToAgent::Publish(repair),
+        9 => ToAgent::Limit(repair_limit(random)),
         6 => ToAgent::Delete { epoch: random.next_u64() as u32, copy: copy(random) },
         _ => ToAgent::List,
+    }
+}
+
+fn repair_limit(random: &mut Random) -> RepairLimit {
+    RepairLimit { up: maybe(random, number), down: maybe(random, number) }
+}
+
+fn link_report(random: &mut Random) -> LinkReport {
+    let moved = |random: &mut Random| Moved { repair: number(random), others: number(random) };
+    LinkReport {
+        span: Span { ns: number(random) },
+        sent: moved(random),
+        received: moved(random),
+        latency: maybe(random, |r| Span { ns: number(r) }),
+        probed: some(random, |r| (node(r), number(r))),
+        has_uplink: random.per_mille(500),
+        has_downlink: random.per_mille(500),
+        limit: repair_limit(random),
+    }
+}
+
+fn throttle_config(random: &mut Random) -> ThrottleConfig {
+    let caps = |random: &mut Random| some(random, |r| (text(r), number(r))).into_iter().collect();
+    ThrottleConfig {
+        node: maybe(random, number),
+        nodes: caps(random),
+        racks: caps(random),
+        total: maybe(random, number),
+        keep: maybe(random, |r| match r.per_mille(500) {
+            true => Keep::Percent(r.below(100) as u8),
+            false => Keep::Rate(number(r)),
+        }),
+        p99: maybe(random, |r| Span { ns: number(r) }),
+        floor: maybe(random, number),
     }
 }
 
@@ -345,6 +389,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
             running: some(random, |r| (self::repair(r), number(r))),
             arrived: some(random, |r| (self::repair(r), lane_number(r), node(r))),
             written: some(random, self::repair),
+            links: maybe(random, |r| Box::new(link_report(r))),
         }),
         3 => FromAgent::Stored { repair, copy: copy(random) },
         4 => FromAgent::Failed { repair, why: failure(random) },

@@ -12,7 +12,7 @@ use suture_repair::chunk_store::ChunkStore;
 use suture_repair::event::{Commit, Health, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::label::Label;
-use suture_repair::message::CopyFault;
+use suture_repair::message::{CopyFault, RepairLimit, ToAgent};
 use suture_repair::stripe::Stripe;
 
 use crate::disk::Disk;
@@ -80,6 +80,8 @@ pub enum Violation {
     },
     /// A repair leaves a rack with more chunks of the stripe than may be lost, and need not.
     RackOverfull(StripeId),
+    /// A node is told to move more for repairs than the operator lets it.
+    AboveCap(NodeId),
     /// The coordinator's map has a stripe in a state that it never had in the metadata.
     Imagined(StripeId),
     /// The faults stopped, and this was not healthy in bounded time.
@@ -177,6 +179,9 @@ impl fmt::Display for Violation {
             }
             Violation::RackOverfull(stripe) => {
                 write!(f, "a repair of {stripe} leaves a rack with more than may be lost")
+            }
+            Violation::AboveCap(node) => {
+                write!(f, "{node} is told to move more for repairs than its cap")
             }
             Violation::Imagined(stripe) => {
                 write!(f, "the coordinator has {stripe} as the metadata never had it")
@@ -319,6 +324,18 @@ impl World {
         let tolerance = stripe.code.loss_tolerance();
         if self.racks.is_overfull(tolerance, kept.map(|(node, _)| node), free, to) {
             self.fail(Violation::RackOverfull(id));
+        }
+    }
+
+    /// No node is told to move more for repairs than the operator lets it.
+    pub(crate) fn check_limit(&mut self, output: &Output) {
+        let Output::Send { to, message: ToAgent::Limit(RepairLimit { up, down }) } = output else {
+            return;
+        };
+        let caps = [self.throttle.node, self.throttle.total].into_iter().flatten();
+        let Some(cap) = caps.min() else { return };
+        if [up, down].iter().any(|limit| limit.is_none_or(|limit| limit > cap)) {
+            self.fail(Violation::AboveCap(*to));
         }
     }
 

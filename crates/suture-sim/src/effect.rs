@@ -120,6 +120,8 @@ impl World {
                 let result = result.map_err(|fault| Failure::Source { copy, fault });
                 self.answer(node, agent::AgentInput::Fingerprinted { request, result }, None);
             }
+            // Nothing here is as slow as a limit.
+            agent::AgentOutput::Limit(_) => {}
             agent::AgentOutput::Delete(copy) => {
                 self.check_delete(node, copy);
                 // A copy that cannot be removed shows in the next listing.

@@ -21,7 +21,7 @@ use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::message::{FromAgent, Heartbeat, Hello, Task, ToAgent};
+use suture_repair::message::{FromAgent, Heartbeat, Hello, LinkReport, RepairLimit, Task, ToAgent};
 use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::Abilities;
@@ -74,6 +74,8 @@ pub(crate) struct FluidAgents {
     coordinator: Coordinator,
     stripes: BTreeMap<StripeId, Stripe>,
     failed: Vec<NodeId>,
+    /// Nodes whose agents do not speak.
+    gone: Vec<NodeId>,
     overheads: Overheads,
     repairs: BTreeMap<RepairId, Repair>,
     flows: Flows,
@@ -92,6 +94,8 @@ pub(crate) struct FluidAgents {
     /// What all repairs moved.
     pub(crate) load: Load,
     cluster: Cluster,
+    /// What each node may move for repairs.
+    limits: Vec<RepairLimit>,
     /// Time of the calls in which plans were made.
     pub(crate) planning_ns: u64,
 }
@@ -100,7 +104,7 @@ pub(crate) struct FluidAgents {
 fn heartbeat(free_bytes: u64) -> Heartbeat {
     let (running, arrived) = (Vec::new(), Vec::new());
     let written = Vec::new();
-    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived, written }
+    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived, written, links: None }
 }
 
 /// What each node can take.
@@ -135,6 +139,7 @@ impl FluidAgents {
             coordinator: Coordinator::new(Time::ZERO, config, cluster.clone(), stripes),
             stripes: scenario.stripes.iter().map(|s| (s.id, s.clone())).collect(),
             failed: scenario.failed.clone(),
+            gone: scenario.failed.iter().chain(&scenario.silent).copied().collect(),
             overheads: scenario.overheads,
             repairs: BTreeMap::new(),
             flows: Flows::default(),
@@ -146,9 +151,13 @@ impl FluidAgents {
             beats: 0,
             rebuilt: Vec::new(),
             load: Load::new(&cluster),
+            limits: vec![RepairLimit::default(); cluster.nodes.len()],
             cluster,
             planning_ns: 0,
         };
+        if let Some(config) = &scenario.throttle {
+            agents.inbox.push_back(Input::Throttle(Box::new(config.clone())));
+        }
         let gone = [&scenario.failed, &scenario.silent];
         let is_here = |node: &NodeId| !gone.iter().any(|gone| gone.contains(node));
         for node in agents.cluster.ids().filter(is_here) {
@@ -258,8 +267,15 @@ impl FluidAgents {
 
     /// Every destination says that it lives and, where that matters, how far its chunks are, of those
     /// that have moved since it last did.
-    pub fn beat(&mut self, network: &Network) {
+    /// Where links are measured, everybody says what they carried.
+    pub fn beat(&mut self, network: &Network, links: Option<Vec<LinkReport>>) {
         let mut beats: Vec<Heartbeat> = self.free_bytes.iter().copied().map(heartbeat).collect();
+        let everybody = links.is_some();
+        for ((beat, report), limit) in
+            beats.iter_mut().zip(links.into_iter().flatten()).zip(&self.limits)
+        {
+            beat.links = Some(Box::new(LinkReport { limit: *limit, ..report }));
+        }
         // The answer takes a look at everything that is lost.
         self.beats += 1;
         if self.is_progress_heeded && self.beats.is_power_of_two() {
@@ -273,7 +289,7 @@ impl FluidAgents {
             }
         }
         for ((node, beat), coming) in self.cluster.ids().zip(beats).zip(&self.coming) {
-            if *coming > 0 {
+            if *coming > 0 || everybody && !self.gone.contains(&node) {
                 let message = FromAgent::Heartbeat(beat);
                 self.inbox.push_back(Input::Agent { node, message });
             }
@@ -293,6 +309,9 @@ impl FluidAgents {
             let taken_ns = cpu_ns() - before_ns;
             while let Some(output) = self.coordinator.poll() {
                 match output {
+                    Output::Send { to, message: ToAgent::Limit(limit) } => {
+                        self.limit(to, limit, network, ports);
+                    }
                     Output::Send { message, .. } => self.apply(message, network, ports),
                     Output::Commit(commit) => self.commit(commit),
                     Output::Report(Report::Planned { .. }) => self.planning_ns += taken_ns,
@@ -306,6 +325,14 @@ impl FluidAgents {
         }
         if cfg!(debug_assertions) && self.stripes.len() <= ASSERTED_STRIPES_MAX {
             self.coordinator.assert_all_invariants();
+        }
+    }
+
+    /// The node keeps to another limit from now on.
+    fn limit(&mut self, node: NodeId, limit: RepairLimit, network: &mut Network, ports: &PortMap) {
+        self.limits[node.index()] = limit;
+        for (port, limit) in ports.limits(node).into_iter().zip([limit.up, limit.down]) {
+            network.set_capacity(port, PortMap::limit(limit));
         }
     }
 
@@ -327,6 +354,7 @@ impl FluidAgents {
             | ToAgent::Fingerprint(_)
             | ToAgent::Publish(_)
             | ToAgent::Delete { .. }
+            | ToAgent::Limit(_)
             | ToAgent::List => {}
         }
     }
@@ -476,6 +504,7 @@ mod tests {
             policy: "chain/random/all".parse().expect("a policy"),
             seed: 1,
             overheads: Overheads::default(),
+            throttle: None,
             foreground: None,
             timeline_buckets: None,
             exact_entries: EXACT_ENTRIES,

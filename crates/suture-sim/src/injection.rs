@@ -23,6 +23,7 @@ use suture_repair::keeper::Keeper;
 use suture_repair::mutant::Mutant;
 use suture_repair::placement::Wanted;
 use suture_repair::stripe::Stripe;
+use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_repair::time::{Span, Time};
 
 use crate::check::Violation;
@@ -114,6 +115,7 @@ impl World {
         self.end_intents();
         self.paused = false;
         self.coordinator_input(Input::Operator(Command::Resume));
+        self.coordinator_input(Input::Throttle(Box::default()));
         let writing: Vec<StripeId> = self.writing.iter().copied().collect();
         writing.into_iter().for_each(|stripe| self.recover(Recovery::PutEnds(stripe)));
         // Sessions that broke silently are noticed and made anew.
@@ -168,6 +170,7 @@ impl World {
                 self.paused = true;
                 let command = if cancel { Command::Cancel } else { Command::Pause };
                 self.coordinator_input(Input::Operator(command));
+                self.throttle_by(span);
                 self.later(span, Event::Recovery(Recovery::Resume));
             }
             Fault::Scrub => {
@@ -478,12 +481,33 @@ impl World {
         self.later(after, Event::Recovery(Recovery::PutEnds(stripe_id)));
     }
 
+    /// The operator who pauses lets repair take less, too; how much follows from the span, so that
+    /// nothing else is drawn otherwise for it. One who pauses for an odd time closes the window.
+    fn throttle_by(&mut self, span: Span) {
+        let milliseconds = span.ns / 1_000_000;
+        let cap = 20_000 + milliseconds * 100;
+        let mut config = ThrottleConfig { node: Some(cap), ..ThrottleConfig::default() };
+        config.keep = (milliseconds % 3 == 0).then_some(Keep::Percent(50));
+        config.total = (milliseconds % 4 == 0).then_some(2 * cap);
+        self.coordinator_input(Input::Throttle(Box::new(config)));
+        let until = (milliseconds % 2 == 1).then(|| self.clock() + span.times(2));
+        self.coordinator_input(Input::WindowClosed(until));
+    }
+
     /// The nodes of a new stripe before the first coordinator starts.
     pub(crate) fn place_at_first(&mut self, chunk_bytes: u64) -> Vec<NodeId> {
         let free_bytes = self.options.disk_bytes;
         let status = |node| {
             let chunks = self.host(node).disk.copies().len() as u64;
-            NodeStatus { node, health: Health::Up, intent: NodeIntent::Serving, free_bytes, chunks }
+            NodeStatus {
+                node,
+                health: Health::Up,
+                intent: NodeIntent::Serving,
+                free_bytes,
+                chunks,
+                limits: Default::default(),
+                links: Default::default(),
+            }
         };
         let nodes: Vec<NodeStatus> = self.nodes().map(status).collect();
         self.place(&nodes, chunk_bytes)

@@ -26,6 +26,7 @@ pub mod fault;
 pub mod fluid;
 pub mod fluid_agents;
 pub mod injection;
+mod link_meter;
 pub mod metadata;
 pub mod party;
 pub mod ports;

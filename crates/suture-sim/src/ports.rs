@@ -18,6 +18,9 @@ use crate::fluid::{PortIndex, Take};
 /// Uplink, downlink, disk read, disk write.
 const PORTS_A_NODE: usize = 4;
 
+/// What a node may send and receive for repairs.
+const LIMITS_A_NODE: usize = 2;
+
 /// Uplink and downlink of a rack.
 const PORTS_A_RACK: usize = 2;
 
@@ -31,7 +34,12 @@ pub struct PortMap {
     has_read: Vec<bool>,
     has_write: Vec<bool>,
     has_core: bool,
+    /// Whether repairs pass ports of their own too, which have what they may take of links.
+    has_limits: bool,
 }
+
+/// What stands for no limit: it is still a number that others can be taken from.
+const UNLIMITED: f64 = 1e13;
 
 /// One flow of a lane.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,12 +76,34 @@ impl PortMap {
             has_read: cluster.nodes.iter().map(|node| node.disk_read.is_some()).collect(),
             has_write: cluster.nodes.iter().map(|node| node.disk_write.is_some()).collect(),
             has_core: cluster.core.is_some(),
+            has_limits: false,
         }
+    }
+
+    /// The same, where repairs may be limited.
+    pub fn with_limits(self) -> PortMap {
+        PortMap { has_limits: true, ..self }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
+        let limits = if self.has_limits { self.nodes * LIMITS_A_NODE } else { 0 };
+        self.first_limit() + limits
+    }
+
+    fn first_limit(&self) -> usize {
         self.nodes * PORTS_A_NODE + (self.racks + self.clients) * PORTS_A_RACK
+    }
+
+    /// The ports that stand for what a node may send and receive for repairs.
+    pub fn limits(&self, node: NodeId) -> [PortIndex; LIMITS_A_NODE] {
+        let first = self.first_limit() + node.index() * LIMITS_A_NODE;
+        [first as PortIndex, first as PortIndex + 1]
+    }
+
+    /// The capacity of such a port.
+    pub fn limit(limit: Option<u64>) -> f64 {
+        limit.map_or(UNLIMITED, |limit| limit as f64)
     }
 
     /// Whether there are none.
@@ -100,6 +130,7 @@ impl PortMap {
     /// in each direction.
     pub fn capacities(&self, cluster: &Cluster, client_link: Rate) -> Vec<f64> {
         let mut capacities = vec![client_link.0; self.len()];
+        capacities[self.first_limit()..].fill(UNLIMITED);
         let mut set = |port: Port, rate: Option<Rate>| {
             capacities[self.index(port) as usize] = rate.map_or(0.0, |rate| rate.0.max(0.0));
         };
@@ -126,7 +157,10 @@ impl PortMap {
             _ => None,
         };
         let ends = [Port::Uplink(child), Port::Downlink(parent)];
-        ends.into_iter().chain(racks.into_iter().flatten()).map(|port| self.index(port))
+        let ports =
+            ends.into_iter().chain(racks.into_iter().flatten()).map(|port| self.index(port));
+        let limits = [self.limits(child)[0], self.limits(parent)[1]];
+        ports.chain(limits.into_iter().filter(|_| self.has_limits))
     }
 
     /// The ports of a value that a client reads from a node's disk.

@@ -6,6 +6,7 @@
 use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
 use suture_repair::stripe::Stripe;
+use suture_repair::throttle::ThrottleConfig;
 
 use crate::capacity::Capacities;
 use crate::workload::Workload;
@@ -29,6 +30,9 @@ pub struct Scenario {
     pub seed: u64,
     /// What slices and hops cost beside their bytes.
     pub overheads: Overheads,
+    /// What repair may take; with it applications go first at every port, as at the ports of
+    /// agents. None: all share alike.
+    pub throttle: Option<ThrottleConfig>,
     /// Applications, and how many clients they have.
     pub foreground: Option<(Workload, usize)>,
     /// Keep a timeline in at most so many buckets.

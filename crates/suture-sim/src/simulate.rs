@@ -14,6 +14,7 @@ use suture_repair::plan::load::{Load, Port};
 use crate::client::{Clients, Served};
 use crate::fluid::{FlowId, Network};
 use crate::fluid_agents::{FluidAgents, Rebuilt};
+use crate::link_meter::LinkMeter;
 use crate::ports::PortMap;
 use crate::scenario::Scenario;
 use crate::timeline::Timeline;
@@ -24,6 +25,9 @@ const BEAT_SECONDS: f64 = 1.0;
 
 /// Heartbeats that a coordinator hears in a second: in a large cluster agents speak less often.
 const BEATS_A_SECOND: f64 = 250.0;
+
+/// What goes first has so many times the share of what does not: next to all of a port.
+const FIRST: f64 = 1e4;
 
 /// Keeps the clients' choices apart from those of planners.
 const CLIENT_SEED: u64 = 0x636c_6965_6e74;
@@ -73,7 +77,7 @@ pub fn simulate(scenario: &Scenario, cpu_ns: &mut dyn FnMut() -> u64) -> Outcome
         }
         run.advance(next, |flow, network| agents.flow_ended(flow, network));
         if next >= next_beat {
-            agents.beat(&run.network);
+            agents.beat(&run.network, run.meter.as_mut().map(LinkMeter::take));
             next_beat = next + beat_seconds;
         }
         if run.has_changed {
@@ -126,6 +130,8 @@ struct Simulation<'a> {
     network: Network,
     clients: Option<Clients>,
     timeline: Option<Timeline>,
+    /// What links carry, where repair heeds it.
+    meter: Option<LinkMeter>,
     ended: Vec<FlowId>,
     /// Whether capacities changed in the last step.
     has_changed: bool,
@@ -136,6 +142,8 @@ impl<'a> Simulation<'a> {
         let cluster = scenario.capacities.cluster();
         let client_count = scenario.foreground.map_or(0, |(_, clients)| clients);
         let ports = PortMap::new(cluster, client_count);
+        let is_throttled = scenario.throttle.is_some();
+        let ports = if is_throttled { ports.with_limits() } else { ports };
         let fastest = cluster.nodes.iter().map(|node| node.uplink.0.max(node.downlink.0));
         let client_link = Rate(fastest.fold(0.0, f64::max));
         let capacities = ports.capacities(cluster, client_link);
@@ -145,14 +153,16 @@ impl<'a> Simulation<'a> {
             let lives = |node: &NodeId| !scenario.failed.contains(node);
             let source = Source::new(workload, cluster.ids().filter(lives).collect());
             let whole = scenario.stripes.iter().map(|stripe| stripe.chunk_bytes).max().unwrap_or(1);
-            let source = (source, whole.max(1) as f64);
+            let first = if is_throttled { FIRST } else { 1.0 };
+            let source = (source, first * whole.max(1) as f64);
             Clients::new(source, count, scenario.seed ^ CLIENT_SEED, operations)
         });
         let timeline = scenario
             .timeline_buckets
             .map(|buckets| Timeline::new(timeline_ports(scenario, &ports), buckets));
         let (ended, has_changed) = (Vec::new(), false);
-        Simulation { scenario, ports, network, clients, timeline, ended, has_changed }
+        let meter = is_throttled.then(|| LinkMeter::new(cluster.nodes.len()));
+        Simulation { scenario, ports, network, clients, timeline, meter, ended, has_changed }
     }
 
     fn next_event(&mut self) -> Option<f64> {
@@ -171,6 +181,9 @@ impl<'a> Simulation<'a> {
         let Simulation { network, ports, .. } = self;
         if let Some(timeline) = &mut self.timeline {
             timeline.record(network, to);
+        }
+        if let Some(meter) = &mut self.meter {
+            meter.record(network, ports, to);
         }
         let change = self.scenario.capacities.next_change(network.now());
         self.ended.clear();

@@ -28,6 +28,7 @@ use suture_repair::policy::Policy;
 use suture_repair::random::Random;
 use suture_repair::slice::SliceId;
 use suture_repair::stripe::Stripe;
+use suture_repair::throttle::ThrottleConfig;
 use suture_repair::time::{Span, Time};
 
 use crate::check::Violation;
@@ -260,6 +261,8 @@ pub struct World {
     /// The metadata that are lost and will be found.
     pub(crate) set_aside: Option<ClusterBackup>,
     pub(crate) racks: Racks,
+    /// What the operator lets repair take, as the coordinator has heard it.
+    pub(crate) throttle: ThrottleConfig,
     /// When the last pass over all stripes began, and where it has come if it has not ended.
     pub(crate) pass: (Option<Time>, Option<StripeId>),
     /// The mistake that everyone makes.
@@ -339,6 +342,7 @@ impl World {
             set_aside: None,
             last_store: 0,
             racks: Racks::new(options.seed, options.nodes, options.racks),
+            throttle: ThrottleConfig::default(),
             pass: (None, None),
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -428,6 +432,7 @@ impl World {
             }
             Event::AgentTick(node) => {
                 self.hosts[node.index()].armed = None;
+                self.measure(node);
                 self.agent_input(node, agent::AgentInput::Tick);
             }
             Event::CoordinatorTick => {

@@ -2,14 +2,14 @@
 //!
 //! Place: beside every step of failure -> ... -> stripe healthy, for all commands that show it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 use comfy_table::ColumnConstraint;
 use serde_json::{Value, json};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto;
-use suture_edge::units::{format_rate, format_seconds, format_size};
+use suture_edge::units::{format_link_rate, format_rate, format_seconds, format_size};
 
 use crate::outcome::Outcome;
 use crate::output::{counted, print_table, table};
@@ -164,7 +164,8 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     let mut nodes: Vec<&proto::NodeStatus> = nodes.iter().collect();
     nodes.sort_by_cached_key(|node| by_number(&node.name));
     let has_racks = nodes.iter().any(|node| node.rack.is_some());
-    let mut rows = table(["node", "health", "chunks", "free", "address", "rack"], &[2, 3]);
+    let headings = ["node", "health", "chunks", "free", "address", "rack", "uplink", "downlink"];
+    let mut rows = table(headings, &[2, 3, 6, 7]);
     for node in nodes {
         rows.add_row([
             node.name.clone(),
@@ -173,6 +174,8 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
             format_size(node.free_bytes),
             node.address.clone(),
             node.rack.clone().unwrap_or_else(|| "-".into()),
+            link_cell(node.uplink.as_ref()),
+            link_cell(node.downlink.as_ref()),
         ]);
     }
     if let Some(column) = rows.column_mut(5).filter(|_| !has_racks) {
@@ -202,6 +205,24 @@ pub fn node_state(node: &proto::NodeStatus) -> &str {
     match node.intent.as_str() {
         "draining" if node.chunks == 0 => "drained",
         other => other,
+    }
+}
+
+/// What a direction carries and how sure that is, and what repair may have of it.
+fn link_cell(link: Option<&proto::LinkStatus>) -> String {
+    let Some(link) = link else { return "-".into() };
+    let known = format_link_rate(link.capacity as f64);
+    let known = match link.uncertainty {
+        Some(off) => {
+            let percent = 100 * off / link.capacity.max(1);
+            format!("{known} +-{percent} %")
+        }
+        None if link.is_declared => known,
+        None => format!("{known} ?"),
+    };
+    match link.limit {
+        Some(limit) => format!("{known}, repair {}", format_link_rate(limit as f64)),
+        None => known,
     }
 }
 
@@ -278,7 +299,24 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "running": running.collect::<Vec<_>>(),
         "blocked": describe_blocked(&status.blocked),
         "scrub": describe_scrub(&status.scrub.clone().unwrap_or_default()),
+        "throttle": describe_throttle(&status.throttle.clone().unwrap_or_default()),
     })
+}
+
+/// What repair may take and why it is that, in a line; nothing where nothing is limited.
+pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
+    let throttle = status.throttle.as_ref()?;
+    let closed = throttle.closed_seconds.map(|seconds| {
+        let opens = format_seconds(seconds);
+        format!("the window opens in {opens}; until then only what has no margin is repaired")
+    });
+    let effect = Some(throttle.effect.clone()).filter(|effect| !effect.is_empty());
+    let parts: Vec<String> = closed.into_iter().chain(effect).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let moved = format_link_rate(throttle.moved as f64);
+    Some(format!("throttle: repairs move {moved}; {}", parts.join("; ")))
 }
 
 /// How copies are searched for damage, in a line; nothing where nobody has begun with it.
@@ -367,9 +405,54 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "intent": Some(node_state(node)).filter(|state| !state.is_empty()),
             "chunks_before": (node.intent == "draining").then_some(node.chunks_before),
             "paused_seconds": (node.intent == "paused").then_some(node.paused_seconds),
+            "uplink": node.uplink.as_ref().map(describe_link),
+            "downlink": node.downlink.as_ref().map(describe_link),
         })
     };
     nodes.iter().map(node).collect()
+}
+
+/// The throttle for scripts. Rates are bytes per second.
+pub fn describe_throttle(throttle: &proto::ThrottleStatus) -> Value {
+    use proto::throttle::Keep as Word;
+    let wanted = throttle.wanted.clone().unwrap_or_default();
+    let (keep_percent, keep_rate) = match wanted.keep {
+        Some(Word::KeepPercent(part)) => (Some(part), None),
+        Some(Word::KeepRate(rate)) => (None, Some(rate)),
+        None => (None, None),
+    };
+    let sorted = |caps: HashMap<String, u64>| -> Value {
+        let caps: BTreeMap<String, u64> = caps.into_iter().collect();
+        json!(caps)
+    };
+    json!({
+        "cap": wanted.node,
+        "nodes": sorted(wanted.nodes),
+        "racks": sorted(wanted.racks),
+        "total": wanted.total,
+        "keep_percent": keep_percent,
+        "keep": keep_rate,
+        "p99_seconds": wanted.p99_ns.map(|ns| ns as f64 / 1e9),
+        "floor": wanted.floor,
+        "window": wanted.window,
+        "is_default": throttle.is_default,
+        "window_closed_seconds": throttle.closed_seconds,
+        "moved": throttle.moved,
+        "why": throttle.effect,
+    })
+}
+
+/// One direction of a node's links for scripts, in bytes per second.
+fn describe_link(link: &proto::LinkStatus) -> Value {
+    json!({
+        "capacity": link.capacity,
+        "uncertainty": link.uncertainty,
+        "is_declared": link.is_declared,
+        "applications": link.taken,
+        "repair": link.repair,
+        "limit": link.limit,
+        "why": link.why,
+    })
 }
 
 /// Blocked stripes for scripts.

@@ -23,6 +23,8 @@ use crate::net::outgoing::{self, Destination, ToPeer};
 pub struct Peers {
     greeting: Greeting,
     uplink: Arc<Port>,
+    /// What packets of repair are marked with, if with anything.
+    dscp: Option<u8>,
     events: mpsc::Sender<NetEvent>,
     /// None: out of reach.
     known: HashMap<NodeId, Option<Peer>>,
@@ -46,8 +48,13 @@ struct Sending {
 
 impl Peers {
     /// Nobody is known yet.
-    pub fn new(greeting: Greeting, uplink: Arc<Port>, events: mpsc::Sender<NetEvent>) -> Peers {
-        Peers { greeting, uplink, events, known: HashMap::new(), waiting: HashMap::new() }
+    pub fn new(
+        greeting: Greeting,
+        uplink: Arc<Port>,
+        dscp: Option<u8>,
+        events: mpsc::Sender<NetEvent>,
+    ) -> Peers {
+        Peers { greeting, uplink, dscp, events, known: HashMap::new(), waiting: HashMap::new() }
     }
 
     /// Where everyone is now; none: out of reach. Gives the peers that were being sent to elsewhere
@@ -89,7 +96,8 @@ impl Peers {
             let (inbox, queued) = mpsc::unbounded_channel();
             let (failures, uplink) = (peer.failures.clone(), uplink.clone());
             let (agent, greeting) = (peer.agent.clone(), greeting.clone());
-            let to = Destination { peer: to, agent, greeting, uplink, failures };
+            let dscp = self.dscp;
+            let to = Destination { peer: to, agent, greeting, uplink, dscp, failures };
             let task = tokio::spawn(outgoing::run(to, queued, self.events.clone()));
             Sending { inbox, task: task.abort_handle() }
         });

@@ -26,6 +26,7 @@ use tracing::{debug, warn};
 
 use super::disk::DiskEvent;
 use super::scope::Scope;
+use crate::identity::AccessRole;
 use crate::limit::{Port, Purpose};
 use crate::metrics::agent::{AgentMetrics, DiskOperation};
 use crate::net::allowance::LeastRate;
@@ -89,6 +90,9 @@ impl Default for ClientLimits {
 
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
+
+/// Of what a probe asks for, in one frame.
+const PROBE_BYTES: usize = 64 * 1024;
 
 impl ClientLimits {
     /// What of it concerns connections.
@@ -199,6 +203,10 @@ impl ChunkService {
         scope: &mut Scope,
         frame: Frame,
     ) -> Result<(), NetError> {
+        let is_agent = connection.principal().is_some_and(|who| who.role == AccessRole::Agent);
+        if is_agent && !matches!(frame, Frame::Probe { .. }) {
+            return connection.write_frame(Frame::Error(Denial::Unproven)).await;
+        }
         if let Frame::ReadChunk { copy, .. } | Frame::ReadLabel { copy } = frame
             && !scope.is_open(copy)
         {
@@ -214,6 +222,7 @@ impl ChunkService {
             }
         }
         match frame {
+            Frame::Probe { bytes } => self.answer_probe(connection, bytes as usize).await,
             Frame::ReadChunk { copy, digest, range } => {
                 self.read(connection, (copy, digest), range).await
             }
@@ -258,6 +267,29 @@ impl ChunkService {
             connection.end_turn(traffic);
             offset += bytes as u64;
         }
+        Ok(())
+    }
+
+    /// Sends bytes of nothing. Many of them are for repair: it is what repairs have that is asked.
+    async fn answer_probe(
+        &self,
+        connection: &mut Connection,
+        bytes: usize,
+    ) -> Result<(), NetError> {
+        let purpose = match bytes > PROBE_BYTES {
+            true => Purpose::Repair { round_bytes: PROBE_BYTES as u64 },
+            false => Purpose::Client,
+        };
+        let traffic = Traffic { port: &self.uplink, purpose };
+        let nothing = vec![0; bytes.min(PROBE_BYTES)];
+        let mut left = bytes;
+        while left > 0 {
+            let part = &nothing[..left.min(PROBE_BYTES)];
+            let payload = Payload { bytes: part.len() as u32, crc: crc32c(part) };
+            connection.write(&Frame::ReadData(payload).encode(), part, traffic).await?;
+            left -= part.len();
+        }
+        connection.end_turn(traffic);
         Ok(())
     }
 

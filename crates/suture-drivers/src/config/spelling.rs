@@ -68,6 +68,37 @@ pub fn rate_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     }
 }
 
+/// `on` or `off`.
+///
+/// # Errors
+/// When the text is neither.
+pub fn on_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        text => Err(D::Error::custom(format!("{} is neither \"on\" nor \"off\"", quoted(text)))),
+    }
+}
+
+/// A mark of packets (DSCP) by name or number, or none for `off`.
+///
+/// # Errors
+/// When the text is none.
+pub fn dscp_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "off" => Ok(None),
+        "le" => Ok(Some(1)),
+        "cs1" => Ok(Some(8)),
+        text => match text.parse().ok().filter(|dscp| *dscp < 64) {
+            Some(dscp) => Ok(Some(dscp)),
+            None => Err(D::Error::custom(format!(
+                "{} is no mark of packets: \"cs1\", \"le\", \"0\" to \"63\", or \"off\"",
+                quoted(text)
+            ))),
+        },
+    }
+}
+
 /// Bytes, above zero.
 ///
 /// # Errors

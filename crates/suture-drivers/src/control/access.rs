@@ -53,6 +53,8 @@ pub enum Call {
     RemoveNode,
     /// Repairs begin, rest, go on or are given up.
     CommandRepair,
+    /// What repair may take changes.
+    SetThrottle,
     /// Every copy is read.
     StartScrub,
     /// All metadata are copied.
@@ -99,7 +101,7 @@ use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 
 /// Who may ask what, a line for each call.
 #[rustfmt::skip]
-pub const TABLE: [Rule; 18] = [
+pub const TABLE: [Rule; 19] = [
     rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
     rule(Call::Put, "Put", "put objects", Record::First, &[Client, Admin]),
     rule(Call::Lookup, "Lookup", "read objects", Record::No, &[Client, Admin]),
@@ -116,6 +118,7 @@ pub const TABLE: [Rule; 18] = [
     rule(Call::ReplaceNode, "CommandNode", "replace nodes", Record::First, &[Admin]),
     rule(Call::RemoveNode, "CommandNode", "remove nodes", Record::First, &[Admin]),
     rule(Call::CommandRepair, "CommandRepair", "command repairs", Record::First, &[Operator, Admin]),
+    rule(Call::SetThrottle, "SetThrottle", "throttle repairs", Record::First, &[Operator, Admin]),
     rule(Call::StartScrub, "StartScrub", "start a scrub", Record::First, &[Operator, Admin]),
     // Agents keep copies of the metadata.
     rule(Call::BackupMetadata, "BackupMetadata", "copy the metadata", Record::IfPossible, &[Agent, Admin]),

@@ -5,6 +5,7 @@
 //! unknown, a code that does not parse is a [`Malformed`] that names message and field. Sizes are
 //! bounded before anything is allocated for them.
 
+mod links;
 mod plan;
 
 use std::fmt;
@@ -154,6 +155,7 @@ pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
             CoordinatorWord::Delete(proto::Delete { epoch, copy: Some(encode_copy(copy)) })
         }
         ToAgent::List => CoordinatorWord::List(proto::Done {}),
+        ToAgent::Limit(limit) => CoordinatorWord::Limit(links::encode_limit(limit)),
     }
 }
 
@@ -189,6 +191,7 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
             ToAgent::Delete { epoch: delete.epoch, copy: decode_copy(delete.copy)? }
         }
         CoordinatorWord::List(proto::Done {}) => ToAgent::List,
+        CoordinatorWord::Limit(limit) => ToAgent::Limit(links::decode_limit(limit)?),
     })
 }
 
@@ -382,6 +385,7 @@ fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
         running: beat.running.into_iter().map(progress).collect(),
         arrived: beat.arrived.into_iter().map(edge).collect(),
         written: beat.written.into_iter().map(|repair| repair.0).collect(),
+        links: beat.links.map(|report| links::encode_report(*report)),
     }
 }
 
@@ -393,6 +397,7 @@ fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
         running: running.collect(),
         arrived: beat.arrived.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
         written: beat.written.into_iter().map(RepairId).collect(),
+        links: beat.links.map(links::decode_report).transpose()?.map(Box::new),
     })
 }
 

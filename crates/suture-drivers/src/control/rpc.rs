@@ -21,9 +21,10 @@ use super::served::{Guarded, Served};
 use super::service::ControlService;
 use super::{
     REPLY_BYTES_MAX, REQUEST_BYTES_MAX, SHORT_REQUEST_BYTES_MAX, backup, convert, proto, put,
-    session,
+    session, throttle,
 };
 use crate::metadata::MetadataStore;
+use crate::window::ThrottleIntent;
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
@@ -201,6 +202,21 @@ impl Coordinator for RpcAdapter {
         let what = [action.as_str_name(), &command.object].join(" ").trim_end().to_owned();
         let service = served.service.clone();
         served.change(what, async move { service.command_repair(command).await }).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
+    async fn set_throttle(&self, request: Request<proto::ThrottleCommand>) -> Answer<proto::Done> {
+        let served = self.served(&request, Call::SetThrottle).await?;
+        let wanted = request.into_inner().throttle.map(throttle::decode).transpose()?;
+        let what = match &wanted {
+            None => "as configured".to_owned(),
+            Some(ThrottleIntent { config, window: None }) => config.to_string(),
+            Some(ThrottleIntent { config, window: Some(window) }) => {
+                format!("{config} window {window}")
+            }
+        };
+        let service = served.service.clone();
+        served.change(what, async move { service.set_throttle(wanted).await }).await?;
         Ok(Response::new(proto::Done {}))
     }
 

@@ -20,10 +20,11 @@ use tonic::Status;
 use super::audit::Audit;
 use super::put_budget::PutBudget;
 use super::trust::Trust;
-use super::{STRIPES_PER_MESSAGE, convert, proto, scrub};
+use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
+use crate::window::ThrottleIntent;
 
 /// What whoever wants an object of HDFS's coordinator is told.
 pub(super) const OF_HDFS: &str =
@@ -318,6 +319,20 @@ impl ControlService {
         Ok(())
     }
 
+    /// Keeps what an operator wants of repairs, or that it is what is configured; then does it.
+    pub(super) async fn set_throttle(&self, wanted: Option<ThrottleIntent>) -> Result<(), Status> {
+        if let Some(wanted) = wanted.clone() {
+            let check = move |driver: &CoordinatorDriver| {
+                throttle::check_names(&wanted.config, driver.core().cluster())
+            };
+            self.query(check).await??;
+        }
+        let kept = wanted.clone();
+        self.metadata.ask(move |store| store.set_throttle(kept.as_ref())).await?;
+        self.coordinator.throttle(wanted).await;
+        Ok(())
+    }
+
     pub(super) async fn start_scrub(&self) -> Result<proto::ScrubStarted, Status> {
         self.coordinator.apply(Command::Scrub).await;
         let passes = self.query(|driver| driver.core().status().scrub.passes).await?;
@@ -384,6 +399,8 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
             NodeIntent::Paused { until } => until.since(now).as_secs_f64(),
             _ => 0.0,
         },
+        uplink: Some(throttle::describe_link(status, true, core.cluster())),
+        downlink: Some(throttle::describe_link(status, false, core.cluster())),
     };
     let running = status.running.iter().map(|repair| proto::Running {
         repair: repair.repair.to_string(),
@@ -422,6 +439,11 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
         planned_repairs: milestones.planned_repairs,
         planned_seconds: milestones.planned_seconds,
         scrub: Some(scrub::describe(&status.scrub, name)),
+        throttle: Some(throttle::describe(
+            driver.throttle(),
+            driver.is_throttle_default(),
+            (&status, core.cluster()),
+        )),
         ..Default::default()
     };
     let blocked = status.blocked.iter();

@@ -28,8 +28,10 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 11] =
-    [FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS];
+const STEPS: [&str; 12] = [
+    FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
+    THROTTLE,
+];
 
 /// The name of the file.
 pub(super) const DATABASE: &str = "metadata.db";
@@ -162,6 +164,13 @@ const COMMITTED: &str = "ALTER TABLE cluster ADD COLUMN committed INTEGER NOT NU
 const INTENTS: &str = "
 ALTER TABLE node ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE node ADD COLUMN paused_until INTEGER;
+";
+
+/// What an operator lets repair take, and when: null where that is as configured; and the window,
+/// null where it is always open.
+const THROTTLE: &str = "
+ALTER TABLE cluster ADD COLUMN throttle TEXT;
+ALTER TABLE cluster ADD COLUMN throttle_window TEXT;
 ";
 
 /// Opens or creates the database in `dir`.

@@ -26,12 +26,14 @@ use suture_repair::event::{Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::transcript::line::TextError;
 use suture_repair::wire::ClusterId;
 
 use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
 use crate::data_dir;
 use crate::store::StoreId;
+use crate::window::ThrottleIntent;
 pub use nodes::KeptIntent;
 use nodes::KnownNode;
 use put::OpenPut;
@@ -106,7 +108,7 @@ pub struct NodeRecord {
 }
 
 /// What the operator wants, across restarts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Intent {
     /// No repair is to begin.
     pub paused: bool,
@@ -120,6 +122,8 @@ pub struct Intent {
     pub removed: Vec<NodeId>,
     /// Names that the next new store may have.
     pub replaced: Vec<String>,
+    /// What repair may take; none: as configured.
+    pub throttle: Option<ThrottleIntent>,
 }
 
 /// What went with an object.
@@ -282,6 +286,7 @@ impl MetadataStore {
             resting: resting.collect::<Result<_, _>>()?,
             removed: removed.collect::<Result<_, _>>()?,
             replaced: replaced.collect::<Result<_, _>>()?,
+            throttle: self.throttle()?,
         })
     }
 
@@ -305,6 +310,31 @@ impl MetadataStore {
     /// When the database fails or what it holds is damaged.
     pub fn set_paused(&mut self, paused: bool) -> Result<(), MetadataError> {
         self.database.execute("UPDATE cluster SET paused = ?1", [paused])?;
+        Ok(())
+    }
+
+    fn throttle(&self) -> Result<Option<ThrottleIntent>, MetadataError> {
+        let query = "SELECT throttle, throttle_window FROM cluster";
+        let kept = self.database.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let (Some(config), window): (Option<String>, Option<String>) = kept else {
+            return Ok(None);
+        };
+        let damaged = |why: String| MetadataError::Damaged(format!("throttle: {why}"));
+        let config = config.parse().map_err(|why: TextError| damaged(why.to_string()))?;
+        // A zone that this machine does not know any more closes no window.
+        let window = window.and_then(|window| window.parse().ok());
+        Ok(Some(ThrottleIntent { config, window }))
+    }
+
+    /// What repair may take; none: as configured.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn set_throttle(&mut self, wanted: Option<&ThrottleIntent>) -> Result<(), MetadataError> {
+        let config = wanted.map(|wanted| wanted.config.to_string());
+        let window = wanted.and_then(|wanted| wanted.window.as_ref()).map(ToString::to_string);
+        let change = "UPDATE cluster SET throttle = ?1, throttle_window = ?2";
+        self.database.execute(change, (config, window))?;
         Ok(())
     }
 

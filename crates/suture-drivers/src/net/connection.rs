@@ -199,6 +199,19 @@ impl Connection {
         self.allowance = least.map(|least| Allowance { least, left: least.grace });
     }
 
+    /// Has what is sent from now on marked, so that others on the way can tell it apart.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub fn mark(&self, dscp: u8) -> Result<(), NetError> {
+        let (tcp, octet) = (self.stream.tcp(), dscp << 2);
+        match tcp.local_addr()?.is_ipv6() {
+            true => sockopt::set_ipv6_tclass(tcp, octet.into())?,
+            false => sockopt::set_ip_tos(tcp, octet)?,
+        }
+        Ok(())
+    }
+
     /// Waits that long for the other side from now on.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;

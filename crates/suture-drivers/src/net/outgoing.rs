@@ -75,6 +75,8 @@ pub struct Destination {
     pub greeting: Greeting,
     /// The limits of what is sent.
     pub uplink: Arc<Port>,
+    /// What packets to it are marked with, if with anything.
+    pub dscp: Option<u8>,
     /// How often in a row the peer was not reached.
     pub failures: Arc<AtomicU32>,
 }
@@ -126,7 +128,12 @@ async fn connect(to: &Destination) -> Result<Connection, NetError> {
     let opened = Connection::open(&to.agent, &to.greeting, &to.uplink, CONNECT_TIMEOUT).await;
     let (connection, who) = opened?;
     match who {
-        Who::Agent(found) if found == to.peer => Ok(connection),
+        Who::Agent(found) if found == to.peer => {
+            if let Some(dscp) = to.dscp {
+                connection.mark(dscp)?;
+            }
+            Ok(connection)
+        }
         _ => Err(NetError::Unexpected(Frame::Hello { cluster: to.greeting.cluster, who })),
     }
 }

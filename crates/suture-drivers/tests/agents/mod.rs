@@ -60,6 +60,7 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         stall_after: Span::from_secs(20),
         inventory_every: Span::from_secs(3600),
         rates,
+        links: Default::default(),
         spool_dir: spool_dir.to_path_buf(),
         record: None,
         clients: ClientLimits::default(),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
 use crate::label::Label;
-use crate::message::{Check, CopyFault, Failure, FingerprintRequest, FromAgent, ToAgent};
+use crate::message::{
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, LinkReport, RepairLimit, ToAgent,
+};
 use crate::planner::Abilities;
 use crate::role::Role;
 use crate::slice::SliceId;
@@ -137,6 +139,8 @@ pub enum AgentInput {
         /// What is wrong with it.
         fault: CopyFault,
     },
+    /// What links have carried since the last of these; the next heartbeat says it.
+    Measured(Box<LinkReport>),
     /// Nothing but that time passed.
     Tick,
 }
@@ -235,6 +239,8 @@ pub enum AgentOutput {
     },
     /// Remove a copy from the disk.
     Delete(ChunkCopy),
+    /// Move no more for repairs than this from now on.
+    Limit(RepairLimit),
 }
 
 /// What runs at an agent, for drivers and checkers.
@@ -264,7 +270,8 @@ impl AgentInput {
                 ToAgent::Check(_)
                 | ToAgent::Fingerprint(_)
                 | ToAgent::Delete { .. }
-                | ToAgent::List => None,
+                | ToAgent::List
+                | ToAgent::Limit(_) => None,
             },
             AgentInput::WriteFailed { repair, .. }
             | AgentInput::Prepared { repair, .. }

@@ -175,6 +175,12 @@ impl Ledger {
         !self.running.is_empty()
     }
 
+    /// Whether the stripe of any repair that waits or runs is urgent.
+    pub fn is_any_urgent(&self, is_urgent: impl Fn(StripeId) -> bool) -> bool {
+        let waiting = self.waiting.iter().map(|work| work.plan.stripe);
+        self.repairing.keys().copied().chain(waiting).any(is_urgent)
+    }
+
     pub fn get(&self, repair: RepairId) -> Option<&Attempt> {
         self.running.get(&repair)
     }

@@ -71,7 +71,7 @@ impl Coordinator {
 
     /// Plans as many of those that are ready as the schedule wants, most urgent first.
     pub(super) fn plan_ready(&mut self, now: Time) {
-        if self.queue.ready_count() == 0 {
+        if self.ready_now(now) == 0 {
             return;
         }
         let scene = self.scene(now);
@@ -95,7 +95,7 @@ impl Coordinator {
 
     /// Plans the next stripes in one batch, and puts aside those that have no plan.
     fn make_plans(&mut self, now: Time, quota: Quota) -> Vec<PlannedRepair> {
-        let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX));
+        let jobs = self.next_jobs(quota.stripes.min(BATCH_MAX).min(self.ready_now(now)));
         let free_bytes = self.free_bytes();
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();

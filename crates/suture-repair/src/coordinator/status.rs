@@ -30,6 +30,7 @@ impl Coordinator {
             blocked: blocked.filter_map(|(s, t)| Some((*s, t.blocked.clone()?))).collect(),
             nodes: self.node_statuses(),
             scrub: self.scrub_status(),
+            throttle: self.throttle_status(),
             ..Status::default()
         };
         for stripe in self.stripes_that_lack_chunks() {
@@ -149,6 +150,8 @@ impl Coordinator {
             intent: known.intent,
             free_bytes: known.free_bytes,
             chunks: self.stripes.count_on(node) as u64,
+            limits: self.throttle.limits(node),
+            links: self.rates.status(node),
         };
         self.health.iter().map(status).collect()
     }

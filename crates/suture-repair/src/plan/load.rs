@@ -142,6 +142,14 @@ impl Load {
         }
     }
 
+    /// What each node sends and receives, in the order of the cluster.
+    #[cfg(test)]
+    pub(crate) fn set_for_test(&mut self, links: &[(u64, u64)]) {
+        for (node, (up_bytes, down_bytes)) in self.nodes.iter_mut().zip(links) {
+            (node.up_bytes, node.down_bytes) = (*up_bytes, *down_bytes);
+        }
+    }
+
     /// What moves through `node`.
     pub fn node(&self, node: NodeId) -> NodeLoad {
         self.nodes[node.index()]

@@ -122,6 +122,7 @@ impl Textual for AgentInput {
             AgentInput::Found { copy, fault } => {
                 line.word("found").field("chunk", copy).value(fault)
             }
+            AgentInput::Measured(report) => line.field("measured", &**report),
             AgentInput::Tick => line.word("tick"),
         };
     }
@@ -170,6 +171,7 @@ impl Textual for AgentInput {
                 AgentInput::Fingerprinted { request, result }
             }
             "found" => AgentInput::Found { copy: line.field("chunk")?, fault: line.value()? },
+            "measured" => AgentInput::Measured(Box::new(line.value()?)),
             "tick" => AgentInput::Tick,
             _ => return Err(error),
         })
@@ -220,6 +222,7 @@ fn output_line(output: &AgentOutput) -> String {
             line.word("fingerprint").value(request).flag("of what was written", *is_written)
         }
         AgentOutput::Delete(copy) => line.field("delete chunk", copy),
+        AgentOutput::Limit(limit) => line.field("limit", limit),
     };
     line.finish()
 }

@@ -220,6 +220,10 @@ impl Textual for Input {
                 line.word("claim-refused").field("repair", repair).option("stripe", stripe.as_ref())
             }
             Input::Operator(command) => line.field("operator", command),
+            Input::Throttle(config) => line.field("throttle", &**config),
+            Input::WindowClosed(until) => {
+                line.word("window-closed").option("until", until.as_ref())
+            }
             Input::Tick => line.word("tick"),
         };
     }
@@ -272,6 +276,8 @@ impl Textual for Input {
                 stripe: line.option("stripe")?,
             },
             "operator" => Input::Operator(line.value()?),
+            "throttle" => Input::Throttle(Box::new(line.value()?)),
+            "window-closed" => Input::WindowClosed(line.option("until")?),
             "tick" => Input::Tick,
             _ => return Err(error),
         })

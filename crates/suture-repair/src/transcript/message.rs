@@ -9,7 +9,8 @@ use suture_code::layout::Layout;
 
 use crate::id::{Digest, NodeId, RepairId};
 use crate::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
+    RepairLimit, ToAgent,
 };
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 use crate::transcript::value::{Checksum, YesNo};
@@ -35,6 +36,7 @@ impl Textual for ToAgent {
                 line.word("delete").field("chunk", copy).field("epoch", epoch)
             }
             ToAgent::List => line.word("list"),
+            ToAgent::Limit(limit) => line.word("limit").value(limit),
         };
     }
 
@@ -62,6 +64,7 @@ impl Textual for ToAgent {
                 ToAgent::Delete { copy, epoch: line.field("epoch")? }
             }
             "list" => ToAgent::List,
+            "limit" => ToAgent::Limit(line.value::<RepairLimit>()?),
             _ => return Err(error),
         })
     }
@@ -168,6 +171,7 @@ impl Textual for Heartbeat {
         if !self.written.is_empty() {
             line.word("written").list(&self.written);
         }
+        line.option("links", self.links.as_deref());
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<Heartbeat, TextError> {
@@ -175,7 +179,9 @@ impl Textual for Heartbeat {
         let running: Vec<Progressed> = if line.take("runs") { line.list()? } else { vec![] };
         let arrived: Vec<Arrived> = if line.take("arrived") { line.list()? } else { vec![] };
         let written = if line.take("written") { line.list()? } else { vec![] };
+        let links = line.option("links")?.map(Box::new);
         Ok(Heartbeat {
+            links,
             incarnation,
             free_bytes,
             written,

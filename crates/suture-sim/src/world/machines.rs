@@ -11,11 +11,12 @@ use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
 use suture_repair::event::{self, Claim, Liveness, NodeState, ScrubStep};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::{Keeper, KeeperError};
-use suture_repair::message::ToAgent;
+use suture_repair::message::{LinkReport, Moved, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::StripeMap;
+use suture_repair::throttle::ThrottleConfig;
 use suture_repair::time::{Span, Time};
 use suture_repair::transcript;
 
@@ -145,6 +146,7 @@ impl World {
         }
         // A put that was under way dies with its coordinator.
         self.writing.clear();
+        self.throttle = ThrottleConfig::default();
         self.coordinator = Some(Coordinator::new(self.now, config, cluster, stripes));
         self.make_mistakes();
         self.armed = None;
@@ -188,7 +190,7 @@ impl World {
     }
 
     /// The time that state machines are told.
-    fn clock(&self) -> Time {
+    pub(crate) fn clock(&self) -> Time {
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::TimeBack) && self.sequence.is_multiple_of(100) {
             return Time { ns: self.now.ns.saturating_sub(1_000_000) };
@@ -211,6 +213,9 @@ impl World {
         let now = self.clock();
         let Some(coordinator) = &mut self.coordinator else { return };
         self.racks.told(&input);
+        if let event::Input::Throttle(config) = &input {
+            self.throttle = (**config).clone();
+        }
         if let Some(records) = &mut self.records {
             records.input(now, Party::Coordinator, &input);
         }
@@ -233,6 +238,7 @@ impl World {
     fn coordinator_output(&mut self, output: event::Output) {
         let start = self.starts;
         self.check_begun(&output);
+        self.check_limit(&output);
         match output {
             event::Output::Send { to, message } => {
                 if let ToAgent::Dispatch(task) = &message
@@ -302,6 +308,22 @@ impl World {
             return Ok(());
         }
         self.metadata.claim(self.now, claim)
+    }
+
+    /// The agent measures its links. What it finds is another thing at each beat, and always the
+    /// same in the same trial.
+    pub(crate) fn measure(&mut self, node: NodeId) {
+        let beat = self.clock().ns / 1_000_000;
+        let moved = |repair, others| Moved { repair, others };
+        let report = LinkReport {
+            span: Span::from_millis(100),
+            sent: moved(beat % 1000, beat % 7 * 1_000_000),
+            received: moved(beat % 777, beat % 5 * 1_000_000),
+            probed: vec![(NodeId((node.0 + 1) % self.hosts.len() as u32), beat * 1000)],
+            has_uplink: node.0 % 2 == 0,
+            ..LinkReport::default()
+        };
+        self.agent_input(node, agent::AgentInput::Measured(Box::new(report)));
     }
 
     pub(crate) fn agent_input(&mut self, node: NodeId, input: agent::AgentInput) {

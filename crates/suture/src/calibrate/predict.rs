@@ -37,6 +37,7 @@ pub fn predict(measured: &MeasuredRepair, policy: Policy, overheads: Overheads) 
         policy,
         seed: measured.seed,
         overheads,
+        throttle: None,
         foreground: None,
         timeline_buckets: None,
         exact_entries: EXACT_ENTRIES,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
+use suture_drivers::agent::links::LinkSettings;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
@@ -160,11 +161,13 @@ impl AgentProcess {
         let store = self.store(joined)?;
         // From here on it is known there, and no longer new.
         (me.cluster, me.takes_name) = (Some(joined.cluster), false);
+        let listening = self.listener.local_addr().context("cannot read the listener's address")?;
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         let listener = listener.context("cannot keep the listener")?;
         let config = agent::Config {
             record: self.record.clone(),
             credentials: self.credentials.clone(),
+            links: link_settings(&self.config, listening),
             ..agent_config(&self.config, joined, self.metrics.clone())
         };
         agent::run(config, store, session, listener, self.stop.requested())
@@ -325,6 +328,17 @@ fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
     )))
 }
 
+/// How links are measured by an agent that listens there.
+fn link_settings(config: &AgentConfig, listening: SocketAddr) -> LinkSettings {
+    LinkSettings {
+        address: config.advertise.unwrap_or(listening).ip(),
+        probes: config.rates.probe,
+        has_uplink: config.uplink.is_some(),
+        has_downlink: config.downlink.is_some(),
+        dscp: config.repair_dscp,
+    }
+}
+
 fn agent_config(
     config: &AgentConfig,
     joined: Welcome,
@@ -341,6 +355,7 @@ fn agent_config(
         stall_after: span(config.timers.stall),
         inventory_every: span(config.timers.inventory),
         rates: config.rates(),
+        links: Default::default(),
         spool_dir: config.data_dir.clone(),
         record: None,
         credentials: None,

@@ -91,6 +91,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let incomplete = if args.accept_copy { Incomplete::Accept } else { Incomplete::Refuse };
     let mut store = MetadataStore::open(&config.data_dir, incomplete)?;
     let (cluster, epoch) = (store.cluster(), store.epoch());
+    let throttle = store.intent()?.throttle;
     let (core, nodes) = load(&config, &mut store, args.record.target())?;
     info!(%cluster, epoch, nodes = nodes.len(), stripes = core.stripes().len(), "metadata loaded");
     let (changes, received) = mpsc::channel(CHANGES_MAX);
@@ -101,6 +102,8 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let metrics = CoordinatorMetrics::new(credentials.clone());
     driver.count(metrics.clone());
     serve_metrics(monitored, credentials.clone(), coordinator.clone(), metrics);
+    let configured = config.throttle.intent().map_err(bad_input)?;
+    driver.throttle_at_first(configured, throttle);
     let keeps_objects = hdfs.is_none();
     if let Some(listener) = hdfs {
         let log =

@@ -1,5 +1,7 @@
 //! `suture repair`: what an operator says of repairs.
 
+mod throttle;
+
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,7 +20,7 @@ use crate::status;
 /// How often a watched repair is looked at: a bar that moves, and no load to speak of.
 const POLL_EVERY: Duration = Duration::from_millis(500);
 
-/// Start, watch, pause, resume or cancel repairs.
+/// Start, watch, pause, resume, cancel or throttle repairs.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -54,6 +56,8 @@ enum RepairSubcommand {
     Resume(Common),
     /// Stop running repairs too, and pause
     Cancel(Common),
+    /// Show what repair may take, or change it; it holds at once, and across restarts
+    Throttle(throttle::Args),
 }
 
 #[derive(clap::Args)]
@@ -83,6 +87,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             RepairSubcommand::Pause(common) => command(&common, RepairAction::Pause, None).await,
             RepairSubcommand::Resume(common) => command(&common, RepairAction::Resume, None).await,
             RepairSubcommand::Cancel(common) => command(&common, RepairAction::Cancel, None).await,
+            RepairSubcommand::Throttle(args) => throttle::run(args).await,
         }
     })
 }
@@ -112,6 +117,7 @@ fn finish(status: &proto::StatusReply, format: Format) -> Result<Outcome> {
         Format::Json => print_json(&status::describe(status))?,
         Format::Text => {
             outln!("{}", status::summary(status));
+            status::throttle_line(status).into_iter().for_each(|line| outln!("{line}"));
             status::print_blocked(&status.blocked);
         }
     }

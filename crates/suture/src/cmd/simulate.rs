@@ -9,6 +9,7 @@ mod foreground;
 mod report;
 mod straggler;
 mod text;
+mod throttle;
 mod timeline;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use suture_sim::trace::{Direction, LinkModel, Trace};
 
 use self::foreground::ForegroundArg;
 use self::straggler::StragglerArg;
+use self::throttle::ThrottleArg;
 use self::timeline::BUCKETS;
 use super::evaluate::{
     Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, damaged_stripes, is_of_the_policy,
@@ -68,6 +70,11 @@ pub struct Args {
     /// many clients, such as ycsb-a:4
     #[arg(long, value_name = "W[:CLIENTS]", help_heading = "Links and applications")]
     foreground: Option<ForegroundArg>,
+    /// What repair may take beside applications, which then go first where both want a link, as at
+    /// agents: such as keep=30% or cap=200Mbit,total=1Gbit,keep=10%; off: all share alike
+    /// [default: keep=10%, with --foreground]
+    #[arg(long, value_name = "LIMITS|off", help_heading = "Links and applications")]
+    throttle: Option<ThrottleArg>,
     /// A node that keeps a part of its rates from some second on, unannounced, such as
     /// n3:0.1:5..60; may be given several times
     #[arg(long, value_name = "NODE:FACTOR[:FROM[..TO]]", help_heading = "Links and applications")]
@@ -121,6 +128,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         policy: args.policy,
         seed: input.seed,
         overheads: Overheads::default(),
+        throttle: throttle::config(args.throttle.clone(), args.foreground.is_some()),
         foreground: args.foreground.map(|options| (options.workload, options.clients)),
         timeline_buckets: args.timeline.is_some().then_some(BUCKETS),
         exact_entries: EXACT_ENTRIES,

@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
     ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, scrub_line, state,
-    summary,
+    summary, throttle_line,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
@@ -58,6 +58,7 @@ fn print(status: &proto::StatusReply) {
     );
     let scrub = status.scrub.as_ref().and_then(scrub_line);
     scrub.into_iter().for_each(|line| outln!("{line}"));
+    throttle_line(status).into_iter().for_each(|line| outln!("{line}"));
     outln!();
     print_nodes(&status.nodes);
     print_at_risk(&status.at_risk);

@@ -168,6 +168,7 @@ impl Bed<'_> {
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
         let traces = &experiment.traces;
+        tokio::time::sleep(experiment.rest).await;
         let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
         let mut links = LinkWatch::open(experiment, network)?;
         let killed_at = status::ask(client).await?.uptime_seconds;

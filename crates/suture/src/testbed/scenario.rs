@@ -44,6 +44,7 @@ struct ScenarioToml {
     policies: Vec<String>,
     repetitions: Option<usize>,
     declared: Option<bool>,
+    rest: Option<String>,
     chunks: Option<ChunkPlace>,
     agent_memory: Option<String>,
     timeout: Option<String>,
@@ -107,6 +108,8 @@ pub struct Experiment {
     pub repetitions: usize,
     /// Whether agents are told what their links carry.
     pub is_declared: bool,
+    /// How long links are at rest before the failure.
+    pub rest: Duration,
     /// Where chunks are kept.
     pub chunks: ChunkPlace,
     /// The most memory that each agent uses.
@@ -177,6 +180,10 @@ impl Experiment {
             policies,
             repetitions,
             is_declared: toml.declared.unwrap_or(true),
+            rest: match &toml.rest {
+                Some(rest) => parse_duration(rest).map_err(bad_input)?,
+                None => Duration::ZERO,
+            },
             chunks: toml.chunks.unwrap_or(ChunkPlace::Memory),
             agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
             timeout: parse_duration(toml.timeout.as_deref().unwrap_or("10min"))

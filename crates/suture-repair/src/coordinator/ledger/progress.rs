@@ -8,6 +8,7 @@ use crate::coordinator::ledger::{Ledger, Scene};
 use crate::event::{Claim, Commit, Timers};
 use crate::id::{NodeId, RepairId};
 use crate::schedule::{Directive, Release};
+use crate::throttle::STALLS_LIMITED;
 use crate::time::{Span, Time};
 
 /// Writing a finished chunk to disk may take this many times the stall limit.
@@ -100,13 +101,15 @@ impl Ledger {
     }
 
     /// Repairs that stand still, and commits that nobody answered, which count as asked again.
-    pub fn overdue(&mut self, now: Time, timers: &Timers) -> Overdue {
+    /// Where repair is `limited`, everything may take longer.
+    pub fn overdue(&mut self, now: Time, timers: &Timers, limited: bool) -> Overdue {
         let mut overdue = Overdue::default();
         let is_held = |id: &RepairId| self.active.get(id).is_some_and(|active| active.is_held);
         let waits = |id: &RepairId| self.slots.as_ref().is_some_and(|slots| slots.is_resting(*id));
         for (id, attempt) in &mut self.running {
             if let Attempt::Rebuild(rebuild) = attempt {
                 let stalls = if rebuild.is_publishing() { PUBLISH_STALLS } else { 1 };
+                let stalls = if limited { stalls.max(STALLS_LIMITED) } else { stalls };
                 let limit = timers.stall_after.times(stalls);
                 let is_still = now.since(rebuild.progressed_at) > limit;
                 if let ClaimState::Asked { claim, asked_at, .. } = &mut rebuild.claim {

@@ -148,6 +148,7 @@ fn simulate_one(input: &Input, policy: Policy) -> Result<Option<f64>, Refusal> {
         policy,
         seed: input.seed,
         overheads: Overheads::default(),
+        throttle: None,
         foreground: None,
         timeline_buckets: None,
         exact_entries: EXACT_ENTRIES,

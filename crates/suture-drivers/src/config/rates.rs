@@ -1,0 +1,22 @@
+//! How an agent learns what its links carry, as it is configured.
+//!
+//! Place: the first step of a daemon's start.
+
+use serde::Deserialize;
+
+use super::spelling::on_or_off;
+
+/// The agent's table `[rates]`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RatesConfig {
+    /// Whether it asks peers for a few bytes now and then, and at rest for as many as links carry.
+    #[serde(deserialize_with = "on_or_off")]
+    pub probe: bool,
+}
+
+impl Default for RatesConfig {
+    fn default() -> RatesConfig {
+        RatesConfig { probe: true }
+    }
+}

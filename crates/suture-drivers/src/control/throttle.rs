@@ -1,0 +1,153 @@
+//! What repair may take, as messages: what operators want, and what that comes to.
+//!
+//! Place: beside [slices flow]: between `suture repair throttle` and the machine.
+
+use suture_edge::error::quoted;
+use suture_edge::units::{format_link_rate, format_seconds};
+use suture_repair::cluster::Cluster;
+use suture_repair::event::{LinkStatus, NodeStatus, Status as CoreStatus};
+use suture_repair::throttle::{Keep, Limited, Reason, ThrottleConfig};
+use suture_repair::time::Span;
+use tonic::Status;
+
+use super::proto;
+use crate::window::ThrottleIntent;
+
+/// Names that an operator may give caps to: more than a cluster has nodes.
+const NAMES_MAX: usize = 8192;
+
+/// What is wanted, as a message.
+pub fn encode(intent: &ThrottleIntent) -> proto::Throttle {
+    use proto::throttle::Keep as Word;
+    let ThrottleConfig { node, nodes, racks, total, keep, p99, floor } = intent.config.clone();
+    proto::Throttle {
+        node,
+        nodes: nodes.into_iter().collect(),
+        racks: racks.into_iter().collect(),
+        total,
+        keep: keep.map(|keep| match keep {
+            Keep::Percent(part) => Word::KeepPercent(part.into()),
+            Keep::Rate(rate) => Word::KeepRate(rate),
+        }),
+        p99_ns: p99.map(|wait| wait.ns),
+        floor,
+        window: intent.window.as_ref().map(ToString::to_string),
+    }
+}
+
+/// What an operator wants, if that can be.
+///
+/// # Errors
+/// What cannot be.
+pub fn decode(wanted: proto::Throttle) -> Result<ThrottleIntent, Status> {
+    use proto::throttle::Keep as Word;
+    let refused = |why: String| Status::invalid_argument(why);
+    let rates = [wanted.node, wanted.total, wanted.floor];
+    let caps = wanted.nodes.values().chain(wanted.racks.values()).copied();
+    if rates.into_iter().flatten().chain(caps).any(|rate| rate == 0) {
+        return Err(refused("a limit of nothing would stop repairs: suture repair pause".into()));
+    }
+    if wanted.nodes.len() + wanted.racks.len() > NAMES_MAX {
+        return Err(refused(format!("at most {NAMES_MAX} nodes and racks have caps of their own")));
+    }
+    let keep = match wanted.keep {
+        None => None,
+        Some(Word::KeepRate(rate)) => Some(Keep::Rate(rate)),
+        Some(Word::KeepPercent(part)) => {
+            let part = u8::try_from(part).ok().filter(|part| (1..100).contains(part));
+            let part = part.ok_or_else(|| refused("keep: a part is 1% to 99%".into()))?;
+            Some(Keep::Percent(part))
+        }
+    };
+    let window = wanted.window.map(|text| text.parse()).transpose().map_err(refused)?;
+    let config = ThrottleConfig {
+        node: wanted.node,
+        nodes: wanted.nodes.into_iter().collect(),
+        racks: wanted.racks.into_iter().collect(),
+        total: wanted.total,
+        keep,
+        p99: wanted.p99_ns.map(|ns| Span { ns }),
+        floor: wanted.floor,
+    };
+    Ok(ThrottleIntent { config, window })
+}
+
+/// Refuses names that nobody has: a cap that silently does not exist is none.
+///
+/// # Errors
+/// The first such name.
+pub fn check_names(config: &ThrottleConfig, cluster: &Cluster) -> Result<(), Status> {
+    if let Some(name) = config.nodes.keys().find(|name| cluster.find(name).is_none()) {
+        let what = format!("there is no node {} (see suture node list)", quoted(name));
+        return Err(Status::not_found(what));
+    }
+    if let Some(name) = config.racks.keys().find(|name| !cluster.racks.contains(name)) {
+        let what = format!("there is no rack {} (see suture node list)", quoted(name));
+        return Err(Status::not_found(what));
+    }
+    Ok(())
+}
+
+/// What it comes to now.
+pub fn describe(
+    intent: &ThrottleIntent,
+    is_default: bool,
+    (status, cluster): (&CoreStatus, &Cluster),
+) -> proto::ThrottleStatus {
+    let throttle = &status.throttle;
+    let closed = throttle.closed_for.map(Span::as_secs_f64);
+    proto::ThrottleStatus {
+        wanted: Some(encode(intent)),
+        is_default,
+        closed_seconds: closed,
+        moved: throttle.moved,
+        effect: effect(status, cluster),
+    }
+}
+
+/// The tightest limit and why it is that, in a sentence; nothing where nothing is limited.
+fn effect(status: &CoreStatus, cluster: &Cluster) -> String {
+    let Some((id, is_up, limited)) = status.throttle.tightest else { return String::new() };
+    let node = status.nodes.iter().find(|node| node.node == id);
+    let link = node.map(|node| node.links[usize::from(!is_up)]).unwrap_or_default();
+    let verb = if is_up { "send" } else { "receive" };
+    format!(
+        "{} may {verb} {} for repairs of {}: {}",
+        cluster.node(id).name,
+        format_link_rate(limited.limit as f64),
+        format_link_rate(link.capacity as f64),
+        reason(limited, cluster)
+    )
+}
+
+/// Why a limit is what it is, in words.
+fn reason(limited: Limited, cluster: &Cluster) -> String {
+    match limited.reason {
+        Reason::Node => "the cap of each node, or its own".into(),
+        Reason::Rack(rack) => format!("its part of the cap of {}", cluster.racks[rack.0 as usize]),
+        Reason::Total => "its part of the cap of the cluster".into(),
+        Reason::Applications(0) => "the rest is kept free for applications".into(),
+        Reason::Applications(taken) => {
+            format!("applications take {}", format_link_rate(taken as f64))
+        }
+        Reason::Latency(seen) => format!("probes wait {}", format_seconds(seen.as_secs_f64())),
+        Reason::Window => "the window is closed".into(),
+        Reason::Floor => "the floor, since a stripe has no margin left".into(),
+    }
+}
+
+/// A direction of a node's links, and what repair may have of it.
+pub fn describe_link(node: &NodeStatus, is_up: bool, cluster: &Cluster) -> proto::LinkStatus {
+    let LinkStatus { capacity, uncertainty, is_declared, taken, repair } =
+        node.links[usize::from(!is_up)];
+    let limited = if is_up { node.limits.up } else { node.limits.down };
+    proto::LinkStatus {
+        capacity,
+        uncertainty,
+        is_declared,
+        taken,
+        repair,
+        limit: limited.map(|limited| limited.limit),
+        why: limited.map(|limited| reason(limited, cluster)).unwrap_or_default(),
+    }
+}

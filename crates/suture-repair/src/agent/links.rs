@@ -1,0 +1,35 @@
+//! What the agent's links have carried, and what repair may move over them.
+//!
+//! Place: beside [slices flow]: measured by its driver, told in heartbeats; a limit is the driver's
+//! to keep to, and outlives sessions.
+
+use crate::message::{LinkReport, RepairLimit};
+use crate::throttle::STALLS_LIMITED;
+use crate::time::Span;
+
+/// What is to be told, and what is kept to.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    measured: Option<Box<LinkReport>>,
+    pub limit: RepairLimit,
+}
+
+impl Links {
+    /// The driver has measured again.
+    pub fn measured(&mut self, mut report: Box<LinkReport>) {
+        self.measured.take().into_iter().for_each(|before| report.absorb(*before));
+        self.measured = Some(report);
+    }
+
+    /// What the next heartbeat says.
+    pub fn take(&mut self) -> Option<Box<LinkReport>> {
+        let report = self.measured.take()?;
+        Some(Box::new(LinkReport { limit: self.limit, ..*report }))
+    }
+
+    /// How long a task may stand still: where repair is limited, slices take their time.
+    pub fn patience(&self, stall_after: Span) -> Span {
+        let is_limited = self.limit != RepairLimit::default();
+        stall_after.times(if is_limited { STALLS_LIMITED } else { 1 })
+    }
+}

@@ -1,0 +1,143 @@
+//! What is learnt of links, and how much of them repair is given.
+//!
+//! Place: ... [plan -> admit] ... [slices flow] ...: reports of agents go in, limits come out; in
+//! between both change what planners and schedules take links for. What is decided is decided in
+//! `throttle.rs` and `rates.rs`.
+
+use super::Coordinator;
+use crate::cluster::{Node, Rate};
+use crate::event::ThrottleStatus;
+use crate::id::{NodeId, StripeId};
+use crate::message::{LinkReport, ToAgent};
+use crate::queue::Margin;
+use crate::throttle::{Direction, Limited, Situation, ThrottleConfig};
+use crate::time::Time;
+
+/// Stripes that can lose no more than this are repaired whatever the window says, and have the
+/// floor.
+const URGENT_MARGIN: Margin = 0;
+
+/// A link that has changed by less than such a part is the same to planners.
+const SAME_PART: f64 = 1.0 / 16.0;
+
+impl Coordinator {
+    /// An agent has told what its links carry.
+    pub(super) fn links(&mut self, now: Time, node: NodeId, report: &LinkReport) {
+        self.throttle.report(node, report);
+        for changed in self.rates.report(node, report) {
+            self.count_links(now, changed);
+        }
+    }
+
+    /// The operator wants something else.
+    pub(super) fn configure_throttle(&mut self, config: ThrottleConfig) {
+        self.throttle.configure(config);
+    }
+
+    /// The window has closed, or it is open. What was planned and may not begin now is planned
+    /// again when it may.
+    pub(super) fn close_window(&mut self, now: Time, until: Option<Time>) {
+        self.throttle.close(until);
+        if self.throttle.is_closed(now) {
+            self.unplan_all();
+        }
+    }
+
+    /// Decides what repair may take, and tells those who do otherwise.
+    pub(super) fn adjust_throttle(&mut self, now: Time) {
+        if !self.throttle.is_due(now) {
+            return;
+        }
+        let situation = Situation {
+            now,
+            cluster: self.ledger.cluster(),
+            load: self.ledger.load(),
+            is_urgent: self.queue.first_margin().is_some_and(|margin| margin <= URGENT_MARGIN)
+                || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
+        };
+        let told = self.throttle.decide(situation);
+        self.throttle.assert_invariants(self.ledger.cluster());
+        for (node, limit) in told {
+            self.send(node, ToAgent::Limit(limit));
+        }
+        for id in self.ledger.cluster().ids() {
+            self.count_links(now, id);
+        }
+    }
+
+    /// Whether the stripe cannot lose any more chunks.
+    fn is_urgent(&self, id: StripeId) -> bool {
+        let (Some(stripe), Some(lost)) = (self.stripes.get(id), self.lost.get(&id)) else {
+            return false;
+        };
+        super::margin(stripe, lost.len()) <= URGENT_MARGIN
+    }
+
+    /// How many of the ready stripes may be planned now, whatever the schedule wants.
+    pub(super) fn ready_now(&self, now: Time) -> usize {
+        match self.throttle.is_closed(now) {
+            true => self.queue.ready_within(URGENT_MARGIN),
+            false => self.queue.ready_count(),
+        }
+    }
+
+    /// Has planners and schedules count with what is known of a node's links and left to repair.
+    fn count_links(&mut self, now: Time, id: NodeId) {
+        let known = self.ledger.cluster().node(id);
+        let node = self.counted(id, known.rack);
+        let is_same = |a: Rate, b: Rate| (a.0 - b.0).abs() <= a.0 * SAME_PART;
+        let is_close = is_same(known.uplink_free(), node.uplink_free())
+            && is_same(known.downlink_free(), node.downlink_free())
+            && is_same(known.uplink, node.uplink)
+            && is_same(known.downlink, node.downlink);
+        if !is_close {
+            self.ledger.set_node(now, id, node);
+        }
+    }
+
+    /// A node as planners are to see it.
+    pub(super) fn counted(&self, id: NodeId, rack: Option<crate::id::RackId>) -> Node {
+        let node = self.rates.node(id);
+        let limits = self.throttle.alone(id);
+        let taken = |capacity: Rate, foreground: Rate, limited: Option<Limited>| match limited {
+            None => foreground,
+            Some(limited) => Rate((capacity.0 - limited.limit as f64).max(foreground.0)),
+        };
+        Node {
+            rack,
+            foreground_uplink: taken(node.uplink, node.foreground_uplink, limits.up),
+            foreground_downlink: taken(node.downlink, node.foreground_downlink, limits.down),
+            ..node
+        }
+    }
+
+    /// What operators see of it.
+    pub(super) fn throttle_status(&self) -> ThrottleStatus {
+        let load = self.ledger.load();
+        let mut tightest: Option<(f64, (NodeId, bool, Limited))> = None;
+        let mut moved = 0;
+        for id in self.ledger.cluster().ids() {
+            let (limits, links) = (self.throttle.limits(id), self.rates.status(id));
+            moved += links[Direction::Up as usize].repair;
+            let bytes = load.node(id);
+            let both = [(limits.up, bytes.up_bytes), (limits.down, bytes.down_bytes)];
+            for ((limited, bytes), (link, is_up)) in
+                both.into_iter().zip(links.iter().zip([true, false]))
+            {
+                let Some(limited) = limited else { continue };
+                // Where nothing is to be moved any limit may be the one that is shown.
+                let idle = if bytes == 0 { 1e6 } else { 0.0 };
+                let part = idle + limited.limit as f64 / link.capacity.max(1) as f64;
+                if tightest.is_none_or(|(least, _)| part < least) {
+                    tightest = Some((part, (id, is_up, limited)));
+                }
+            }
+        }
+        ThrottleStatus {
+            config: self.throttle.config().clone(),
+            closed_for: self.throttle.opens_at().map(|at| at.since(self.now)).filter(|s| s.ns > 0),
+            moved,
+            tightest: tightest.map(|(_, tightest)| tightest),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! What links carry: as operators declare it, or learnt from probes and from what is moved.
+//!
+//! Place: beside [plan] and [slices flow]: planners, schedules and the throttle count with it.
+//! A probe has a peer send all that it can for a moment; what comes is the lesser of the peer's
+//! uplink and the receiver's downlink, so each direction is the best of what its peers have shown.
+//! Each pair's results are averaged, and how far they scatter is kept. What a direction was seen to
+//! carry, it can carry.
+//!
+//! Invariants: a declared rate is never exceeded, and is what counts; one that was only taken for
+//! something counts until there is something better. Does not know when probes are sent.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::{Node, Rate};
+use crate::event::LinkStatus;
+use crate::id::NodeId;
+use crate::message::LinkReport;
+use crate::throttle::Direction;
+
+/// A new result moves the average by such a part of the difference.
+const GAIN: u64 = 4;
+
+/// Before a second probe the average may be off by such a part.
+const FIRST_DEVIATION: u64 = 4;
+
+/// A result that differs by more than such a factor is of another link: it replaces the average.
+const OTHER_FACTOR: u64 = 2;
+
+/// What was seen to pass fades by such a part with each report.
+const FADING: u64 = 4;
+
+/// Peers whose results are kept for a direction: the latest.
+const PEERS_MAX: usize = 16;
+
+/// What two nodes have shown together, in bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sample {
+    mean: u64,
+    deviation: u64,
+    /// Grows with each result, so that the oldest can be given up.
+    number: u64,
+}
+
+/// One direction of a node.
+#[derive(Clone, Debug, Default)]
+struct Learnt {
+    samples: BTreeMap<NodeId, Sample>,
+    /// The most that passed, fading.
+    seen: u64,
+    repair: u64,
+    others: u64,
+    is_undeclared: bool,
+}
+
+/// A node as it was told, and what was learnt of it.
+#[derive(Clone, Debug)]
+struct Known {
+    told: Node,
+    learnt: [Learnt; 2],
+}
+
+/// What is known of all links.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rates {
+    nodes: Vec<Known>,
+    results: u64,
+}
+
+impl Rates {
+    /// A node is as it says.
+    pub fn told(&mut self, id: NodeId, node: Node) {
+        match self.nodes.get_mut(id.index()) {
+            Some(known) => known.told = node,
+            None => self.nodes.push(Known { told: node, learnt: Default::default() }),
+        }
+    }
+
+    /// An agent has told what its links carried. Returns the nodes of which more is known now.
+    pub fn report(&mut self, node: NodeId, report: &LinkReport) -> Vec<NodeId> {
+        let Some(known) = self.nodes.get_mut(node.index()) else { return Vec::new() };
+        let moved = [report.sent, report.received];
+        let has = [report.has_uplink, report.has_downlink];
+        for ((learnt, moved), has) in known.learnt.iter_mut().zip(moved).zip(has) {
+            learnt.repair = report.rate(moved.repair);
+            learnt.others = report.rate(moved.others);
+            let faded = learnt.seen - learnt.seen / FADING;
+            learnt.seen = faded.max(report.rate(moved.repair.saturating_add(moved.others)));
+            learnt.is_undeclared = !has;
+        }
+        let mut changed = vec![node];
+        for &(peer, rate) in &report.probed {
+            if peer.index() < self.nodes.len() && peer != node && rate > 0 {
+                self.results += 1;
+                let number = self.results;
+                self.nodes[peer.index()].learnt[0].probed(node, rate, number);
+                self.nodes[node.index()].learnt[1].probed(peer, rate, number);
+                changed.push(peer);
+            }
+        }
+        changed
+    }
+
+    /// The node with the rates to count with.
+    pub fn node(&self, id: NodeId) -> Node {
+        let Known { told, learnt: [up, down] } = &self.nodes[id.index()];
+        let (uplink, downlink) = (up.capacity(told.uplink), down.capacity(told.downlink));
+        Node { uplink, downlink, ..told.clone() }
+    }
+
+    /// What is shown of a node: sent, received.
+    pub fn status(&self, id: NodeId) -> [LinkStatus; 2] {
+        let Some(Known { told, learnt }) = self.nodes.get(id.index()) else {
+            return Default::default();
+        };
+        [Direction::Up, Direction::Down].map(|direction| {
+            let known = &learnt[direction as usize];
+            let told = match direction {
+                Direction::Up => told.uplink,
+                Direction::Down => told.downlink,
+            };
+            LinkStatus {
+                capacity: known.capacity(told).0 as u64,
+                uncertainty: known.best().filter(|_| known.is_undeclared).map(|b| b.deviation),
+                is_declared: !known.is_undeclared,
+                taken: known.others,
+                repair: known.repair,
+            }
+        })
+    }
+}
+
+impl Learnt {
+    fn best(&self) -> Option<Sample> {
+        self.samples.values().copied().max_by_key(|sample| sample.mean)
+    }
+
+    fn capacity(&self, told: Rate) -> Rate {
+        if !self.is_undeclared {
+            return told;
+        }
+        let learnt = self.best().map_or(told, |sample| Rate(sample.mean as f64));
+        Rate(learnt.0.max(self.seen as f64))
+    }
+
+    fn probed(&mut self, peer: NodeId, rate: u64, number: u64) {
+        let sample = match self.samples.get(&peer) {
+            None => Sample { mean: rate, deviation: rate / FIRST_DEVIATION, number },
+            Some(Sample { mean, .. })
+                if rate > mean.saturating_mul(OTHER_FACTOR)
+                    || rate.saturating_mul(OTHER_FACTOR) < *mean =>
+            {
+                Sample { mean: rate, deviation: rate / FIRST_DEVIATION, number }
+            }
+            Some(Sample { mean, deviation, .. }) => {
+                let off = rate.abs_diff(*mean);
+                let step = off / GAIN;
+                let mean = if rate > *mean { mean + step } else { mean - step };
+                let deviation = deviation - deviation / GAIN + off / GAIN;
+                Sample { mean, deviation, number }
+            }
+        };
+        self.samples.insert(peer, sample);
+        if self.samples.len() > PEERS_MAX {
+            let oldest = self.samples.iter().min_by_key(|(_, sample)| sample.number);
+            let oldest = oldest.map(|(peer, _)| *peer);
+            oldest.map(|peer| self.samples.remove(&peer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Moved;
+    use crate::time::Span;
+
+    const N: fn(u32) -> NodeId = NodeId;
+
+    fn rates(nodes: usize) -> Rates {
+        let mut rates = Rates::default();
+        (0..nodes).for_each(|i| rates.told(N(i as u32), Node::new(format!("n{i}"), Rate(1e6))));
+        rates
+    }
+
+    fn probed(all: &[(u32, u64)]) -> LinkReport {
+        let probed = all.iter().map(|(peer, rate)| (N(*peer), *rate)).collect();
+        LinkReport { span: Span::from_secs(1), probed, ..LinkReport::default() }
+    }
+
+    #[test]
+    fn a_direction_is_the_best_of_what_its_peers_have_shown() {
+        let mut rates = rates(3);
+        let declares_nothing = probed(&[]);
+        (0..3).for_each(|i| drop(rates.report(N(i), &declares_nothing)));
+        assert_eq!(
+            rates.node(N(0)).uplink,
+            Rate(1e6),
+            "what it was taken for, until more is known"
+        );
+        // Uplinks 900, 400, 200; downlinks 300, 800, 700.
+        rates.report(N(1), &probed(&[(0, 800), (2, 200)]));
+        rates.report(N(2), &probed(&[(0, 700), (1, 400)]));
+        rates.report(N(0), &probed(&[(1, 300), (2, 200)]));
+        let all = [0, 1, 2].map(|i| (rates.node(N(i)).uplink.0, rates.node(N(i)).downlink.0));
+        assert_eq!(all, [(800.0, 300.0), (400.0, 800.0), (200.0, 700.0)]);
+    }
+
+    #[test]
+    fn a_declared_rate_counts_whatever_probes_show() {
+        let mut rates = rates(2);
+        let declares = LinkReport { has_uplink: true, ..probed(&[]) };
+        rates.report(N(0), &declares);
+        rates.report(N(1), &probed(&[(0, 7_000_000)]));
+        assert_eq!(rates.node(N(0)).uplink, Rate(1e6));
+        assert_eq!(rates.node(N(1)).downlink, Rate(7e6));
+        assert_eq!(rates.status(N(0))[0].uncertainty, None);
+        assert!(rates.status(N(0))[0].is_declared && !rates.status(N(1))[1].is_declared);
+    }
+
+    #[test]
+    fn results_are_averaged_and_how_far_they_scatter_is_kept() {
+        let mut rates = rates(2);
+        rates.report(N(1), &probed(&[(0, 1000)]));
+        assert_eq!(rates.status(N(1))[1].uncertainty, Some(250), "one result says little");
+        (0..40).for_each(|_| drop(rates.report(N(1), &probed(&[(0, 1000)]))));
+        assert!(rates.status(N(1))[1].uncertainty < Some(20), "the same again and again");
+        rates.report(N(1), &probed(&[(0, 400)]));
+        assert_eq!(rates.node(N(1)).downlink, Rate(400.0), "another link");
+        (0..40).for_each(|_| drop(rates.report(N(1), &probed(&[(0, 500)]))));
+        let capacity = rates.node(N(1)).downlink.0;
+        assert!((480.0..=500.0).contains(&capacity), "{capacity}");
+    }
+
+    #[test]
+    fn what_a_direction_was_seen_to_carry_it_can_carry() {
+        let mut rates = rates(2);
+        rates.report(N(1), &probed(&[(0, 1000)]));
+        let received = Moved { repair: 4000, others: 1000 };
+        rates.report(N(1), &LinkReport { received, ..probed(&[]) });
+        assert_eq!(rates.node(N(1)).downlink, Rate(5000.0));
+        let status = rates.status(N(1))[1];
+        assert_eq!((status.repair, status.taken), (4000, 1000));
+    }
+
+    #[test]
+    fn no_more_peers_are_remembered_than_are_of_use() {
+        let mut rates = rates(40);
+        let declares_nothing = probed(&[]);
+        rates.report(N(0), &declares_nothing);
+        for peer in 1..40 {
+            rates.report(N(0), &probed(&[(peer, 10_000 - u64::from(peer))]));
+        }
+        assert_eq!(rates.nodes[0].learnt[1].samples.len(), PEERS_MAX);
+        assert_eq!(rates.node(N(0)).downlink, Rate(9976.0), "the best of the latest sixteen");
+    }
+}

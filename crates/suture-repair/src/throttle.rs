@@ -1,0 +1,283 @@
+//! The throttle: how fast repair may go at each node, so that applications do not feel it.
+//!
+//! Place: ... dispatch -> [slices flow] -> chunk durable -> ...: beside it, once a second. Agents
+//! tell what their links carry and what their probes wait; an operator says what repair may take;
+//! this says a limit for each direction of each node, which agents keep to, and why it is that.
+//!
+//! Three rules, of which the tightest holds; then the floor; above all of it the caps:
+//!
+//! | rule | limit of a direction |
+//! |---|---|
+//! | `keep` | its capacity, less what applications take, less what is to stay free |
+//! | `p99` | a part of its capacity that falls while probes wait longer, and rises again |
+//! | a closed window | the least that keeps repairs alive |
+//! | the floor, while a stripe has no margin left | never below it |
+//! | caps of the node, of its rack, of the cluster | never above them |
+//!
+//! What applications take is the most that was seen, fading by an eighth with each report: a limit
+//! falls at once and rises slowly. A cap of several nodes is shared by what they have to move
+//! (`throttle/share.rs`), so those with nothing to move cost it nothing.
+//!
+//! Invariants: no limit exceeds a cap, those of a rack or the cluster together neither; none is
+//! zero. Without configuration nothing is limited and nothing is sent. Does not know clocks, time
+//! zones or why a window is closed.
+
+mod decide;
+mod share;
+mod text;
+
+use std::collections::BTreeMap;
+
+use crate::cluster::Cluster;
+use crate::id::{NodeId, RackId};
+use crate::message::{LinkReport, RepairLimit};
+use crate::mutant::Mistake;
+use crate::plan::load::Load;
+use crate::time::{Span, Time};
+
+/// How often limits are decided anew.
+const DECIDE_EVERY: Span = Span::from_secs(1);
+
+/// The least that a rule leaves to a direction, in bytes per second (1 Mbit/s): repairs go on, if
+/// slowly. Caps may be lower.
+pub const LIMIT_MIN: u64 = 125_000;
+
+/// Where repair is limited, what stands still for so many times the limit of a stall has stalled:
+/// slices of many repairs share little.
+pub const STALLS_LIMITED: u64 = 8;
+
+/// The floor where none was set: such a part of the capacity.
+const FLOOR_PART: u64 = 10;
+
+/// What applications took fades by such a part with each report.
+const FADING: u64 = 8;
+
+/// All of a capacity, as the rule for latency counts it.
+const GATE_ALL: u64 = 1000;
+
+/// The least part of a capacity that the rule for latency leaves.
+const GATE_MIN: u64 = 10;
+
+/// What it gives back with each report in which probes waited less.
+const GATE_STEP: u64 = 50;
+
+/// A new limit that is nearer to the old one than such a part is not worth a message.
+const NEAR_PART: u64 = 16;
+
+/// What is to stay free of a link for applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// A part of its capacity, in percent, below 100.
+    Percent(u8),
+    /// So many bytes per second.
+    Rate(u64),
+}
+
+/// What an operator lets repair take; nothing at first. Rates are bytes per second of payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThrottleConfig {
+    /// The cap of every node in each direction.
+    pub node: Option<u64>,
+    /// Caps of single nodes by name, in place of the one for all.
+    pub nodes: BTreeMap<String, u64>,
+    /// Caps of racks by name: what all nodes of one send, and what they receive.
+    pub racks: BTreeMap<String, u64>,
+    /// The cap of the cluster: what all nodes send.
+    pub total: Option<u64>,
+    /// What stays free of each link beside what applications take.
+    pub keep: Option<Keep>,
+    /// What probes may wait at the most.
+    pub p99: Option<Span>,
+    /// What repair has at least while a stripe has no margin left; none: a tenth of each link.
+    pub floor: Option<u64>,
+}
+
+impl ThrottleConfig {
+    /// Whether it limits anything, a window aside.
+    pub fn is_off(&self) -> bool {
+        let ThrottleConfig { node, nodes, racks, total, keep, p99, floor: _ } = self;
+        let has_cap = node.is_some() || total.is_some() || !nodes.is_empty() || !racks.is_empty();
+        !has_cap && keep.is_none() && p99.is_none()
+    }
+}
+
+/// Why a limit is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The cap of the node.
+    Node,
+    /// The cap of its rack.
+    Rack(RackId),
+    /// The cap of the cluster.
+    Total,
+    /// Applications take so many bytes per second.
+    Applications(u64),
+    /// Probes wait so long.
+    Latency(Span),
+    /// The window is closed.
+    Window,
+    /// A stripe has no margin left: it would be less otherwise.
+    Floor,
+}
+
+/// A direction of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// What it sends.
+    Up,
+    /// What it receives.
+    Down,
+}
+
+/// A limit of one direction, and why it is that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// Bytes per second.
+    pub limit: u64,
+    /// What made it so low, or kept it so high.
+    pub reason: Reason,
+}
+
+/// What is decided for one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// What it may send; none: as much as it can.
+    pub up: Option<Limited>,
+    /// What it may receive.
+    pub down: Option<Limited>,
+}
+
+impl NodeLimits {
+    /// As agents are told.
+    pub fn repair_limit(&self) -> RepairLimit {
+        let rate = |limited: Option<Limited>| limited.map(|limited| limited.limit);
+        RepairLimit { up: rate(self.up), down: rate(self.down) }
+    }
+
+    fn of(&self, direction: Direction) -> Option<Limited> {
+        match direction {
+            Direction::Up => self.up,
+            Direction::Down => self.down,
+        }
+    }
+}
+
+/// What the throttle looks at when it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The time of the event.
+    pub now: Time,
+    /// Nodes with their capacities, whatever repair may have of them.
+    pub cluster: &'a Cluster,
+    /// What repairs have to move.
+    pub load: &'a Load,
+    /// Whether a stripe that is to be repaired has no margin left.
+    pub is_urgent: bool,
+}
+
+/// What one node's agent has told.
+#[derive(Clone, Debug, Default)]
+struct Heard {
+    /// What applications take: sent, received.
+    others: [u64; 2],
+    /// The part of capacities that the rule for latency leaves.
+    gate: u64,
+    latency: Option<Span>,
+    /// What its agent keeps to; none: it has never told, and may not understand.
+    kept: Option<RepairLimit>,
+}
+
+/// Decides limits; asked by the coordinator.
+#[derive(Clone, Debug, Default)]
+pub struct Throttle {
+    config: ThrottleConfig,
+    closed_until: Option<Time>,
+    heard: BTreeMap<NodeId, Heard>,
+    limits: Vec<NodeLimits>,
+    /// The same before caps of several nodes are shared: what planners count with.
+    alone: Vec<NodeLimits>,
+    next_at: Time,
+    /// Whether limits follow the configuration and the window.
+    is_decided: bool,
+    pub(crate) mistake: Mistake,
+}
+
+impl Throttle {
+    /// What the operator wants.
+    pub fn config(&self) -> &ThrottleConfig {
+        &self.config
+    }
+
+    /// Does as the operator wants from now on.
+    pub fn configure(&mut self, config: ThrottleConfig) {
+        self.config = config;
+        // What held before is nothing to be near to.
+        self.limits.clear();
+        (self.next_at, self.is_decided) = (Time::ZERO, false);
+    }
+
+    /// The window is closed until then; none: it is open.
+    pub fn close(&mut self, until: Option<Time>) {
+        self.closed_until = until;
+        (self.next_at, self.is_decided) = (Time::ZERO, false);
+    }
+
+    /// Whether only what is urgent may be repaired.
+    pub fn is_closed(&self, now: Time) -> bool {
+        self.closed_until.is_some_and(|until| now < until)
+    }
+
+    /// When a closed window opens.
+    pub fn opens_at(&self) -> Option<Time> {
+        self.closed_until
+    }
+
+    /// Whether anything is limited.
+    pub fn is_on(&self) -> bool {
+        !self.config.is_off() || self.closed_until.is_some()
+    }
+
+    /// An agent has told what its links carry.
+    pub fn report(&mut self, node: NodeId, report: &LinkReport) {
+        let heard =
+            self.heard.entry(node).or_insert_with(|| Heard { gate: GATE_ALL, ..Heard::default() });
+        heard.kept = Some(report.limit);
+        for (known, moved) in heard.others.iter_mut().zip([report.sent, report.received]) {
+            let faded = *known - known.div_ceil(FADING).min(*known);
+            *known = report.rate(moved.others).max(faded);
+        }
+        if let (Some(seen), Some(target)) = (report.latency, self.config.p99) {
+            heard.latency = Some(seen);
+            heard.gate = gate(heard.gate, seen, target);
+        }
+    }
+
+    /// The node has another agent now, of which nothing is known yet.
+    pub fn forget(&mut self, node: NodeId) {
+        self.heard.remove(&node);
+    }
+
+    /// What applications take of a direction, as far as it is known.
+    pub fn taken(&self, node: NodeId, direction: Direction) -> u64 {
+        self.heard.get(&node).map_or(0, |heard| heard.others[direction as usize])
+    }
+
+    /// What is decided for a node.
+    pub fn limits(&self, node: NodeId) -> NodeLimits {
+        self.limits.get(node.index()).copied().unwrap_or_default()
+    }
+
+    /// What a node would have if it were the only one: planners count with that.
+    pub fn alone(&self, node: NodeId) -> NodeLimits {
+        self.alone.get(node.index()).copied().unwrap_or_default()
+    }
+}
+
+/// The part that the rule for latency leaves after probes waited `seen`.
+fn gate(before: u64, seen: Span, target: Span) -> u64 {
+    if seen <= target {
+        return (before + GATE_STEP).min(GATE_ALL);
+    }
+    let part = u128::from(before) * u128::from(target.ns) / u128::from(seen.ns.max(1));
+    (part as u64).max(before / 2).max(GATE_MIN)
+}

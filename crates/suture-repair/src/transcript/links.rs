@@ -1,0 +1,75 @@
+//! What links carry and what repair may take of them, as words.
+//!
+//! Place: beside [slices flow]: what agents tell of their links, and what they are told.
+
+use crate::id::NodeId;
+use crate::message::{LinkReport, Moved, RepairLimit};
+use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
+
+impl Textual for RepairLimit {
+    fn write(&self, line: &mut LineWriter) {
+        if *self == RepairLimit::default() {
+            line.word("none");
+        }
+        line.option("up", self.up.as_ref()).option("down", self.down.as_ref());
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<RepairLimit, TextError> {
+        line.take("none");
+        Ok(RepairLimit { up: line.option("up")?, down: line.option("down")? })
+    }
+}
+
+impl Textual for Moved {
+    fn write(&self, line: &mut LineWriter) {
+        line.value(&self.repair).field("others", &self.others);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Moved, TextError> {
+        Ok(Moved { repair: line.value()?, others: line.field("others")? })
+    }
+}
+
+/// A peer and how fast it has sent.
+struct Probed(NodeId, u64);
+
+impl Textual for Probed {
+    fn write(&self, line: &mut LineWriter) {
+        line.value(&self.0).value(&self.1);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<Probed, TextError> {
+        Ok(Probed(line.value()?, line.value()?))
+    }
+}
+
+impl Textual for LinkReport {
+    fn write(&self, line: &mut LineWriter) {
+        line.field("span", &self.span).field("sent", &self.sent);
+        line.field("received", &self.received).option("latency", self.latency.as_ref());
+        if !self.probed.is_empty() {
+            let probed = self.probed.iter().map(|&(peer, rate)| Probed(peer, rate));
+            line.word("probed").list(&probed.collect::<Vec<_>>());
+        }
+        line.flag("has-uplink", self.has_uplink).flag("has-downlink", self.has_downlink);
+        let limit = Some(&self.limit).filter(|limit| **limit != RepairLimit::default());
+        line.option("limit", limit);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<LinkReport, TextError> {
+        let (span, sent) = (line.field("span")?, line.field("sent")?);
+        let (received, latency) = (line.field("received")?, line.option("latency")?);
+        let probed: Vec<Probed> = if line.take("probed") { line.list()? } else { Vec::new() };
+        let (has_uplink, has_downlink) = (line.take("has-uplink"), line.take("has-downlink"));
+        Ok(LinkReport {
+            span,
+            sent,
+            received,
+            latency,
+            probed: probed.into_iter().map(|Probed(peer, rate)| (peer, rate)).collect(),
+            has_uplink,
+            has_downlink,
+            limit: line.option("limit")?.unwrap_or_default(),
+        })
+    }
+}

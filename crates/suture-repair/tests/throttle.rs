@@ -1,0 +1,97 @@
+//! What an operator lets repair take reaches the agents, changes live, and says why.
+
+#[path = "common/story.rs"]
+mod story;
+
+use story::{Story, stripe};
+use suture_repair::event::{Command, Input, Output};
+use suture_repair::id::NodeId;
+use suture_repair::message::{FromAgent, Heartbeat, LinkReport, Moved, RepairLimit, ToAgent};
+use suture_repair::throttle::{Limited, Reason, ThrottleConfig};
+use suture_repair::time::Span;
+
+const NODES: u32 = 6;
+
+/// The agent of `node` keeps to `limit`, and sends so much for others.
+fn report(story: &mut Story, node: u32, limit: RepairLimit, others: u64) {
+    let sent = Moved { repair: 0, others };
+    let report = LinkReport {
+        span: Span::from_secs(1),
+        sent,
+        limit,
+        has_uplink: true,
+        has_downlink: true,
+        ..LinkReport::default()
+    };
+    let links = Some(Box::new(report));
+    let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+    story.hear(node, FromAgent::Heartbeat(beat));
+}
+
+fn told(said: &[Output]) -> Vec<(NodeId, RepairLimit)> {
+    let limit = |output: &Output| match output {
+        Output::Send { to, message: ToAgent::Limit(limit) } => Some((*to, *limit)),
+        _ => None,
+    };
+    said.iter().filter_map(limit).collect()
+}
+
+fn throttle(story: &mut Story, config: &str) {
+    let config: ThrottleConfig = config.parse().unwrap();
+    story.give(Input::Throttle(Box::new(config)));
+}
+
+fn both(limit: u64) -> RepairLimit {
+    RepairLimit { up: Some(limit), down: Some(limit) }
+}
+
+#[test]
+fn agents_are_told_of_a_cap_at_once_and_that_it_is_gone() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    (0..NODES).for_each(|node| report(&mut story, node, RepairLimit::default(), 0));
+    assert_eq!(told(&story.take()), [], "nothing is throttled");
+    throttle(&mut story, "node 1000000 nodes [\"n2\" 500000]");
+    let said = told(&story.take());
+    let limit = |node: u32| if node == 2 { both(500_000) } else { both(1_000_000) };
+    let expected: Vec<_> = (0..NODES).map(|node| (NodeId(node), limit(node))).collect();
+    assert_eq!(said, expected);
+    (0..NODES).for_each(|node| report(&mut story, node, limit(node), 0));
+    throttle(&mut story, "off");
+    assert_eq!(told(&story.take()).len(), NODES as usize);
+    let status = story.core.status();
+    assert!(status.throttle.config.is_off() && status.throttle.tightest.is_none());
+}
+
+#[test]
+fn what_applications_take_is_left_to_them_and_status_says_so() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let link = story.core.cluster().node(NodeId(4)).uplink.0 as u64;
+    throttle(&mut story, "keep 10%");
+    report(&mut story, 4, RepairLimit::default(), link / 2);
+    story.wait(2, 0..NODES);
+    let status = story.core.status();
+    let limited = status.nodes[4].limits.up;
+    let reason = Reason::Applications(link / 2);
+    assert_eq!(limited, Some(Limited { limit: link - link / 10 - link / 2, reason }));
+    let counted = story.core.cluster().node(NodeId(4)).uplink_free().0;
+    assert!((counted / link as f64 - 0.4).abs() < 0.01, "planners count with what is left");
+    assert_eq!(status.throttle.tightest.map(|(node, ..)| node), Some(NodeId(4)));
+}
+
+#[test]
+fn outside_of_the_window_only_what_has_no_margin_left_is_repaired() {
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 2, 3, 4])];
+    let mut story = Story::new(7, stripes);
+    let opens = story.now + Span::from_secs(3);
+    story.give(Input::WindowClosed(Some(opens)));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(story.dispatched(), [], "each can lose one more chunk: there is time");
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    let begun: Vec<u64> = story.dispatched().iter().map(|task| task.stripe.id.0).collect();
+    assert_eq!(begun, [0], "this one can lose none");
+    assert!(story.core.status().throttle.closed_for.is_some());
+    story.wait(4, 2..7);
+    assert!(story.core.status().throttle.closed_for.is_none());
+    let begun: Vec<u64> = story.dispatched().iter().map(|task| task.stripe.id.0).collect();
+    assert_eq!(begun, [1], "the window is open");
+}

@@ -1,0 +1,66 @@
+//! What links carry for repairs and for others, as agents measure it.
+//!
+//! Place: beside [slices flow]: what the throttle of the coordinator goes by.
+
+use suture_repair::id::NodeId;
+use suture_repair::message::{LinkReport, Moved};
+use suture_repair::plan::load::Port;
+use suture_repair::time::Span;
+
+use crate::fluid::Network;
+use crate::ports::PortMap;
+
+/// One direction of a node, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    all: f64,
+    repair: f64,
+}
+
+/// Counts what passes each node's links.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkMeter {
+    nodes: Vec<[Carried; 2]>,
+    seconds: f64,
+}
+
+impl LinkMeter {
+    /// Nothing has passed.
+    pub fn new(nodes: usize) -> LinkMeter {
+        LinkMeter { nodes: vec![Default::default(); nodes], seconds: 0.0 }
+    }
+
+    /// Time passes until `to`, at the rates of now.
+    pub fn record(&mut self, network: &Network, ports: &PortMap, to: f64) {
+        let seconds = (to - network.now()).max(0.0);
+        self.seconds += seconds;
+        for (id, node) in (0..).map(NodeId).zip(&mut self.nodes) {
+            let links = [Port::Uplink(id), Port::Downlink(id)].map(|port| ports.index(port));
+            for (carried, (link, limit)) in
+                node.iter_mut().zip(links.into_iter().zip(ports.limits(id)))
+            {
+                carried.all += network.used(link) * seconds;
+                carried.repair += network.used(limit) * seconds;
+            }
+        }
+    }
+
+    /// What has passed each node since it was last asked.
+    pub fn take(&mut self) -> Vec<LinkReport> {
+        let span = Span { ns: (self.seconds * 1e9) as u64 };
+        let nodes = std::mem::replace(self, LinkMeter::new(self.nodes.len())).nodes;
+        let moved = |Carried { all, repair }: Carried| Moved {
+            repair: repair as u64,
+            others: (all - repair).max(0.0) as u64,
+        };
+        let report = |[up, down]: [Carried; 2]| LinkReport {
+            span,
+            sent: moved(up),
+            received: moved(down),
+            has_uplink: true,
+            has_downlink: true,
+            ..LinkReport::default()
+        };
+        nodes.into_iter().map(report).collect()
+    }
+}
