@@ -63,7 +63,7 @@ use crate::net::incoming::{self, Acceptor, NodeNames};
 use crate::net::outgoing::ToPeer;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
-use links::{LinkMeter, LinkSettings};
+use links::{LinkMeter, RateSettings};
 use peers::Peers;
 use serve::{ChunkService, ClientLimits};
 use session::{Session, SessionEvent};
@@ -104,7 +104,7 @@ pub struct Config {
     /// How fast it may send and receive.
     pub rates: Rates,
     /// How it learns what its links carry.
-    pub links: LinkSettings,
+    pub links: RateSettings,
     /// Where slices that wait for others are spooled, in files without names.
     pub spool_dir: PathBuf,
     /// Where its transcript goes, if it is to be recorded.

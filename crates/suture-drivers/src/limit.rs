@@ -104,16 +104,16 @@ pub struct Port {
 }
 
 /// A client that waits, until this is dropped.
-struct Waiting<'a>(&'a Port);
+struct WaitingClient<'a>(&'a Port);
 
-impl<'a> Waiting<'a> {
-    fn new(port: &'a Port) -> Waiting<'a> {
+impl<'a> WaitingClient<'a> {
+    fn new(port: &'a Port) -> WaitingClient<'a> {
         port.clients.fetch_add(1, Relaxed);
-        Waiting(port)
+        WaitingClient(port)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingClient<'_> {
     fn drop(&mut self) {
         if self.0.clients.fetch_sub(1, Relaxed) == 1 {
             self.0.calm.notify_waiters();
@@ -197,7 +197,7 @@ impl Port {
         let mut turn = u64::MAX;
         let mut queues = [None, None];
         let is_client = purpose == Purpose::Client;
-        let _waits = (is_client && self.link.is_some()).then(|| Waiting::new(self));
+        let _waits = (is_client && self.link.is_some()).then(|| WaitingClient::new(self));
         let _first = match is_client || self.link.is_none() {
             true => None,
             false => Some(self.let_clients_go_first().await),

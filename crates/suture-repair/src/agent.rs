@@ -34,7 +34,7 @@ use crate::time::Time;
 pub use contract::{AgentConfig, AgentInput, AgentOutput, AgentStatus};
 use copies::CopyWork;
 use early::Early;
-use links::Links;
+use links::LinkState;
 use outcomes::Outcomes;
 use running::{Phase, Running};
 
@@ -91,7 +91,7 @@ pub struct Agent {
     free_bytes: u64,
     next_beat: Time,
     next_inventory: Time,
-    links: Links,
+    links: LinkState,
     /// When the last event was.
     now: Time,
     mistake: Mistake,
@@ -115,7 +115,7 @@ impl Agent {
             free_bytes: 0,
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
-            links: Links::default(),
+            links: LinkState::default(),
             now: Time::ZERO,
             mistake: Mistake::default(),
             outputs: VecDeque::new(),
@@ -562,7 +562,7 @@ impl Agent {
         self.outcomes.begin_beat();
         let idle = self.tasks.values_mut().filter(|task| task.is_idle());
         idle.for_each(|task| task.progressed_at = now);
-        let limit = self.links.patience(self.config.stall_after);
+        let limit = self.links.stall_timeout(self.config.stall_after);
         let is_stalled = |t: &Running| !t.phase.has_flowed() && now.since(t.progressed_at) > limit;
         let stalled: Vec<RepairId> =
             self.tasks.iter().filter(|(_, t)| is_stalled(t)).map(|(id, _)| *id).collect();

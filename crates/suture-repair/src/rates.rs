@@ -34,7 +34,7 @@ const PEERS_MAX: usize = 16;
 
 /// What two nodes have shown together, in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sample {
+struct PairRate {
     mean: u64,
     deviation: u64,
     /// Grows with each result, so that the oldest can be given up.
@@ -44,7 +44,7 @@ struct Sample {
 /// One direction of a node.
 #[derive(Clone, Debug, Default)]
 struct Learnt {
-    samples: BTreeMap<NodeId, Sample>,
+    samples: BTreeMap<NodeId, PairRate>,
     /// The most that passed, fading.
     seen: u64,
     repair: u64,
@@ -54,7 +54,7 @@ struct Learnt {
 
 /// A node as it was told, and what was learnt of it.
 #[derive(Clone, Debug)]
-struct Known {
+struct NodeRates {
     told: Node,
     learnt: [Learnt; 2],
 }
@@ -62,7 +62,7 @@ struct Known {
 /// What is known of all links.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
-    nodes: Vec<Known>,
+    nodes: Vec<NodeRates>,
     results: u64,
 }
 
@@ -71,7 +71,7 @@ impl Rates {
     pub fn told(&mut self, id: NodeId, node: Node) {
         match self.nodes.get_mut(id.index()) {
             Some(known) => known.told = node,
-            None => self.nodes.push(Known { told: node, learnt: Default::default() }),
+            None => self.nodes.push(NodeRates { told: node, learnt: Default::default() }),
         }
     }
 
@@ -102,14 +102,14 @@ impl Rates {
 
     /// The node with the rates to count with.
     pub fn node(&self, id: NodeId) -> Node {
-        let Known { told, learnt: [up, down] } = &self.nodes[id.index()];
+        let NodeRates { told, learnt: [up, down] } = &self.nodes[id.index()];
         let (uplink, downlink) = (up.capacity(told.uplink), down.capacity(told.downlink));
         Node { uplink, downlink, ..told.clone() }
     }
 
     /// What is shown of a node: sent, received.
     pub fn status(&self, id: NodeId) -> [LinkStatus; 2] {
-        let Some(Known { told, learnt }) = self.nodes.get(id.index()) else {
+        let Some(NodeRates { told, learnt }) = self.nodes.get(id.index()) else {
             return Default::default();
         };
         [Direction::Up, Direction::Down].map(|direction| {
@@ -130,7 +130,7 @@ impl Rates {
 }
 
 impl Learnt {
-    fn best(&self) -> Option<Sample> {
+    fn best(&self) -> Option<PairRate> {
         self.samples.values().copied().max_by_key(|sample| sample.mean)
     }
 
@@ -144,19 +144,19 @@ impl Learnt {
 
     fn probed(&mut self, peer: NodeId, rate: u64, number: u64) {
         let sample = match self.samples.get(&peer) {
-            None => Sample { mean: rate, deviation: rate / FIRST_DEVIATION, number },
-            Some(Sample { mean, .. })
+            None => PairRate { mean: rate, deviation: rate / FIRST_DEVIATION, number },
+            Some(PairRate { mean, .. })
                 if rate > mean.saturating_mul(OTHER_FACTOR)
                     || rate.saturating_mul(OTHER_FACTOR) < *mean =>
             {
-                Sample { mean: rate, deviation: rate / FIRST_DEVIATION, number }
+                PairRate { mean: rate, deviation: rate / FIRST_DEVIATION, number }
             }
-            Some(Sample { mean, deviation, .. }) => {
+            Some(PairRate { mean, deviation, .. }) => {
                 let off = rate.abs_diff(*mean);
                 let step = off / GAIN;
                 let mean = if rate > *mean { mean + step } else { mean - step };
                 let deviation = deviation - deviation / GAIN + off / GAIN;
-                Sample { mean, deviation, number }
+                PairRate { mean, deviation, number }
             }
         };
         self.samples.insert(peer, sample);

@@ -24,7 +24,6 @@
 
 mod decide;
 mod share;
-mod text;
 
 use std::collections::BTreeMap;
 
@@ -177,7 +176,7 @@ pub struct Situation<'a> {
 
 /// What one node's agent has told.
 #[derive(Clone, Debug, Default)]
-struct Heard {
+struct Reported {
     /// What applications take: sent, received.
     others: [u64; 2],
     /// The part of capacities that the rule for latency leaves.
@@ -192,7 +191,7 @@ struct Heard {
 pub struct Throttle {
     config: ThrottleConfig,
     closed_until: Option<Time>,
-    heard: BTreeMap<NodeId, Heard>,
+    reported: BTreeMap<NodeId, Reported>,
     limits: Vec<NodeLimits>,
     /// The same before caps of several nodes are shared: what planners count with.
     alone: Vec<NodeLimits>,
@@ -239,27 +238,24 @@ impl Throttle {
 
     /// An agent has told what its links carry.
     pub fn report(&mut self, node: NodeId, report: &LinkReport) {
-        let heard =
-            self.heard.entry(node).or_insert_with(|| Heard { gate: GATE_ALL, ..Heard::default() });
-        heard.kept = Some(report.limit);
-        for (known, moved) in heard.others.iter_mut().zip([report.sent, report.received]) {
+        let reported = self
+            .reported
+            .entry(node)
+            .or_insert_with(|| Reported { gate: GATE_ALL, ..Reported::default() });
+        reported.kept = Some(report.limit);
+        for (known, moved) in reported.others.iter_mut().zip([report.sent, report.received]) {
             let faded = *known - known.div_ceil(FADING).min(*known);
             *known = report.rate(moved.others).max(faded);
         }
         if let (Some(seen), Some(target)) = (report.latency, self.config.p99) {
-            heard.latency = Some(seen);
-            heard.gate = gate(heard.gate, seen, target);
+            reported.latency = Some(seen);
+            reported.gate = gate(reported.gate, seen, target);
         }
     }
 
     /// The node has another agent now, of which nothing is known yet.
     pub fn forget(&mut self, node: NodeId) {
-        self.heard.remove(&node);
-    }
-
-    /// What applications take of a direction, as far as it is known.
-    pub fn taken(&self, node: NodeId, direction: Direction) -> u64 {
-        self.heard.get(&node).map_or(0, |heard| heard.others[direction as usize])
+        self.reported.remove(&node);
     }
 
     /// What is decided for a node.

@@ -20,6 +20,7 @@ pub mod line;
 mod links;
 mod message;
 mod plan;
+mod throttle;
 pub mod value;
 
 use std::collections::VecDeque;

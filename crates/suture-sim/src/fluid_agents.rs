@@ -168,6 +168,17 @@ impl FluidAgents {
                 free_bytes: agents.free_bytes[node.index()],
             };
             agents.inbox.push_back(Input::Agent { node, message: FromAgent::Hello(hello) });
+            if scenario.throttle.is_some() {
+                // Real agents have reported long before anything fails.
+                let links = Some(Box::new(LinkReport {
+                    has_uplink: true,
+                    has_downlink: true,
+                    ..LinkReport::default()
+                }));
+                let beat = Heartbeat { links, ..heartbeat(hello.free_bytes) };
+                let message = FromAgent::Heartbeat(beat);
+                agents.inbox.push_back(Input::Agent { node, message });
+            }
         }
         agents
     }

@@ -10,6 +10,7 @@ use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::load::{Load, Port};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start, StripeFacts};
 use suture_repair::random::Random;
+use suture_repair::throttle::{Keep, ThrottleConfig};
 use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::percentile;
 use suture_sim::ports::PortMap;
@@ -234,6 +235,28 @@ fn applications_wait_longer_while_a_repair_runs() {
     assert!(alone.latencies[0] >= value_seconds && alone.latencies[0] < value_seconds * 1.01);
     assert!(percentile(&during.latencies, 0.99) > 1.2 * percentile(&alone.latencies, 0.99));
     assert!(during.client_seconds > alone.client_seconds);
+}
+
+#[test]
+fn a_repair_that_yields_leaves_applications_alone_and_keeps_its_caps() {
+    let keep = ThrottleConfig { keep: Some(Keep::Percent(10)), ..ThrottleConfig::default() };
+    let base = Scenario {
+        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
+        throttle: Some(keep),
+        ..scenario("suture", 12, 40, "rs(4,2)")
+    };
+    let yielding = run(&base);
+    let (during, alone) = yielding.foreground.unwrap();
+    assert!(percentile(&during.latencies, 0.99) <= 1.1 * percentile(&alone.latencies, 0.99));
+    let greedy = run(&Scenario { throttle: None, ..base.clone() });
+    assert!(yielding.seconds < 2.0 * greedy.seconds, "what is left over is used");
+    // A cap of a tenth of each link makes it ten times as long.
+    let quiet = Scenario { foreground: None, ..base };
+    let free = run(&Scenario { throttle: None, ..quiet.clone() }).seconds;
+    let cap = (LINK / 10.0) as u64;
+    let config = ThrottleConfig { node: Some(cap), ..ThrottleConfig::default() };
+    let capped = run(&Scenario { throttle: Some(config), ..quiet }).seconds;
+    assert!((9.0..13.0).contains(&(capped / free)), "{capped} s, without a cap {free} s");
 }
 
 #[test]

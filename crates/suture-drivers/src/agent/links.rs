@@ -58,7 +58,7 @@ const ACKS_PART: u64 = 32;
 
 /// What is measured, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct LinkSettings {
+pub struct RateSettings {
     /// The address that others reach it by: its interface is counted.
     pub address: IpAddr,
     /// Whether peers are probed.
@@ -71,9 +71,9 @@ pub struct LinkSettings {
     pub dscp: Option<u8>,
 }
 
-impl Default for LinkSettings {
-    fn default() -> LinkSettings {
-        LinkSettings {
+impl Default for RateSettings {
+    fn default() -> RateSettings {
+        RateSettings {
             address: Ipv4Addr::LOCALHOST.into(),
             probes: false,
             has_uplink: true,
@@ -114,7 +114,7 @@ impl Probes {
 /// Counts what passes.
 #[derive(Debug)]
 pub struct LinkMeter {
-    settings: LinkSettings,
+    settings: RateSettings,
     uplink: Arc<Port>,
     downlink: Arc<Port>,
     interface: Option<String>,
@@ -133,7 +133,7 @@ struct Counters {
 
 impl LinkMeter {
     /// Counts from now on.
-    pub fn new(settings: LinkSettings, (uplink, downlink): (Arc<Port>, Arc<Port>)) -> LinkMeter {
+    pub fn new(settings: RateSettings, (uplink, downlink): (Arc<Port>, Arc<Port>)) -> LinkMeter {
         let routes = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
         let interface = interface_of(settings.address, &routes);
         let (probes, at) = (Arc::default(), Instant::now());

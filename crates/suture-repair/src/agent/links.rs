@@ -9,12 +9,12 @@ use crate::time::Span;
 
 /// What is to be told, and what is kept to.
 #[derive(Debug, Default)]
-pub(super) struct Links {
+pub(super) struct LinkState {
     measured: Option<Box<LinkReport>>,
     pub limit: RepairLimit,
 }
 
-impl Links {
+impl LinkState {
     /// The driver has measured again.
     pub fn measured(&mut self, mut report: Box<LinkReport>) {
         self.measured.take().into_iter().for_each(|before| report.absorb(*before));
@@ -28,7 +28,7 @@ impl Links {
     }
 
     /// How long a task may stand still: where repair is limited, slices take their time.
-    pub fn patience(&self, stall_after: Span) -> Span {
+    pub fn stall_timeout(&self, stall_after: Span) -> Span {
         let is_limited = self.limit != RepairLimit::default();
         stall_after.times(if is_limited { STALLS_LIMITED } else { 1 })
     }

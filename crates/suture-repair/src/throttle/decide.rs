@@ -4,8 +4,8 @@
 
 use super::share::share;
 use super::{
-    DECIDE_EVERY, Direction, FLOOR_PART, GATE_ALL, Heard, Keep, LIMIT_MIN, Limited, NEAR_PART,
-    NodeLimits, Reason, Situation, Throttle,
+    DECIDE_EVERY, Direction, FLOOR_PART, GATE_ALL, Keep, LIMIT_MIN, Limited, NEAR_PART, NodeLimits,
+    Reason, Reported, Situation, Throttle,
 };
 use crate::cluster::{Cluster, Node};
 use crate::id::{NodeId, RackId};
@@ -27,8 +27,9 @@ impl Throttle {
     /// Whether it is time to decide anew: once a second, as long as anything is limited or an agent
     /// still keeps to a limit.
     pub fn is_due(&self, now: Time) -> bool {
-        let keeps = |heard: &Heard| heard.kept.is_some_and(|kept| kept != RepairLimit::default());
-        self.next_at <= now && (self.is_on() || self.heard.values().any(keeps))
+        let keeps =
+            |reported: &Reported| reported.kept.is_some_and(|kept| kept != RepairLimit::default());
+        self.next_at <= now && (self.is_on() || self.reported.values().any(keeps))
     }
 
     /// Decides anew. Returns what agents that do otherwise are to be told.
@@ -45,7 +46,7 @@ impl Throttle {
             self.share_caps(&situation);
         }
         let differs = |id: &NodeId| {
-            let kept = self.heard.get(id).and_then(|heard| heard.kept);
+            let kept = self.reported.get(id).and_then(|reported| reported.kept);
             kept.is_some_and(|kept| kept != self.limits(*id).repair_limit())
         };
         let told = situation.cluster.ids().filter(differs);
@@ -61,12 +62,13 @@ impl Throttle {
     fn alone_of(&self, situation: &Situation<'_>, id: NodeId, to: Direction) -> Option<Limited> {
         let node = situation.cluster.node(id);
         let capacity = capacity(node, to);
-        let heard = self.heard.get(&id);
+        let reported = self.reported.get(&id);
         let mut limit = None;
         if let Some(keep) = self.config.keep {
-            tighten(&mut limit, kept_free(keep, capacity, heard, to));
+            tighten(&mut limit, kept_free(keep, capacity, reported, to));
         }
-        if let (Some(_), Some(Heard { gate, latency: Some(seen), .. })) = (self.config.p99, heard)
+        if let (Some(_), Some(Reported { gate, latency: Some(seen), .. })) =
+            (self.config.p99, reported)
             && *gate < GATE_ALL
         {
             let part = (u128::from(capacity) * u128::from(*gate) / u128::from(GATE_ALL)) as u64;
@@ -191,8 +193,8 @@ impl Throttle {
 }
 
 /// What `keep` leaves of a direction.
-fn kept_free(keep: Keep, capacity: u64, heard: Option<&Heard>, to: Direction) -> Limited {
-    let taken = heard.map_or(0, |heard| heard.others[to as usize]);
+fn kept_free(keep: Keep, capacity: u64, reported: Option<&Reported>, to: Direction) -> Limited {
+    let taken = reported.map_or(0, |reported| reported.others[to as usize]);
     let free = match keep {
         Keep::Percent(part) => (u128::from(capacity) * u128::from(part) / 100) as u64,
         Keep::Rate(rate) => rate,
@@ -277,7 +279,7 @@ mod tests {
         bench.report(2, 0, None);
         let limit = RepairLimit { up: Some(1_000_000), down: Some(1_000_000) };
         assert_eq!(bench.decide(), [(N(2), limit)]);
-        assert_eq!(bench.decide(), [(N(2), limit)], "it has not said that it heard");
+        assert_eq!(bench.decide(), [(N(2), limit)], "it has not said that it received it");
         bench.report(2, 0, None);
         assert_eq!(bench.decide(), []);
         bench.throttle.configure(ThrottleConfig::default());

@@ -60,6 +60,7 @@ pub fn scenario(policy: &str, nodes: usize, stripes: usize, code: &str) -> Scena
         policy: policy.parse().unwrap(),
         seed: 1,
         overheads: Overheads::default(),
+        throttle: None,
         foreground: None,
         timeline_buckets: None,
         exact_entries: EXACT_ENTRIES,

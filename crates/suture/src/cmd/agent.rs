@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use suture_drivers::agent::links::LinkSettings;
+use suture_drivers::agent::links::RateSettings;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
 use suture_drivers::config::{AgentConfig, span};
@@ -329,8 +329,8 @@ fn check_own(config: &AgentConfig, credentials: Option<&Kept>) -> Result<()> {
 }
 
 /// How links are measured by an agent that listens there.
-fn link_settings(config: &AgentConfig, listening: SocketAddr) -> LinkSettings {
-    LinkSettings {
+fn link_settings(config: &AgentConfig, listening: SocketAddr) -> RateSettings {
+    RateSettings {
         address: config.advertise.unwrap_or(listening).ip(),
         probes: config.rates.probe,
         has_uplink: config.uplink.is_some(),

@@ -35,7 +35,7 @@ pub fn print(question: &SimulationInput<'_>, evaluation: &Run) -> Result<()> {
             writeln!(out, "\n{}", applications(question, &interference, operations))?;
         }
     }
-    out += notes(question);
+    out += &notes(question);
     out += &unrepairable(&evaluation.unrepairable)?;
     std::io::stdout().write_all(out.as_bytes())?;
     Ok(())
@@ -191,9 +191,14 @@ fn applications(question: &SimulationInput<'_>, all: &Interference, operations: 
 }
 
 /// What a reader must know to compare.
-fn notes(question: &SimulationInput<'_>) -> &'static str {
-    match question.scenario.capacities.is_traced() {
-        true => "\nLinks follow a trace; the bound counts what they have until then.\n",
-        false => "",
+fn notes(question: &SimulationInput<'_>) -> String {
+    let mut notes = String::new();
+    if question.scenario.capacities.is_traced() {
+        notes += "\nLinks follow a trace; the bound counts what they have until then.\n";
     }
+    if let Some(throttle) = &question.scenario.throttle {
+        notes += "\nRepair yields: applications go first, and it takes no more than ";
+        notes += &format!("{throttle} (--throttle off: it takes what it gets).\n");
+    }
+    notes
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Keep, ThrottleConfig};
+use crate::throttle::{Keep, ThrottleConfig};
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
 
 /// A name and its cap.
