@@ -192,7 +192,7 @@ pub async fn run(
     let (uplink, downlink) = ports.clone();
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
-    let prober = links::probe(config.greeting(), meter.probes(), known_peers);
+    let prober = links::probe(config.greeting(), meter.probes(), ports.1.clone(), known_peers);
     let (proof, found) = (proofs.clone(), disk_events.clone());
     let metrics = config.metrics.clone();
     let found = (proof, found);

@@ -92,6 +92,7 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
         Call::ReplaceNode => client.command_node(node(NodeAction::Replace)).await.map(drop),
         Call::RemoveNode => client.command_node(node(NodeAction::Remove)).await.map(drop),
         Call::CommandRepair => client.command_repair(start).await.map(drop),
+        Call::SetThrottle => client.set_throttle(proto::ThrottleCommand::default()).await.map(drop),
         Call::StartScrub => client.start_scrub(proto::ScrubRequest {}).await.map(drop),
         Call::BackupMetadata => client.backup_metadata(proto::BackupRequest {}).await.map(drop),
     }

@@ -16,7 +16,7 @@
 //! that is answered by `Hello`, grants and slices. A client's connection is question and answer:
 //! `ReadChunk` by `ReadData` frames that fill the range; `WriteChunk`, `WriteData`.., `WriteLabel`
 //! where there is one, `WriteEnd` by `WriteDone`; `ReadLabel` by one `ReadData`; `Probe` by
-//! `ReadData` frames of as many bytes as it says, and agents ask it as clients do; anything may be
+//! `ReadData` frames of as many bytes as it says, which agents ask as probers; anything may be
 //! answered by `Error`.
 //!
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
@@ -62,6 +62,8 @@ pub enum Who {
     Agent(NodeId),
     /// Someone who reads or writes whole chunks.
     Client,
+    /// An agent that asks nothing but probes.
+    Prober,
 }
 
 /// One header of the data plane; some are followed by a payload.
@@ -385,6 +387,7 @@ impl Writer {
                 self.u8(1);
                 self.u32(node.0);
             }
+            Who::Prober => self.u8(2),
         }
     }
 
@@ -464,6 +467,7 @@ impl Reader<'_> {
         match self.u8() {
             0 => Ok(Who::Client),
             1 => Ok(Who::Agent(NodeId(self.u32()))),
+            2 => Ok(Who::Prober),
             _ => Err(DecodeError::Field("who")),
         }
     }
@@ -570,6 +574,7 @@ impl fmt::Display for Who {
         match self {
             Who::Agent(node) => node.fmt(f),
             Who::Client => f.write_str("a client"),
+            Who::Prober => f.write_str("a prober"),
         }
     }
 }
@@ -651,6 +656,7 @@ mod tests {
         let mut frames = vec![
             Frame::Hello { cluster: ClusterId(0x1234), who: Who::Client },
             Frame::Hello { cluster: ClusterId(0), who: Who::Agent(NodeId(u32::MAX)) },
+            Frame::Hello { cluster: ClusterId(0), who: Who::Prober },
             Frame::Grant { repair, lane, below: 12 },
             Frame::Slice { id: SliceId { repair, lane, slice: u32::MAX }, payload },
             Frame::WriteChunk { copy, bytes: CHUNK_BYTES_MAX },

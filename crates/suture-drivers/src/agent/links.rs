@@ -233,9 +233,10 @@ fn interface_bytes(name: &str, table: &str) -> Option<(u64, u64)> {
 pub async fn probe(
     greeting: Greeting,
     probes: Arc<Probes>,
+    downlink: Arc<Port>,
     mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>,
 ) {
-    let greeting = Greeting { who: Who::Client, ..greeting };
+    let greeting = Greeting { who: Who::Prober, ..greeting };
     let mut turn = 0;
     loop {
         let next = {
@@ -249,7 +250,7 @@ pub async fn probe(
             }
             continue;
         };
-        if let Err(error) = probe_one(&greeting, &probes, node, &agent).await {
+        if let Err(error) = probe_one(&greeting, (&probes, &downlink), node, &agent).await {
             debug!("cannot probe {agent}: {error}");
             tokio::time::sleep(RETRY).await;
         }
@@ -258,23 +259,27 @@ pub async fn probe(
 
 async fn probe_one(
     greeting: &Greeting,
-    probes: &Probes,
+    (probes, downlink): (&Probes, &Port),
     node: NodeId,
     agent: &AgentAddress,
 ) -> Result<(), NetError> {
     let unlimited = Port::unlimited();
     let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
     connection.set_timeout(TIMEOUT);
-    ask(&mut connection, 1, 0).await?;
+    let one = Traffic { port: &unlimited, purpose: Purpose::Client };
+    // What repairs have is what is asked for.
+    let purpose = Purpose::Repair { round_bytes: BULK_BYTES.into() };
+    let bulk = Traffic { port: downlink, purpose };
+    ask(&mut connection, 1, 0, one).await?;
     if probes.rests.load(Relaxed)
-        && let Some(rate) = ask(&mut connection, BULK_BYTES, BULK_SKIPPED).await?
+        && let Some(rate) = ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?
     {
         probes.found().rates.push((node, rate));
     }
     for _ in 0..ASKED_EACH {
         tokio::time::sleep(ASK_EVERY).await;
         let asked = Instant::now();
-        ask(&mut connection, 1, 0).await?;
+        ask(&mut connection, 1, 0, one).await?;
         probes.waited(asked.elapsed());
     }
     Ok(())
@@ -286,10 +291,9 @@ async fn ask(
     connection: &mut Connection,
     bytes: u32,
     skipped: usize,
+    traffic: Traffic<'_>,
 ) -> Result<Option<u64>, NetError> {
     connection.write_frame(Frame::Probe { bytes }).await?;
-    let unlimited = Port::unlimited();
-    let traffic = Traffic { port: &unlimited, purpose: Purpose::Client };
     let (mut came, mut began) = (0, None);
     let mut nowhere = Vec::new();
     while came < bytes as usize {
@@ -305,6 +309,7 @@ async fn ask(
             began = Some((came, Instant::now()));
         }
     }
+    connection.end_turn(traffic);
     let timed = began.filter(|(from, _)| came > *from);
     Ok(timed.map(|(from, began)| {
         let seconds = began.elapsed().as_secs_f64().max(1e-6);

@@ -233,7 +233,9 @@ impl Acceptor {
             return Err(Denial::Unproven);
         }
         match who {
-            Who::Client => self.admission.clients.try_take(address).map(Admitted::Client),
+            Who::Client | Who::Prober => {
+                self.admission.clients.try_take(address).map(Admitted::Client)
+            }
             Who::Agent(peer) => {
                 let peers = self.peers();
                 let is_free = peers.len() < PEERS_MAX || peers.contains_key(&peer);
@@ -246,11 +248,14 @@ impl Acceptor {
     /// Whether a certificate proves it. A peer may know of this node before this node knows of it:
     /// then its name is waited for.
     async fn is_proven(&self, who: Who, principal: &Principal) -> bool {
-        let Who::Agent(node) = who else {
-            // Agents ask nothing but probes (`agent/serve.rs`).
-            let roles =
-                [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator, AccessRole::Agent];
-            return roles.contains(&principal.role);
+        let node = match who {
+            Who::Agent(node) => node,
+            Who::Client => {
+                let roles = [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator];
+                return roles.contains(&principal.role);
+            }
+            // It is served nothing but probes.
+            Who::Prober => return principal.role == AccessRole::Agent,
         };
         if principal.role != AccessRole::Agent {
             return false;
