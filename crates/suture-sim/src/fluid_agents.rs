@@ -565,7 +565,7 @@ mod tests {
         let agents = &mut FluidAgents::new(scenario);
         agents.begin(network, &ports, &mut || 0);
         advance(agents, network, &ports, 0.5);
-        agents.beat(network);
+        agents.beat(network, None);
         let beats = agents.inbox.drain(..).map(|input| match input {
             Input::Agent { message: FromAgent::Heartbeat(beat), .. } => beat.running.len(),
             other => panic!("a beat, and not {other:?}"),
