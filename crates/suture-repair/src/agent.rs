@@ -16,6 +16,7 @@ mod invariants;
 mod links;
 mod outcomes;
 mod running;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -200,25 +201,6 @@ impl Agent {
     /// When to call `handle(now, Tick)` at the latest.
     pub fn next_deadline(&self) -> Option<Time> {
         Some(self.next_beat)
-    }
-
-    /// What runs and what it may use.
-    pub fn status(&self) -> AgentStatus {
-        let running = self.tasks.iter().map(|(id, t)| (*id, t.bytes_done())).collect();
-        let of_task = |(id, task): (&RepairId, &Running)| {
-            let id = *id;
-            task.arrived().map(|(lane, child)| (id, lane, child)).collect::<Vec<_>>()
-        };
-        let arrived = self.tasks.iter().flat_map(of_task).collect();
-        let is_written = |(_, task): &(_, &Running)| matches!(task.phase, Phase::Proving(_));
-        let written = self.tasks.iter().filter(is_written).map(|(id, _)| *id).collect();
-        AgentStatus { reserved_bytes: self.reserved, running, arrived, written }
-    }
-
-    /// Whether a slice from `from` has a place here; one that has none is dropped unread.
-    pub fn wants(&self, from: NodeId, id: SliceId) -> bool {
-        let pump = self.tasks.get(&id.repair).and_then(|task| task.pump(id.lane));
-        pump.is_some_and(|pump| pump.wants(from, id.slice))
     }
 
     fn send(&mut self, message: FromAgent) {

@@ -26,7 +26,6 @@ use suture_repair::event::{Commit, Input};
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
-use suture_repair::transcript::line::TextError;
 use suture_repair::wire::ClusterId;
 
 use super::schema::{self, Incomplete};
@@ -313,31 +312,6 @@ impl MetadataStore {
         Ok(())
     }
 
-    fn throttle(&self) -> Result<Option<ThrottleIntent>, MetadataError> {
-        let query = "SELECT throttle, throttle_window FROM cluster";
-        let kept = self.database.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let (Some(config), window): (Option<String>, Option<String>) = kept else {
-            return Ok(None);
-        };
-        let damaged = |why: String| MetadataError::Damaged(format!("throttle: {why}"));
-        let config = config.parse().map_err(|why: TextError| damaged(why.to_string()))?;
-        // A zone that this machine does not know any more closes no window.
-        let window = window.and_then(|window| window.parse().ok());
-        Ok(Some(ThrottleIntent { config, window }))
-    }
-
-    /// What repair may take; none: as configured.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn set_throttle(&mut self, wanted: Option<&ThrottleIntent>) -> Result<(), MetadataError> {
-        let config = wanted.map(|wanted| wanted.config.to_string());
-        let window = wanted.and_then(|wanted| wanted.window.as_ref()).map(ToString::to_string);
-        let change = "UPDATE cluster SET throttle = ?1, throttle_window = ?2";
-        self.database.execute(change, (config, window))?;
-        Ok(())
-    }
-
     /// The object of this name.
     ///
     /// # Errors
@@ -608,6 +582,7 @@ mod put;
 mod rebuilt;
 mod restored;
 mod scrub;
+mod throttle;
 
 #[cfg(test)]
 mod tests;
