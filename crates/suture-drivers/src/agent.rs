@@ -180,12 +180,12 @@ pub fn runtime(threads: usize) -> std::io::Result<Runtime> {
 pub async fn run(
     config: Config,
     store: Arc<dyn ChunkStore>,
-    mut session: Session,
+    session: Session,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
-    let (net_events, mut net) = mpsc::channel(NET_QUEUE);
-    let (disk_events, mut disk) = mpsc::unbounded_channel();
+    let (net_events, net) = mpsc::channel(NET_QUEUE);
+    let (disk_events, disk) = mpsc::unbounded_channel();
     let pool = Pool::new(config.pool_bytes as usize);
     let proofs = Arc::new(Semaphore::new(PROOFS));
     let ports = config.ports();
@@ -193,11 +193,10 @@ pub async fn run(
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
     let prober = links::probe(config.greeting(), meter.probes(), ports.1.clone(), known_peers);
-    let (proof, found) = (proofs.clone(), disk_events.clone());
-    let metrics = config.metrics.clone();
-    let found = (proof, found);
-    let service =
-        ChunkService::new(store.clone(), ports.clone(), config.clients, found, metrics.clone());
+    let (clients, metrics) = (config.clients, config.metrics.clone());
+    let found = (proofs.clone(), disk_events.clone());
+    let service = ChunkService::new(store.clone(), ports.clone(), clients, found, metrics.clone());
+    let answers = (disk_events, metrics.clone());
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
     let (greeting, (names, known_names)) = (config.greeting(), watch::channel(NodeNames::new()));
@@ -209,13 +208,7 @@ pub async fn run(
         peers: Peers::new(greeting.clone(), uplink, config.links.dscp, net_events.clone()),
         names,
         grants: grants.clone(),
-        disk: Disk::new(
-            store,
-            config.spool_dir,
-            pool.clone(),
-            proofs,
-            (disk_events, metrics.clone()),
-        )?,
+        disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, answers)?,
         pool: pool.clone(),
         outbox: session.outbox,
         free_bytes,
@@ -242,31 +235,10 @@ pub async fn run(
     if config.links.probes {
         background.spawn(prober);
     }
-    let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
-    let mut beat = heartbeats(config.heartbeat_every);
-    let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
-    loop {
-        let deadline = driver.deadline();
-        if alarm.deadline() != deadline {
-            alarm.as_mut().reset(deadline);
-        }
-        tokio::select! {
-            () = &mut shutdown => return Ok(()),
-            event = session.events.recv() => match event {
-                Some(event) => driver.on_session(event),
-                None => return Ok(()),
-            },
-            _ = net.recv_many(&mut net_batch, BATCH) => {
-                net_batch.drain(..).for_each(|event| driver.on_net(event));
-            }
-            _ = disk.recv_many(&mut disk_batch, BATCH) => {
-                disk_batch.drain(..).for_each(|event| driver.on_disk(event));
-            }
-            () = &mut alarm => driver.handle(AgentInput::Tick),
-            _ = beat.tick() => driver.beat(),
-            Some(()) = driver.disk.reap() => {}
-        }
-    }
+    let beat = heartbeats(config.heartbeat_every);
+    let inputs = AgentInputs { session: session.events, net, disk, beat };
+    driver.run(inputs, shutdown).await;
+    Ok(())
 }
 
 /// When free bytes are asked for: each heartbeat is to say what is free now, not what was at the
@@ -302,7 +274,44 @@ fn core_config(config: &Config) -> suture_repair::agent::AgentConfig {
     }
 }
 
+/// Where inputs of an agent's core come from.
+struct AgentInputs {
+    session: mpsc::Receiver<SessionEvent>,
+    net: mpsc::Receiver<NetEvent>,
+    disk: mpsc::UnboundedReceiver<DiskEvent>,
+    beat: Interval,
+}
+
 impl AgentDriver {
+    /// Takes one input after the other, until `shutdown` resolves or the control plane hangs up.
+    async fn run(&mut self, inputs: AgentInputs, shutdown: impl Future<Output = ()>) {
+        let AgentInputs { mut session, mut net, mut disk, mut beat } = inputs;
+        let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
+        let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
+        loop {
+            let deadline = self.deadline();
+            if alarm.deadline() != deadline {
+                alarm.as_mut().reset(deadline);
+            }
+            tokio::select! {
+                () = &mut shutdown => return,
+                event = session.recv() => match event {
+                    Some(event) => self.on_session(event),
+                    None => return,
+                },
+                _ = net.recv_many(&mut net_batch, BATCH) => {
+                    net_batch.drain(..).for_each(|event| self.on_net(event));
+                }
+                _ = disk.recv_many(&mut disk_batch, BATCH) => {
+                    disk_batch.drain(..).for_each(|event| self.on_disk(event));
+                }
+                () = &mut alarm => self.handle(AgentInput::Tick),
+                _ = beat.tick() => self.beat(),
+                Some(()) = self.disk.reap() => {}
+            }
+        }
+    }
+
     fn now(&self) -> Time {
         Time { ns: self.origin.elapsed().as_nanos() as u64 }
     }

@@ -361,7 +361,7 @@ impl CoordinatorDriver {
         self.watch_window();
         let status = self.core.status();
         self.meter.measure(self.now(), &status);
-        self.metrics.look(self.now(), &status);
+        self.metrics.measure(self.now(), &status);
         if let Some(hdfs) = &self.hdfs {
             hdfs.link.note(Condition::of(&status));
         }

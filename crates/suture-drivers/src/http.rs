@@ -75,7 +75,7 @@ impl Default for HttpLimits {
     }
 }
 
-/// Who may look.
+/// Who may see the pages.
 #[derive(Clone, Debug)]
 pub struct HttpAccess {
     /// What proves who is at each end; none: everybody may look who can connect.
@@ -84,14 +84,14 @@ pub struct HttpAccess {
     pub roles: &'static [AccessRole],
 }
 
-/// What is answered.
+/// What is answered to a request.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
-    /// The status.
+    /// The status of the answer.
     pub status: StatusCode,
     /// What the body is.
     pub content_type: &'static str,
-    /// The body.
+    /// The body of the answer.
     pub body: Bytes,
 }
 

@@ -84,9 +84,9 @@ pub enum Purpose {
 /// Payload bytes that passed a port, by what they were moved for.
 #[derive(Clone, Debug, Default)]
 pub struct Moved {
-    /// Of repairs.
+    /// Bytes that repairs moved.
     pub repair: Counter,
-    /// Of clients.
+    /// Bytes that clients moved.
     pub client: Counter,
 }
 

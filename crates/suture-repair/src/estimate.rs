@@ -39,11 +39,11 @@ pub struct Amount {
 /// How long something may take, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The best guess.
+    /// The best guess that there is.
     pub seconds: f64,
-    /// Hardly less.
+    /// It will hardly take less.
     pub low: f64,
-    /// Hardly more.
+    /// It will hardly take more.
     pub high: f64,
 }
 
@@ -58,7 +58,7 @@ struct Stretch {
 /// What a job has done so far, and when.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
-    looked_at: Option<(Time, Amount)>,
+    observed_at: Option<(Time, Amount)>,
     moved_at: Time,
     stretches: Vec<Stretch>,
     stretch_seconds: f64,
@@ -68,7 +68,7 @@ impl Estimator {
     /// Notes what was done by now, since whenever, and whether anything runs. Time in which nothing
     /// runs counts for no job; where nothing is left, a job has ended.
     pub fn observe(&mut self, now: Time, done: Amount, left: Amount, is_running: bool) {
-        let before = self.looked_at.replace((now, done));
+        let before = self.observed_at.replace((now, done));
         if left.chunks == 0 {
             self.stretches.clear();
             return;

@@ -188,7 +188,7 @@ pub struct StripeMap {
 #[derive(Clone, Debug, Default)]
 struct OnNode {
     stripes: BTreeSet<StripeId>,
-    /// Of its chunks.
+    /// How many bytes its chunks have.
     bytes: u64,
 }
 

@@ -22,7 +22,7 @@ use suture_drivers::identity::{AccessRole, Principal};
 
 /// Without any cluster.
 const CERT: &[Row] = &[
-    ("suture cert", "Usage: suture cert <COMMAND>", 2),
+    ("suture cert", "Usage: suture cert [OPTIONS] <COMMAND>", 2),
     ("suture cert node n1", "make an authority with 'suture cert init', or name its folder", 2),
     ("suture cert rotate", "suture-authority is not there", 2),
     ("suture cert init --authority f", "cannot make f", 1),

@@ -104,14 +104,21 @@ fn is_installed_as_units_say(root: &Path) {
         assert!(output.status.success() || !is_root, "{}", said(&output));
     }
     if is_here("systemd-analyze") {
+        // What comes before and after these units is the machine's own.
+        let units = root.join("usr/lib/systemd/system");
+        for entry in fs::read_dir("/usr/lib/systemd/system").into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if [".target", ".slice"].iter().any(|kind| name.to_string_lossy().ends_with(kind)) {
+                // Some are links to others.
+                let _ = fs::copy(entry.path(), units.join(name));
+            }
+        }
         for unit in ["suture-coordinator.service", "suture-agent.service"] {
             let mut verify = Command::new("systemd-analyze");
             verify.arg("--root").arg(root).arg("verify").arg("--man=no");
             let output = verify.arg(format!("/usr/lib/systemd/system/{unit}")).output().unwrap();
             let said = said(&output);
-            // A root with nothing else in it has none of the units that come before this one.
-            let complaints: Vec<&str> = said.lines().filter(|line| line.contains(unit)).collect();
-            assert!(complaints.is_empty(), "{unit}: {complaints:#?}\n{said}");
+            assert!(output.status.success() && !said.contains(unit), "{unit}: {said}");
         }
     }
 }

@@ -27,7 +27,7 @@ const UNITS: [(&str, u128); 6] = [
 pub struct ShownKey {
     /// The table that it is in; empty for the first one.
     pub table: &'static str,
-    /// Its name there.
+    /// What it is called there.
     pub key: &'static str,
     /// Its value; none where it is not set, and there is no value that means so.
     pub value: Option<ShownValue>,
@@ -37,7 +37,7 @@ pub struct ShownKey {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(untagged)]
 pub enum ShownValue {
-    /// Yes or no.
+    /// Yes or no, without quotes.
     Flag(bool),
     /// Everything else is text.
     Text(String),

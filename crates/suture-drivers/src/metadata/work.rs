@@ -22,7 +22,7 @@ pub(super) enum Next {
     Closed,
 }
 
-/// Work that waits.
+/// Work that waits for the thread.
 #[derive(Default)]
 pub(super) struct WorkQueue {
     waiting: Mutex<WaitingWork>,

@@ -134,7 +134,7 @@ impl AgentMetrics {
         result
     }
 
-    /// Something failed here.
+    /// Something failed here, for that reason.
     pub fn failed(&self, why: &Failure) {
         self.count_error(reason(why));
     }

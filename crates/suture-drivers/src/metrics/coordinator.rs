@@ -53,7 +53,7 @@ pub struct CoordinatorMetrics {
     credentials: Option<Arc<Kept>>,
 }
 
-/// What only grows.
+/// The numbers that only grow.
 #[derive(Debug)]
 struct Counted {
     started: Counter,
@@ -69,7 +69,7 @@ struct Counted {
     passes: Counter,
 }
 
-/// What goes up and down.
+/// The numbers that go up and down.
 #[derive(Debug)]
 struct Levels {
     at_risk: Family<Labels, Level>,
@@ -99,7 +99,7 @@ struct Levels {
 #[derive(Debug, Default)]
 struct Course {
     began: BTreeMap<RepairId, Time>,
-    looked_at: Option<Time>,
+    measured_at: Option<Time>,
 }
 
 impl CoordinatorMetrics {
@@ -156,9 +156,9 @@ impl CoordinatorMetrics {
     }
 
     /// Time went on, and repairs ran in it or did not.
-    pub fn look(&self, now: Time, status: &Status) {
+    pub fn measure(&self, now: Time, status: &Status) {
         let mut course = self.course.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = course.looked_at.replace(now).unwrap_or(now);
+        let before = course.measured_at.replace(now).unwrap_or(now);
         if status.running.is_empty() {
             // Those that an operator gave up say nothing.
             course.began.clear();

@@ -9,7 +9,7 @@ use hyper::http::request::Parts;
 use super::Exposition;
 use crate::http::{Cached, HttpPages, HttpReply};
 
-/// Where monitoring asks.
+/// The path that monitoring asks for.
 const PATH: &str = "/metrics";
 
 /// Serves what `make` gives; nothing while the daemon shuts down.

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 pub struct Exposition {
     /// For who accepts `application/openmetrics-text`.
     pub open_metrics: Bytes,
-    /// For everybody else.
+    /// The same for everybody else.
     pub classic: Bytes,
 }
 
