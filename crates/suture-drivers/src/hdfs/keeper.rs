@@ -84,6 +84,8 @@ pub struct HdfsKeeper<N> {
     asking: Vec<Claim>,
     confirming: BTreeMap<RepairId, Commit>,
     changes: Vec<Input>,
+    /// Why claims and commits wait, as it was last said.
+    waits: Option<String>,
 }
 
 impl<N: NameNode> HdfsKeeper<N> {
@@ -100,6 +102,7 @@ impl<N: NameNode> HdfsKeeper<N> {
             asking: Vec::new(),
             confirming: BTreeMap::new(),
             changes: Vec::new(),
+            waits: None,
         }
     }
 
@@ -405,9 +408,11 @@ impl<N: NameNode> Keeper for HdfsKeeper<N> {
 
     fn changes(&mut self) -> Vec<Input> {
         let asked = self.ask_claims().and_then(|()| self.confirm());
-        if let Err(why) = asked {
-            tracing::warn!(%why, "claims and commits wait");
+        let waits = asked.err().map(|why| why.to_string());
+        if let Some(why) = waits.as_ref().filter(|_| waits != self.waits) {
+            tracing::warn!(why, "claims and commits wait");
         }
+        self.waits = waits;
         std::mem::take(&mut self.changes)
     }
 
