@@ -266,3 +266,17 @@ fn the_bound_counts_what_several_losses_bring_to_links_of_racks() {
         }
     }
 }
+
+#[test]
+fn a_tree_for_each_of_several_chunks_crosses_less_where_helpers_share_racks() {
+    // Two racks hold three helpers each, and one has both lost chunks and the seventh survivor: a
+    // decoder would receive three chunks of the other rack, or send both finished ones on.
+    let stripe = [2, 6, 0, 4, 8, 1, 5, 9, 10];
+    let world = world("rs(6,3)", &stripe, &[2, 6], &[(1.0, 1.0); 16], 4, (20.0, 20.0));
+    let bound = bound_seconds(&world.jobs, &world.view());
+    for policy in ["flow", "suture"] {
+        let seconds = peak_seconds(&world, policy);
+        assert!(bound <= seconds + 1e-9, "{policy}: {seconds}, bound {bound}");
+        assert!(seconds <= 1.05 * bound, "{policy}: {seconds}, bound {bound}");
+    }
+}

@@ -8,7 +8,7 @@
 
 use std::ops::Deref;
 
-use crate::id::NodeId;
+use crate::id::{ChunkIndex, NodeId};
 use crate::max_flow::{Supply, seconds_to_ship};
 use crate::need::{Needs, Part};
 use crate::plan::Plan;
@@ -24,6 +24,9 @@ pub(in crate::planner) const CHUNK_UNITS: u32 = 1 << 20;
 pub(in crate::planner) struct ExactRequest<'a> {
     request: Request<'a>,
     pub need: usize,
+    /// The names of what each of several lost chunks needs by itself, where trees of their own may
+    /// be better: where racks have links, and chunks are sums of whole ones.
+    apart: Vec<usize>,
 }
 
 impl<'a> Deref for ExactRequest<'a> {
@@ -71,6 +74,12 @@ impl<'a> Instance<'a> {
     /// What a request needs at least.
     pub fn parts(&self, request: &ExactRequest<'_>) -> &[Part] {
         &self.needs.get(request.need).parts
+    }
+
+    /// What a lost chunk needs by itself, where a tree of its own may be better.
+    pub fn apart(&self, request: &ExactRequest<'_>, lost: ChunkIndex) -> Option<&Part> {
+        let at = request.lost.iter().position(|other| *other == lost)?;
+        self.needs.get(*request.apart.get(at)?).parts.first()
     }
 
     /// Units of a job's chunk; at least one for each sub-chunk.
@@ -167,5 +176,12 @@ fn request<'a>(
     })?;
     let parts = &needs.get(need).parts;
     parts.iter().try_for_each(|part| view.abilities.suffice(part.is_sum))?;
-    Ok(ExactRequest { request, need })
+    let may_part = view.cluster.core.is_some()
+        && view.abilities.partial
+        && job.code.sub_chunk_count() == 1
+        && parts.iter().any(|part| part.forwards() > 0);
+    let helpers = || request.candidates.iter().map(|(chunk, _)| *chunk);
+    let apart = request.lost.iter().filter(|_| may_part);
+    let apart = apart.filter_map(|lost| needs.find(job.code, &[*lost], helpers())).collect();
+    Ok(ExactRequest { request, need, apart })
 }

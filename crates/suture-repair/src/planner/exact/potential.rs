@@ -21,13 +21,15 @@ mod mixture;
 mod option;
 mod ports;
 mod rack;
+mod several;
 mod traces;
 
 use std::collections::BTreeMap;
 
 use crate::id::NodeId;
+use crate::need::Part;
 use crate::plan::Plan;
-use crate::planner::exact::instance::{CHUNK_UNITS, Instance};
+use crate::planner::exact::instance::{CHUNK_UNITS, ExactRequest, Instance};
 use crate::planner::keep::DestinationRule;
 use crate::random::Random;
 
@@ -100,10 +102,13 @@ pub(in crate::planner) fn plans(
     kinds: Kinds,
     random: &mut Random,
 ) -> Vec<Plan> {
-    let planned = |random: &mut Random| Descent::new(instance, kinds).planned(random);
-    let first = planned(random);
+    let planned = |looks_across: bool, random: &mut Random| {
+        Descent { looks_across, ..Descent::new(instance, kinds) }.planned(random)
+    };
+    let first = planned(true, random);
     let tries = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
-    let mut best = (1..tries).map(|_| planned(random)).fold(first, Descent::faster);
+    let others = (1..tries).map(|at| planned(at % 2 == 0, random));
+    let mut best = others.fold(first, Descent::faster);
     if best.is_mixed_last() && best.are_kept {
         best.mix();
     }
@@ -141,6 +146,8 @@ struct Descent<'a> {
     /// Whether destinations may not change but by [`Descent::relocate`].
     are_kept: bool,
     candidate_sets: Vec<CandidateSchemes>,
+    /// Whether decoders, their helpers and destinations are chosen by what crosses between racks.
+    looks_across: bool,
     ports: PricedPorts<'a>,
     keepers: Keepers,
     prices: Prices,
@@ -167,6 +174,7 @@ impl<'a> Descent<'a> {
             order: (0..items.len()).collect(),
             sweeps: 0,
             work_left: 0,
+            looks_across: true,
             keepers: Keepers::new(instance, &ports),
             prices: Prices::default(),
             instance,
@@ -266,6 +274,9 @@ impl<'a> Descent<'a> {
     fn choose(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
+        if !item.part.is_sum && self.looks_across && self.ports.have_racks() {
+            return self.choose_decoded(piece);
+        }
         if !self.are_kept {
             let taken = self.kept_by_siblings(index);
             self.kept[index] = self.keepers.cheapest(self.instance, item, &taken, &self.ports);
@@ -398,7 +409,7 @@ impl<'a> Descent<'a> {
             return None;
         }
         self.are_kept = true;
-        self.items.iter_mut().for_each(|item| item.length /= cuts as f64);
+        self.items.iter_mut().for_each(|item| item.set_length(item.length / cuts as f64));
         let pieces = std::mem::take(&mut self.pieces).into_iter();
         let copies = |piece: Piece| {
             (0..cuts).map(move |_| Piece {
@@ -459,8 +470,6 @@ fn items<'a>(
     for request in &instance.requests {
         let length = f64::from(instance.units(request)) / f64::from(CHUNK_UNITS);
         for (index, part) in instance.parts(request).iter().enumerate() {
-            let chunks = part.forced.iter().map(|sender| sender.chunk);
-            let chunks = chunks.chain(part.free.iter().copied());
             let candidates = known.entry((request.need, index)).or_insert_with(|| {
                 let candidates =
                     may_trace.then(|| CandidateSchemes::new(request.job.code, part)).flatten();
@@ -469,17 +478,32 @@ fn items<'a>(
                     candidate_sets.len() - 1
                 })
             });
-            items.push(PricedPart {
+            let apart = part.lost.iter().filter(|_| part.forwards() > 0);
+            let apart = apart.filter_map(|lost| instance.apart(request, *lost));
+            let priced = |part| PricedPart {
                 request,
                 part,
-                holders: chunks.map(|chunk| request.holder(chunk).0).collect(),
+                holders: holders(request, part),
                 length,
+                candidates: None,
+                rule: DestinationRule::default(),
+                apart: Vec::new(),
+            };
+            items.push(PricedPart {
                 candidates: *candidates,
                 rule: DestinationRule::new(request.job, request.lost.len(), instance.view),
+                apart: apart.map(priced).collect(),
+                ..priced(part)
             });
         }
     }
     (items, candidate_sets)
+}
+
+/// Who holds what a need lists: forced, then free.
+fn holders(request: &ExactRequest<'_>, part: &Part) -> Vec<u32> {
+    let chunks = part.forced.iter().map(|sender| sender.chunk).chain(part.free.iter().copied());
+    chunks.map(|chunk| request.holder(chunk).0).collect()
 }
 
 /// When all links would be done with trees, if each did what it can.

@@ -16,6 +16,23 @@ pub(super) fn each_charge(
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
+    let RepairOption::Apart { trees } = option else {
+        return each_together(item, option, kept, candidate_sets, ports, charge);
+    };
+    for ((part, tree), kept) in item.apart.iter().zip(trees).zip(kept.chunks(1)) {
+        each_together(part, tree, kept, candidate_sets, ports, &mut charge);
+    }
+}
+
+/// The same of chunks that are rebuilt together.
+fn each_together(
+    item: &PricedPart<'_>,
+    option: &RepairOption,
+    kept: &[u32],
+    candidate_sets: &[CandidateSchemes],
+    ports: &PricedPorts<'_>,
+    mut charge: impl FnMut(PortIndex, f64),
+) {
     let length = item.length;
     if ports.have_disks() {
         kept.iter().for_each(|node| charge(ports.write(*node), length));
@@ -53,6 +70,7 @@ pub(super) fn each_charge(
                 nodes[..helpers.len()].iter().for_each(|node| charge(ports.read(*node), length));
             }
         }
+        RepairOption::Apart { .. } => unreachable!("trees are charged one by one"),
         RepairOption::Gather { helpers, decoder } => {
             gather::each_charge(item, helpers, *decoder, kept, ports, charge);
         }

@@ -45,20 +45,78 @@ pub(super) fn each_charge(
     }
 }
 
-/// The cheapest gather for these destinations, and its cost.
+/// The cheapest gather for these destinations, and its cost; helpers are those that send most
+/// cheaply, wherever it is decoded.
 pub(super) fn cheapest(
     item: &PricedPart<'_>,
     kept: &[u32],
     may_forward: bool,
     ports: &PricedPorts<'_>,
 ) -> (f64, RepairOption) {
-    let helpers = cheapest_helpers(item, ports);
+    cheapest_within(item, kept, may_forward, None, ports)
+}
+
+/// The same where racks have links: helpers are chosen for the rack of the decoder.
+pub(super) fn cheapest_in_racks(
+    item: &PricedPart<'_>,
+    kept: &[u32],
+    may_forward: bool,
+    ports: &PricedPorts<'_>,
+) -> (f64, RepairOption) {
+    let racks = decoding_racks(item, kept, may_forward, ports).into_iter();
+    let gathers = racks.map(|rack| cheapest_within(item, kept, may_forward, Some(rack), ports));
+    gathers.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a destination may decode")
+}
+
+/// Racks of helpers, beside those of destinations, in which a decoder is looked for.
+const DECODING_RACKS_MAX: usize = 4;
+
+/// The racks in which a decoder may be the cheapest: those of destinations, and of helpers those
+/// that hold most of them.
+fn decoding_racks(
+    item: &PricedPart<'_>,
+    kept: &[u32],
+    may_forward: bool,
+    ports: &PricedPorts<'_>,
+) -> Vec<u32> {
+    let mut racks: Vec<u32> = kept.iter().map(|node| ports.rack(*node)).collect();
+    let mut held: Vec<(usize, u32)> = Vec::new();
+    for rack in item.holders.iter().filter(|_| may_forward).map(|node| ports.rack(*node)) {
+        match held.iter_mut().find(|(_, known)| *known == rack) {
+            Some((count, _)) => *count += 1,
+            None => held.push((1, rack)),
+        }
+    }
+    held.sort_unstable_by(|a, b| b.cmp(a));
+    racks.extend(held.into_iter().take(DECODING_RACKS_MAX).map(|(_, rack)| rack));
+    racks.sort_unstable();
+    racks.dedup();
+    racks
+}
+
+/// The cheapest gather whose decoder is in a rack, if one is given; an infinite cost where nobody
+/// may decode there.
+fn cheapest_within(
+    item: &PricedPart<'_>,
+    kept: &[u32],
+    may_forward: bool,
+    rack: Option<u32>,
+    ports: &PricedPorts<'_>,
+) -> (f64, RepairOption) {
+    let helpers = cheapest_helpers(item, rack, ports);
     let gather = Gather::new(item, kept, &helpers, ports);
     let decoders = (0..kept.len()).map(|place| Decoder::Destination(place as u8));
     let able = helpers.iter().filter(|_| may_forward);
     let decoders = decoders.chain(able.map(|place| Decoder::Helper(*place as u8)));
     let mut best = (f64::INFINITY, Decoder::Destination(0));
     for decoder in decoders {
+        let node = match decoder {
+            Decoder::Destination(place) => kept[usize::from(place)],
+            Decoder::Helper(place) => item.holders[usize::from(place)],
+        };
+        if rack.is_some_and(|rack| ports.rack(node) != rack) {
+            continue;
+        }
         let cost = gather.decoding(decoder);
         if cost < best.0 {
             best = (cost, decoder);
@@ -69,10 +127,21 @@ pub(super) fn cheapest(
     (cost, RepairOption::Gather { helpers, decoder: best.1 })
 }
 
-/// All forced helpers, and the cheapest others that the code takes.
-fn cheapest_helpers(item: &PricedPart<'_>, ports: &PricedPorts<'_>) -> Vec<usize> {
+/// All forced helpers, and the cheapest others that the code takes for a decoder in a rack.
+fn cheapest_helpers(
+    item: &PricedPart<'_>,
+    rack: Option<u32>,
+    ports: &PricedPorts<'_>,
+) -> Vec<usize> {
+    let crossing = |place: usize| {
+        let from = ports.rack(item.holders[place]);
+        let links = rack.filter(|rack| *rack != from).map(|to| (from, to));
+        let links = links.and_then(|(from, to)| Some([ports.rack_up(from)?, ports.rack_down(to)?]));
+        let links = links.into_iter().flatten();
+        links.map(|link| ports.cost(link, item.share(place).0)).sum::<f64>()
+    };
     let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
-        .map(|place| (share_cost(item, place, ports), place))
+        .map(|place| (share_cost(item, place, ports) + crossing(place), place))
         .collect();
     free.sort_by(|a, b| a.0.total_cmp(&b.0));
     let free = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
@@ -141,16 +210,20 @@ impl<'a> Gather<'a> {
 
     /// What it costs to cross between racks, into a decoder and from there.
     fn crossing(&self, decoder: u32) -> f64 {
-        let link = |from: u32, to: u32, amount: f64| -> f64 {
-            let links = self.ports.crossing(from, to).into_iter().flatten();
-            links.map(|link| self.ports.cost(link, amount)).sum()
+        let mut links: Vec<(PortIndex, f64)> = Vec::new();
+        let mut charge = |from: u32, to: u32, amount: f64| {
+            for link in self.ports.crossing(from, to).into_iter().flatten() {
+                match links.iter_mut().find(|(known, _)| *known == link) {
+                    Some((_, sum)) => *sum += amount,
+                    None => links.push((link, amount)),
+                }
+            }
         };
-        let shares = self
-            .helpers
-            .iter()
-            .map(|place| link(self.item.holders[*place], decoder, self.item.share(*place).0));
-        let finished = self.kept.iter().map(|node| link(decoder, *node, self.item.length));
-        shares.sum::<f64>() + finished.sum::<f64>()
+        for place in self.helpers {
+            charge(self.item.holders[*place], decoder, self.item.share(*place).0);
+        }
+        self.kept.iter().for_each(|node| charge(decoder, *node, self.item.length));
+        links.into_iter().map(|(link, amount)| self.ports.cost(link, amount)).sum()
     }
 
     /// What so many chunks cost at a port.

@@ -143,6 +143,53 @@ impl Keepers {
         };
         racks.iter().filter_map(best).collect()
     }
+
+    /// For each of these racks, cheap nodes that may keep the item's chunks together and are not
+    /// taken: as many in the rack as there may be, or one, and the others as in `first`. Those of a
+    /// rack are the cheapest of so many that are looked at, beginning somewhere.
+    pub fn cheapest_sets(
+        &self,
+        instance: &Instance<'_>,
+        item: &PricedPart<'_>,
+        (taken, racks): (&[u32], &[u32]),
+        first: &[u32],
+        ports: &PricedPorts<'_>,
+        begin: usize,
+    ) -> Vec<Vec<u32>> {
+        let wanted = first.len();
+        let allows = |node: u32, chosen: &[u32]| {
+            !chosen.contains(&node) && allows(instance, item, node, (taken, chosen))
+        };
+        let mut sets: Vec<Vec<u32>> = Vec::new();
+        for rack in racks {
+            let Some(nodes) = self.by_rack.get(*rack as usize).filter(|nodes| !nodes.is_empty())
+            else {
+                continue;
+            };
+            let (before, after) = nodes.split_at(begin % nodes.len());
+            let near = after.iter().chain(before).copied().filter(|node| allows(*node, &[]));
+            let mut near: Vec<u32> = near.take(RACK_VISITS_MAX).collect();
+            near.sort_by(|a, b| price(ports, *a).total_cmp(&price(ports, *b)));
+            for most in [wanted, 1] {
+                let mut set: Vec<u32> = Vec::with_capacity(wanted);
+                let others = first.iter().chain(&self.accepting).copied();
+                for (node, most) in
+                    near.iter().map(|node| (*node, most)).chain(others.map(|node| (node, wanted)))
+                {
+                    if set.len() < most && allows(node, &set) {
+                        set.push(node);
+                    }
+                    if set.len() == wanted {
+                        break;
+                    }
+                }
+                if set.len() == wanted && set != first && !sets.contains(&set) {
+                    sets.push(set);
+                }
+            }
+        }
+        sets
+    }
 }
 
 /// Whether a node may keep a chunk of the item beside those of its stripe that are `taken`, and

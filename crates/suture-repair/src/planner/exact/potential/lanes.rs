@@ -39,8 +39,18 @@ pub(super) fn lanes(
         let byte = |part: u32| item.request.byte_at(part, whole);
         let range = Range { from: byte(at), to: byte(at + count) };
         at += count;
-        if range.bytes() > 0 {
-            lanes.push(Build { item, kept, candidate_sets, ports, range }.lane(joined));
+        if range.bytes() == 0 {
+            continue;
+        }
+        let build = Build { item, kept, candidate_sets, ports, range };
+        match joined {
+            Joined::Whole(RepairOption::Apart { trees }) => {
+                let parts = item.apart.iter().zip(kept.chunks(1)).zip(trees);
+                lanes.extend(parts.map(|((item, kept), tree)| {
+                    Build { item, kept, ..build }.lane(Joined::Whole(tree))
+                }));
+            }
+            together => lanes.push(build.lane(together)),
         }
     }
     lanes
@@ -64,6 +74,7 @@ fn joined(option: &RepairOption) -> Vec<(Joined<'_>, u8)> {
 }
 
 /// One lane in the making.
+#[derive(Clone, Copy)]
 struct Build<'a> {
     item: &'a PricedPart<'a>,
     kept: &'a [u32],
@@ -112,8 +123,8 @@ impl Build<'_> {
                 let (at, edges) = self.gathered(sent, decoder, Carries::Traces);
                 (Some(at), Some(candidate.scheme), edges)
             }
-            Joined::Whole(RepairOption::Traces { .. }) => {
-                unreachable!("traces are joined by their decoders")
+            Joined::Whole(RepairOption::Traces { .. } | RepairOption::Apart { .. }) => {
+                unreachable!("traces are joined by their decoders, and each tree is a lane")
             }
         };
         Lane {

@@ -13,7 +13,7 @@
 use crate::master::{Master, Seconds};
 use crate::planner::exact::potential::arborescence::{relayed, relays};
 use crate::planner::exact::potential::charge::each_charge;
-use crate::planner::exact::potential::option::{PricedPart, RepairOption};
+use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
 use crate::planner::exact::potential::ports::PricedPorts;
 use crate::planner::exact::potential::{Descent, Kinds, Piece, TRIED, rack, traces};
 
@@ -186,12 +186,12 @@ impl Descent<'_> {
         }
         self.pieces.sort_by_key(|piece| piece.item);
         let scale = ranges / f64::from(parts);
-        self.items.iter_mut().for_each(|item| item.length *= scale);
+        self.items.iter_mut().for_each(|item| item.set_length(item.length * scale));
         self.ports = PricedPorts::new(self.instance);
         (0..self.pieces.len()).for_each(|piece| self.charge(piece, 1.0));
         if self.ports.peak_seconds() >= ports.peak_seconds() {
             (self.pieces, self.ports, self.kept) = (pieces, ports, kept);
-            self.items.iter_mut().for_each(|item| item.length /= scale);
+            self.items.iter_mut().for_each(|item| item.set_length(item.length / scale));
         }
     }
 
@@ -324,7 +324,8 @@ impl Descent<'_> {
         let mut priced = self.priced(options, prices);
         priced.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.work_left = self.work_left.saturating_sub(priced.len());
-        if self.ports.have_racks() && self.items[item].part.is_sum {
+        let has_trees = self.items[item].part.is_sum || !self.items[item].apart.is_empty();
+        if self.ports.have_racks() && has_trees {
             let mut shaped = Vec::new();
             let mut roots: Vec<&Vec<u32>> = Vec::new();
             for (_, placed) in &priced {
@@ -334,11 +335,12 @@ impl Descent<'_> {
             }
             for kept in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
                 self.kept[item] = kept;
-                self.each_shape(item, &mut shaped);
+                self.each_shape(item, prices, &mut shaped);
             }
             self.kept[item] = known;
             let part = &self.items[item];
-            let work = part.wanted().pow(2) * part.holders.len();
+            let trees = part.apart.len().max(1);
+            let work = part.wanted().pow(2) * part.holders.len() * trees;
             self.work_left = self.work_left.saturating_sub(work * shaped.len());
             priced.extend(self.priced(shaped, prices));
         }
@@ -347,11 +349,8 @@ impl Descent<'_> {
 
     /// Ways, each with what it costs.
     fn priced(&self, options: Vec<PlacedOption>, prices: &[f64]) -> Vec<(f64, PlacedOption)> {
-        let cost = |placed: &PlacedOption| {
-            let seconds = self.seconds(placed);
-            seconds.into_iter().map(|(port, seconds)| prices[port] * seconds).sum::<f64>()
-        };
-        options.into_iter().map(|placed| (cost(&placed), placed)).collect()
+        let priced = |placed: PlacedOption| (cost(&self.seconds(&placed), prices), placed);
+        options.into_iter().map(priced).collect()
     }
 
     /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
@@ -387,23 +386,52 @@ impl Descent<'_> {
         }
     }
 
-    /// Trees of an item in any shape, where racks have links, for those who keep it now.
-    fn each_shape(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
-        let kept = &self.kept[item].clone();
-        let add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
-        let part = &self.items[item];
-        self.prices.compute(part, &self.ports);
-        let relays = relays(part, kept[0], self.instance.view, &self.ports);
-        rack::each(part, kept[0], &relays, &self.ports, &self.prices, add);
+    /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
+    /// chunks, the cheapest of each at these prices.
+    fn each_shape(&self, item: usize, prices: &[f64], options: &mut Vec<PlacedOption>) {
+        let (part, kept) = (&self.items[item], &self.kept[item]);
+        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        if part.part.is_sum {
+            return self.each_tree(part, kept[0], add);
+        }
+        let cheapest = |(part, root): (&PricedPart<'_>, &u32)| {
+            let mut trees: Vec<(f64, RepairOption)> = Vec::new();
+            self.each_tree(part, *root, |tree| {
+                let seconds = self.seconds_of(part, &tree, &[*root]);
+                trees.push((cost(&seconds, prices), tree));
+            });
+            let cheapest = trees.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+            cheapest.expect("there is a tree").1
+        };
+        let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
+        if !part.shares_helpers() || is_helped_by(&trees, part.wanted()) {
+            add(RepairOption::Apart { trees });
+        }
+    }
+
+    /// Trees of one chunk into a destination.
+    fn each_tree(&self, part: &PricedPart<'_>, root: u32, take: impl FnMut(RepairOption)) {
+        let mut prices = Prices::default();
+        prices.compute(part, &self.ports);
+        let relays = relays(part, root, self.instance.view, &self.ports);
+        rack::each(part, root, &relays, &self.ports, &prices, take);
     }
 
     /// The seconds that a way puts on ports for the whole item.
     fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
-        let part = &self.items[placed.item];
+        self.seconds_of(&self.items[placed.item], &placed.option, &placed.kept)
+    }
+
+    fn seconds_of(
+        &self,
+        part: &PricedPart<'_>,
+        option: &RepairOption,
+        kept: &[u32],
+    ) -> Vec<Seconds> {
         let ranges = (self.pieces.len() / self.items.len()) as f64;
         let mut seconds = Vec::new();
         let sets = &self.candidate_sets;
-        each_charge(part, &placed.option, &placed.kept, sets, &self.ports, |port, amount| {
+        each_charge(part, option, kept, sets, &self.ports, |port, amount| {
             let more = ranges * self.ports.seconds(port, amount);
             if more > 0.0 {
                 seconds.push((port, more));
@@ -411,4 +439,22 @@ impl Descent<'_> {
         });
         seconds
     }
+}
+
+/// What so many seconds of ports cost.
+fn cost(seconds: &[Seconds], prices: &[f64]) -> f64 {
+    seconds.iter().map(|(port, seconds)| prices[*port] * seconds).sum()
+}
+
+/// Whether no more than so many help with trees of several chunks together.
+fn is_helped_by(trees: &[RepairOption], count: usize) -> bool {
+    let mut places: Vec<u8> = Vec::new();
+    for tree in trees {
+        if let RepairOption::Arborescence { helpers, .. } = tree {
+            places.extend(helpers);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    places.len() <= count
 }

@@ -30,6 +30,8 @@ pub(super) struct PricedPart<'a> {
     pub candidates: Option<usize>,
     /// Who may keep it, and who does.
     pub rule: DestinationRule,
+    /// Each of several lost chunks by itself, where a tree of its own may be better.
+    pub apart: Vec<PricedPart<'a>>,
 }
 
 /// How it is rebuilt.
@@ -46,6 +48,8 @@ pub(super) enum RepairOption {
     Arborescence { helpers: Vec<u8>, relays: Vec<u32>, parents: Vec<u8> },
     /// From whole chunks, or what the code asks for, at one decoder.
     Gather { helpers: Vec<u8>, decoder: Decoder },
+    /// Each of several chunks on a tree of its own.
+    Apart { trees: Vec<RepairOption> },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
     Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
 }
@@ -101,6 +105,12 @@ impl CandidateSchemes {
 }
 
 impl PricedPart<'_> {
+    /// Changes the length of what is rebuilt.
+    pub fn set_length(&mut self, length: f64) {
+        self.length = length;
+        self.apart.iter_mut().for_each(|part| part.length = length);
+    }
+
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.
     pub fn share(&self, place: usize) -> (f64, f64) {
         let alpha = f64::from(self.request.job.code.sub_chunk_count());
@@ -109,6 +119,14 @@ impl PricedPart<'_> {
             None => (self.part.free_sent, self.part.free_read),
         };
         (self.length * f64::from(sent) / alpha, self.length * f64::from(read) / alpha)
+    }
+
+    /// Whether the same helpers serve each of several chunks, by the same places.
+    pub fn shares_helpers(&self) -> bool {
+        let is_alike = |part: &PricedPart<'_>| {
+            part.part.any && part.holders == self.holders && part.wanted() == self.wanted()
+        };
+        self.apart.iter().all(is_alike)
     }
 
     pub fn forced(&self) -> usize {

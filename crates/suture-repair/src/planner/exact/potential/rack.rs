@@ -116,7 +116,7 @@ pub(super) fn each(
 }
 
 /// The tree of these helpers, and its cost.
-fn joined(
+pub(super) fn joined(
     item: &PricedPart<'_>,
     root: u32,
     chosen: &[usize],
