@@ -41,12 +41,19 @@ pub fn valid() -> Vec<Vec<u8>> {
     let copy = Some(encode_copy(copy));
     let list = proto::ListReply { objects: object.clone().into_iter().collect() };
     let stat = proto::StatReply { object, stripes: 3, ..Default::default() };
+    let command = proto::NodeCommand {
+        name: "n1".into(),
+        action: 2,
+        seconds: 60.0,
+        others: vec!["n2".into()],
+        ..Default::default()
+    };
     inputs.extend([
         message(3, proto::BadCopy { node: 3, copy }.encode_to_vec()),
         message(4, list.encode_to_vec()),
         message(5, stat.encode_to_vec()),
-        message(6, proto::NodeCommand { name: "n1".into(), action: 2 }.encode_to_vec()),
-        message(7, proto::RepairCommand { action: 4 }.encode_to_vec()),
+        message(6, command.encode_to_vec()),
+        message(7, proto::RepairCommand { action: 4, object: "a".into() }.encode_to_vec()),
     ]);
     inputs
 }

@@ -60,6 +60,7 @@ pub fn valid() -> Vec<Vec<u8>> {
                 running,
                 arrived,
                 written,
+                links: None,
             }),
             FromAgent::Fingerprint { repair, copy, sums: [1, 2, 3].into() },
             FromAgent::Stored { repair, copy },
@@ -113,6 +114,7 @@ fn task(seed: u64) -> ToAgent {
         code: stripe.shortened(),
         chunk_bytes: stripe.chunk_bytes,
         survivors: &survivors,
+        source: None,
     };
     let plan = arbitrary_plan(&mut Random::new(seed), &facts, NODES);
     let (repair, slice_bytes, window, gated) = (RepairId::new(7, seed as u32), 1024, 4, false);

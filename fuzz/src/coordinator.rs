@@ -123,6 +123,8 @@ impl World {
             seed: 1,
             paused: false,
             failed: Vec::new(),
+            draining: Vec::new(),
+            resting: Vec::new(),
             claims: true,
             liveness: Liveness::Own,
             deletes: true,

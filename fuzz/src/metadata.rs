@@ -255,6 +255,7 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         let rack = node.rack.as_ref().map(|name| cluster.rack(name));
         cluster.nodes.push(Node { rack, ..node.as_planned() });
     }
+    let rest = |&(node, until): &(NodeId, u64)| (node, Span::from_secs(until % 1_000_000));
     let config = Config {
         epoch: store.epoch(),
         timers: TIMERS,
@@ -262,6 +263,8 @@ fn load(store: &mut MetadataStore) -> Result<Coordinator> {
         seed: store.cluster().0,
         paused: intent.paused,
         failed: intent.failed,
+        draining: intent.draining,
+        resting: intent.resting.iter().map(rest).collect(),
         claims: true,
         liveness: Liveness::Own,
         deletes: true,

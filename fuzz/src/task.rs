@@ -93,6 +93,7 @@ fn task(code: &str, seed: u64) -> Task {
         code: stripe.shortened(),
         chunk_bytes,
         survivors: &survivors,
+        source: None,
     };
     let plan = (0..64).map(|_| arbitrary_plan(random, &facts, code.chunk_count() + 3));
     let whole = |plan: &Plan| plan.range.from == 0 && plan.range.to == chunk_bytes;

@@ -102,7 +102,7 @@ async fn who_may_command_nothing_does_not_hear_which_commands_there_are() {
     let mut bob = running.client(AccessRole::Client, "bob").await;
     let refused = [
         bob.command_node(node.clone()).await.unwrap_err(),
-        bob.command_repair(repair).await.unwrap_err(),
+        bob.command_repair(repair.clone()).await.unwrap_err(),
     ];
     for status in refused {
         assert_eq!(status.code(), Code::PermissionDenied, "{status}");

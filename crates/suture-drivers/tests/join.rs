@@ -87,7 +87,7 @@ async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<Atomic
         Ok(request)
     };
     Server::builder()
-        .add_service(InterceptedService::new(rpc::server(service), asked))
+        .add_service(InterceptedService::new(rpc::server(Arc::new(service)), asked))
         .serve_with_incoming(incoming)
         .await
         .expect("the server runs until its runtime ends");

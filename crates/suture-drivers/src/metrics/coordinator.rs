@@ -385,9 +385,15 @@ mod tests {
         let mut seen = Seen { eta: Some(eta), ..Seen::default() };
         seen.status.at_risk = vec![3, 0, 1];
         seen.status.at_risk.resize(20, 1);
-        let (node, health) = (NodeId(0), Health::Suspect);
-        let intent = NodeIntent::Serving;
-        seen.status.nodes = vec![NodeStatus { node, health, intent, free_bytes: 5, chunks: 2 }];
+        seen.status.nodes = vec![NodeStatus {
+            node: NodeId(0),
+            health: Health::Suspect,
+            intent: NodeIntent::Serving,
+            free_bytes: 5,
+            chunks: 2,
+            limits: Default::default(),
+            links: Default::default(),
+        }];
         seen.nodes = vec![("n\"1".into(), "r1".into())];
         let before = text(&metrics, &seen);
         assert_has(&before, "suture_stripes_at_risk{margin=\"0\"} 3.0");
