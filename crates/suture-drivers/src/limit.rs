@@ -79,6 +79,8 @@ pub enum Purpose {
     },
     /// Someone who puts or gets.
     Client,
+    /// To see what the link carries, at rest: no limit of repair holds, and clients go first.
+    Probe,
 }
 
 /// Payload bytes that passed a port, by what they were moved for.
@@ -164,7 +166,7 @@ impl Port {
     /// Counts payload that has passed.
     pub fn count(&self, purpose: Purpose, bytes: usize) {
         let counter = match purpose {
-            Purpose::Repair { .. } => &self.moved.repair,
+            Purpose::Repair { .. } | Purpose::Probe => &self.moved.repair,
             Purpose::Client => &self.moved.client,
         };
         counter.inc_by(bytes as u64);
@@ -234,7 +236,8 @@ impl Port {
     }
 
     fn buckets(&self, purpose: Purpose) -> impl Iterator<Item = &Bucket> {
-        let is_limited = purpose != Purpose::Client && self.repair.rate() != UNLIMITED;
+        let is_repair = matches!(purpose, Purpose::Repair { .. });
+        let is_limited = is_repair && self.repair.rate() != UNLIMITED;
         let repair = is_limited.then_some(&self.repair);
         repair.into_iter().chain(self.link.as_ref())
     }

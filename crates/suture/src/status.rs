@@ -315,8 +315,11 @@ pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    let moved = format_link_rate(throttle.moved as f64);
-    Some(format!("throttle: repairs move {moved}; {}", parts.join("; ")))
+    let moved = match status.running.is_empty() {
+        true => String::new(),
+        false => format!("repairs move {}; ", format_link_rate(throttle.moved as f64)),
+    };
+    Some(format!("throttle: {moved}{}", parts.join("; ")))
 }
 
 /// How copies are searched for damage, in a line; nothing where nobody has begun with it.

@@ -267,9 +267,7 @@ async fn probe_one(
     let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
     connection.set_timeout(TIMEOUT);
     let one = Traffic { port: &unlimited, purpose: Purpose::Client };
-    // What repairs have is what is asked for.
-    let purpose = Purpose::Repair { round_bytes: BULK_BYTES.into() };
-    let bulk = Traffic { port: downlink, purpose };
+    let bulk = Traffic { port: downlink, purpose: Purpose::Probe };
     ask(&mut connection, 1, 0, one).await?;
     if probes.rests.load(Relaxed)
         && let Some(rate) = ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?

@@ -270,16 +270,13 @@ impl ChunkService {
         Ok(())
     }
 
-    /// Sends bytes of nothing. Many of them are for repair: it is what repairs have that is asked.
+    /// Sends bytes of nothing: one as clients have theirs, or as many as the link carries at rest.
     async fn answer_probe(
         &self,
         connection: &mut Connection,
         bytes: usize,
     ) -> Result<(), NetError> {
-        let purpose = match bytes > PROBE_BYTES {
-            true => Purpose::Repair { round_bytes: PROBE_BYTES as u64 },
-            false => Purpose::Client,
-        };
+        let purpose = if bytes > PROBE_BYTES { Purpose::Probe } else { Purpose::Client };
         let traffic = Traffic { port: &self.uplink, purpose };
         let nothing = vec![0; bytes.min(PROBE_BYTES)];
         let mut left = bytes;
