@@ -3,7 +3,7 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
-//! * [`pace`] knows which agents lag behind the others;
+//! * [`answer_times`] knows which agents lag behind the others;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
 //!   [`put_stream`] tells the coordinator, [`read`] brings an
 //!   object back, around what is missing.
@@ -11,9 +11,9 @@
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
 //! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.
 
+pub mod answer_times;
 pub mod cut;
 pub mod layout;
-pub mod pace;
 pub mod pool;
 pub mod put_stream;
 pub mod read;

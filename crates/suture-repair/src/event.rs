@@ -493,7 +493,7 @@ pub struct Status {
     pub lost_bytes: u64,
     /// Chunks that are whole and to move elsewhere.
     pub leaving_chunks: u64,
-    /// Bytes of those.
+    /// How many bytes these have.
     pub leaving_bytes: u64,
     /// Chunks repaired since the coordinator's start.
     pub repaired_chunks: u64,

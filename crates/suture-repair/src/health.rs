@@ -35,7 +35,7 @@ pub struct NodeHealth {
 /// What an operator wants of a node, until it is returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeIntent {
-    /// Nothing: it serves.
+    /// Nothing, it serves like any other.
     #[default]
     Serving,
     /// Its chunks count as lost.

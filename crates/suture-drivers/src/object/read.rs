@@ -6,7 +6,7 @@
 //! found to be of no use is reported once and not asked for again; an agent that is silent is not
 //! asked again either, so one dead node costs one wait and not one for each chunk. One that lags
 //! behind the others is not waited for: the piece is decoded from others meanwhile, and whichever
-//! comes first is taken (`pace.rs`).
+//! comes first is taken (`answer_times.rs`).
 //!
 //! Where bytes may come in any order, the same range of all chunks of a stripe is read together,
 //! and what is read of one serves to decode another: so a stripe that lacks a chunk costs no more
@@ -32,8 +32,8 @@ use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
+use super::answer_times::AnswerTimes;
 use super::layout::{Checksum, data_in_chunk, object_checksum};
-use super::pace::Pace;
 use super::pool::ConnectionPool;
 use crate::address::AgentAddress;
 use crate::chunk_client::ChunkError;
@@ -156,7 +156,7 @@ pub async fn get(
         pool: ConnectionPool::new(lookup.cluster, client.credentials.clone()),
         nodes: lookup.nodes.clone(),
         bad: Mutex::default(),
-        pace: Mutex::default(),
+        times: Mutex::default(),
         reports,
     });
     let mut fetched = Fetched::default();
@@ -310,7 +310,7 @@ struct Reader {
     nodes: BTreeMap<NodeId, AgentAddress>,
     /// Copies that are known to be of no use.
     bad: Mutex<BTreeSet<BadCopy>>,
-    pace: Mutex<Pace>,
+    times: Mutex<AnswerTimes>,
     reports: mpsc::UnboundedSender<BadCopy>,
 }
 
@@ -372,7 +372,7 @@ impl Reader {
     /// Whether the agent that has a chunk lagged of late.
     fn is_slow(&self, stripe: &Stripe, chunk: ChunkIndex) -> bool {
         let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
-        self.pace.lock().expect("no thread panics here").is_slow(agent, Instant::now())
+        self.times.lock().expect("no thread panics here").is_slow(agent, Instant::now())
     }
 
     /// Returns when the agent that has a chunk takes longer for a row than others do.
@@ -389,11 +389,11 @@ impl Reader {
     /// Whether the agent that has a chunk takes longer for so many bytes than others do. It is noted.
     fn is_late(&self, stripe: &Stripe, chunk: ChunkIndex, bytes: u64, since: Instant) -> bool {
         let Some((_, agent, _)) = self.holder(stripe, chunk) else { return false };
-        let mut pace = self.pace.lock().expect("no thread panics here");
-        let patience = pace.patience(agent, bytes);
-        let is_late = patience.is_some_and(|patience| since.elapsed() > patience);
+        let mut times = self.times.lock().expect("no thread panics here");
+        let timeout = times.timeout(agent, bytes);
+        let is_late = timeout.is_some_and(|timeout| since.elapsed() > timeout);
         if is_late {
-            pace.lagged(agent, Instant::now());
+            times.lagged(agent, Instant::now());
         }
         is_late
     }
@@ -433,7 +433,7 @@ impl Reader {
         }
         result?;
         let (took, now) = (since.elapsed(), Instant::now());
-        self.pace.lock().expect("no thread panics here").answered(agent, bytes, took, now);
+        self.times.lock().expect("no thread panics here").answered(agent, bytes, took, now);
         Ok(buffer)
     }
 

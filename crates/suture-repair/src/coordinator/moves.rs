@@ -231,7 +231,7 @@ impl Coordinator {
         Some(Job {
             stripe: stripe.id,
             code: stripe.shortened(),
-            chunk_bytes: stripe.record(chunk).bytes,
+            chunk_bytes: stripe.reach(&[chunk]),
             lost: vec![chunk],
             idle: idle.map(|(_, node)| *node).collect(),
             excluded: others.iter().map(|(_, node)| *node).chain([holder]).collect(),

@@ -14,14 +14,14 @@ use crate::world::{Event, World};
 
 impl World {
     /// Whether the coordinator hears at once what is said to it.
-    fn is_heard(&self) -> bool {
+    fn is_awake(&self) -> bool {
         self.coordinator.is_some() && self.asleep.is_none()
     }
 
     /// The operator empties a node, for the span if it is to serve again.
     pub(super) fn drain(&mut self, span: Span) {
         let node = self.any_node();
-        if !self.is_heard() || self.declared.contains(&node) {
+        if !self.is_awake() || self.declared.contains(&node) {
             return;
         }
         self.coverage.count(Kind::Drain);
@@ -36,7 +36,7 @@ impl World {
     /// The operator lets a node be silent for the span, and mostly it is.
     pub(super) fn rest(&mut self, span: Span) {
         let node = self.any_node();
-        if !self.is_heard() || self.declared.contains(&node) {
+        if !self.is_awake() || self.declared.contains(&node) {
             return;
         }
         self.coverage.count(Kind::Rest);

@@ -30,7 +30,7 @@ pub struct KnownNode {
 /// What an operator wants of a node, as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptIntent {
-    /// Nothing: it serves.
+    /// Nothing, it serves like any other.
     Serving,
     /// Its chunks count as lost.
     Failed,

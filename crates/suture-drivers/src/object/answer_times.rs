@@ -30,7 +30,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// What is known of each agent.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct AnswerTimes {
     agents: BTreeMap<AgentAddress, Known>,
 }
 
@@ -42,10 +42,10 @@ struct Known {
     slow_until: Option<Instant>,
 }
 
-impl Pace {
+impl AnswerTimes {
     /// An agent answered with so many bytes after so long.
     pub fn answered(&mut self, agent: &AgentAddress, bytes: u64, took: Duration, now: Instant) {
-        let is_late = self.patience(agent, bytes).is_some_and(|patience| took > patience);
+        let is_late = self.timeout(agent, bytes).is_some_and(|timeout| took > timeout);
         let per_byte = took.as_secs_f64() / bytes.max(1) as f64;
         let known = self.agents.entry(agent.clone()).or_default();
         let before = match known.seconds_per_byte {
@@ -69,7 +69,7 @@ impl Pace {
 
     /// How long so many bytes of an agent are waited for before others are asked; `None` while too
     /// little is known of those.
-    pub fn patience(&self, agent: &AgentAddress, bytes: u64) -> Option<Duration> {
+    pub fn timeout(&self, agent: &AgentAddress, bytes: u64) -> Option<Duration> {
         let is_other = |(other, known): &(&AgentAddress, &Known)| {
             *other != agent && known.seconds_per_byte > 0.0 && known.slow_until.is_none()
         };
@@ -96,35 +96,35 @@ mod tests {
 
     #[test]
     fn whoever_takes_several_times_as_long_as_the_others_lags_until_it_gets_another_chance() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
+        let (mut times, now) = (AnswerTimes::default(), Instant::now());
         for port in 1..=3 {
-            pace.answered(&agent(port), MIB, Duration::from_millis(100), now);
+            times.answered(&agent(port), MIB, Duration::from_millis(100), now);
         }
-        let patience = pace.patience(&agent(4), MIB).unwrap();
-        assert_eq!(patience, GRACE + Duration::from_millis(300));
-        pace.lagged(&agent(4), now);
-        assert!(pace.is_slow(&agent(4), now) && !pace.is_slow(&agent(1), now));
-        assert!(!pace.is_slow(&agent(4), now + AGAIN_AFTER));
+        let timeout = times.timeout(&agent(4), MIB).unwrap();
+        assert_eq!(timeout, GRACE + Duration::from_millis(300));
+        times.lagged(&agent(4), now);
+        assert!(times.is_slow(&agent(4), now) && !times.is_slow(&agent(1), now));
+        assert!(!times.is_slow(&agent(4), now + AGAIN_AFTER));
         // It answers late again, or in time.
-        pace.answered(&agent(4), MIB, Duration::from_secs(2), now);
-        assert!(pace.is_slow(&agent(4), now));
-        pace.answered(&agent(4), MIB, Duration::from_millis(90), now);
-        assert!(!pace.is_slow(&agent(4), now));
+        times.answered(&agent(4), MIB, Duration::from_secs(2), now);
+        assert!(times.is_slow(&agent(4), now));
+        times.answered(&agent(4), MIB, Duration::from_millis(90), now);
+        assert!(!times.is_slow(&agent(4), now));
     }
 
     #[test]
     fn nobody_lags_where_little_is_known_or_all_are_slow_alike() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        assert_eq!(pace.patience(&agent(1), MIB), None);
-        pace.answered(&agent(1), MIB, Duration::from_millis(5), now);
-        pace.answered(&agent(2), MIB, Duration::from_millis(5), now);
-        assert_eq!(pace.patience(&agent(2), MIB), None, "one other says nothing");
+        let (mut times, now) = (AnswerTimes::default(), Instant::now());
+        assert_eq!(times.timeout(&agent(1), MIB), None);
+        times.answered(&agent(1), MIB, Duration::from_millis(5), now);
+        times.answered(&agent(2), MIB, Duration::from_millis(5), now);
+        assert_eq!(times.timeout(&agent(2), MIB), None, "one other says nothing");
         for _ in 0..40 {
             for port in 1..=4 {
-                pace.answered(&agent(port), MIB, Duration::from_secs(3), now);
+                times.answered(&agent(port), MIB, Duration::from_secs(3), now);
             }
         }
-        let patience = pace.patience(&agent(1), MIB).unwrap();
-        assert!(patience > Duration::from_secs(8), "{patience:?}");
+        let timeout = times.timeout(&agent(1), MIB).unwrap();
+        assert!(timeout > Duration::from_secs(8), "{timeout:?}");
     }
 }
