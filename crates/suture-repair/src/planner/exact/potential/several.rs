@@ -57,9 +57,8 @@ impl Descent<'_> {
     }
 
     /// The cheapest trees of several chunks, and what they cost together; `None` where there are
-    /// none. Where any helpers will do, the same help with all chunks: each then reads no more than
-    /// for a gather times the chunks, and nobody helps besides. `known` are trees into other
-    /// destinations.
+    /// none. Where any helpers will do, all trees have the same, so that no more help than are
+    /// needed. `known` are trees into other destinations.
     fn trees(
         &mut self,
         index: usize,
