@@ -123,6 +123,23 @@ fn alone(scenario: &Scenario, operations: &[u64]) -> Served {
     run.clients.map(Clients::served).unwrap_or_default()
 }
 
+/// What links carry for so many seconds in which applications are alone, in at most so many
+/// buckets, and what these did; links are those of [`timeline_links`].
+pub fn applications(
+    scenario: &Scenario,
+    seconds: f64,
+    buckets: usize,
+) -> (Timeline, Option<Served>) {
+    let scenario = Scenario { timeline_buckets: Some(buckets), ..scenario.clone() };
+    let mut run = Simulation::new(&scenario, None);
+    while run.network.now() < seconds {
+        let next = run.next_event().unwrap_or(seconds).max(run.network.now()).min(seconds);
+        run.advance(next, |_, _| {});
+    }
+    let timeline = run.timeline.expect("a timeline was asked for");
+    (timeline, run.clients.map(Clients::served))
+}
+
 /// The network with all that changes it but repairs.
 struct Simulation<'a> {
     scenario: &'a Scenario,

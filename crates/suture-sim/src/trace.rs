@@ -94,6 +94,13 @@ impl Trace {
         Trace { nodes, rates: rows.concat() }
     }
 
+    /// The same trace from another second on; what was before comes last.
+    pub fn starting_at(&self, second: u64) -> Trace {
+        let mut rates = self.rates.clone();
+        rates.rotate_left((second % self.seconds()) as usize * self.nodes);
+        Trace { nodes: self.nodes, rates }
+    }
+
     /// The text that [`Trace::parse`] reads: Mbit/s, to a thousandth.
     pub fn csv(&self) -> String {
         let mbit = |rate: &Rate| format!("{:.3}", rate.0 / BYTES_IN_MBIT);
@@ -304,6 +311,7 @@ mod tests {
         assert_eq!(trace.seconds(), 2);
         assert_eq!(trace.rate(1, 0), Rate(2e6));
         assert_eq!((trace.rate(0, 1), trace.rate(1, 3)), (Rate(0.0), Rate(62_500.0)));
+        assert_eq!(trace.starting_at(3).csv(), "0.000,0.500\n8.000,16.000\n");
         assert_eq!(trace.csv(), "8.000,16.000\n0.000,0.500\n");
         assert_eq!(Trace::parse(&trace.csv(), 2), Ok(trace));
     }

@@ -15,7 +15,7 @@ use suture_sim::capacity::{Capacities, Straggler};
 use suture_sim::client::percentile;
 use suture_sim::ports::PortMap;
 use suture_sim::scenario::{Overheads, Scenario};
-use suture_sim::simulate::{Outcome, simulate};
+use suture_sim::simulate::{Outcome, applications, simulate};
 use suture_sim::trace::Trace;
 
 fn check_seconds(outcome: &Outcome, seconds: f64) {
@@ -257,6 +257,28 @@ fn a_repair_that_yields_leaves_applications_alone_and_keeps_its_caps() {
     let config = ThrottleConfig { node: Some(cap), ..ThrottleConfig::default() };
     let capped = run(&Scenario { throttle: Some(config), ..quiet }).seconds;
     assert!((9.0..13.0).contains(&(capped / free)), "{capped} s, without a cap {free} s");
+}
+
+#[test]
+fn applications_alone_put_on_links_what_they_are_answered() {
+    let clients = 4;
+    let scenario = Scenario {
+        foreground: Some(("ycsb-a".parse().unwrap(), clients)),
+        ..scenario("cr", 12, 40, "rs(4,2)")
+    };
+    let (timeline, served) = applications(&scenario, 2.0, 32);
+    let served = served.unwrap().latencies.len();
+    let carried: f64 = (0..timeline.len())
+        .flat_map(|bucket| (0..24).map(move |link| (bucket, link)))
+        .map(|(bucket, link)| timeline.get(bucket, link).carried)
+        .sum();
+    let values = carried / 524_288.0;
+    assert!(served > 50, "{served}");
+    // Those that are under way when time is up are not answered.
+    assert!((served as f64..=(served + clients) as f64).contains(&values), "{values} {served}");
+    let alone = Scenario { foreground: None, ..scenario };
+    let (timeline, nobody) = applications(&alone, 2.0, 32);
+    assert!(nobody.is_none() && timeline.get(0, 0).carried == 0.0);
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub mod put;
 pub mod rebuild;
 pub mod repair;
 pub mod replay;
+pub mod reproduce;
 pub mod rm;
 pub mod scrub;
 pub mod simulate;

@@ -17,15 +17,15 @@ use std::path::PathBuf;
 use anyhow::Result;
 use cluster_file::ClusterFile;
 pub use cluster_file::read as read_cluster;
-pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed};
+pub use generated::{Bandwidth, Shape, generate_cluster, oversubscribed, place};
 use suture_code::Code;
 use suture_code::code::edit_distance;
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_exact_size, parse_nonzero_size};
 use suture_repair::cluster::Cluster;
-use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkIndex, Generation, NodeId, Stamp, StripeId};
 use suture_repair::planner::Job;
-use suture_repair::stripe::CHUNK_BYTES_MAX;
+use suture_repair::stripe::{CHUNK_BYTES_MAX, ChunkRecord, Stripe};
 
 /// The cluster, the stripes and the failure.
 #[derive(clap::Args)]
@@ -94,7 +94,7 @@ pub struct Input {
     /// The length of every chunk.
     pub chunk_bytes: u64,
     /// Bytes of rebuilt chunks that each node may take if it lives.
-    free_bytes: Vec<u64>,
+    pub free_bytes: Vec<u64>,
     /// Nodes that the operator keeps out of it, ascending.
     pub excluded: Vec<NodeId>,
     /// The node of each chunk, stripe after stripe: there may be many millions.
@@ -213,6 +213,25 @@ impl Input {
             });
         }
         damage
+    }
+
+    /// The stripes that the coordinator has to know: whole ones do not matter to a repair.
+    pub fn damaged_stripes(&self, damage: &Damage) -> Vec<Stripe> {
+        let (chunks, bytes) = (self.code.chunk_count(), self.chunk_bytes);
+        let record =
+            |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), bytes, crc: Some(0) };
+        let stripe = |job: &Job| Stripe {
+            id: job.stripe,
+            code: job.code.code(),
+            chunk_bytes: bytes,
+            unit_bytes: bytes,
+            generation: Generation(0),
+            chunks: self.placement[job.stripe.0 as usize * chunks..][..chunks]
+                .iter()
+                .map(record)
+                .collect(),
+        };
+        damage.jobs.iter().map(stripe).collect()
     }
 
     /// Why a stripe cannot be rebuilt that misses so many chunks.

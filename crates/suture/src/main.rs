@@ -15,6 +15,7 @@ mod output;
 mod address;
 mod calibrate;
 mod cmd;
+mod cpu_time;
 mod daemon;
 mod demo;
 mod executable;
@@ -25,6 +26,7 @@ mod outcome;
 mod picture;
 mod progress;
 mod quiet;
+mod reproduce;
 mod service_manager;
 mod status;
 mod testbed;
@@ -71,6 +73,7 @@ enum Command {
     Simulate(cmd::simulate::Args),
     Calibrate(cmd::calibrate::Args),
     Durability(cmd::durability::Args),
+    Reproduce(cmd::reproduce::Args),
     Testbed(cmd::testbed::Args),
     Config(cmd::config::Args),
     Completions(cmd::completions::Args),
@@ -119,6 +122,7 @@ fn run(command: Command) -> anyhow::Result<outcome::Outcome> {
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Calibrate(args) => cmd::calibrate::run(args),
         Command::Durability(args) => cmd::durability::run(args),
+        Command::Reproduce(args) => cmd::reproduce::run(args),
         Command::Testbed(args) => cmd::testbed::run(args),
         Command::Config(args) => cmd::config::run(args),
         Command::Completions(args) => cmd::completions::run(args, Cli::command()),

@@ -5,15 +5,12 @@
 
 pub mod text;
 
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use suture_edge::error::bad_input;
-use suture_repair::id::{Generation, Stamp, StripeId};
-use suture_repair::planner::{Job, PlanError};
+use suture_repair::id::StripeId;
+use suture_repair::planner::PlanError;
 use suture_repair::policy::Policy;
-use suture_repair::stripe::{ChunkRecord, Stripe};
 
-use crate::input::{Damage, Input};
 use crate::outcome::Outcome;
 
 /// The `format` of a comparison of plans or of runs.
@@ -99,29 +96,4 @@ pub fn worst(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
 /// Whether another policy could do better than refuse.
 pub fn is_of_the_policy(error: &PlanError) -> bool {
     !error.is_beyond_repair() && *error != PlanError::NoDestination
-}
-
-/// The stripes that the coordinator has to know: whole ones do not matter to a repair.
-pub fn damaged_stripes(input: &Input, damage: &Damage) -> Vec<Stripe> {
-    let chunks = input.code.chunk_count();
-    let bytes = input.chunk_bytes;
-    let record = |&node: &_| ChunkRecord { node: Some(node), stamp: Stamp(0), bytes, crc: Some(0) };
-    let stripe = |job: &Job| Stripe {
-        id: job.stripe,
-        code: job.code.code(),
-        chunk_bytes: bytes,
-        unit_bytes: bytes,
-        generation: Generation(0),
-        chunks: input.placement[job.stripe.0 as usize * chunks..][..chunks]
-            .iter()
-            .map(record)
-            .collect(),
-    };
-    damage.jobs.iter().map(stripe).collect()
-}
-
-/// CPU time of this thread, which is the one that plans.
-pub fn cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -18,9 +18,9 @@ use suture_repair::planner::{Abilities, Batch, Job, View, plan, validated};
 use suture_repair::policy::Policy;
 
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, is_of_the_policy, outcome, policies,
-    served, worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, is_of_the_policy, outcome, policies, served, worst,
 };
+use crate::cpu_time::cpu_ns;
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, begin_json, print_json};

@@ -34,9 +34,9 @@ use self::straggler::StragglerArg;
 use self::throttle::ThrottleArg;
 use self::timeline::BUCKETS;
 use super::evaluate::{
-    Answer, COMPARE_FORMAT, Comparison, Refusal, cpu_ns, damaged_stripes, is_of_the_policy,
-    outcome, policies, served, worst,
+    Answer, COMPARE_FORMAT, Comparison, Refusal, is_of_the_policy, outcome, policies, served, worst,
 };
+use crate::cpu_time::cpu_ns;
 use crate::input::{Damage, Input, InputArgs};
 use crate::outcome::Outcome;
 use crate::output::{Format, print_json};
@@ -121,7 +121,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let damage_ns = cpu_ns() - started_ns;
     let scenario = Scenario {
         capacities,
-        stripes: damaged_stripes(&input, &damage),
+        stripes: input.damaged_stripes(&damage),
         failed: input.failed.clone(),
         silent: input.excluded.clone(),
         free_bytes: input.free_bytes(),

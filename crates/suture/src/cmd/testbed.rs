@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use serde_json::json;
 use suture_edge::error::{bad_input, quoted};
 use suture_edge::units::format_link_rate;
@@ -166,14 +166,11 @@ fn measure(args: &RunArgs) -> Result<Outcome> {
     let mut experiment = Experiment::read(&args.scenario)?;
     experiment.change(args.repetitions, &args.policies)?;
     report::check_folder(&args.output, args.force)?;
-    tools::check()?;
-    let base = campaign::base_folder(&experiment)?;
-    let network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
     let mut campaign = Campaign::new(experiment);
-    let experiment = &campaign.experiment;
-    errln!("{}: testbed {}, {}", experiment.title, network.run(), size(experiment));
-    let performed = perform(&mut campaign, &network);
-    let performed = network.down().and(performed);
+    let performed = campaign::measure(&mut campaign, |campaign, network| {
+        let experiment = &campaign.experiment;
+        errln!("{}: testbed {}, {}", experiment.title, network.run(), size(experiment));
+    });
     let (made, planned) = (campaign.runs.len(), campaign.planned());
     if performed.is_ok() || made > 0 {
         report::write(&campaign, &args.output)?;
@@ -197,18 +194,6 @@ fn size(experiment: &Experiment) -> String {
         counted(experiment.repetitions as u64, "repetition"),
         counted(experiment.policies.len() as u64, "policy").replace("policys", "policies"),
     )
-}
-
-/// Everything that talks to the testbed does so from a thread that has moved there, so that this
-/// one stays where it is.
-fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            network.enter()?;
-            campaign::perform(campaign, network)
-        });
-        inside.join().map_err(|_| anyhow!("the thread of the testbed has panicked"))?
-    })
 }
 
 fn down(args: &DownArgs) -> Result<Outcome> {

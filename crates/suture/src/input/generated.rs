@@ -72,10 +72,15 @@ pub fn generate(shape: &Shape, code: Code, seed: u64) -> Result<(Cluster, Vec<No
     let mut seeds = Random::new(seed);
     let (mut links, mut places) = (Random::new(seeds.next_u64()), Random::new(seeds.next_u64()));
     let cluster = draw_cluster(shape, &mut links);
-    let mut nodes: Vec<NodeId> = cluster.ids().collect();
-    let stripe = |_| generate_stripe(&cluster, code, &mut nodes, &mut places);
-    let placement = (0..shape.stripes).flat_map(stripe).collect();
+    let placement = place(&cluster, code, shape.stripes, &mut places);
     Ok((cluster, placement))
+}
+
+/// The node of each chunk of so many stripes, one after the other, at random places.
+pub fn place(cluster: &Cluster, code: Code, stripes: usize, random: &mut Random) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = cluster.ids().collect();
+    let stripe = |_| generate_stripe(cluster, code, &mut nodes, random);
+    (0..stripes).flat_map(stripe).collect()
 }
 
 /// The cluster alone.

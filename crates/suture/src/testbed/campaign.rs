@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use suture_edge::error::bad_input;
 use suture_edge::units::{format_seconds, format_size};
 use suture_repair::policy::Policy;
@@ -15,6 +15,7 @@ use super::figures::{Medians, RepairFigures};
 use super::measure::Bed;
 use super::network::Network;
 use super::scenario::{ChunkPlace, Experiment};
+use super::tools;
 use crate::demo::processes::Processes;
 use crate::demo::{source, stage};
 
@@ -83,7 +84,7 @@ impl Campaign {
 ///
 /// # Errors
 /// Bad input when there is not.
-pub fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
+fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
     let folder = match experiment.chunks {
         ChunkPlace::Memory => PathBuf::from(MEMORY_FOLDER),
         ChunkPlace::Disk => std::env::temp_dir(),
@@ -107,12 +108,36 @@ pub fn base_folder(experiment: &Experiment) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Makes the network of a campaign, measures everything there, and removes the network again; the
+/// repairs that were made by then are there after an error, too. `announce` is told the network.
+///
+/// # Errors
+/// Bad input where networks cannot be made; a failure when the system refuses something or it is
+/// interrupted.
+pub fn measure(campaign: &mut Campaign, announce: impl FnOnce(&Campaign, &Network)) -> Result<()> {
+    tools::check()?;
+    let experiment = &campaign.experiment;
+    let base = base_folder(experiment)?;
+    let network = Network::up(&experiment.cluster, &experiment.title, false, Some(base))?;
+    announce(campaign, &network);
+    // Everything that talks to the testbed does so from a thread that has moved there, so that this
+    // one stays where it is.
+    let performed = std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            network.enter()?;
+            perform(campaign, &network)
+        });
+        inside.join().map_err(|_| anyhow!("the thread of the testbed has panicked"))?
+    });
+    network.down().and(performed)
+}
+
 /// Performs all repairs; what comes of each is told on stderr. Those that were made by then are
 /// there after an error, too.
 ///
 /// # Errors
 /// When the data cannot be made, or it is interrupted.
-pub fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
+fn perform(campaign: &mut Campaign, network: &Network) -> Result<()> {
     let Campaign { experiment, runs } = campaign;
     let experiment = &*experiment;
     let folder = network.folder().context("the testbed has no folder")?;

@@ -4,6 +4,7 @@
 //! time are the bound, the processor and the memory, and what was the limit.
 
 use serde::Serialize;
+use suture_repair::stripe::Stripe;
 
 use super::usage::ProcessorTime;
 
@@ -101,6 +102,9 @@ pub struct RepairFigures {
     /// What links carried meanwhile.
     #[serde(skip)]
     pub timeline: LinkTimeline,
+    /// Where everything lay, with nodes by their places in the cluster.
+    #[serde(skip)]
+    pub stripes: Vec<Stripe>,
 }
 
 /// What is counted of a repair before it becomes figures.
@@ -128,6 +132,8 @@ pub struct Counted {
     pub placement: u64,
     /// What links carried meanwhile.
     pub timeline: LinkTimeline,
+    /// Where everything lay.
+    pub stripes: Vec<Stripe>,
 }
 
 impl RepairFigures {
@@ -154,6 +160,7 @@ impl RepairFigures {
             verified: false,
             placement: format!("{:016x}", counted.placement),
             timeline: counted.timeline,
+            stripes: counted.stripes,
         }
     }
 }

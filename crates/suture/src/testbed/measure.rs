@@ -207,6 +207,7 @@ impl Bed<'_> {
             ports,
             placement: fingerprint(stripes),
             timeline,
+            stripes: stripes.to_vec(),
         }))
     }
 

@@ -15,7 +15,8 @@ use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 
 use super::DurabilityInput;
-use crate::cmd::evaluate::{Refusal, cpu_ns, damaged_stripes, is_of_the_policy};
+use crate::cmd::evaluate::{Refusal, is_of_the_policy};
+use crate::cpu_time::cpu_ns;
 use crate::input::Input;
 
 /// So many single failures are repaired: nodes differ in their links.
@@ -141,7 +142,7 @@ fn simulate_one(input: &Input, policy: Policy) -> Result<Option<f64>, Refusal> {
     }
     let scenario = Scenario {
         capacities: Capacities::new(input.cluster.clone(), None, None, Vec::new()),
-        stripes: damaged_stripes(input, &damage),
+        stripes: input.damaged_stripes(&damage),
         failed: input.failed.clone(),
         silent: input.excluded.clone(),
         free_bytes: input.free_bytes(),

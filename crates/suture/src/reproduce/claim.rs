@@ -1,0 +1,384 @@
+//! What a paper says of a figure, as something that can be checked, and what comes of it here.
+//!
+//! Place: behind the measuring of an experiment. A claim picks cells of the table, makes one number
+//! of them, and compares it with the paper's; nothing here measures. Ratios are compared, because
+//! figures print them and links here are not the paper's.
+//!
+//! Invariant: judging is a function of the claim and the table alone.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::{Cell, Group, PanelTable, Table, mean};
+
+/// A number of the paper is met within a fifth of it; percentages from ten on within five.
+const TOLERANCE: f64 = 0.2;
+const POINTS: f64 = 5.0;
+const POINTS_FROM: f64 = 10.0;
+
+/// What is below this, in percent, has no direction: repetitions differ by as much.
+const NOISE: f64 = 1.0;
+
+/// A statement of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// In our words, with the paper's numbers.
+    pub text: &'static str,
+    /// Where it stands.
+    pub place: &'static str,
+    /// What is made of the table.
+    pub quantity: Quantity,
+    /// What the paper says of it.
+    pub said: Said,
+    /// What is known of why it is different here, where it is.
+    pub apart: &'static str,
+}
+
+/// One number of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Quantity {
+    /// By how many percent the first lie above the second, on average over all pairs.
+    Above(Pick, Pick),
+    /// The largest of these.
+    MostAbove(Pick, Pick),
+    /// The smallest of these.
+    LeastAbove(Pick, Pick),
+    /// By how many percent the first lie below the second, on average over all pairs.
+    Below(Pick, Pick),
+    /// The largest of these.
+    MostBelow(Pick, Pick),
+    /// The smallest of these.
+    LeastBelow(Pick, Pick),
+    /// The mean of what is picked.
+    Mean(Pick),
+    /// The largest of what is picked.
+    Most(Pick),
+    /// The first number less the second.
+    Minus(&'static Quantity, &'static Quantity),
+}
+
+/// Some cells of a table; an empty list is all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Pick {
+    /// By their series, in this order.
+    pub series: &'static [&'static str],
+    /// By the titles of their panels.
+    pub panels: &'static [&'static str],
+    /// By the labels of their groups.
+    pub at: &'static [&'static str],
+}
+
+/// What a paper says of a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Said {
+    /// It lies about here.
+    Between(f64, f64),
+    /// It is no more than this.
+    AtMost(f64),
+    /// It is no less than this.
+    AtLeast(f64),
+    /// It is above zero.
+    Positive,
+    /// It is zero, or as near as this.
+    Near(f64),
+}
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As the paper says, within the tolerance.
+    Holds,
+    /// In the direction that the paper says, by more or less than it says.
+    Direction,
+    /// Not at all.
+    Fails,
+    /// Too little could be measured to tell.
+    Unknown,
+}
+
+/// A claim with its number and its verdict.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The claim.
+    pub claim: Claim,
+    /// What was measured, if anything was.
+    pub measured: Option<f64>,
+    /// What comes of it.
+    pub verdict: Verdict,
+}
+
+/// All cells of these series.
+pub const fn of(series: &'static [&'static str]) -> Pick {
+    Pick { series, panels: &[], at: &[] }
+}
+
+impl Pick {
+    /// Only those of these groups.
+    pub const fn at(self, at: &'static [&'static str]) -> Pick {
+        Pick { at, ..self }
+    }
+
+    /// Only those of these panels.
+    pub const fn panel(self, panels: &'static [&'static str]) -> Pick {
+        Pick { panels, ..self }
+    }
+
+    fn cells<'a>(&self, table: &'a Table) -> Vec<Picked<'a>> {
+        let has = |list: &[&str], word: &str| list.is_empty() || list.contains(&word);
+        let mut found = Vec::new();
+        for panel in table.panels.iter().filter(|panel| has(self.panels, &panel.title)) {
+            for group in panel.groups.iter().filter(|group| has(self.at, &group.label)) {
+                for cell in &group.cells {
+                    let place = self.series.iter().position(|name| *name == cell.series);
+                    let place = if self.series.is_empty() { Some(0) } else { place };
+                    if let (Some(place), Some(value)) = (place, cell.mean()) {
+                        found.push(Picked { panel, group, cell, place, value });
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A cell that a pick found, and where.
+struct Picked<'a> {
+    panel: &'a PanelTable,
+    group: &'a Group,
+    cell: &'a Cell,
+    /// Which of the pick's series it is.
+    place: usize,
+    value: f64,
+}
+
+impl Quantity {
+    /// The number; `None` where the table lacks what it is made of.
+    pub fn of(&self, table: &Table) -> Option<f64> {
+        let least = |values: Vec<f64>| values.into_iter().min_by(f64::total_cmp);
+        let most = |values: Vec<f64>| values.into_iter().max_by(f64::total_cmp);
+        match self {
+            Quantity::Above(a, b) => mean(&percents(a, b, table, above)),
+            Quantity::MostAbove(a, b) => most(percents(a, b, table, above)),
+            Quantity::LeastAbove(a, b) => least(percents(a, b, table, above)),
+            Quantity::Below(a, b) => mean(&percents(a, b, table, below)),
+            Quantity::MostBelow(a, b) => most(percents(a, b, table, below)),
+            Quantity::LeastBelow(a, b) => least(percents(a, b, table, below)),
+            Quantity::Mean(pick) => mean(&values(pick, table)),
+            Quantity::Most(pick) => most(values(pick, table)),
+            Quantity::Minus(a, b) => Some(a.of(table)? - b.of(table)?),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Quantity {
+    /// Every series, panel and group that it names.
+    pub fn words(&self) -> Vec<&'static str> {
+        let of = |pick: &Pick| [pick.series, pick.panels, pick.at].concat();
+        match self {
+            Quantity::Minus(a, b) => [a.words(), b.words()].concat(),
+            Quantity::Mean(pick) | Quantity::Most(pick) => of(pick),
+            Quantity::Above(a, b)
+            | Quantity::MostAbove(a, b)
+            | Quantity::LeastAbove(a, b)
+            | Quantity::Below(a, b)
+            | Quantity::MostBelow(a, b)
+            | Quantity::LeastBelow(a, b) => [of(a), of(b)].concat(),
+        }
+    }
+}
+
+fn above(a: f64, b: f64) -> f64 {
+    100.0 * (a / b - 1.0)
+}
+
+fn below(a: f64, b: f64) -> f64 {
+    100.0 * (1.0 - a / b)
+}
+
+fn values(pick: &Pick, table: &Table) -> Vec<f64> {
+    pick.cells(table).iter().map(|picked| picked.value).collect()
+}
+
+/// The percent of every pair of the picks. Cells are paired within a panel and a group, unless both
+/// picks name theirs; series one by one where both picks name as many, otherwise each with each.
+fn percents(a: &Pick, b: &Pick, table: &Table, percent: fn(f64, f64) -> f64) -> Vec<f64> {
+    let (any_panel, any_group) =
+        (!a.panels.is_empty() && !b.panels.is_empty(), !a.at.is_empty() && !b.at.is_empty());
+    let one_by_one = a.series.len() == b.series.len() && a.series.len() > 1;
+    let seconds = b.cells(table);
+    let mut found = Vec::new();
+    for first in a.cells(table) {
+        for second in &seconds {
+            let is_pair = (any_panel || first.panel.title == second.panel.title)
+                && (any_group || first.group.label == second.group.label)
+                && (!one_by_one || first.place == second.place)
+                && !std::ptr::eq(first.cell, second.cell);
+            if is_pair && second.value != 0.0 {
+                found.push(percent(first.value, second.value));
+            }
+        }
+    }
+    found
+}
+
+impl Claim {
+    /// What comes of it in this table.
+    pub fn judge(&self, table: &Table) -> Judged {
+        let measured = self.quantity.of(table).filter(|value| value.is_finite());
+        let verdict = measured.map_or(Verdict::Unknown, |value| self.said.judge(value));
+        Judged { claim: *self, measured, verdict }
+    }
+}
+
+impl Said {
+    /// What comes of a number that the paper says this of.
+    pub fn judge(self, measured: f64) -> Verdict {
+        let holds = |does: bool| if does { Verdict::Holds } else { Verdict::Fails };
+        match self {
+            Said::AtMost(limit) => holds(measured <= limit),
+            Said::AtLeast(limit) => holds(measured >= limit),
+            Said::Positive => holds(measured > NOISE),
+            Said::Near(distance) => holds(measured.abs() <= distance),
+            Said::Between(low, high) => {
+                let slack = |end: f64| match end.abs() {
+                    size if size < POINTS_FROM => TOLERANCE * size,
+                    size => POINTS.max(TOLERANCE * size),
+                };
+                let is_met = low - slack(low) <= measured && measured <= high + slack(high);
+                let is_above = low + high > 0.0;
+                let has_direction = measured.abs() > NOISE.min(low.abs());
+                match (is_met, has_direction && (measured > 0.0) == is_above) {
+                    (true, _) => Verdict::Holds,
+                    (false, true) => Verdict::Direction,
+                    (false, false) => Verdict::Fails,
+                }
+            }
+        }
+    }
+
+    /// The paper's number, as reports show it.
+    pub fn describe(self) -> String {
+        use super::table::shown;
+        match self {
+            Said::Between(low, high) if low == high => shown(low),
+            Said::Between(low, high) => format!("{} to {}", shown(low), shown(high)),
+            Said::AtMost(limit) => format!("at most {}", shown(limit)),
+            Said::AtLeast(limit) => format!("at least {}", shown(limit)),
+            Said::Positive => "above 0".to_string(),
+            Said::Near(distance) => format!("0, give or take {}", shown(distance)),
+        }
+    }
+}
+
+impl Verdict {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::Direction => "holds in direction",
+            Verdict::Fails => "does not hold",
+            Verdict::Unknown => "not measured",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two panels of two groups: CR has 10, 20, 30, 40 and RB 15, 30, 60, 80.
+    fn table() -> Table {
+        let cell = |series: &str, value: f64| Cell {
+            series: series.into(),
+            policy: "cr".into(),
+            values: vec![value - 1.0, value + 1.0],
+            refused: None,
+        };
+        let group = |label: &str, cr: f64, rb: f64| Group {
+            label: label.into(),
+            bound: None,
+            cells: vec![cell("CR", cr), cell("RB", rb)],
+        };
+        let panel = |title: &str, groups| PanelTable {
+            title: title.into(),
+            what: "throughput".into(),
+            unit: "MB/s".into(),
+            is_logarithmic: false,
+            bound_name: None,
+            groups,
+        };
+        let slow = vec![group("1", 10.0, 15.0), group("2", 20.0, 30.0)];
+        let fast = vec![group("1", 30.0, 60.0), group("2", 40.0, 80.0)];
+        Table { panels: vec![panel("slow", slow), panel("fast", fast)] }
+    }
+
+    #[test]
+    fn gains_are_means_of_pairs_at_the_same_place() {
+        let (rb, cr) = (of(&["RB"]), of(&["CR"]));
+        let value = |quantity: Quantity| quantity.of(&table());
+        assert_eq!(value(Quantity::Above(rb, cr)), Some(75.0));
+        assert_eq!(value(Quantity::MostAbove(rb, cr)), Some(100.0));
+        assert_eq!(value(Quantity::LeastAbove(rb, cr)), Some(50.0));
+        assert_eq!(value(Quantity::Above(rb.panel(&["slow"]), cr)), Some(50.0));
+        assert_eq!(value(Quantity::MostBelow(cr, rb)), Some(50.0));
+        assert_eq!(value(Quantity::Mean(cr.at(&["1"]))), Some(20.0));
+        assert_eq!(value(Quantity::Most(rb)), Some(80.0));
+    }
+
+    #[test]
+    fn picks_that_both_name_their_groups_or_panels_are_paired_across_them() {
+        let cr = of(&["CR"]);
+        let grows = Quantity::Above(cr.at(&["2"]), cr.at(&["1"]));
+        assert!((grows.of(&table()).unwrap() - 200.0 / 3.0).abs() < 1e-9);
+        let faster = Quantity::Above(cr.panel(&["fast"]), cr.panel(&["slow"]));
+        assert_eq!(faster.of(&table()), Some(150.0));
+        const GAIN_FAST: Quantity = Quantity::Above(of(&["RB"]).panel(&["fast"]), of(&["CR"]));
+        const GAIN_SLOW: Quantity = Quantity::Above(of(&["RB"]).panel(&["slow"]), of(&["CR"]));
+        assert_eq!(Quantity::Minus(&GAIN_FAST, &GAIN_SLOW).of(&table()), Some(50.0));
+    }
+
+    #[test]
+    fn what_is_not_there_gives_no_number() {
+        let nobody = of(&["PPT"]);
+        assert_eq!(Quantity::Mean(nobody).of(&table()), None);
+        let claim = Claim {
+            text: "",
+            place: "",
+            quantity: Quantity::Above(nobody, of(&["CR"])),
+            said: Said::Positive,
+            apart: "",
+        };
+        assert_eq!(claim.judge(&table()).verdict, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_number_of_the_paper_holds_within_a_fifth_and_otherwise_in_direction_or_not() {
+        let said = Said::Between(33.0, 98.0);
+        for (measured, verdict) in [
+            (60.0, Verdict::Holds),
+            (27.0, Verdict::Holds),
+            (117.0, Verdict::Holds),
+            (25.0, Verdict::Direction),
+            (130.0, Verdict::Direction),
+            (0.5, Verdict::Fails),
+            (-40.0, Verdict::Fails),
+        ] {
+            assert_eq!(said.judge(measured), verdict, "{measured}");
+        }
+        // Small ratios: a fifth of 1.25, not five.
+        assert_eq!(Said::Between(1.25, 1.25).judge(1.4), Verdict::Holds);
+        assert_eq!(Said::Between(1.25, 1.25).judge(2.0), Verdict::Direction);
+        assert_eq!(Said::Between(-20.0, -10.0).judge(-14.0), Verdict::Holds);
+        assert_eq!(Said::Between(-20.0, -10.0).judge(9.0), Verdict::Fails);
+    }
+
+    #[test]
+    fn limits_hold_or_do_not() {
+        assert_eq!(Said::AtMost(0.9).judge(0.9), Verdict::Holds);
+        assert_eq!(Said::AtMost(0.9).judge(1.0), Verdict::Fails);
+        assert_eq!(Said::AtLeast(2.0).judge(1.9), Verdict::Fails);
+        assert_eq!(Said::Positive.judge(0.5), Verdict::Fails);
+        assert_eq!(Said::Near(10.0).judge(-9.0), Verdict::Holds);
+    }
+}

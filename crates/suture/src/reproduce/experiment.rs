@@ -1,0 +1,129 @@
+//! What an experiment is made of, as data: panels of points, series of policies, claims.
+//!
+//! Place: before everything else of a reproduction. Nothing here runs anything.
+
+use std::fmt;
+
+use super::claim::Claim;
+use super::metric::Metric;
+use super::setting::FigureSetting;
+
+/// Whose figures are measured again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paper {
+    /// Lin et al., USENIX ATC 2021.
+    RepairBoost,
+    /// Yao et al., IEEE ICDCS 2022.
+    PivotRepair,
+    /// Shen, Lee, Shu and Guo, IEEE TDSC.
+    Car,
+    /// ChameleonEC, IEEE HPCA 2025.
+    ChameleonEc,
+    /// Pamies-Juarez et al., USENIX FAST 2016.
+    Butterfly,
+}
+
+/// A figure or table of a paper, and how it is measured here.
+#[derive(Clone, Copy, Debug)]
+pub struct PaperExperiment {
+    /// Whose it is.
+    pub paper: Paper,
+    /// Its name behind the paper's, such as `fig9`.
+    pub id: &'static str,
+    /// What it is about, in a line.
+    pub title: &'static str,
+    /// What the paper did: testbed and parameters.
+    pub did: &'static str,
+    /// What is run here, and what is left out.
+    pub here: &'static str,
+    /// What is measured, chart by chart.
+    pub panels: &'static [PanelSpec],
+    /// What the paper says of it.
+    pub claims: &'static [Claim],
+}
+
+/// One chart: groups of bars.
+#[derive(Clone, Copy, Debug)]
+pub struct PanelSpec {
+    /// What is shown, unless the experiment has only this.
+    pub title: &'static str,
+    /// What is measured of every run.
+    pub metric: Metric,
+    /// The groups of bars, in order.
+    pub points: &'static [PanelPoint],
+    /// The bars of each group, in order.
+    pub series: &'static [Series],
+}
+
+/// One group of bars: the same failure under all policies.
+#[derive(Clone, Copy, Debug)]
+pub struct PanelPoint {
+    /// Beside it.
+    pub label: &'static str,
+    /// What fails where.
+    pub setting: FigureSetting,
+}
+
+/// One policy, under the name that its paper gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// The name in charts, tables and claims.
+    pub name: &'static str,
+    /// The policy as typed.
+    pub policy: &'static str,
+}
+
+/// The default of Suture, which every panel of repairs ends with.
+pub const SUTURE: Series = Series { name: "suture", policy: "suture" };
+
+impl Paper {
+    /// All, in the order of the reports.
+    pub const ALL: [Paper; 5] =
+        [Paper::RepairBoost, Paper::PivotRepair, Paper::Car, Paper::ChameleonEc, Paper::Butterfly];
+
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Paper::RepairBoost => "repairboost",
+            Paper::PivotRepair => "pivotrepair",
+            Paper::Car => "car",
+            Paper::ChameleonEc => "chameleonec",
+            Paper::Butterfly => "butterfly",
+        }
+    }
+
+    /// Where it was published.
+    pub fn source(self) -> &'static str {
+        match self {
+            Paper::RepairBoost => {
+                "RepairBoost: Boosting Full-Node Repair in Erasure-Coded Storage, USENIX ATC 2021"
+            }
+            Paper::PivotRepair => {
+                "PivotRepair: Fast Pipelined Repair for Erasure-Coded Hot Storage, IEEE ICDCS 2022"
+            }
+            Paper::Car => {
+                "Cross-Rack-Aware Single Failure Recovery for Clustered File Systems, IEEE TDSC"
+            }
+            Paper::ChameleonEc => {
+                "ChameleonEC: Low-Interference Repair for Erasure-Coded Storage, IEEE HPCA 2025"
+            }
+            Paper::Butterfly => {
+                "Opening the Chrysalis: On the Real Repair Performance of MSR Codes, USENIX FAST \
+                 2016, as presented in slides"
+            }
+        }
+    }
+}
+
+impl PaperExperiment {
+    /// `PAPER/ID`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.paper.name(), self.id)
+    }
+}
+
+impl fmt::Display for Paper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,217 @@
+//! One failure under one policy: planned, or planned and simulated.
+//!
+//! Place: failure -> [stripes -> queue -> plan -> ... -> stripe healthy], with the coordinator that
+//! the daemons run. What a figure shows of it, `metric.rs` reads from what is measured here.
+
+use anyhow::{Result, anyhow, bail, ensure};
+use suture_repair::bound::bound_seconds;
+use suture_repair::cluster::Cluster;
+use suture_repair::plan::load::Load;
+use suture_repair::planner::{Abilities, Batch, View, plan};
+use suture_repair::policy::Policy;
+use suture_sim::client::{Served, percentile};
+use suture_sim::fluid::EXACT_ENTRIES;
+use suture_sim::scenario::{Overheads, Scenario};
+use suture_sim::simulate::{self, Outcome as Simulated, simulate, timeline_links};
+use suture_sim::timeline::Timeline;
+use suture_sim::workload::Workload;
+
+use super::setting::{FigureSetting, Prepared};
+use crate::cpu_time::cpu_ns;
+use crate::input::Damage;
+
+/// Buckets of a timeline, from which links and windows are read.
+const BUCKETS: usize = 240;
+
+/// How often a plan of a few chunks is made to time it: the least of them counts.
+const PLANS: usize = 5;
+
+/// What planning and, where it was asked for, simulating a failure came to.
+pub struct Measured {
+    /// What lost chunks have in all.
+    pub lost_bytes: u64,
+    /// How many they are.
+    pub lost_chunks: usize,
+    /// CPU time from jobs to plans.
+    pub planning_seconds: f64,
+    /// What plans put on nodes and racks, or what was moved.
+    pub load: Load,
+    /// The plans themselves, where only planning was asked for.
+    pub batch: Batch,
+    /// What the simulation came to.
+    pub run: Option<RunFigures>,
+}
+
+/// What one simulated repair took, and did to applications.
+pub struct RunFigures {
+    /// From the first dispatch to the last chunk.
+    pub seconds: f64,
+    /// CPU time of the coordinator: planning and scheduling.
+    pub coordinator_seconds: f64,
+    /// When chunks were finished, ascending, with their bytes.
+    pub finished: Vec<(f64, u64)>,
+    /// The 99th percentile of what applications waited, in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// How much longer applications took for the same operations, as a part.
+    pub interference: Option<f64>,
+    /// The mean rate of every link with all that it carried, uplinks and downlinks in turn.
+    pub links: Vec<f64>,
+}
+
+impl Prepared {
+    /// Plans the repair of the failure; nothing is moved.
+    ///
+    /// # Errors
+    /// When the policy cannot serve it.
+    pub fn plan(&self, policy: Policy) -> Result<Measured> {
+        policy.plannable().map_err(|fault| anyhow!("{fault}"))?;
+        let damage = self.input.damage();
+        // What a coordinator is told when it begins.
+        let cluster = self.capacities.told_cluster(0.0);
+        let free_bytes = self.input.free_bytes();
+        let idle = Load::new(&cluster);
+        let view = view(&cluster, &free_bytes, &idle);
+        let times = if damage.jobs.len() > 1 { 1 } else { PLANS };
+        let mut made = None;
+        let mut least_ns = u64::MAX;
+        for _ in 0..times {
+            let started = cpu_ns();
+            made = Some(plan(policy, &damage.jobs, &view, self.input.seed));
+            least_ns = least_ns.min(cpu_ns() - started);
+        }
+        let batch = made.expect("at least one plan is made");
+        if let Some((_, why)) = batch.refused.first() {
+            bail!("{why}");
+        }
+        let planned = batch.planned(&damage.jobs);
+        let load = Load::of(&cluster, planned.map(|(job, plan)| (plan, job.facts())));
+        Ok(Measured { batch, load, ..self.unmeasured(&damage, least_ns) })
+    }
+
+    /// Plans and simulates it.
+    ///
+    /// # Errors
+    /// When the policy cannot serve it, or the repair never ends.
+    pub fn simulate(&self, setting: &FigureSetting, policy: Policy) -> Result<Measured> {
+        policy.plannable().map_err(|fault| anyhow!("{fault}"))?;
+        let damage = self.input.damage();
+        let scenario = self.scenario(setting, policy, &damage)?;
+        let simulated = simulate(&scenario, &mut cpu_ns);
+        ensure!(!simulated.is_stuck, "the repair stands still: a link never has bandwidth");
+        if let Some((stripe, why)) = simulated.unrepaired.first() {
+            let why = why.as_ref().map_or("it was never begun".to_string(), ToString::to_string);
+            bail!("stripe {} is not repaired: {why}", stripe.0);
+        }
+        let measured = self.unmeasured(&damage, simulated.planning_ns);
+        let load = simulated.load.clone();
+        Ok(Measured { load, run: Some(self.figures(&scenario, simulated)), ..measured })
+    }
+
+    /// What applications alone put on links for so long: the timeline of all links.
+    ///
+    /// # Errors
+    /// When there is no such workload.
+    pub fn applications(&self, setting: &FigureSetting, seconds: f64) -> Result<Timeline> {
+        let scenario = self.scenario(setting, "cr".parse()?, &Damage::default())?;
+        Ok(simulate::applications(&scenario, seconds, BUCKETS).0)
+    }
+
+    /// What applications wait for so long without a repair, at the 99th percentile.
+    ///
+    /// # Errors
+    /// When there is no such workload.
+    pub fn alone_p99_ms(&self, setting: &FigureSetting, seconds: f64) -> Result<Option<f64>> {
+        let scenario = self.scenario(setting, "cr".parse()?, &Damage::default())?;
+        let (_, served) = simulate::applications(&scenario, seconds, BUCKETS);
+        Ok(served.as_ref().map(p99_ms))
+    }
+
+    /// The least time of any plans of whole chunks, with what links have from the start on.
+    pub fn bound_seconds(&self) -> f64 {
+        let jobs = self.input.damage().jobs;
+        let free_bytes = self.input.free_bytes();
+        let bound = |cluster: &Cluster| {
+            let idle = Load::new(cluster);
+            bound_seconds(&jobs, &view(cluster, &free_bytes, &idle))
+        };
+        let guess = bound(&self.input.cluster);
+        self.capacities.least_seconds(guess, bound)
+    }
+
+    fn unmeasured(&self, damage: &Damage, planning_ns: u64) -> Measured {
+        let batch = Batch { plans: Vec::new(), refused: Vec::new() };
+        Measured {
+            lost_bytes: damage.lost_chunks as u64 * self.input.chunk_bytes,
+            lost_chunks: damage.lost_chunks,
+            planning_seconds: planning_ns as f64 / 1e9,
+            load: Load::new(&self.input.cluster),
+            batch,
+            run: None,
+        }
+    }
+
+    fn scenario(
+        &self,
+        setting: &FigureSetting,
+        policy: Policy,
+        damage: &Damage,
+    ) -> Result<Scenario> {
+        let foreground = setting.foreground.map(|(name, clients)| {
+            let workload: Result<Workload, _> = name.parse();
+            workload.map(|workload| (workload, clients)).map_err(|why| anyhow!("{why}"))
+        });
+        // The pipeline of a lane is full when its first packet has passed each hop, and is read
+        // and written once more.
+        let hop_seconds = setting.packet_bytes.map_or(0.0, |packet| {
+            let disk = setting.disk.map_or(0.0, |rate| packet as f64 / rate);
+            packet as f64 / setting.link + disk
+        });
+        Ok(Scenario {
+            capacities: self.capacities.clone(),
+            stripes: self.input.damaged_stripes(damage),
+            failed: self.input.failed.clone(),
+            silent: Vec::new(),
+            free_bytes: self.input.free_bytes(),
+            policy,
+            seed: self.input.seed,
+            overheads: Overheads { hop_seconds, slice_seconds: 0.0 },
+            foreground: foreground.transpose()?,
+            timeline_buckets: Some(BUCKETS),
+            exact_entries: EXACT_ENTRIES,
+        })
+    }
+
+    fn figures(&self, scenario: &Scenario, simulated: Simulated) -> RunFigures {
+        let chunk_bytes = self.input.chunk_bytes;
+        let mut finished: Vec<(f64, u64)> =
+            simulated.rebuilt.iter().map(|chunk| (chunk.ended, chunk_bytes)).collect();
+        finished.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let applications = simulated.foreground.as_ref();
+        let degree =
+            |(during, alone): &(Served, Served)| during.client_seconds / alone.client_seconds - 1.0;
+        RunFigures {
+            seconds: simulated.seconds,
+            coordinator_seconds: simulated.planning_ns as f64 / 1e9,
+            finished,
+            p99_ms: applications.map(|(during, _)| p99_ms(during)),
+            interference: applications.map(degree).filter(|degree| degree.is_finite()),
+            links: simulated.timeline.map_or(Vec::new(), |timeline| {
+                let links = 0..timeline_links(scenario).len();
+                links.map(|link| carried(&timeline, link) / simulated.seconds).collect()
+            }),
+        }
+    }
+}
+
+fn p99_ms(served: &Served) -> f64 {
+    1e3 * percentile(&served.latencies, 0.99)
+}
+
+/// Bytes that a link carried in all.
+fn carried(timeline: &Timeline, link: usize) -> f64 {
+    (0..timeline.len()).map(|bucket| timeline.get(bucket, link).carried).sum()
+}
+
+fn view<'a>(cluster: &'a Cluster, free_bytes: &'a [u64], idle: &'a Load) -> View<'a> {
+    View { cluster, free_bytes, load: idle, abilities: Abilities::ALL }
+}

@@ -1,0 +1,353 @@
+//! What a chart shows of each run, in which unit, and what its bound is.
+//!
+//! Place: behind the measuring of an experiment.
+
+use serde::Serialize;
+use suture_code::ChunkIndex;
+use suture_repair::id::NodeId;
+use suture_repair::planner::Job;
+use suture_sim::durability::equation::{
+    PAPER_LIFETIME_SECONDS, PAPER_NODE_BYTES, loss_probability,
+};
+
+use super::measure::{Measured, RunFigures};
+use super::setting::Prepared;
+
+/// Seconds of a window of throughput over time, and of a phase of ChameleonEC.
+pub const WINDOW_SECONDS: f64 = 5.0;
+const PHASE_SECONDS: f64 = 20.0;
+
+/// What is read from a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Metric {
+    /// Rebuilt bytes a second.
+    Throughput,
+    /// The same in the first 20 seconds.
+    PhaseThroughput,
+    /// The same in each window of five seconds; a point is a window.
+    WindowThroughput,
+    /// From the first dispatch to the last chunk.
+    Seconds,
+    /// The same for each lost chunk.
+    ChunkSeconds,
+    /// The same with the time of planning.
+    WholeSeconds,
+    /// CPU time from jobs to plans.
+    PlanSeconds,
+    /// CPU time of the coordinator, scheduling too.
+    CoordinatorSeconds,
+    /// The busiest port's bytes over the mean of all surviving nodes.
+    Balance,
+    /// Bytes between racks for each lost chunk.
+    CrossRack,
+    /// What the intact rack sends that sends most, over their mean.
+    RackBalance,
+    /// What applications wait, at the 99th percentile.
+    P99,
+    /// How much longer applications take.
+    Interference,
+    /// What the uplink or downlink carries that carries most, or least.
+    Link(LinkPlace),
+    /// Bytes that move for each lost byte.
+    Traffic,
+    /// Bytes that disks read for each lost byte.
+    DiskReads,
+    /// Bytes that disks write for each lost byte.
+    DiskWrites,
+    /// The chance that a repair of that throughput is overtaken by failures.
+    Loss,
+    /// The same with the link's rate as the throughput.
+    LossAtRate,
+    /// CPU time of codes for each rebuilt gigabyte.
+    Compute,
+    /// The same as a part of the time that links need.
+    ComputePart,
+    /// What nodes' links carry on average, of what they could; no repair.
+    UsedBandwidth,
+    /// The part of the time in which some node is congested; no repair.
+    AnyCongested,
+    /// Of the seconds in which a node uses so much of its link, those with uneven links; no repair.
+    Uneven(f64),
+    /// How much what applications put on a link changes within 15 seconds; no repair.
+    Fluctuation,
+}
+
+/// Which of the links.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum LinkPlace {
+    /// The uplink that carries most.
+    MostUp,
+    /// The uplink that carries least.
+    LeastUp,
+    /// The downlink that carries most.
+    MostDown,
+    /// The downlink that carries least.
+    LeastDown,
+}
+
+/// How a metric is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// By planning alone.
+    Plans,
+    /// By planning and simulating.
+    Simulation,
+    /// By running the codes of the plans on buffers.
+    Codes,
+    /// By looking at links; there is no repair, and no policy.
+    Links,
+    /// By a formula of the setting.
+    Formula,
+}
+
+impl Metric {
+    /// How it is measured.
+    pub fn means(self) -> Means {
+        match self {
+            Metric::PlanSeconds
+            | Metric::Balance
+            | Metric::CrossRack
+            | Metric::RackBalance
+            | Metric::Traffic
+            | Metric::DiskReads
+            | Metric::DiskWrites => Means::Plans,
+            Metric::Compute | Metric::ComputePart => Means::Codes,
+            Metric::UsedBandwidth
+            | Metric::AnyCongested
+            | Metric::Uneven(_)
+            | Metric::Fluctuation => Means::Links,
+            Metric::LossAtRate => Means::Formula,
+            _ => Means::Simulation,
+        }
+    }
+
+    /// What the axis says.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => {
+                "repair throughput"
+            }
+            Metric::Seconds => "repair time",
+            Metric::ChunkSeconds => "repair time per lost chunk",
+            Metric::WholeSeconds => "repair time with planning",
+            Metric::PlanSeconds => "planning time (CPU)",
+            Metric::CoordinatorSeconds => "coordinator time (CPU)",
+            Metric::Balance => "load balancing degree",
+            Metric::CrossRack => "cross-rack traffic per lost chunk",
+            Metric::RackBalance => "load balancing rate of racks",
+            Metric::P99 => "P99 latency of applications",
+            Metric::Interference => "interference degree",
+            Metric::Link(_) => "mean rate of the link",
+            Metric::Traffic => "network traffic per lost byte",
+            Metric::DiskReads => "disk reads per lost byte",
+            Metric::DiskWrites => "disk writes per lost byte",
+            Metric::Loss | Metric::LossAtRate => "chance of data loss during a repair",
+            Metric::Compute => "CPU time of the code per rebuilt GB",
+            Metric::ComputePart => "CPU time of the code over repair time",
+            Metric::UsedBandwidth => "used of the node's bandwidth",
+            Metric::AnyCongested => "time with a congested node",
+            Metric::Uneven(_) => "of congested time with uneven links",
+            Metric::Fluctuation => "change within 15 s, mean over links and windows",
+        }
+    }
+
+    /// Behind each number.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => "MB/s",
+            Metric::Seconds
+            | Metric::ChunkSeconds
+            | Metric::WholeSeconds
+            | Metric::PlanSeconds
+            | Metric::CoordinatorSeconds
+            | Metric::Compute => "s",
+            Metric::CrossRack => "MB",
+            Metric::P99 => "ms",
+            Metric::Interference
+            | Metric::ComputePart
+            | Metric::UsedBandwidth
+            | Metric::AnyCongested
+            | Metric::Uneven(_) => "%",
+            Metric::Link(_) | Metric::Fluctuation => "Mbit/s",
+            _ => "",
+        }
+    }
+
+    /// Whether values of one chart are apart by orders of magnitude.
+    pub fn is_logarithmic(self) -> bool {
+        matches!(self, Metric::PlanSeconds | Metric::CoordinatorSeconds)
+            || matches!(self, Metric::Loss | Metric::LossAtRate)
+    }
+
+    /// What the mark across a group of bars is; none: there is none.
+    pub fn bound_name(self) -> Option<&'static str> {
+        match self {
+            Metric::P99 => Some("no repair"),
+            Metric::PlanSeconds
+            | Metric::CoordinatorSeconds
+            | Metric::Interference
+            | Metric::Link(_)
+            | Metric::LossAtRate
+            | Metric::Compute
+            | Metric::ComputePart
+            | Metric::DiskWrites => None,
+            _ if self.means() == Means::Links => None,
+            _ => Some("bound"),
+        }
+    }
+
+    /// The value of a run; `None` where it has none. `index` is the point's.
+    pub fn value(self, prepared: &Prepared, measured: &Measured, index: usize) -> Option<f64> {
+        let bytes = measured.lost_bytes as f64;
+        let load = &measured.load;
+        let summed = |of: fn(&suture_repair::plan::load::NodeLoad) -> u64| {
+            load.nodes().iter().map(of).sum::<u64>() as f64
+        };
+        match self {
+            Metric::PlanSeconds => Some(measured.planning_seconds),
+            Metric::Balance => {
+                let nodes = load.nodes().iter();
+                let most = nodes.map(|node| node.up_bytes.max(node.down_bytes)).max()?;
+                Some(most as f64 / balanced_bytes(prepared, load.moved_bytes() as f64))
+            }
+            Metric::CrossRack => {
+                Some(load.cross_rack_bytes() as f64 / measured.lost_chunks as f64 / 1e6)
+            }
+            Metric::RackBalance => rack_balance(prepared, measured),
+            Metric::Traffic => Some(load.moved_bytes() as f64 / bytes),
+            Metric::DiskReads => Some(summed(|node| node.disk_read_bytes) / bytes),
+            Metric::DiskWrites => Some(summed(|node| node.disk_write_bytes) / bytes),
+            _ => self.of_run(measured, measured.run.as_ref()?, index),
+        }
+    }
+
+    fn of_run(self, measured: &Measured, run: &RunFigures, index: usize) -> Option<f64> {
+        let bytes = measured.lost_bytes as f64;
+        let between = |from: f64, to: f64| {
+            let chunks = run.finished.iter().filter(|(ended, _)| from < *ended && *ended <= to);
+            chunks.map(|(_, bytes)| *bytes as f64).sum::<f64>()
+        };
+        match self {
+            Metric::Throughput => Some(bytes / run.seconds / 1e6),
+            Metric::PhaseThroughput => {
+                let seconds = run.seconds.min(PHASE_SECONDS);
+                Some(between(0.0, seconds) / seconds / 1e6)
+            }
+            Metric::WindowThroughput => {
+                let from = index as f64 * WINDOW_SECONDS;
+                let is_over = run.seconds < from + WINDOW_SECONDS;
+                (!is_over).then(|| between(from, from + WINDOW_SECONDS) / WINDOW_SECONDS / 1e6)
+            }
+            Metric::Seconds => Some(run.seconds),
+            Metric::ChunkSeconds => Some(run.seconds / measured.lost_chunks as f64),
+            Metric::WholeSeconds => Some(run.seconds + measured.planning_seconds),
+            Metric::CoordinatorSeconds => Some(run.coordinator_seconds),
+            Metric::P99 => run.p99_ms,
+            Metric::Interference => run.interference.map(|part| 100.0 * part),
+            Metric::Link(place) => place.of(&run.links).map(|rate| rate * 8.0 / 1e6),
+            Metric::Loss => Some(loss(bytes / run.seconds)),
+            _ => None,
+        }
+    }
+
+    /// The bound of the value, where repairs take `seconds` at least.
+    pub fn bound(self, prepared: &Prepared, seconds: f64) -> Option<f64> {
+        let damage = prepared.input.damage();
+        let bytes = (damage.lost_chunks as u64 * prepared.input.chunk_bytes) as f64;
+        let traffic = || damage.jobs.iter().map(least_traffic).sum::<f64>();
+        match self {
+            Metric::Throughput | Metric::PhaseThroughput | Metric::WindowThroughput => {
+                Some(bytes / seconds / 1e6)
+            }
+            Metric::Seconds | Metric::WholeSeconds => Some(seconds),
+            Metric::ChunkSeconds => Some(seconds / damage.lost_chunks as f64),
+            Metric::Balance => {
+                let link = prepared.input.cluster.nodes.first()?.uplink.0;
+                Some(seconds * link / balanced_bytes(prepared, traffic()))
+            }
+            Metric::CrossRack => {
+                let chunks: usize = damage.jobs.iter().map(|job| fewest_racks(prepared, job)).sum();
+                let bytes = (chunks as u64 * prepared.input.chunk_bytes) as f64;
+                Some(bytes / damage.lost_chunks as f64 / 1e6)
+            }
+            Metric::RackBalance => Some(1.0),
+            Metric::Traffic | Metric::DiskReads => Some(traffic() / bytes),
+            Metric::Loss => Some(loss(bytes / seconds)),
+            _ => None,
+        }
+    }
+}
+
+impl LinkPlace {
+    /// The rate of that link, of the rates of all uplinks and downlinks in turn. Links that carry
+    /// nothing, as those of failed nodes, do not count.
+    fn of(self, rates: &[f64]) -> Option<f64> {
+        let direction = usize::from(matches!(self, LinkPlace::MostDown | LinkPlace::LeastDown));
+        let rates = rates.iter().skip(direction).step_by(2).copied().filter(|rate| *rate > 0.0);
+        match self {
+            LinkPlace::MostUp | LinkPlace::MostDown => rates.max_by(f64::total_cmp),
+            LinkPlace::LeastUp | LinkPlace::LeastDown => rates.min_by(f64::total_cmp),
+        }
+    }
+}
+
+/// The chance of Equation 2 of ChameleonEC at a throughput in bytes per second.
+pub fn loss(throughput: f64) -> f64 {
+    loss_probability(13, 4, PAPER_NODE_BYTES / throughput, PAPER_LIFETIME_SECONDS)
+}
+
+/// What each surviving node would send if all sent the same.
+fn balanced_bytes(prepared: &Prepared, bytes: f64) -> f64 {
+    let survivors = prepared.input.cluster.nodes.len() - prepared.input.failed.len();
+    bytes / survivors as f64
+}
+
+/// What helpers must send at least for a job.
+fn least_traffic(job: &Job) -> f64 {
+    let code = job.code.code();
+    let sub_chunks = |lost: &ChunkIndex| f64::from(code.least_helper_sub_chunks(*lost));
+    let least = job.lost.iter().map(sub_chunks).fold(f64::INFINITY, f64::min);
+    least / f64::from(code.sub_chunk_count()) * job.chunk_bytes as f64
+}
+
+/// The fewest racks that have to send a chunk to the one in which a lost chunk is rebuilt, over all
+/// racks that have a node that may keep it: each of them sends at least a sum.
+fn fewest_racks(prepared: &Prepared, job: &Job) -> usize {
+    let cluster = &prepared.input.cluster;
+    let mut counts = vec![0usize; cluster.racks.len()];
+    for (_, node) in &job.survivors {
+        if let Some(rack) = cluster.node(*node).rack {
+            counts[rack.0 as usize] += 1;
+        }
+    }
+    let free_bytes = prepared.input.free_bytes();
+    let may_keep = |node: &NodeId| free_bytes[node.index()] > 0 && !job.excluded.contains(node);
+    let from = |to: usize| {
+        let mut others: Vec<usize> =
+            (0..counts.len()).filter(|&rack| rack != to).map(|rack| counts[rack]).collect();
+        others.sort_unstable_by(|a, b| b.cmp(a));
+        let (mut known, mut racks) = (counts[to], 0);
+        for count in others {
+            if known >= job.code.code().data_chunks() {
+                break;
+            }
+            (known, racks) = (known + count, racks + 1);
+        }
+        racks
+    };
+    let racks = cluster.ids().filter(may_keep).filter_map(|node| cluster.node(node).rack);
+    racks.map(|rack| from(rack.0 as usize)).min().unwrap_or(0)
+}
+
+/// The most that an intact rack sends to others, over the mean of all of them.
+fn rack_balance(prepared: &Prepared, measured: &Measured) -> Option<f64> {
+    let failed = prepared.input.failed.first()?;
+    let failed = prepared.input.cluster.node(*failed).rack?;
+    let racks = measured.load.racks().iter().enumerate();
+    let sent: Vec<f64> = racks
+        .filter(|(rack, _)| *rack != failed.0 as usize)
+        .map(|(_, load)| load.up_bytes as f64)
+        .collect();
+    let mean = sent.iter().sum::<f64>() / sent.len() as f64;
+    (mean > 0.0).then(|| sent.iter().copied().fold(0.0, f64::max) / mean)
+}

@@ -1,0 +1,139 @@
+//! What came of the experiments: claims on top, then every figure with what is beside it.
+//!
+//! Place: the last step of a reproduction. `markdown.rs` writes it for readers of text, `page.rs`
+//! as one page that needs nothing else, `claims.rs` the list of claims alone; `chart.rs` draws.
+
+mod chart;
+pub mod markdown;
+pub mod page;
+
+use super::claim::{Judged, Verdict};
+use super::folder::{Configuration, Finished};
+use super::traces::Traces;
+
+/// Everything that a report is made of.
+pub struct Reproduction<'a> {
+    /// What was asked for.
+    pub configuration: &'a Configuration,
+    /// How many experiments were asked for.
+    pub planned: usize,
+    /// Those that are finished, in the order of the papers.
+    pub finished: &'a [Finished],
+    /// Links that change.
+    pub traces: &'a Traces,
+}
+
+/// How many claims came out as what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// As the paper says.
+    pub holds: usize,
+    /// In its direction.
+    pub direction: usize,
+    /// Not at all.
+    pub fails: usize,
+    /// Not measured.
+    pub unknown: usize,
+}
+
+impl Finished {
+    /// All claims of its paper on it, judged.
+    pub fn judged(&self) -> Vec<Judged> {
+        self.experiment.claims.iter().map(|claim| claim.judge(&self.outcome.table)).collect()
+    }
+}
+
+impl Tally {
+    /// Of these claims.
+    pub fn of<'a>(judged: impl Iterator<Item = &'a Judged>) -> Tally {
+        let mut tally = Tally::default();
+        for judged in judged {
+            *match judged.verdict {
+                Verdict::Holds => &mut tally.holds,
+                Verdict::Direction => &mut tally.direction,
+                Verdict::Fails => &mut tally.fails,
+                Verdict::Unknown => &mut tally.unknown,
+            } += 1;
+        }
+        tally
+    }
+
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.holds + self.direction + self.fails + self.unknown
+    }
+
+    /// In a sentence.
+    pub fn describe(self) -> String {
+        let unknown = match self.unknown {
+            0 => String::new(),
+            count => format!(", {count} could not be measured"),
+        };
+        format!(
+            "Of {} claims {} hold, {} hold in direction, {} do not hold{unknown}.",
+            self.all(),
+            self.holds,
+            self.direction,
+            self.fails,
+        )
+    }
+}
+
+impl Reproduction<'_> {
+    /// All claims of all finished experiments, with the experiment's name.
+    pub fn judged(&self) -> Vec<(&Finished, Judged)> {
+        let of = |finished| {
+            let finished: &Finished = finished;
+            finished.judged().into_iter().map(move |judged| (finished, judged))
+        };
+        self.finished.iter().flat_map(of).collect()
+    }
+
+    /// How it was measured, in sentences.
+    pub fn method(&self) -> Vec<String> {
+        let configuration = self.configuration;
+        let seeds = match configuration.seeds {
+            1 => "one seed (--quick)".to_string(),
+            seeds => format!("seeds 1 to {seeds}"),
+        };
+        let mut lines = vec![
+            format!(
+                "{} of {} experiments, with as many lost chunks as in the papers, {seeds}; suture \
+                 {}.",
+                self.finished.len(),
+                self.planned,
+                configuration.version,
+            ),
+            "Everything is simulated unless a figure says otherwise: the coordinator of the daemons \
+             plans and schedules, and a fluid network stands for agents and links. Times of the \
+             processor are of this machine."
+                .to_string(),
+            format!(
+                "Links that change follow {}, both from random starts and from starts at which some \
+                 node of the stripe is congested.",
+                self.traces.describe()
+            ),
+            "A claim holds where the paper's number is met within a fifth of it (percentages within \
+             five points at least), holds in direction where more or less came out in the same \
+             direction, and otherwise does not hold. Ratios are compared, because values of figures \
+             are only given as ratios in the papers' texts."
+                .to_string(),
+            "The bound is the least time of any plans that move whole chunks (or what a code's \
+             helpers send at least); traces, which suture uses, can go below it."
+                .to_string(),
+        ];
+        if configuration.testbed {
+            lines.push(
+                "Where a figure has a table of emulated repairs, these ran as processes on an \
+                 emulated network with links of known rates, scaled down as it says."
+                    .to_string(),
+            );
+        }
+        lines
+    }
+}
+
+/// The number of a claim, as reports show it.
+pub fn measured(judged: &Judged) -> String {
+    super::folder::cell_text(judged.measured)
+}

@@ -1,0 +1,180 @@
+//! The report as Markdown, and the list of claims that is kept in the documentation.
+//!
+//! Place: the last step of a reproduction.
+
+use std::fmt::Write as _;
+
+use super::{Reproduction, Tally, measured};
+use crate::reproduce::claim::{Judged, Verdict};
+use crate::reproduce::experiment::Paper;
+use crate::reproduce::folder::{Emulated, Finished, cell_text};
+use crate::reproduce::table::PanelTable;
+
+/// All of it.
+pub fn report(reproduction: &Reproduction<'_>) -> String {
+    let mut out = String::from("# Reproduction of published repair figures\n\n");
+    summary(&mut out, reproduction);
+    for paper in Paper::ALL {
+        let of_paper: Vec<&Finished> =
+            reproduction.finished.iter().filter(|f| f.experiment.paper == paper).collect();
+        if of_paper.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n## {paper}\n\n{}.\n", paper.source());
+        for finished in of_paper {
+            experiment(&mut out, finished);
+        }
+    }
+    out
+}
+
+/// The claims alone: those that hold, and those that do not and why.
+pub fn claims(reproduction: &Reproduction<'_>) -> String {
+    let command = match reproduction.configuration.quick {
+        true => "suture reproduce all --quick",
+        false => "suture reproduce all",
+    };
+    let mut out = format!(
+        "<!-- Made by `{command} -o DIR`: this is DIR/claims.md. Change the command, not this \
+         file. -->\n# What the papers say, and what holds here\n\n`{command}` measures every figure \
+         and table of the evaluations of five papers again, and holds what their texts say of them \
+         against what came out. Its report has all values, charts and settings; this is its list \
+         of claims. `suture reproduce` lists the experiments.\n\n"
+    );
+    summary(&mut out, reproduction);
+    for (verdict, heading) in [
+        (Verdict::Holds, "Claims that hold"),
+        (Verdict::Direction, "Claims that hold in direction"),
+        (Verdict::Fails, "Claims that do not hold"),
+        (Verdict::Unknown, "Claims that could not be measured"),
+    ] {
+        let judged = reproduction.judged();
+        let those: Vec<_> = judged.iter().filter(|(_, j)| j.verdict == verdict).collect();
+        if those.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "\n## {heading}\n");
+        for (finished, judged) in those {
+            let name = finished.experiment.name();
+            let why = why(judged);
+            let _ = writeln!(
+                out,
+                "- `{name}` {} ({}): {} in the paper, {} here.{why}",
+                judged.claim.text,
+                judged.claim.place,
+                judged.claim.said.describe(),
+                measured(judged),
+            );
+        }
+    }
+    out
+}
+
+/// What is known of why a claim came out otherwise.
+fn why(judged: &Judged) -> String {
+    match judged.verdict {
+        Verdict::Holds => String::new(),
+        _ if judged.claim.apart.is_empty() => String::new(),
+        _ => format!(" {}", judged.claim.apart),
+    }
+}
+
+fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
+    let judged = reproduction.judged();
+    let tally = Tally::of(judged.iter().map(|(_, judged)| judged));
+    let _ = writeln!(out, "{}\n", tally.describe());
+    for line in reproduction.method() {
+        let _ = writeln!(out, "- {line}");
+    }
+    let _ = writeln!(out, "\n| paper | claims | hold | in direction | do not hold |");
+    let _ = writeln!(out, "|---|--:|--:|--:|--:|");
+    for paper in Paper::ALL {
+        let of_paper = judged.iter().filter(|(f, _)| f.experiment.paper == paper);
+        let tally = Tally::of(of_paper.map(|(_, judged)| judged));
+        if tally.all() > 0 {
+            let Tally { holds, direction, fails, .. } = tally;
+            let _ =
+                writeln!(out, "| {paper} | {} | {holds} | {direction} | {fails} |", tally.all());
+        }
+    }
+}
+
+fn experiment(out: &mut String, finished: &Finished) {
+    let experiment = finished.experiment;
+    let _ = writeln!(out, "### {}: {}\n", experiment.name(), experiment.title);
+    let _ = writeln!(out, "Paper: {}\n\nHere: {}\n", experiment.did, experiment.here);
+    for panel in &finished.outcome.table.panels {
+        table(out, panel);
+    }
+    if let Some(emulated) = &finished.outcome.emulated {
+        emulation(out, emulated);
+    }
+    let judged = finished.judged();
+    if judged.is_empty() {
+        return;
+    }
+    out.push_str("| the paper says | where | paper | here | |\n|---|---|--:|--:|---|\n");
+    for judged in &judged {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | **{}**{} |",
+            judged.claim.text,
+            judged.claim.place,
+            judged.claim.said.describe(),
+            measured(judged),
+            judged.verdict.name(),
+            match why(judged) {
+                why if why.is_empty() => String::new(),
+                why => format!(".{why}"),
+            },
+        );
+    }
+    out.push('\n');
+}
+
+fn table(out: &mut String, panel: &PanelTable) {
+    let unit = if panel.unit.is_empty() { String::new() } else { format!(" ({})", panel.unit) };
+    let _ = writeln!(out, "*{}*: {}{unit}\n", panel.title, panel.what);
+    let Some(first) = panel.groups.first() else { return };
+    let names = first.cells.iter().map(|cell| cell.series.as_str());
+    let heads: Vec<&str> = names.chain(panel.bound_name.as_deref()).collect();
+    let _ = writeln!(out, "| | {} |", heads.join(" | "));
+    let _ = writeln!(out, "|---|{}", "--:|".repeat(heads.len()));
+    let mut refusals: Vec<String> = Vec::new();
+    for group in &panel.groups {
+        let mut cells: Vec<String> =
+            group.cells.iter().map(|cell| cell_text(cell.mean())).collect();
+        if panel.bound_name.is_some() {
+            cells.push(cell_text(group.bound));
+        }
+        let _ = writeln!(out, "| {} | {} |", group.label, cells.join(" | "));
+        for cell in &group.cells {
+            if let (Some(why), true) = (&cell.refused, cell.values.is_empty()) {
+                refusals.push(format!("{} at {}: {why}", cell.series, group.label));
+            }
+        }
+    }
+    out.push('\n');
+    if !refusals.is_empty() {
+        let _ = writeln!(out, "Not measured: {}.\n", refusals.join("; "));
+    }
+}
+
+fn emulation(out: &mut String, emulated: &Emulated) {
+    let _ = writeln!(out, "*Emulated network*: {}\n", emulated.scale);
+    out.push_str("| | | simulated | emulated | bound | limit | |\n|---|---|--:|--:|--:|---|---|\n");
+    for row in &emulated.rows {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} s | {} s | {} s | {} | {} |",
+            row.label,
+            row.series,
+            cell_text(Some(row.simulated_seconds)),
+            cell_text(Some(row.measured_seconds)),
+            cell_text(Some(row.bound_seconds)),
+            row.limit,
+            row.why,
+        );
+    }
+    out.push('\n');
+}

@@ -1,0 +1,252 @@
+//! Performs an experiment: every point under every policy, as often as it is repeated.
+//!
+//! Place: around the measuring of an experiment. Runs are independent, so all cores take them in
+//! turn; panels that show different metrics of the same runs share them. What comes out does not
+//! depend on the number of cores, but for times of the processor.
+
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Result, bail};
+use suture_repair::policy::Policy;
+
+use super::experiment::{PanelPoint, PanelSpec, PaperExperiment};
+use super::kernels;
+use super::measure::Measured;
+use super::metric::{Means, Metric, loss};
+use super::setting::{FigureSetting, Prepared};
+use super::table::{Cell, Group, PanelTable, Table, mean};
+use super::traces::{self, Traces};
+
+/// Seconds of a window in which changes of the foreground are looked for, and of all of them.
+const CHANGE_WINDOW: f64 = 15.0;
+const CHANGE_SECONDS: f64 = 60.0;
+
+/// Set when no further run is to be begun.
+pub static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// One thing that a core does without any other, and what panels want of it: metrics, each with the
+/// index of its point.
+struct Task {
+    setting: FigureSetting,
+    work: Work,
+    seed: u64,
+    wanted: Vec<(Metric, usize)>,
+}
+
+/// What is done with a setting.
+#[derive(Clone, Debug, PartialEq)]
+enum Work {
+    Bound,
+    Policy(Means, &'static str),
+    Links(Metric),
+}
+
+/// What a task gives for what is wanted of it, or why the policy refused.
+type Values = Result<Vec<Option<f64>>, String>;
+
+/// Performs all runs of an experiment, every policy so many times, each with another seed.
+///
+/// # Errors
+/// When a setting is impossible, or it was interrupted.
+pub fn perform(experiment: &PaperExperiment, repetitions: u64, traces: &Traces) -> Result<Table> {
+    let tasks = tasks(experiment, repetitions);
+    let results: Vec<Mutex<Option<Result<Values>>>> =
+        tasks.iter().map(|_| Mutex::default()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while !IS_STOPPED.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = tasks.get(index) else { return };
+            *results[index].lock().expect("no run panics with it") = Some(task.run(traces));
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(tasks.len()) {
+            scope.spawn(work);
+        }
+    });
+    if IS_STOPPED.load(Ordering::Relaxed) {
+        bail!("interrupted");
+    }
+    let results = results.into_iter().filter_map(|result| result.into_inner().ok().flatten());
+    let results = results.collect::<Result<Vec<Values>>>()?;
+    let results: Vec<(&Task, Values)> = tasks.iter().zip(results).collect();
+    let panels = experiment.panels.iter().map(|panel| panel_table(panel, repetitions, &results));
+    Ok(Table { panels: panels.collect() })
+}
+
+/// Every run that some panel needs, each once.
+fn tasks(experiment: &PaperExperiment, repetitions: u64) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    for panel in experiment.panels {
+        for (index, point) in panel.points.iter().enumerate() {
+            for seed in seeds(panel, repetitions) {
+                let setting = point.setting;
+                let of_series = panel.series.iter().map(|series| work(panel.metric, series.policy));
+                let bound = panel.metric.bound_name().map(|_| Work::Bound);
+                for work in of_series.chain(bound) {
+                    let is_it =
+                        |t: &&mut Task| t.setting == setting && t.seed == seed && t.work == work;
+                    let wanted = (panel.metric, index);
+                    match tasks.iter_mut().find(is_it) {
+                        Some(task) => task.wanted.push(wanted),
+                        None => tasks.push(Task { setting, work, seed, wanted: vec![wanted] }),
+                    }
+                }
+            }
+        }
+    }
+    tasks
+}
+
+/// What does not depend on chance is measured once.
+fn seeds(panel: &PanelSpec, repetitions: u64) -> RangeInclusive<u64> {
+    let is_fixed = matches!(panel.metric.means(), Means::Links | Means::Formula);
+    1..=if is_fixed { 1 } else { repetitions }
+}
+
+fn work(metric: Metric, policy: &'static str) -> Work {
+    match metric.means() {
+        Means::Links | Means::Formula => Work::Links(metric),
+        means => Work::Policy(means, policy),
+    }
+}
+
+impl Task {
+    fn run(&self, traces: &Traces) -> Result<Values> {
+        if let Work::Links(metric) = self.work {
+            let value = self.of_links(metric, traces)?;
+            return Ok(Ok(self.wanted.iter().map(|_| Some(value)).collect()));
+        }
+        let prepared = self.setting.prepare(traces, self.seed)?;
+        let Work::Policy(means, policy) = self.work else { return self.bounds(&prepared) };
+        let policy: Policy = policy.parse()?;
+        let measured = match means {
+            Means::Simulation => prepared.simulate(&self.setting, policy),
+            _ => prepared.plan(policy),
+        };
+        let measured = match measured {
+            Ok(measured) => measured,
+            Err(why) => return Ok(Err(format!("{why:#}"))),
+        };
+        if means == Means::Codes {
+            return Ok(Ok(self.of_codes(&prepared, &measured)?));
+        }
+        let value = |(metric, index): &(Metric, usize)| metric.value(&prepared, &measured, *index);
+        Ok(Ok(self.wanted.iter().map(value).collect()))
+    }
+
+    /// The bound of each metric; of applications, what they have beside no repair.
+    fn bounds(&self, prepared: &Prepared) -> Result<Values> {
+        let seconds = prepared.bound_seconds();
+        let mut values = Vec::new();
+        for (metric, _) in &self.wanted {
+            values.push(match metric {
+                Metric::P99 => prepared.alone_p99_ms(&self.setting, seconds)?,
+                metric => metric.bound(prepared, seconds),
+            });
+        }
+        Ok(Ok(values))
+    }
+
+    /// What the codes of the plans take.
+    fn of_codes(&self, prepared: &Prepared, measured: &Measured) -> Result<Vec<Option<f64>>> {
+        let seconds = kernels::seconds_per_byte(prepared, measured)?;
+        let links = measured.load.max_seconds(&prepared.input.cluster) / measured.lost_bytes as f64;
+        let value = |(metric, _): &(Metric, usize)| match metric {
+            Metric::ComputePart => Some(100.0 * seconds / (links + seconds)),
+            _ => Some(seconds * 1e9),
+        };
+        Ok(self.wanted.iter().map(value).collect())
+    }
+
+    /// What is seen of links, or computed, without a repair.
+    fn of_links(&self, metric: Metric, traces: &Traces) -> Result<f64> {
+        match metric {
+            Metric::LossAtRate => return Ok(loss(self.setting.link)),
+            Metric::Fluctuation => return self.fluctuation(traces),
+            _ => {}
+        }
+        let Some((name, _)) = self.setting.trace else { bail!("{metric:?} is of a trace") };
+        let (up, down) = traces.of(name);
+        Ok(match metric {
+            Metric::Uneven(usage) => traces::uneven(up, down, usage).unwrap_or(0.0),
+            Metric::AnyCongested => traces::congested(up, down),
+            _ => traces::used(up, down),
+        })
+    }
+
+    /// How much the rate of applications on a link changes within a window, in Mbit/s: the mean
+    /// over links and windows of the largest less the smallest rate.
+    fn fluctuation(&self, traces: &Traces) -> Result<f64> {
+        let prepared = self.setting.prepare(traces, self.seed)?;
+        let timeline = prepared.applications(&self.setting, CHANGE_SECONDS)?;
+        let buckets = ((CHANGE_WINDOW / timeline.width()) as usize).max(1);
+        let mut changes = Vec::new();
+        for link in 0..2 * self.setting.nodes {
+            for window in 0..timeline.len() / buckets {
+                let rates = (window * buckets..(window + 1) * buckets)
+                    .map(|bucket| timeline.get(bucket, link).carried / timeline.width());
+                let (low, high) = rates.fold((f64::INFINITY, 0.0f64), |(low, high), rate| {
+                    (low.min(rate), high.max(rate))
+                });
+                changes.push((high - low) * 8.0 / 1e6);
+            }
+        }
+        Ok(mean(&changes).unwrap_or(0.0))
+    }
+}
+
+fn panel_table(panel: &PanelSpec, repetitions: u64, results: &[(&Task, Values)]) -> PanelTable {
+    let groups = panel.points.iter().enumerate();
+    PanelTable {
+        title: panel.title.to_string(),
+        what: panel.metric.name().to_string(),
+        unit: panel.metric.unit().to_string(),
+        is_logarithmic: panel.metric.is_logarithmic(),
+        bound_name: panel.metric.bound_name().map(str::to_string),
+        groups: groups
+            .map(|(index, point)| group(panel, index, point, repetitions, results))
+            .collect(),
+    }
+}
+
+fn group(
+    panel: &PanelSpec,
+    index: usize,
+    point: &PanelPoint,
+    repetitions: u64,
+    results: &[(&Task, Values)],
+) -> Group {
+    let setting = point.setting;
+    // What a kind of work gave for this point, seed by seed; and why it gave nothing.
+    let gather = |work: &Work| {
+        let mut values = Vec::new();
+        let mut refused = None;
+        for seed in seeds(panel, repetitions) {
+            let is_it = |t: &Task| t.setting == setting && t.seed == seed && t.work == *work;
+            let Some((task, result)) = results.iter().find(|(task, _)| is_it(task)) else {
+                continue;
+            };
+            let place = task.wanted.iter().position(|wanted| *wanted == (panel.metric, index));
+            match result {
+                Ok(given) => values.extend(place.and_then(|place| given[place])),
+                Err(why) => refused = Some(why.clone()),
+            }
+        }
+        (values, refused)
+    };
+    let cell = |series: &super::experiment::Series| {
+        let (values, refused) = gather(&work(panel.metric, series.policy));
+        let (series, policy) = (series.name.to_string(), series.policy.to_string());
+        Cell { series, policy, values, refused }
+    };
+    Group {
+        label: point.label.to_string(),
+        bound: mean(&gather(&Work::Bound).0),
+        cells: panel.series.iter().map(cell).collect(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Links that change: the published measurements from their files, or drawn from models of them.
+//!
+//! Place: under [slices flow]. PivotRepair's measurements have no licence and are not here;
+//! whoever has the files names their folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use suture_edge::error::bad_input;
+use suture_repair::cluster::Rate;
+use suture_repair::id::NodeId;
+use suture_repair::random::Random;
+use suture_sim::trace::{Direction, LinkModel, Trace};
+
+use super::setting::{GBIT, Start, TraceName};
+use crate::input::Input;
+
+/// Nodes, seconds and links of the published measurements.
+pub const NODES: usize = 16;
+const SECONDS: u64 = 6000;
+
+/// Seeds the models.
+const SEED: u64 = 1;
+
+/// What is left of a congested link, at most: PivotRepair counts from 90 % used.
+pub const CONGESTED: f64 = 0.1 * GBIT;
+
+/// Seconds that are tried for a start before any second will do.
+const TRIES: usize = 20_000;
+
+/// The measurements of both directions, for each of the three workloads.
+pub struct Traces {
+    /// Where they are from; none: from the models.
+    pub folder: Option<PathBuf>,
+    pairs: Vec<(Trace, Trace)>,
+}
+
+impl Traces {
+    /// Reads the folder, or draws from the models where none is named.
+    ///
+    /// # Errors
+    /// Bad input: a file is missing, or its rows or columns are wrong.
+    pub fn read(folder: Option<&Path>) -> Result<Traces> {
+        let pair = |model: LinkModel| -> Result<(Trace, Trace)> {
+            Ok(match folder {
+                Some(folder) => {
+                    (read(folder, model, Direction::Up)?, read(folder, model, Direction::Down)?)
+                }
+                None => (draw(model, Direction::Up), draw(model, Direction::Down)),
+            })
+        };
+        let pairs = LinkModel::ALL.into_iter().map(pair).collect::<Result<_>>()?;
+        Ok(Traces { folder: folder.map(Path::to_path_buf), pairs })
+    }
+
+    /// What links could send and receive under a workload.
+    pub fn of(&self, name: TraceName) -> &(Trace, Trace) {
+        let index = LinkModel::ALL.iter().position(|model| *model == name.model());
+        &self.pairs[index.expect("all models are known")]
+    }
+
+    /// Both directions from a second on that is drawn as `start` says.
+    pub fn from_start(
+        &self,
+        name: TraceName,
+        start: Start,
+        input: &Input,
+        random: &mut Random,
+    ) -> (Option<Trace>, Option<Trace>) {
+        let (up, down) = self.of(name);
+        let draw = |random: &mut Random| random.below(up.seconds());
+        let second = match start {
+            Start::Random => draw(random),
+            Start::Congested => {
+                let mut second = draw(random);
+                for _ in 0..TRIES {
+                    if is_congested_start(up, down, second, input) {
+                        break;
+                    }
+                    second = draw(random);
+                }
+                second
+            }
+        };
+        let from = |trace: &Trace| Some(with_spare(trace.starting_at(second), input));
+        (from(up), from(down))
+    }
+
+    /// In words, for the report.
+    pub fn describe(&self) -> String {
+        match &self.folder {
+            Some(folder) => format!("the measurements in {}", folder.display()),
+            None => "the built-in models of the published measurements".to_string(),
+        }
+    }
+}
+
+/// What a node has of both directions in a second: the less of them counts.
+pub fn available(up: &Trace, down: &Trace, node: usize, second: u64) -> f64 {
+    up.rate(node, second).0.min(down.rate(node, second).0)
+}
+
+/// Whether some node of the first stripe is congested in a second, and as many others as a repair
+/// needs are not: where they all are, every scheme waits for the same links.
+fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+    let stripe = &input.placement[..input.code.chunk_count()];
+    let lives = |node: &&NodeId| !input.failed.contains(node);
+    let is_congested = |node: &NodeId| available(up, down, node.index(), second) < CONGESTED;
+    let survivors = stripe.iter().filter(lives);
+    let congested = survivors.clone().filter(|node| is_congested(node)).count();
+    let destination = NodeId(input.failed.first().map_or(0, |node| node.0));
+    congested > 0
+        && survivors.count() - congested >= input.code.data_chunks()
+        && !is_congested(&destination)
+}
+
+/// A replacement has the link of the node that it replaces.
+fn with_spare(trace: Trace, input: &Input) -> Trace {
+    if input.cluster.nodes.len() == NODES {
+        return trace;
+    }
+    let failed = input.failed.first().map_or(0, |node| node.index());
+    let row = |second| {
+        let node = |node| trace.rate(if node < NODES { node } else { failed }, second);
+        (0..input.cluster.nodes.len()).map(node).collect()
+    };
+    Trace::from_rows((0..trace.seconds()).map(row).collect())
+}
+
+fn draw(model: LinkModel, direction: Direction) -> Trace {
+    // The two directions of a link are congested independently.
+    model.draw(
+        direction,
+        &[Rate(GBIT); NODES],
+        SECONDS,
+        SEED ^ (0x7472_6163_6500 + direction as u64),
+    )
+}
+
+fn read(folder: &Path, model: LinkModel, direction: Direction) -> Result<Trace> {
+    let ending = match direction {
+        Direction::Up => "upload",
+        Direction::Down => "download",
+    };
+    let path = folder.join(format!("{}_{ending}.csv", model.name()));
+    let text = fs::read_to_string(&path).map_err(|error| {
+        bad_input(format!(
+            "--traces: cannot read '{}': {error}; the folder has tpcds_upload.csv, \
+             tpcds_download.csv, and the same of tpch and swim, each with a row a second and {NODES} \
+             columns of Mbit/s",
+            path.display()
+        ))
+    })?;
+    Trace::parse(&text, NODES)
+        .map_err(|fault| bad_input(format!("--traces: {}: {fault}", path.display())))
+}
+
+/// Of the seconds in which some node uses at least such a part of its link, in percent, those in
+/// which the nodes' used bandwidths differ by more than half of their mean (PivotRepair, Table I).
+pub fn uneven(up: &Trace, down: &Trace, usage: f64) -> Option<f64> {
+    let (mut busy, mut differing) = (0u32, 0u32);
+    for second in 0..up.seconds() {
+        let used: Vec<f64> =
+            (0..NODES).map(|node| 1.0 - available(up, down, node, second) / GBIT).collect();
+        // A trace may say a little less than nothing is left.
+        if !used.iter().any(|used| *used >= usage - 1e-9) {
+            continue;
+        }
+        busy += 1;
+        let mean = used.iter().sum::<f64>() / NODES as f64;
+        let variance = used.iter().map(|used| (used - mean).powi(2)).sum::<f64>() / NODES as f64;
+        differing += u32::from(variance.sqrt() > 0.5 * mean);
+    }
+    (busy > 0).then(|| 100.0 * f64::from(differing) / f64::from(busy))
+}
+
+/// What nodes use of their links on average, in percent.
+pub fn used(up: &Trace, down: &Trace) -> f64 {
+    let cells = (0..up.seconds()).flat_map(|second| (0..NODES).map(move |node| (second, node)));
+    let sum: f64 = cells.map(|(second, node)| 1.0 - available(up, down, node, second) / GBIT).sum();
+    100.0 * sum / (up.seconds() as f64 * NODES as f64)
+}
+
+/// In how many percent of the seconds some node is congested.
+pub fn congested(up: &Trace, down: &Trace) -> f64 {
+    let is_congested =
+        |second: &u64| (0..NODES).any(|node| available(up, down, node, *second) < CONGESTED);
+    100.0 * (0..up.seconds()).filter(is_congested).count() as f64 / up.seconds() as f64
+}
+
+/// Whether some nodes are congested in a second, and most are not.
+pub fn is_partly_congested(up: &Trace, down: &Trace, second: u64) -> bool {
+    let is_congested = |node: &usize| available(up, down, *node, second) < CONGESTED;
+    let congested = (0..NODES).filter(is_congested).count();
+    (1..=NODES / 4).contains(&congested)
+}
