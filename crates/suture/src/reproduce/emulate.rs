@@ -217,6 +217,7 @@ fn predict(bed: &Bed, stripes: &[Stripe], policy: Policy) -> Result<f64> {
         foreground: None,
         timeline_buckets: None,
         exact_entries: EXACT_ENTRIES,
+        throttle: None,
     };
     let simulated = simulate(&scenario, &mut || 0);
     (simulated.unrepaired.is_empty() && !simulated.rebuilt.is_empty())

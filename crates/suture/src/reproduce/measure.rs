@@ -178,6 +178,7 @@ impl Prepared {
             foreground: foreground.transpose()?,
             timeline_buckets: Some(BUCKETS),
             exact_entries: EXACT_ENTRIES,
+            throttle: None,
         })
     }
 
