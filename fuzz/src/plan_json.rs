@@ -49,7 +49,8 @@ fn plan(code: &str, chunk_bytes: u64, seed: u64) -> Plan {
     let lost = [ChunkIndex((seed % code.chunk_count() as u64) as u8)];
     let survivors = survivors(code, &lost);
     let stripe = StripeId(seed);
-    let facts = StripeFacts { stripe, code: code.into(), chunk_bytes, survivors: &survivors };
+    let facts =
+        StripeFacts { stripe, code: code.into(), chunk_bytes, survivors: &survivors, source: None };
     arbitrary_plan(&mut Random::new(seed), &facts, NODES)
 }
 
@@ -93,6 +94,7 @@ fn is_valid(plan: &Plan, batch: &PlannedBatch) -> bool {
         code: code.into(),
         chunk_bytes: batch.chunk_bytes,
         survivors: &survivors,
+        source: None,
     };
     if let Err(fault) = validate(plan, &facts, NODES) {
         assert!(!fault.to_string().is_empty());
