@@ -487,8 +487,8 @@ impl World {
         let milliseconds = span.ns / 1_000_000;
         let cap = 20_000 + milliseconds * 100;
         let mut config = ThrottleConfig { node: Some(cap), ..ThrottleConfig::default() };
-        config.keep = (milliseconds % 3 == 0).then_some(Keep::Percent(50));
-        config.total = (milliseconds % 4 == 0).then_some(2 * cap);
+        config.keep = milliseconds.is_multiple_of(3).then_some(Keep::Percent(50));
+        config.total = milliseconds.is_multiple_of(4).then_some(2 * cap);
         self.coordinator_input(Input::Throttle(Box::new(config)));
         let until = (milliseconds % 2 == 1).then(|| self.clock() + span.times(2));
         self.coordinator_input(Input::WindowClosed(until));

@@ -13,7 +13,7 @@ use crate::queue::Margin;
 use crate::throttle::{Direction, Limited, Situation, ThrottleConfig};
 use crate::time::Time;
 
-/// Stripes that can lose no more than this are repaired whatever the window says, and have the
+/// Stripes that can lose only so many more chunks, none, are repaired whatever the window says, and have the
 /// floor.
 const URGENT_MARGIN: Margin = 0;
 
@@ -52,7 +52,7 @@ impl Coordinator {
             now,
             cluster: self.ledger.cluster(),
             load: self.ledger.load(),
-            is_urgent: self.queue.first_margin().is_some_and(|margin| margin <= URGENT_MARGIN)
+            is_urgent: self.queue.first_margin() == Some(URGENT_MARGIN)
                 || self.ledger.is_any_urgent(|stripe| self.is_urgent(stripe)),
         };
         let told = self.throttle.decide(situation);
@@ -70,7 +70,7 @@ impl Coordinator {
         let (Some(stripe), Some(lost)) = (self.stripes.get(id), self.lost.get(&id)) else {
             return false;
         };
-        super::margin(stripe, lost.len()) <= URGENT_MARGIN
+        super::margin(stripe, lost.len()) == URGENT_MARGIN
     }
 
     /// How many of the ready stripes may be planned now, whatever the schedule wants.

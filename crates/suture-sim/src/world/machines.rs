@@ -320,7 +320,7 @@ impl World {
             sent: moved(beat % 1000, beat % 7 * 1_000_000),
             received: moved(beat % 777, beat % 5 * 1_000_000),
             probed: vec![(NodeId((node.0 + 1) % self.hosts.len() as u32), beat * 1000)],
-            has_uplink: node.0 % 2 == 0,
+            has_uplink: node.0.is_multiple_of(2),
             ..LinkReport::default()
         };
         self.agent_input(node, agent::AgentInput::Measured(Box::new(report)));
