@@ -4,6 +4,7 @@
 //! Names belong to the edges; inside, a node is its index. Rates are payload bytes per second.
 
 use crate::id::{NodeId, RackId};
+use crate::time::Time;
 
 /// A rate in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -39,6 +40,26 @@ pub struct Node {
     pub foreground_uplink: Rate,
     /// Already taken of the downlink by applications.
     pub foreground_downlink: Rate,
+}
+
+/// What an operator wants of a node, until it is returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeIntent {
+    /// Nothing, it serves like any other.
+    #[default]
+    Serving,
+    /// Its chunks count as lost.
+    Failed,
+    /// Its chunks move elsewhere, and it is given no more.
+    Draining {
+        /// How many chunks it had when that began, as far as this coordinator knows.
+        chunks: u64,
+    },
+    /// It may be silent until then without being taken for dead, and is given no chunks.
+    Paused {
+        /// When that ends by itself.
+        until: Time,
+    },
 }
 
 impl Node {

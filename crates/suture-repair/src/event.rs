@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::cluster::Node;
-use crate::health::NodeIntent;
+use crate::cluster::{Node, NodeIntent};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::label::Label;
 use crate::message::{CopyFault, Failure, FromAgent, ToAgent};

@@ -9,6 +9,7 @@
 //! dead by its silence until the pause ends. Invariants: what the operator or such a keeper
 //! declared failed stays failed until they return it; a node is up only after its Hello.
 
+use crate::cluster::NodeIntent;
 use crate::event::{Health, Liveness, NodeState, Timers};
 use crate::id::NodeId;
 use crate::message::Hello;
@@ -30,26 +31,6 @@ pub struct NodeHealth {
     /// As the keeper says, where it decides.
     state: NodeState,
     reported_at: Time,
-}
-
-/// What an operator wants of a node, until it is returned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodeIntent {
-    /// Nothing, it serves like any other.
-    #[default]
-    Serving,
-    /// Its chunks count as lost.
-    Failed,
-    /// Its chunks move elsewhere, and it is given no more.
-    Draining {
-        /// How many chunks it had when that began, as far as this coordinator knows.
-        chunks: u64,
-    },
-    /// It may be silent until then without being taken for dead, and is given no chunks.
-    Paused {
-        /// When that ends by itself.
-        until: Time,
-    },
 }
 
 /// Every node's health, by id.

@@ -157,9 +157,9 @@ pub fn next_in_turn(nodes: &[NodeId], last: Option<NodeId>) -> Option<NodeId> {
 
 #[cfg(test)]
 mod tests {
+    use crate::cluster::NodeIntent;
     use crate::cluster::Rate;
     use crate::event::Health;
-    use crate::health::NodeIntent;
 
     use super::*;
 

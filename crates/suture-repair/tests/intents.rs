@@ -4,8 +4,8 @@
 mod story;
 
 use story::{Story, copy, sent, stripe};
+use suture_repair::cluster::NodeIntent;
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::health::NodeIntent;
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::message::{Check, Failure, FromAgent, Task, ToAgent};
 use suture_repair::time::Span;

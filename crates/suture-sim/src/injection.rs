@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 
 use suture_repair::chunk_store::short;
 use suture_repair::cluster::Cluster;
+use suture_repair::cluster::NodeIntent;
 #[cfg(feature = "mutants")]
 use suture_repair::cluster::Rate;
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
-use suture_repair::health::NodeIntent;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 #[cfg(feature = "mutants")]

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Command, NodeStatus};
-use suture_repair::health::NodeIntent;
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;

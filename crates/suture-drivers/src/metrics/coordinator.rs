@@ -332,8 +332,8 @@ fn reason_index(why: &Blocked) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use suture_repair::cluster::NodeIntent;
     use suture_repair::event::NodeStatus;
-    use suture_repair::health::NodeIntent;
     use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, Stamp, StripeId};
     use suture_repair::message::Failure;
     use suture_repair::time::Span;

@@ -13,8 +13,8 @@
 use std::collections::BTreeSet;
 
 use super::{Coordinator, margin};
+use crate::cluster::NodeIntent;
 use crate::event::{Liveness, Report};
-use crate::health::NodeIntent;
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::message::ToAgent;
 use crate::mutant::Mutant;
