@@ -148,7 +148,7 @@ impl Stripe {
         if unit_bytes < bytes {
             check_unit(&self.code, unit_bytes).map_err(StripeFault::Unit)?;
         }
-        // What a data chunk lacks of its last unit is zeros; of a parity chunk it would be anything.
+        // What a data chunk lacks of its last unit is zeros; a parity chunk lacks more than zeros.
         let parity = self.indices().skip(self.code.data_chunks());
         let is_cut = |bytes: u64| bytes != self.chunk_bytes && !bytes.is_multiple_of(unit_bytes);
         match parity.into_iter().find(|chunk| is_cut(self.record(*chunk).bytes)) {
