@@ -60,7 +60,7 @@ enum Request {
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
-    Throttle(Option<ThrottleIntent>),
+    Throttle(Option<Box<ThrottleIntent>>),
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>),
     Query(Query),
@@ -404,7 +404,7 @@ impl CoordinatorDriver {
             Request::Left { .. } | Request::Received { .. } => {}
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Apply(command) => self.handle(Input::Operator(command)),
-            Request::Throttle(wanted) => self.throttle_by(wanted),
+            Request::Throttle(wanted) => self.throttle_by(wanted.map(|wanted| *wanted)),
             Request::Place(wanted, reply) => {
                 let nodes = self.core.status().nodes;
                 let placed = self.placer.place(self.core.cluster(), &nodes, &wanted.as_wanted());
@@ -585,7 +585,7 @@ impl Handle {
 
     /// What repair may take from now on; none: as configured.
     pub async fn throttle(&self, wanted: Option<ThrottleIntent>) {
-        self.request(Request::Throttle(wanted)).await;
+        self.request(Request::Throttle(wanted.map(Box::new))).await;
     }
 
     /// Chooses nodes for each stripe. They count as taken until they are unplaced.
