@@ -144,8 +144,8 @@ fn traces_are_read_from_files_and_refused_by_the_name_of_the_file() {
 #[test]
 fn an_interrupted_reproduction_keeps_what_is_finished_and_goes_on() {
     let folder = TempDir::new().unwrap();
-    let mut running = reproduce(&folder, &["car", "--quick", "-o", "out"]).spawn().unwrap();
-    let first = folder.path().join("out/car/fig7.json");
+    let mut running = reproduce(&folder, &["pivotrepair", "--quick", "-o", "out"]).spawn().unwrap();
+    let first = folder.path().join("out/pivotrepair/fig2.json");
     let since = Instant::now();
     while !first.exists() && since.elapsed() < Duration::from_secs(120) {
         sleep(Duration::from_millis(5));
@@ -155,15 +155,15 @@ fn an_interrupted_reproduction_keeps_what_is_finished_and_goes_on() {
     // It may have been done by then.
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
     let report = read(&folder, "out/report.md");
-    assert!(report.contains("### car/fig7"), "{report}");
+    assert!(report.contains("### pivotrepair/fig2"), "{report}");
     let modified = fs::metadata(&first).unwrap().modified().unwrap();
-    let resumed = run(&folder, &["car", "--quick", "-o", "out", "--resume"]);
+    let resumed = run(&folder, &["pivotrepair", "--quick", "-o", "out", "--resume"]);
     assert!(resumed.status.success(), "{}", text(&resumed.stderr));
-    assert!(text(&resumed.stderr).contains("car/fig7: finished before"));
+    assert!(text(&resumed.stderr).contains("pivotrepair/fig2: finished before"));
     assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), modified);
     let report = read(&folder, "out/report.md");
     assert!(
-        report.contains("10 of 10 experiments") && report.contains("### car/fig16"),
+        report.contains("5 of 5 experiments") && report.contains("### pivotrepair/fig7"),
         "{report}"
     );
 }

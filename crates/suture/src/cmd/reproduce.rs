@@ -28,8 +28,9 @@ const EMULATED_REPETITIONS: usize = 3;
 /// Measure the published figures again: what each paper did, what comes out here beside the bound,
 /// and which of its claims hold.
 ///
-/// Without an argument it lists all experiments. With one it writes a folder: report.md, report.html,
-/// claims.md, and for each experiment its values as CSV, its settings and values as JSON.
+/// Without an argument it lists all experiments. With one it writes a folder: report.md,
+/// report.html, claims.md, and for each experiment its values as CSV, its settings and values as
+/// JSON.
 ///
 /// Exit status 1: it was interrupted; --resume goes on with what is missing.
 #[derive(clap::Args)]

@@ -107,6 +107,21 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+/// What is said where nothing in particular is known.
+const UNEXPLAINED: &str = "Nothing is known of it beyond what is different altogether: a fluid \
+    network, links and hosts that are not the paper's.";
+
+impl Judged {
+    /// Why it came out otherwise than in the paper; nothing where it did not.
+    pub fn why(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Holds => "",
+            _ if self.claim.apart.is_empty() => UNEXPLAINED,
+            _ => self.claim.apart,
+        }
+    }
+}
+
 /// All cells of these series.
 pub const fn of(series: &'static [&'static str]) -> Pick {
     Pick { series, panels: &[], at: &[] }

@@ -31,6 +31,9 @@ use crate::testbed::shaping::GOODPUT;
 const LINKS: f64 = 25.0;
 const CHUNKS: u64 = 32;
 
+/// What a link carries at most, in bytes per second: more of them fill the processor.
+const LINK_MAX: f64 = 5e6;
+
 /// As many chunks are lost as stripes give, about; of single chunks at least some.
 const LOST: usize = 24;
 const LOST_FEW: usize = 3;
@@ -75,7 +78,7 @@ pub fn perform(
         rows.extend(measure(experiment, point, panel.series, repetitions, traces)?);
     }
     let scale = format!(
-        "links carry a {LINKS:.0}th of the paper's rate and chunks have a {CHUNKS}nd of its bytes, \
+        "links carry a {LINKS:.0}th of the paper's rate, at most 40 Mbit/s, and chunks have a {CHUNKS}nd of its bytes, \
          {repetitions} repetitions on {}; disks are memory; rebuilt chunks go to any node; the \
          simulator has the very stripes and the goodput of the links",
         crate::testbed::usage::machine_name(),
@@ -158,7 +161,7 @@ fn bed(
 fn cluster(setting: &FigureSetting) -> Cluster {
     debug_assert!(setting.between == Between::Unlimited && setting.racks.is_empty());
     debug_assert!(matches!(setting.to, To::Anywhere | To::Replacement));
-    Cluster::uniform(setting.nodes, Rate(setting.link / LINKS))
+    Cluster::uniform(setting.nodes, Rate((setting.link / LINKS).min(LINK_MAX)))
 }
 
 /// What links follow: a trace of the paper scaled down, or a node that turns slow.

@@ -1,4 +1,4 @@
-//! The folder of a reproduction: what was asked for, and every experiment as soon as it is finished.
+//! The folder of a reproduction: what was asked for, and each experiment as soon as it is done.
 //!
 //! Place: between experiments and their report. Files appear whole or not at all, so that whatever
 //! ends the command leaves what was finished, and `--resume` goes on with the rest.

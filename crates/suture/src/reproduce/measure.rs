@@ -54,7 +54,8 @@ pub struct RunFigures {
     pub p99_ms: Option<f64>,
     /// How much longer applications took for the same operations, as a part.
     pub interference: Option<f64>,
-    /// The mean rate of every link with all that it carried, uplinks and downlinks in turn.
+    /// The mean rate of every link with all that it carried, uplinks and downlinks in turn; none
+    /// where it was not recorded.
     pub links: Vec<f64>,
 }
 
@@ -88,14 +89,20 @@ impl Prepared {
         Ok(Measured { batch, load, ..self.unmeasured(&damage, least_ns) })
     }
 
-    /// Plans and simulates it.
+    /// Plans and simulates it; what links carry is recorded only where it is to be shown.
     ///
     /// # Errors
     /// When the policy cannot serve it, or the repair never ends.
-    pub fn simulate(&self, setting: &FigureSetting, policy: Policy) -> Result<Measured> {
+    pub fn simulate(
+        &self,
+        setting: &FigureSetting,
+        policy: Policy,
+        has_links: bool,
+    ) -> Result<Measured> {
         policy.plannable().map_err(|fault| anyhow!("{fault}"))?;
         let damage = self.input.damage();
-        let scenario = self.scenario(setting, policy, &damage)?;
+        let timeline_buckets = has_links.then_some(BUCKETS);
+        let scenario = Scenario { timeline_buckets, ..self.scenario(setting, policy, &damage)? };
         let simulated = simulate(&scenario, &mut cpu_ns);
         ensure!(!simulated.is_stuck, "the repair stands still: a link never has bandwidth");
         if let Some((stripe, why)) = simulated.unrepaired.first() {
@@ -176,7 +183,7 @@ impl Prepared {
             seed: self.input.seed,
             overheads: Overheads { hop_seconds, slice_seconds: 0.0 },
             foreground: foreground.transpose()?,
-            timeline_buckets: Some(BUCKETS),
+            timeline_buckets: None,
             exact_entries: EXACT_ENTRIES,
             throttle: None,
         })

@@ -86,7 +86,7 @@ mod tests {
                     point.setting.code().unwrap();
                     assert!(
                         point.setting.racks.is_empty()
-                            || point.setting.nodes == point.setting.racks.iter().sum()
+                            || point.setting.nodes == point.setting.racks.iter().sum::<usize>()
                     );
                 }
                 let has_policy = !matches!(panel.metric.means(), Means::Links | Means::Formula);

@@ -109,8 +109,9 @@ impl Reproduction<'_> {
              processor are of this machine."
                 .to_string(),
             format!(
-                "Links that change follow {}, both from random starts and from starts at which some \
-                 node of the stripe is congested.",
+                "Links that change follow {}, both from random starts and from congested ones: \
+                 seconds in which the stripe's nodes have links with a coefficient of variation \
+                 above 0.5, and the node that receives is not congested.",
                 self.traces.describe()
             ),
             "A claim holds where the paper's number is met within a fifth of it (percentages within \

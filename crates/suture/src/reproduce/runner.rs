@@ -125,7 +125,10 @@ impl Task {
         let Work::Policy(means, policy) = self.work else { return self.bounds(&prepared) };
         let policy: Policy = policy.parse()?;
         let measured = match means {
-            Means::Simulation => prepared.simulate(&self.setting, policy),
+            Means::Simulation => {
+                let has_links = self.wanted.iter().any(|(m, _)| matches!(m, Metric::Link(_)));
+                prepared.simulate(&self.setting, policy, has_links)
+            }
             _ => prepared.plan(policy),
         };
         let measured = match measured {

@@ -12,13 +12,10 @@ use suture_repair::cluster::{Cluster, Core, Node, Rate};
 use suture_repair::id::{NodeId, RackId};
 use suture_repair::random::Random;
 use suture_sim::capacity::{Capacities, Straggler};
-use suture_sim::trace::LinkModel;
 
 use super::traces::Traces;
+pub use super::traces::{GBIT, Start, TraceName};
 use crate::input::{Input, place};
-
-/// Bytes per second of a gigabit.
-pub const GBIT: f64 = 125e6;
 
 /// What links and disks have, what is stored, what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -93,43 +90,12 @@ pub enum Placing {
     InRacks(&'static [usize]),
 }
 
-/// A published set of link measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum TraceName {
-    /// Analytical queries.
-    TpcDs,
-    /// Ad-hoc queries.
-    TpcH,
-    /// MapReduce jobs.
-    Swim,
-}
-
-/// The second of a trace with which a repair begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Start {
-    /// Any.
-    Random,
-    /// One in which some node of the stripe is congested, and enough others are not.
-    Congested,
-}
-
 /// A setting under one seed.
 pub struct Prepared {
     /// Cluster, stripes and failed nodes.
     pub input: Input,
     /// What links carry over time.
     pub capacities: Capacities,
-}
-
-impl TraceName {
-    /// The model whose traces resemble it.
-    pub fn model(self) -> LinkModel {
-        match self {
-            TraceName::TpcDs => LinkModel::TpcDs,
-            TraceName::TpcH => LinkModel::TpcH,
-            TraceName::Swim => LinkModel::Swim,
-        }
-    }
 }
 
 impl FigureSetting {

@@ -7,14 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde::Serialize;
 use suture_edge::error::bad_input;
 use suture_repair::cluster::Rate;
-use suture_repair::id::NodeId;
 use suture_repair::random::Random;
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
-use super::setting::{GBIT, Start, TraceName};
 use crate::input::Input;
+
+/// Bytes per second of a gigabit.
+pub const GBIT: f64 = 125e6;
 
 /// Nodes, seconds and links of the published measurements.
 pub const NODES: usize = 16;
@@ -29,11 +31,42 @@ pub const CONGESTED: f64 = 0.1 * GBIT;
 /// Seconds that are tried for a start before any second will do.
 const TRIES: usize = 20_000;
 
+/// A published set of link measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum TraceName {
+    /// Analytical queries.
+    TpcDs,
+    /// Ad-hoc queries.
+    TpcH,
+    /// MapReduce jobs.
+    Swim,
+}
+
+/// The second of a trace with which a repair begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Start {
+    /// Any.
+    Random,
+    /// One in which nodes of the stripe have uneven links, and the one that receives has its own.
+    Congested,
+}
+
 /// The measurements of both directions, for each of the three workloads.
 pub struct Traces {
     /// Where they are from; none: from the models.
     pub folder: Option<PathBuf>,
     pairs: Vec<(Trace, Trace)>,
+}
+
+impl TraceName {
+    /// The model whose traces resemble it.
+    pub fn model(self) -> LinkModel {
+        match self {
+            TraceName::TpcDs => LinkModel::TpcDs,
+            TraceName::TpcH => LinkModel::TpcH,
+            TraceName::Swim => LinkModel::Swim,
+        }
+    }
 }
 
 impl Traces {
@@ -101,18 +134,23 @@ pub fn available(up: &Trace, down: &Trace, node: usize, second: u64) -> f64 {
     up.rate(node, second).0.min(down.rate(node, second).0)
 }
 
-/// Whether some node of the first stripe is congested in a second, and as many others as a repair
-/// needs are not: where they all are, every scheme waits for the same links.
+/// Whether the nodes of the first stripe have uneven links in a second, with a coefficient of
+/// variation above a half, as PivotRepair counts, and the node that receives is not congested:
+/// otherwise every scheme waits for the same link.
 fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
-    let stripe = &input.placement[..input.code.chunk_count()];
-    let lives = |node: &&NodeId| !input.failed.contains(node);
-    let is_congested = |node: &NodeId| available(up, down, node.index(), second) < CONGESTED;
-    let survivors = stripe.iter().filter(lives);
-    let congested = survivors.clone().filter(|node| is_congested(node)).count();
-    let destination = NodeId(input.failed.first().map_or(0, |node| node.0));
-    congested > 0
-        && survivors.count() - congested >= input.code.data_chunks()
-        && !is_congested(&destination)
+    let stripe = input.placement[..input.code.chunk_count()].iter();
+    let survivors = stripe.filter(|node| !input.failed.contains(node));
+    let free: Vec<f64> = survivors.map(|node| available(up, down, node.index(), second)).collect();
+    let destination = input.failed.first().map_or(0, |node| node.index());
+    variation(&free) > 0.5 && available(up, down, destination, second) >= CONGESTED
+}
+
+/// The standard deviation over the mean; none of no spread.
+fn variation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    let deviation = (squares.sum::<f64>() / values.len() as f64).sqrt();
+    if mean > 0.0 { deviation / mean } else { 0.0 }
 }
 
 /// A replacement has the link of the node that it replaces.
@@ -168,9 +206,7 @@ pub fn uneven(up: &Trace, down: &Trace, usage: f64) -> Option<f64> {
             continue;
         }
         busy += 1;
-        let mean = used.iter().sum::<f64>() / NODES as f64;
-        let variance = used.iter().map(|used| (used - mean).powi(2)).sum::<f64>() / NODES as f64;
-        differing += u32::from(variance.sqrt() > 0.5 * mean);
+        differing += u32::from(variation(&used) > 0.5);
     }
     (busy > 0).then(|| 100.0 * f64::from(differing) / f64::from(busy))
 }

@@ -9,14 +9,15 @@ use crate::reproduce::experiment::{PanelPoint, PanelSpec, Paper, PaperExperiment
 use crate::reproduce::metric::Metric;
 use crate::reproduce::setting::{Between, FigureSetting, GBIT, Lost, Placing, To};
 
-/// The default of section 5.1; 64 MB are the 64 MiB of HDFS.
+/// The default of section 5.1; 64 MB are the 64 MiB of HDFS. Disks, which are as fast as links, are
+/// left out where the paper says that the network dominates.
 const BASE: FigureSetting = FigureSetting {
     code: "rs(6,3)",
     nodes: 16,
     racks: &[],
     between: Between::Unlimited,
     link: GBIT,
-    disk: Some(130e6),
+    disk: None,
     chunk_bytes: 64 << 20,
     packet_bytes: Some(1 << 20),
     lost: Lost::Chunks(100),
@@ -34,6 +35,11 @@ const fn coded(code: &'static str) -> FigureSetting {
 
 const fn linked(gbit: f64) -> FigureSetting {
     FigureSetting { link: gbit * GBIT, ..BASE }
+}
+
+/// Links that are faster than the disks.
+const fn stored(gbit: f64) -> FigureSetting {
+    FigureSetting { disk: Some(130e6), ..linked(gbit) }
 }
 
 const fn packed(mib: u64) -> FigureSetting {
@@ -170,7 +176,8 @@ const FIGURE9: PaperExperiment = PaperExperiment {
     did: "Experiment 1 on EC2: RS(6,3), bandwidth from 0.5 to 5 Gb/s with packets of 1 MB, and \
         packets from 1 to 64 MB at 1 Gb/s.",
     here: "The simulator; a packet costs each hop of a lane its time on a link and on a disk once, \
-        for the pipeline to fill. Larger packets keep no port busy for longer.",
+        for the pipeline to fill. Larger packets keep no port busy for longer. Disks of 130 MB/s are the \
+        limit from 2 Gb/s on, and left out below.",
     panels: &[
         PanelSpec {
             title: "bandwidth",
@@ -178,8 +185,8 @@ const FIGURE9: PaperExperiment = PaperExperiment {
             points: &[
                 point("0.5 Gb/s", linked(0.5)),
                 point("1 Gb/s", linked(1.0)),
-                point("2 Gb/s", linked(2.0)),
-                point("5 Gb/s", linked(5.0)),
+                point("2 Gb/s, disks", stored(2.0)),
+                point("5 Gb/s, disks", stored(5.0)),
             ],
             series: ALGORITHMS,
         },
@@ -214,17 +221,17 @@ const FIGURE9: PaperExperiment = PaperExperiment {
         Claim {
             text: "the improvement is 53.0 % at 5 Gb/s, where disks dominate",
             place: "section 5.2, Experiment 1",
-            quantity: Above(BOOSTED.panel(&["bandwidth"]).at(&["5 Gb/s"]), PLAIN),
+            quantity: Above(BOOSTED.panel(&["bandwidth"]).at(&["5 Gb/s, disks"]), PLAIN),
             said: Said::Between(53.0, 53.0),
-            apart: "With disks as the limit, RepairBoost balances links and not disk reads and \
-                writes.",
+            apart: "With disks as the limit, RepairBoost balances links and not disks, and a slot \
+                here lasts until its chunk is on disk.",
         },
         Claim {
             text: "the improvement shrinks as the bandwidth grows",
             place: "section 5.2, Experiment 1",
             quantity: Minus(
                 &Above(BOOSTED.panel(&["bandwidth"]).at(&["0.5 Gb/s"]), PLAIN),
-                &Above(BOOSTED.panel(&["bandwidth"]).at(&["5 Gb/s"]), PLAIN),
+                &Above(BOOSTED.panel(&["bandwidth"]).at(&["5 Gb/s, disks"]), PLAIN),
             ),
             said: Said::Positive,
             apart: "",

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::{Reproduction, Tally, measured};
-use crate::reproduce::claim::{Judged, Verdict};
+use crate::reproduce::claim::Verdict;
 use crate::reproduce::experiment::Paper;
 use crate::reproduce::folder::{Emulated, Finished, cell_text};
 use crate::reproduce::table::PanelTable;
@@ -56,10 +56,10 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         let _ = writeln!(out, "\n## {heading}\n");
         for (finished, judged) in those {
             let name = finished.experiment.name();
-            let why = why(judged);
+            let why = judged.why();
             let _ = writeln!(
                 out,
-                "- `{name}` {} ({}): {} in the paper, {} here.{why}",
+                "- `{name}` {} ({}): {} in the paper, {} here. {why}",
                 judged.claim.text,
                 judged.claim.place,
                 judged.claim.said.describe(),
@@ -68,15 +68,6 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
         }
     }
     out
-}
-
-/// What is known of why a claim came out otherwise.
-fn why(judged: &Judged) -> String {
-    match judged.verdict {
-        Verdict::Holds => String::new(),
-        _ if judged.claim.apart.is_empty() => String::new(),
-        _ => format!(" {}", judged.claim.apart),
-    }
 }
 
 fn summary(out: &mut String, reproduction: &Reproduction<'_>) {
@@ -123,9 +114,9 @@ fn experiment(out: &mut String, finished: &Finished) {
             judged.claim.said.describe(),
             measured(judged),
             judged.verdict.name(),
-            match why(judged) {
-                why if why.is_empty() => String::new(),
-                why => format!(".{why}"),
+            match judged.why() {
+                "" => String::new(),
+                why => format!(". {why}"),
             },
         );
     }

@@ -137,10 +137,6 @@ fn claim(out: &mut String, judged: &Judged, before: &str) {
         Verdict::Unknown => "unknown",
     };
     let claim = &judged.claim;
-    let why = match judged.verdict {
-        Verdict::Holds => "",
-        _ => claim.apart,
-    };
     let _ = writeln!(
         out,
         "<li class=\"{class}\">{before}{} <span class=\"muted\">({})</span><br><span \
@@ -150,7 +146,7 @@ fn claim(out: &mut String, judged: &Judged, before: &str) {
         judged.verdict.name(),
         escape(&claim.said.describe()),
         escape(&measured(judged)),
-        escape(why),
+        escape(judged.why()),
     );
 }
 
