@@ -4,6 +4,8 @@
 //! same stripes and links. Rates and chunks are scaled down, so that one machine carries all nodes;
 //! what it costs the machine is measured too, since a full processor measures nothing of links.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::NodeId;
@@ -40,7 +42,7 @@ const LOST_FEW: usize = 3;
 
 /// The memory of an agent, and how long a repair may take.
 const AGENT_MEMORY: u64 = 64 << 20;
-const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Differences above this are explained.
 const NEAR: f64 = 0.1;
@@ -154,6 +156,7 @@ fn bed(
         chunks: ChunkPlace::Memory,
         agent_memory: AGENT_MEMORY,
         timeout: TIMEOUT,
+        rest: Duration::ZERO,
         cluster,
     })
 }
