@@ -150,7 +150,7 @@ struct AgentDriver {
     free_bytes: u64,
     pool_bytes: u64,
     metrics: Arc<AgentMetrics>,
-    /// Uplink and downlink.
+    /// The limits of uplink and downlink.
     ports: (Arc<Port>, Arc<Port>),
     meter: LinkMeter,
     /// Where the prober learns whom it can ask.

@@ -15,6 +15,7 @@
 pub mod meter;
 pub mod outbox;
 pub mod report;
+mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
 use suture_repair::placement::{self, Placer, Wanted};
-use suture_repair::time::{Span, Time};
+use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
@@ -37,7 +38,7 @@ use crate::hdfs::rebuilt::RebuiltLog;
 use crate::metadata::{Metadata, NodeRecord};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
-use crate::window::{ThrottleIntent, Window};
+use crate::window::ThrottleIntent;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
 
@@ -223,47 +224,6 @@ impl CoordinatorDriver {
             eta: self.meter.eta(self.now(), &status),
             unknown_copies: core.unknown_copies(),
             status,
-        }
-    }
-
-    /// What repair may take by configuration, and what an operator wants instead.
-    pub fn throttle_at_first(
-        &mut self,
-        configured: ThrottleIntent,
-        wanted: Option<ThrottleIntent>,
-    ) {
-        self.throttle.0 = configured;
-        self.throttle_by(wanted);
-    }
-
-    /// What repair may take.
-    pub fn throttle(&self) -> &ThrottleIntent {
-        self.throttle.1.as_ref().unwrap_or(&self.throttle.0)
-    }
-
-    /// Whether that is what is configured.
-    pub fn is_throttle_default(&self) -> bool {
-        self.throttle.1.is_none()
-    }
-
-    fn throttle_by(&mut self, wanted: Option<ThrottleIntent>) {
-        self.throttle.1 = wanted;
-        let config = self.throttle().config.clone();
-        // A coordinator that never throttled anything says nothing of it.
-        if self.core.status().throttle.config != config {
-            self.handle(Input::Throttle(Box::new(config)));
-        }
-        self.watch_window();
-    }
-
-    /// Tells the core when the window has closed or opened, and again when it is to open otherwise.
-    fn watch_window(&mut self) {
-        let closed_for = self.throttle().window.as_ref().and_then(Window::closed_for);
-        let (was_closed, now) = (self.is_closed, self.now());
-        self.is_closed = closed_for.is_some();
-        if was_closed != self.is_closed {
-            let until = |span: Duration| now + Span { ns: span.as_nanos() as u64 };
-            self.handle(Input::WindowClosed(closed_for.map(until)));
         }
     }
 

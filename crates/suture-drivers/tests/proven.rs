@@ -325,9 +325,9 @@ fn credentials_that_cannot_be_used_are_refused_with_the_file() {
         (
             "ca.crl",
             "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
-            "no list of revocations",
+            "not a list of revocations",
         ),
-        ("ca.crl", "", "no list of revocations"),
+        ("ca.crl", "", "not a list of revocations"),
     ] {
         fs::write(folder.join(file), text).unwrap();
         let error = refused(&folder, now);

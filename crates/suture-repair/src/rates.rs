@@ -6,6 +6,9 @@
 //! Each pair's results are averaged, and how far they scatter is kept. What a direction was seen to
 //! carry, it can carry.
 //!
+//! A direction that nobody has probed yet counts as the median of those that were: taken for a fixed
+//! rate among others that are known, plans would give it far too little or far too much.
+//!
 //! Invariants: a declared rate is never exceeded, and is what counts; one that was only taken for
 //! something counts until there is something better. Does not know when probes are sent.
 
@@ -64,6 +67,10 @@ struct NodeRates {
 pub(crate) struct Rates {
     nodes: Vec<NodeRates>,
     results: u64,
+    /// The median of the directions that were probed, in bytes per second: sent, received.
+    typical: [Option<u64>; 2],
+    /// It is taken anew when there are so many results.
+    typical_until: u64,
 }
 
 impl Rates {
@@ -97,13 +104,37 @@ impl Rates {
                 changed.push(peer);
             }
         }
+        if self.results > self.typical_until {
+            // Often enough to follow, and seldom enough to cost nothing in large clusters.
+            self.typical_until = self.results + self.nodes.len() as u64 / 4;
+            self.update_typical(&mut changed);
+        }
         changed
+    }
+
+    /// Takes the medians anew; of each node that counts by one of them more is known.
+    fn update_typical(&mut self, changed: &mut Vec<NodeId>) {
+        for direction in 0..2 {
+            let learnt = self.nodes.iter().map(|node| &node.learnt[direction]);
+            let mut probed: Vec<u64> = learnt.filter_map(Learnt::probed_rate).collect();
+            probed.sort_unstable();
+            let typical = probed.get(probed.len() / 2).copied();
+            if std::mem::replace(&mut self.typical[direction], typical) != typical {
+                let is_unknown = |node: &NodeRates| node.learnt[direction].is_unknown();
+                let unknown = self.nodes.iter().enumerate().filter(|(_, node)| is_unknown(node));
+                changed.extend(unknown.map(|(id, _)| NodeId(id as u32)));
+            }
+        }
+        changed.sort_unstable();
+        changed.dedup();
     }
 
     /// The node with the rates to count with.
     pub fn node(&self, id: NodeId) -> Node {
         let NodeRates { told, learnt: [up, down] } = &self.nodes[id.index()];
-        let (uplink, downlink) = (up.capacity(told.uplink), down.capacity(told.downlink));
+        let [sent, received] = self.typical;
+        let uplink = up.capacity(told.uplink, sent);
+        let downlink = down.capacity(told.downlink, received);
         Node { uplink, downlink, ..told.clone() }
     }
 
@@ -119,7 +150,7 @@ impl Rates {
                 Direction::Down => told.downlink,
             };
             LinkStatus {
-                capacity: known.capacity(told).0 as u64,
+                capacity: known.capacity(told, self.typical[direction as usize]).0 as u64,
                 uncertainty: known.best().filter(|_| known.is_undeclared).map(|b| b.deviation),
                 is_declared: !known.is_undeclared,
                 taken: known.others,
@@ -134,11 +165,20 @@ impl Learnt {
         self.samples.values().copied().max_by_key(|sample| sample.mean)
     }
 
-    fn capacity(&self, told: Rate) -> Rate {
+    /// What probes have shown of it, in bytes per second.
+    fn probed_rate(&self) -> Option<u64> {
+        self.best().filter(|_| self.is_undeclared).map(|sample| sample.mean)
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.is_undeclared && self.samples.is_empty()
+    }
+
+    fn capacity(&self, told: Rate, typical: Option<u64>) -> Rate {
         if !self.is_undeclared {
             return told;
         }
-        let learnt = self.best().map_or(told, |sample| Rate(sample.mean as f64));
+        let learnt = self.probed_rate().or(typical).map_or(told, |rate| Rate(rate as f64));
         Rate(learnt.0.max(self.seen as f64))
     }
 
@@ -203,6 +243,23 @@ mod tests {
         rates.report(N(0), &probed(&[(1, 300), (2, 200)]));
         let all = [0, 1, 2].map(|i| (rates.node(N(i)).uplink.0, rates.node(N(i)).downlink.0));
         assert_eq!(all, [(800.0, 300.0), (400.0, 800.0), (200.0, 700.0)]);
+    }
+
+    #[test]
+    fn a_direction_that_nobody_has_probed_counts_as_most_others_do() {
+        let mut rates = rates(5);
+        (0..5).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
+        let changed = rates.report(N(1), &probed(&[(0, 5_000_000)]));
+        assert_eq!(changed, [0, 1, 2, 3, 4].map(N), "all count anew");
+        assert_eq!((rates.node(N(4)).uplink, rates.node(N(4)).downlink), (Rate(5e6), Rate(5e6)));
+        assert_eq!(rates.status(N(4))[0].uncertainty, None, "it is not known");
+        // Of rates of 2, 3 and 5 MB/s the middle one.
+        rates.report(N(0), &probed(&[(2, 2_000_000), (3, 3_000_000)]));
+        rates.report(N(0), &probed(&[(2, 2_000_000), (3, 3_000_000)]));
+        assert_eq!((rates.node(N(4)).uplink, rates.node(N(2)).uplink), (Rate(3e6), Rate(2e6)));
+        let declares = LinkReport { has_uplink: true, ..probed(&[]) };
+        rates.report(N(4), &declares);
+        assert_eq!(rates.node(N(4)).uplink, Rate(1e6), "what is declared counts");
     }
 
     #[test]

@@ -122,16 +122,16 @@ pub enum Reason {
 /// A direction of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// What it sends.
+    /// What the node sends.
     Up,
-    /// What it receives.
+    /// What the node receives.
     Down,
 }
 
 /// A limit of one direction, and why it is that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limited {
-    /// Bytes per second.
+    /// What repair may have, in bytes per second.
     pub limit: u64,
     /// What made it so low, or kept it so high.
     pub reason: Reason,

@@ -22,6 +22,8 @@
 //! Invariants: any 64 bytes decode to a frame or an error, never a panic; a frame that decodes
 //! encodes to the same bytes; no length above its named maximum gets out of here.
 
+mod denial;
+
 use std::fmt;
 
 use suture_code::ChunkIndex;
@@ -130,7 +132,7 @@ pub enum Frame {
     },
     /// So many bytes of nothing are wanted, to see how long they take; answered by `ReadData`.
     Probe {
-        /// At most [`PROBE_BYTES_MAX`].
+        /// At most [`PROBE_BYTES_MAX`] are given.
         bytes: u32,
     },
 }
@@ -566,44 +568,6 @@ impl Reader<'_> {
 impl fmt::Display for ClusterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Who::Agent(node) => node.fmt(f),
-            Who::Client => f.write_str("a client"),
-            Who::Prober => f.write_str("a prober"),
-        }
-    }
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Denial::Version { found } => {
-                let ours = Version::CURRENT as u16;
-                write!(f, "it does not speak frame version {found} (ours is {ours})")
-            }
-            Denial::Cluster => write!(f, "it belongs to another cluster"),
-            Denial::Malformed => write!(f, "it could not make sense of what was sent"),
-            Denial::Fault(fault) => write!(f, "the copy is {fault}"),
-            Denial::OutOfRange { bytes } => write!(f, "the copy has only {bytes} bytes"),
-            Denial::Exists => write!(f, "another copy of this name is already there"),
-            Denial::NoSpace => write!(f, "its disk is full"),
-            Denial::ProofFailed { expected, found } => {
-                write!(f, "what arrived has checksum {found:08x}, announced was {expected:08x}")
-            }
-            Denial::Disk => write!(f, "its disk failed"),
-            Denial::Busy => write!(f, "it has too many connections"),
-            Denial::Unproven => {
-                write!(f, "it asks for credentials that say who you are, and that you may do this")
-            }
-            Denial::NotOwned => {
-                write!(f, "the chunk is not of an object whose name begins with your prefix")
-            }
-        }
     }
 }
 

@@ -180,9 +180,7 @@ impl fmt::Display for Violation {
             Violation::RackOverfull(stripe) => {
                 write!(f, "a repair of {stripe} leaves a rack with more than may be lost")
             }
-            Violation::AboveCap(node) => {
-                write!(f, "{node} is told to move more for repairs than its cap")
-            }
+            Violation::AboveCap(node) => write!(f, "{node} may repair with more than its cap"),
             Violation::Imagined(stripe) => {
                 write!(f, "the coordinator has {stripe} as the metadata never had it")
             }
@@ -193,12 +191,8 @@ impl fmt::Display for Violation {
             Violation::NotReported(stripe) => {
                 write!(f, "{stripe} is beyond repair and not reported as such")
             }
-            Violation::GivenMore(node) => {
-                write!(f, "{node} is given a chunk that it is not to have")
-            }
-            Violation::NotWaitedFor(node) => {
-                write!(f, "{node} was taken for dead though it may be silent")
-            }
+            Violation::GivenMore(node) => write!(f, "{node} is given a chunk it may not have"),
+            Violation::NotWaitedFor(node) => write!(f, "{node} was taken for dead in its pause"),
             Violation::NotDrained { node, stripe, status } => {
                 write!(f, "{node} is emptied and keeps a chunk of {stripe}: {status}")
             }

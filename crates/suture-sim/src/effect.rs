@@ -109,9 +109,8 @@ impl World {
                 self.answer(node, agent::AgentInput::Checked { check, result }, None);
             }
             agent::AgentOutput::Fingerprint { request, is_written: true } => {
-                let writer = self.writer(node, request.repair);
-                let result =
-                    writer.and_then(|writer| proof::fingerprint_written(&**writer, &request));
+                let written = self.writer(node, request.repair);
+                let result = written.and_then(|at| proof::fingerprint_written(&**at, &request));
                 self.answer(node, agent::AgentInput::Fingerprinted { request, result }, None);
             }
             agent::AgentOutput::Fingerprint { request, is_written: false } => {
@@ -120,8 +119,7 @@ impl World {
                 let result = result.map_err(|fault| Failure::Source { copy, fault });
                 self.answer(node, agent::AgentInput::Fingerprinted { request, result }, None);
             }
-            // Nothing here is as slow as a limit.
-            agent::AgentOutput::Limit(_) => {}
+            agent::AgentOutput::Limit(_) => {} // Nothing here is as slow as a limit.
             agent::AgentOutput::Delete(copy) => {
                 self.check_delete(node, copy);
                 // A copy that cannot be removed shows in the next listing.

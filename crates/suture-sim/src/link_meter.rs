@@ -25,7 +25,7 @@ pub(crate) struct LinkMeter {
 }
 
 impl LinkMeter {
-    /// Nothing has passed.
+    /// Nothing has passed yet on the links of so many nodes.
     pub fn new(nodes: usize) -> LinkMeter {
         LinkMeter { nodes: vec![Default::default(); nodes], seconds: 0.0 }
     }

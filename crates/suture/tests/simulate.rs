@@ -113,7 +113,7 @@ fn a_comparison_shows_every_preset_and_why_some_cannot_serve() {
     let seconds = |name: &str| row(name)["seconds"].as_f64().unwrap();
     assert!(seconds("suture") < seconds("rp") && seconds("rp") < seconds("cr"));
 
-    let text = stdout(&simulate(&format!("{RACKED} --compare --foreground ycsb-a")));
+    let text = stdout(&simulate(&format!("{RACKED} --compare --foreground ycsb-a --throttle off")));
     for words in ["of the bound", "across racks", "interference", "car ", "The bound is"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
@@ -144,7 +144,7 @@ fn a_repair_that_yields_is_hardly_felt_by_applications() {
     let capped = json(&format!("{GENERATED} --chunk-size 8MiB --throttle cap=100Mbit"));
     let quiet = json(&format!("{GENERATED} --chunk-size 8MiB"));
     let times = capped["seconds"].as_f64().unwrap() / quiet["seconds"].as_f64().unwrap();
-    assert!((8.0..14.0).contains(&times), "a tenth of each link: {times} times as long");
+    assert!((4.0..7.0).contains(&times), "links have 200 to 1000 Mbit/s: {times} times as long");
 }
 
 #[test]

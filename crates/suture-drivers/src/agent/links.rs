@@ -111,7 +111,7 @@ impl Probes {
     }
 }
 
-/// Counts what passes.
+/// Counts what passes the links of this node.
 #[derive(Debug)]
 pub struct LinkMeter {
     settings: RateSettings,

@@ -3,6 +3,7 @@
 //! Place: beside the first step of a daemon's start. What is written here, read again, means the
 //! same; a test keeps that true, and that no key is left out.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub enum ShownValue {
     Flag(bool),
     /// Everything else is text.
     Text(String),
+    /// Values by name.
+    Named(BTreeMap<String, String>),
 }
 
 impl ShownKey {
@@ -67,6 +70,13 @@ pub fn to_toml(keys: &[ShownKey]) -> String {
             Some(ShownValue::Flag(flag)) => format!("{key} = {flag}\n"),
             // The text of TOML has the escapes of JSON.
             Some(ShownValue::Text(value)) => format!("{key} = {}\n", serde_json::json!(value)),
+            Some(ShownValue::Named(named)) => {
+                let spell = |(name, value): (&String, &String)| {
+                    format!("{} = {}", serde_json::json!(name), serde_json::json!(value))
+                };
+                let named: Vec<String> = named.iter().map(spell).collect();
+                format!("{key} = {{ {} }}\n", named.join(", "))
+            }
         };
     }
     text
@@ -101,6 +111,10 @@ impl KeyList {
 
     fn flag(&mut self, key: &'static str, value: bool) {
         self.add(key, Some(ShownValue::Flag(value)));
+    }
+
+    fn named(&mut self, key: &'static str, value: &BTreeMap<String, String>) {
+        self.add(key, Some(ShownValue::Named(value.clone())));
     }
 
     fn duration(&mut self, key: &'static str, value: Duration) {
@@ -143,6 +157,15 @@ impl CoordinatorConfig {
         of.duration("retry_max", self.timers.retry_max);
         of.table("repair");
         of.text("policy", self.repair.policy);
+        of.table("throttle");
+        of.text("cap", &self.throttle.cap);
+        of.text("total", &self.throttle.total);
+        of.text("keep", &self.throttle.keep);
+        of.text("p99", &self.throttle.p99);
+        of.text("floor", &self.throttle.floor);
+        of.text("window", &self.throttle.window);
+        of.named("nodes", &self.throttle.nodes);
+        of.named("racks", &self.throttle.racks);
         of.table("scrub");
         of.or_off("period", self.scrub.period.map(spell_duration));
         of.or_off("rate", self.scrub.rate.map(spell_rate));
@@ -176,12 +199,16 @@ impl AgentConfig {
         of.path("data_dir", Some(&self.data_dir));
         of.some("keep_free", self.keep_free.map(format_exact_size));
         of.text("memory", format_exact_size(self.memory));
+        of.some("threads", self.threads);
         of.some("uplink", self.uplink.map(spell_rate));
         of.some("downlink", self.downlink.map(spell_rate));
         of.some("repair_cap", self.repair_cap.map(spell_rate));
         of.path("credentials", self.credentials.as_deref());
         of.flag("insecure", self.insecure);
         of.some("metrics", self.metrics);
+        of.or_off("repair_dscp", self.repair_dscp.map(|dscp| dscp.to_string()));
+        of.table("rates");
+        of.text("probe", if self.rates.probe { "on" } else { "off" });
         of.table("timers");
         of.duration("heartbeat", self.timers.heartbeat);
         of.duration("stall", self.timers.stall);
@@ -197,6 +224,7 @@ impl AgentConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::throttle::ThrottleSettings;
 
     /// The keys of a commented file, those that are commented out too, with their tables.
     fn keys_of(file: &str) -> Vec<String> {
@@ -209,7 +237,7 @@ mod tests {
             }
             let line = line.strip_prefix("# ").unwrap_or(line);
             let Some((key, _)) = line.split_once(" = ") else { continue };
-            if key.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            if key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
                 keys.push(table.clone() + key);
             }
         }
@@ -221,6 +249,10 @@ mod tests {
         let coordinator = CoordinatorConfig {
             metrics: Some("127.0.0.1:9".parse().unwrap()),
             audit: Some("/a \"b\"".into()),
+            throttle: ThrottleSettings {
+                nodes: [("n \"3\"".into(), "50Mbit".into())].into(),
+                ..ThrottleSettings::default()
+            },
             ..CoordinatorConfig::default()
         };
         let read: CoordinatorConfig = toml::from_str(&to_toml(&coordinator.shown())).unwrap();

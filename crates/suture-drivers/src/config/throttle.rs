@@ -33,11 +33,11 @@ pub struct ThrottleSettings {
     pub p99: String,
     /// What repair has at least while a stripe has no margin left.
     pub floor: String,
-    /// When repairs run.
+    /// When repairs run, as CRON;ZONE; empty: always.
     pub window: String,
     /// Caps of single nodes.
     pub nodes: BTreeMap<String, String>,
-    /// Caps of racks.
+    /// Caps of single racks, by name.
     pub racks: BTreeMap<String, String>,
 }
 

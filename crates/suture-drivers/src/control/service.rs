@@ -373,35 +373,39 @@ fn replaced_warning(name: &str) -> String {
     )
 }
 
-fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
-    let (core, now) = (driver.core(), driver.now());
-    let status = core.status();
-    let name = |node: NodeId| core.cluster().node(node).name.clone();
-    let (peers, racks) = (driver.peers(), &core.cluster().racks);
-    let address = |id: NodeId| peers.get(id.index()).and_then(|peer| peer.address.clone());
-    let rack = |id: NodeId| core.cluster().node(id).rack;
-    let node = |status: &NodeStatus| proto::NodeStatus {
+fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::NodeStatus {
+    let (core, peers) = (driver.core(), driver.peers());
+    let cluster = core.cluster();
+    let node = cluster.node(status.node);
+    let address = peers.get(status.node.index()).and_then(|peer| peer.address.clone());
+    proto::NodeStatus {
         node: status.node.0,
-        name: name(status.node),
-        address: address(status.node).unwrap_or_default(),
+        name: node.name.clone(),
+        address: address.unwrap_or_default(),
         health: status.health.to_string(),
         free_bytes: status.free_bytes,
         chunks: status.chunks,
         used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,
-        rack: rack(status.node).map(|rack| racks[rack.0 as usize].clone()),
+        rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
         intent: intent_word(status.intent).to_owned(),
         chunks_before: match status.intent {
             NodeIntent::Draining { chunks } => chunks,
             _ => 0,
         },
         paused_seconds: match status.intent {
-            NodeIntent::Paused { until } => until.since(now).as_secs_f64(),
+            NodeIntent::Paused { until } => until.since(driver.now()).as_secs_f64(),
             _ => 0.0,
         },
-        uplink: Some(throttle::describe_link(status, true, core.cluster())),
-        downlink: Some(throttle::describe_link(status, false, core.cluster())),
-    };
+        uplink: Some(throttle::describe_link(status, true, cluster)),
+        downlink: Some(throttle::describe_link(status, false, cluster)),
+    }
+}
+
+fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
+    let (core, now) = (driver.core(), driver.now());
+    let status = core.status();
+    let name = |node: NodeId| core.cluster().node(node).name.clone();
     let running = status.running.iter().map(|repair| proto::Running {
         repair: repair.repair.to_string(),
         stripe: repair.stripe.0,
@@ -416,7 +420,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
         paused: status.paused,
-        nodes: status.nodes.iter().map(node).collect(),
+        nodes: status.nodes.iter().map(|node| describe_node(driver, node)).collect(),
         at_risk: status.at_risk.clone(),
         queued_stripes: status.queued,
         degraded_stripes: status.degraded,

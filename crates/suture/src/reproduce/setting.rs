@@ -132,7 +132,7 @@ impl FigureSetting {
         let input =
             Input { cluster, code, chunk_bytes, free_bytes, excluded, placement, failed, seed };
         let (up, down) = match self.trace {
-            Some((name, start)) => traces.from_start(name, start, &input, &mut random),
+            Some((name, start)) => traces.starting(name, start, &input, &mut random),
             None => (None, None),
         };
         let capacities = Capacities::new(input.cluster.clone(), up, down, stragglers);

@@ -94,7 +94,7 @@ impl Traces {
     }
 
     /// Both directions from a second on that is drawn as `start` says.
-    pub fn from_start(
+    pub fn starting(
         &self,
         name: TraceName,
         start: Start,
