@@ -42,7 +42,7 @@ pub enum ShownValue {
     Flag(bool),
     /// Everything else is text.
     Text(String),
-    /// Values by name.
+    /// Values by the names that they are for.
     Named(BTreeMap<String, String>),
 }
 

@@ -56,7 +56,7 @@ const DECODE_BYTES: usize = 8 << 20;
 const CHUNK_BYTES_AT_ONCE: u64 = 64 << 20;
 
 /// How often it is looked whether an agent lags.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
 /// Where the bytes go.
 pub trait Sink {
@@ -379,7 +379,7 @@ impl Reader {
     async fn until_late(&self, row: &PieceRow, chunk: ChunkIndex) {
         let since = Instant::now();
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
             if self.is_late(&row.stripe, chunk, row.bytes, since) {
                 return;
             }
@@ -532,7 +532,7 @@ impl Reader {
         late: &BTreeSet<ChunkIndex>,
     ) -> ChunkIndex {
         loop {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
             let mut others = pending.iter().filter(|(chunk, _)| !late.contains(chunk));
             let is_late = |(chunk, since): &(&ChunkIndex, &Instant)| {
                 self.is_late(&row.stripe, **chunk, row.bytes, **since)

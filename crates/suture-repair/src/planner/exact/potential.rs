@@ -102,8 +102,8 @@ pub(in crate::planner) fn plans(
     kinds: Kinds,
     random: &mut Random,
 ) -> Vec<Plan> {
-    let planned = |looks_across: bool, random: &mut Random| {
-        Descent { looks_across, ..Descent::new(instance, kinds) }.planned(random)
+    let planned = |weighs_crossing: bool, random: &mut Random| {
+        Descent { weighs_crossing, ..Descent::new(instance, kinds) }.planned(random)
     };
     let first = planned(true, random);
     let tries = TRIES_ITEMS.checked_div(first.items.len()).unwrap_or(0).min(TRIES_MAX);
@@ -147,7 +147,7 @@ struct Descent<'a> {
     are_kept: bool,
     candidate_sets: Vec<CandidateSchemes>,
     /// Whether decoders, their helpers and destinations are chosen by what crosses between racks.
-    looks_across: bool,
+    weighs_crossing: bool,
     ports: PricedPorts<'a>,
     keepers: Keepers,
     prices: Prices,
@@ -174,7 +174,7 @@ impl<'a> Descent<'a> {
             order: (0..items.len()).collect(),
             sweeps: 0,
             work_left: 0,
-            looks_across: true,
+            weighs_crossing: true,
             keepers: Keepers::new(instance, &ports),
             prices: Prices::default(),
             instance,
@@ -274,7 +274,7 @@ impl<'a> Descent<'a> {
     fn choose(&mut self, piece: usize) {
         let index = self.pieces[piece].item as usize;
         let item = &self.items[index];
-        if !item.part.is_sum && self.looks_across && self.ports.have_racks() {
+        if !item.part.is_sum && self.weighs_crossing && self.ports.have_racks() {
             return self.choose_decoded(piece);
         }
         if !self.are_kept {
