@@ -248,17 +248,26 @@ fn a_repair_that_yields_leaves_applications_alone_and_keeps_its_caps() {
     let yielding = run(&base);
     let (during, alone) = yielding.foreground.unwrap();
     assert!(percentile(&during.latencies, 0.99) <= 1.1 * percentile(&alone.latencies, 0.99));
-    let greedy = run(&Scenario { throttle: None, ..base.clone() });
-    let slower = yielding.seconds / greedy.seconds;
-    // A short repair ends before the loop has found all that is left over.
-    assert!(slower < 8.0, "what is left over is used: {slower} times as long");
-    // A cap of a tenth of each link makes it about ten times as long.
+    // A cap of a tenth of each link makes it ten times as long.
     let quiet = Scenario { foreground: None, ..base };
     let free = run(&Scenario { throttle: None, ..quiet.clone() }).seconds;
     let cap = (LINK / 10.0) as u64;
     let config = ThrottleConfig { node: Some(cap), ..ThrottleConfig::default() };
     let capped = run(&Scenario { throttle: Some(config), ..quiet }).seconds;
-    assert!((6.0..16.0).contains(&(capped / free)), "{capped} s, without a cap {free} s");
+    assert!((9.0..13.0).contains(&(capped / free)), "{capped} s, without a cap {free} s");
+}
+
+#[test]
+#[ignore = "not so yet: it takes 5.5 times as long, and 3.6 times where the repair is long"]
+fn a_repair_that_yields_uses_what_is_left_over() {
+    let keep = ThrottleConfig { keep: Some(Keep::Percent(10)), ..ThrottleConfig::default() };
+    let base = Scenario {
+        foreground: Some(("ycsb-a".parse().unwrap(), 4)),
+        throttle: Some(keep),
+        ..scenario("suture", 12, 40, "rs(4,2)")
+    };
+    let greedy = run(&Scenario { throttle: None, ..base.clone() });
+    assert!(run(&base).seconds < 2.0 * greedy.seconds);
 }
 
 #[test]
@@ -268,14 +277,14 @@ fn applications_alone_put_on_links_what_they_are_answered() {
         foreground: Some(("ycsb-a".parse().unwrap(), clients)),
         ..scenario("cr", 12, 40, "rs(4,2)")
     };
-    let (timeline, served) = applications(&scenario, 2.0, 32);
+    let (timeline, served) = applications(&scenario, 12.0, 32);
     let served = served.unwrap().latencies.len();
     let carried: f64 = (0..timeline.len())
         .flat_map(|bucket| (0..24).map(move |link| (bucket, link)))
         .map(|(bucket, link)| timeline.get(bucket, link).carried)
         .sum();
     let values = carried / 524_288.0;
-    assert!(served >= 10, "{served}");
+    assert!(served > 50, "{served}");
     // Those that are under way when time is up are not answered.
     assert!((served as f64..=(served + clients) as f64).contains(&values), "{values} {served}");
     let alone = Scenario { foreground: None, ..scenario };
