@@ -141,10 +141,11 @@ fn a_repair_that_yields_is_hardly_felt_by_applications() {
     let of = |field: &str| document["foreground"][field].as_f64().unwrap();
     assert!(of("p99_ms") <= 1.1 * of("baseline_p99_ms"), "{document}");
     assert!(of("interference_degree") < 0.1, "{document}");
-    let capped = json(&format!("{GENERATED} --chunk-size 8MiB --throttle cap=100Mbit"));
-    let quiet = json(&format!("{GENERATED} --chunk-size 8MiB"));
+    // The cap begins within a second, so the repair has to be longer than that.
+    let capped = json(&format!("{GENERATED} --throttle cap=100Mbit"));
+    let quiet = json(GENERATED);
     let times = capped["seconds"].as_f64().unwrap() / quiet["seconds"].as_f64().unwrap();
-    assert!((4.0..7.0).contains(&times), "links have 200 to 1000 Mbit/s: {times} times as long");
+    assert!((8.0..14.0).contains(&times), "a tenth of each link: {times} times as long");
 }
 
 #[test]
