@@ -11,7 +11,7 @@ use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Task, ToAgent};
 use suture_repair::planner::Abilities;
-use suture_repair::time::Time;
+use suture_repair::time::{Span, Time};
 
 /// The chunks 0 and 1 of a stripe are lost together, and may be rebuilt together.
 fn lose_two(story: &mut Story) {
@@ -233,6 +233,32 @@ fn a_claim_is_released_when_its_repair_ends_before_it_is_answered() {
     let said = story.take();
     assert_eq!(released(&said), [repair]);
     assert!(cancelled(&said, repair).is_empty(), "nobody was told of it: {said:?}");
+}
+
+#[test]
+fn a_repair_that_is_being_claimed_does_not_begin_on_a_node_that_is_to_be_given_nothing() {
+    let drained = Command::DrainNode;
+    let paused = |node| Command::PauseNode { node, span: Span::from_secs(60) };
+    for unwanted in [&drained as &dyn Fn(NodeId) -> Command, &paused] {
+        let mut story = Story::that_claims(8, [stripe(0, [0, 1, 2, 3])]);
+        lose_two(&mut story);
+        let said = story.take();
+        let claim = said.iter().find_map(|output| match output {
+            Output::Claim(claim) => Some(claim.clone()),
+            _ => None,
+        });
+        let claim = claim.expect("it is claimed");
+        let node = *claim.destinations.values().next().expect("it has destinations");
+        story.give(Input::Operator(unwanted(node)));
+        let said = story.take();
+        assert_eq!(released(&said), [claim.repair]);
+        let [(again, _)] = claims(&said)[..] else { panic!("it is planned anew: {said:?}") };
+        story.give(Input::Claimed { repair: claim.repair, label: Label::default() });
+        assert!(story.dispatched().is_empty(), "the answer came too late");
+        story.give(Input::Claimed { repair: again, label: Label::default() });
+        let [task] = &story.dispatched()[..] else { panic!("it begins") };
+        assert!(task.plan.destinations.values().all(|to| *to != node), "{task:?}");
+    }
 }
 
 #[test]

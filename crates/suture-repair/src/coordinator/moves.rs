@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 
+use super::attempt::Rebuild;
 use super::{Coordinator, margin};
 use crate::cluster::NodeIntent;
 use crate::event::{Liveness, Report};
@@ -44,6 +45,7 @@ impl Coordinator {
     pub(super) fn drain(&mut self, node: NodeId) {
         if self.health.drain(node, self.stripes.count_on(node) as u64) {
             self.end_moves_to(node);
+            self.end_asked_to(node);
             self.intent_changed(node);
             self.report_drained(node);
         }
@@ -64,8 +66,23 @@ impl Coordinator {
         }
     }
 
+    /// What is still being claimed would begin on a node that is to be given nothing.
+    fn end_asked_to(&mut self, node: NodeId) {
+        let comes = |r: &Rebuild| r.goals.iter().any(|goal| goal.destination == node);
+        let running = self.ledger.running();
+        let asked = running.filter(|(_, attempt)| {
+            attempt.rebuild().is_some_and(|rebuild| rebuild.is_asked() && comes(rebuild))
+        });
+        let stripes: Vec<StripeId> = asked.map(|(_, attempt)| attempt.stripe()).collect();
+        for stripe in stripes {
+            self.end_repair_of(stripe);
+            self.enqueue(stripe, None);
+        }
+    }
+
     pub(super) fn pause_node(&mut self, now: Time, node: NodeId, span: Span) {
         if self.health.pause(node, now + span) {
+            self.end_asked_to(node);
             self.intent_changed(node);
         }
     }

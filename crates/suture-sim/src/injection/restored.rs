@@ -5,7 +5,7 @@
 //! finds the right ones later. What agents hold and have followed by then is newer. Nothing of it
 //! may be deleted, and what the metadata of the end know must be whole in the end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::admission::{Joining, Refused};
@@ -23,6 +23,8 @@ pub(crate) struct ClusterBackup {
     metadata: metadata::Backup,
     paused: bool,
     declared: BTreeSet<NodeId>,
+    draining: BTreeSet<NodeId>,
+    resting: BTreeMap<NodeId, Time>,
     pass: (Option<Time>, Option<StripeId>),
 }
 
@@ -74,6 +76,8 @@ impl World {
             metadata,
             paused: self.paused,
             declared: self.declared.clone(),
+            draining: self.draining.clone(),
+            resting: self.resting.clone(),
             pass: self.pass,
         }
     }
@@ -81,7 +85,9 @@ impl World {
     fn restore(&mut self, backup: ClusterBackup) {
         (self.coordinator, self.asleep) = (None, None);
         self.metadata.restore(backup.metadata);
-        (self.paused, self.declared, self.pass) = (backup.paused, backup.declared, backup.pass);
+        (self.paused, self.pass) = (backup.paused, backup.pass);
+        self.declared = backup.declared;
+        (self.draining, self.resting) = (backup.draining, backup.resting);
         self.writing.clear();
         self.unfinished.clear();
         self.asked_since = self.starts + 1;
