@@ -110,8 +110,9 @@ impl Reproduction<'_> {
                 .to_string(),
             format!(
                 "Links that change follow {}, both from random starts and from congested ones: \
-                 seconds in which the stripe's nodes have links with a coefficient of variation \
-                 above 0.5, and the node that receives is not congested.",
+                 seconds in which more helpers of the stripe use over 90 % of a link than a repair \
+                 can do without, while enough of them can send and the node that receives is free; \
+                 where there is no such second, links with a coefficient of variation above 0.5.",
                 self.traces.describe()
             ),
             "A claim holds where the paper's number is met within a fifth of it (percentages within \

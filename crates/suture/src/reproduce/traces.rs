@@ -28,9 +28,6 @@ const SEED: u64 = 1;
 /// What is left of a congested link, at most: PivotRepair counts from 90 % used.
 pub const CONGESTED: f64 = 0.1 * GBIT;
 
-/// Seconds that are tried for a start before any second will do.
-const TRIES: usize = 20_000;
-
 /// A published set of link measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TraceName {
@@ -47,7 +44,7 @@ pub enum TraceName {
 pub enum Start {
     /// Any.
     Random,
-    /// One in which nodes of the stripe have uneven links, and the one that receives has its own.
+    /// One in which more helpers are congested than can be left out, and a tree gets around it.
     Congested,
 }
 
@@ -102,20 +99,18 @@ impl Traces {
         random: &mut Random,
     ) -> (Option<Trace>, Option<Trace>) {
         let (up, down) = self.of(name);
-        let draw = |random: &mut Random| random.below(up.seconds());
-        let second = match start {
-            Start::Random => draw(random),
+        let those = |is_start: fn(&Trace, &Trace, u64, &Input) -> bool| -> Vec<u64> {
+            (0..up.seconds()).filter(|second| is_start(up, down, *second, input)).collect()
+        };
+        let starts = match start {
+            Start::Random => (0..up.seconds()).collect(),
             Start::Congested => {
-                let mut second = draw(random);
-                for _ in 0..TRIES {
-                    if is_congested_start(up, down, second, input) {
-                        break;
-                    }
-                    second = draw(random);
-                }
-                second
+                let kinds = [is_congested_start, is_uneven_start];
+                let found = kinds.into_iter().map(those).find(|seconds| !seconds.is_empty());
+                found.unwrap_or_else(|| (0..up.seconds()).collect())
             }
         };
+        let second = starts[random.below(starts.len() as u64) as usize];
         let from = |trace: &Trace| Some(with_spare(trace.starting_at(second), input));
         (from(up), from(down))
     }
@@ -134,15 +129,39 @@ pub fn available(up: &Trace, down: &Trace, node: usize, second: u64) -> f64 {
     up.rate(node, second).0.min(down.rate(node, second).0)
 }
 
-/// Whether the nodes of the first stripe have uneven links in a second, with a coefficient of
+/// Whether more survivors of the first stripe are congested in a second, in one direction at least,
+/// than a repair can do without, while enough of them can send and the node that receives is free:
+/// the situation that PivotRepair is about (section III-B, Figure 3). A path must lead through a
+/// congested link then, and a tree need not.
+fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+    let survivors: Vec<usize> = survivors_of_first(input).collect();
+    let needed = input.code.data_chunks();
+    let is_congested = |node: &&usize| available(up, down, **node, second) < CONGESTED;
+    let sends = |node: &&usize| up.rate(**node, second).0 >= CONGESTED;
+    let congested = survivors.iter().filter(is_congested).count();
+    congested + needed > survivors.len()
+        && survivors.iter().filter(sends).count() >= needed
+        && is_received(up, down, second, input)
+}
+
+/// Whether the survivors of the first stripe have uneven links in a second, with a coefficient of
 /// variation above a half, as PivotRepair counts, and the node that receives is not congested:
 /// otherwise every scheme waits for the same link.
-fn is_congested_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+fn is_uneven_start(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
+    let free: Vec<f64> =
+        survivors_of_first(input).map(|node| available(up, down, node, second)).collect();
+    variation(&free) > 0.5 && is_received(up, down, second, input)
+}
+
+fn survivors_of_first(input: &Input) -> impl Iterator<Item = usize> + '_ {
     let stripe = input.placement[..input.code.chunk_count()].iter();
-    let survivors = stripe.filter(|node| !input.failed.contains(node));
-    let free: Vec<f64> = survivors.map(|node| available(up, down, node.index(), second)).collect();
+    stripe.filter(|node| !input.failed.contains(node)).map(|node| node.index())
+}
+
+/// Whether the node that receives is not congested.
+fn is_received(up: &Trace, down: &Trace, second: u64, input: &Input) -> bool {
     let destination = input.failed.first().map_or(0, |node| node.index());
-    variation(&free) > 0.5 && available(up, down, destination, second) >= CONGESTED
+    available(up, down, destination, second) >= CONGESTED
 }
 
 /// The standard deviation over the mean; none of no spread.
