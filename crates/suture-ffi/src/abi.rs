@@ -164,14 +164,13 @@ pub unsafe extern "C" fn suture_encode(
     guard(|| {
         // SAFETY: the caller's contract.
         let handle = unsafe { borrow::reference("code", code) }?;
-        // SAFETY: k pointers and m pointers are the caller's contract.
-        let data = unsafe { borrow::array("data", data, handle.code().data_chunks()) }?;
-        // SAFETY: as above.
-        let parity = unsafe { borrow::array("parity", parity, handle.code().parity_chunks()) }?;
-        let unit_bytes = check_unit(handle.code(), chunk_bytes, unit_bytes)?;
+        let code = handle.code();
+        let unit_bytes = check_unit(code, chunk_bytes, unit_bytes)?;
         let mut buffers = Buffers::default();
-        data.iter().for_each(|&bytes| buffers.read(bytes, chunk_bytes));
-        parity.iter().for_each(|&bytes| buffers.write(bytes, chunk_bytes));
+        // SAFETY: k pointers are the caller's contract.
+        unsafe { buffers.read_all("data", data, code.data_chunks(), chunk_bytes) }?;
+        // SAFETY: and so are m.
+        unsafe { buffers.write_all("parity", parity, code.parity_chunks(), chunk_bytes) }?;
         // SAFETY: the caller's contract; the slices end with this call.
         let (data, mut parity) = unsafe { buffers.slices() }?;
         handle.encoding()?.run(Filling::Whole, &data, &mut parity, unit_bytes)

@@ -8,7 +8,6 @@
 //! Invariant: a mutable slice overlaps no other slice that is alive; what would is refused.
 
 use crate::status::{Fault, Status};
-use std::ops::Range;
 use suture_code::ChunkIndex;
 use suture_code::code::CHUNK_COUNT_MAX;
 
@@ -91,6 +90,46 @@ impl Buffers {
         self.written.push((bytes, length));
     }
 
+    /// Adds equally long buffers to read, from an array of C's.
+    ///
+    /// # Errors
+    /// [`Status::BadPointer`].
+    ///
+    /// # Safety
+    /// The contract of this file.
+    pub unsafe fn read_all(
+        &mut self,
+        what: &str,
+        array: *const *const u8,
+        count: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
+        check_pointer(what, array)?;
+        // SAFETY: not null, aligned, and the caller's contract.
+        self.read.extend((0..count).map(|index| (unsafe { array.add(index).read() }, length)));
+        Ok(())
+    }
+
+    /// Adds equally long buffers to write, from an array of C's.
+    ///
+    /// # Errors
+    /// [`Status::BadPointer`].
+    ///
+    /// # Safety
+    /// The contract of this file.
+    pub unsafe fn write_all(
+        &mut self,
+        what: &str,
+        array: *const *mut u8,
+        count: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
+        check_pointer(what, array)?;
+        // SAFETY: not null, aligned, and the caller's contract.
+        self.written.extend((0..count).map(|index| (unsafe { array.add(index).read() }, length)));
+        Ok(())
+    }
+
     /// All of them as slices, in the order in which they were added.
     ///
     /// # Errors
@@ -100,45 +139,47 @@ impl Buffers {
     /// # Safety
     /// The contract of this file. The slices may not outlive the call.
     pub unsafe fn slices<'a>(self) -> Result<Slices<'a>, Fault> {
-        let read = self.read.iter().map(|&(bytes, length)| range("to read", bytes, length));
-        let read = read.collect::<Result<Vec<_>, _>>()?;
-        let written = self.written.iter().map(|&(at, length)| range("to write", at, length));
-        let written = written.collect::<Result<Vec<_>, _>>()?;
-        for (index, output) in written.iter().enumerate() {
-            if let Some(other) = read.iter().position(|input| overlap(input, output)) {
+        for &(bytes, length) in &self.read {
+            check_buffer("to read", bytes, length)?;
+        }
+        for &(bytes, length) in &self.written {
+            check_buffer("to write", bytes, length)?;
+        }
+        for (index, &output) in self.written.iter().enumerate() {
+            if let Some(other) = self.read.iter().position(|&input| overlap(input, output)) {
                 let message = format!("output {index} overlaps input {other}");
                 return Err(Fault::new(Status::Overlap, message));
             }
-            if let Some(other) = written[..index].iter().position(|other| overlap(other, output)) {
+            let before = &self.written[..index];
+            if let Some(other) =
+                before.iter().position(|&(at, length)| overlap((at, length), output))
+            {
                 let message = format!("output {index} overlaps output {other}");
                 return Err(Fault::new(Status::Overlap, message));
             }
         }
         // SAFETY: not null, within the address space, and the caller's contract.
-        let read = self
-            .read
-            .iter()
-            .map(|&(bytes, length)| unsafe { std::slice::from_raw_parts(bytes, length) });
+        let slice = |(bytes, length)| unsafe { std::slice::from_raw_parts(bytes, length) };
         // SAFETY: the same, and no other slice overlaps it.
-        let written = self
-            .written
-            .iter()
-            .map(|&(bytes, length)| unsafe { std::slice::from_raw_parts_mut(bytes, length) });
-        Ok((read.collect(), written.collect()))
+        let slice_mut = |(bytes, length)| unsafe { std::slice::from_raw_parts_mut(bytes, length) };
+        // Collected where the pointers were: small stripes notice every allocation.
+        let read = self.read.into_iter().map(slice).collect();
+        Ok((read, self.written.into_iter().map(slice_mut).collect()))
     }
 }
 
-fn range(what: &str, bytes: *const u8, length: usize) -> Result<Range<usize>, Fault> {
+fn check_buffer(what: &str, bytes: *const u8, length: usize) -> Result<(), Fault> {
     if bytes.is_null() {
         return Err(Fault::new(Status::BadPointer, format!("a buffer {what} is null")));
     }
-    let start = bytes.addr();
-    match start.checked_add(length).filter(|_| isize::try_from(length).is_ok()) {
-        Some(end) => Ok(start..end),
-        None => Err(Fault::new(Status::BadLength, format!("no buffer has {length} bytes"))),
+    if isize::try_from(length).is_err() || bytes.addr().checked_add(length).is_none() {
+        return Err(Fault::new(Status::BadLength, format!("no buffer has {length} bytes")));
     }
+    Ok(())
 }
 
-fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
-    one.start.max(other.start) < one.end.min(other.end)
+/// Whether buffers that were checked share a byte.
+fn overlap(one: (*const u8, usize), other: (*mut u8, usize)) -> bool {
+    let (one_start, other_start) = (one.0.addr(), other.0.addr());
+    one_start.max(other_start) < (one_start + one.1).min(other_start + other.1)
 }

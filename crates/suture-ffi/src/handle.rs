@@ -2,14 +2,15 @@
 //!
 //! Place: `suture_open -> [what calls share] -> suture_close`.
 //! One loss is followed by thousands of stripes with the same loss, and compiling is the dearest
-//! part of a small repair; so jobs are kept, by (lost, helpers), as long as memory allows.
+//! part of a small repair; so jobs are kept, by (lost, helpers), as long as memory allows, and the
+//! one that encodes for good.
 //!
 //! Invariants: threads may share a handle; the lock is held to look up and to insert, never while
-//! compiling or running; the same question always gets the same answer.
+//! compiling or running; whoever encodes waits at most for the first to have compiled it; the same question always gets the same answer.
 
 use crate::job::Job;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use suture_code::{ChunkIndex, Code, CodeError};
 
 /// What the jobs that are kept may weigh together: some 50 MB.
@@ -21,14 +22,16 @@ const WEIGHT_OF_ANY: usize = 256;
 #[derive(Debug)]
 pub struct Handle {
     code: Code,
+    /// Apart from the others, so that those who encode wait for nobody.
+    encoding: OnceLock<Result<Job, CodeError>>,
     jobs: Mutex<Jobs>,
 }
 
-/// What a job answers.
+/// What a job answers, each in ascending order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Question {
-    Encode,
-    Repair { lost: Vec<ChunkIndex>, helpers: Vec<ChunkIndex> },
+struct Question {
+    lost: Vec<ChunkIndex>,
+    helpers: Vec<ChunkIndex>,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ impl Handle {
     /// A handle that remembers nothing yet.
     #[must_use]
     pub fn new(code: Code) -> Handle {
-        Handle { code, jobs: Mutex::default() }
+        Handle { code, encoding: OnceLock::new(), jobs: Mutex::default() }
     }
 
     /// The code that this handle was opened for.
@@ -56,8 +59,8 @@ impl Handle {
     ///
     /// # Errors
     /// Never, unless a code describes itself wrongly.
-    pub fn encoding(&self) -> Result<Arc<Job>, CodeError> {
-        self.job(Question::Encode)
+    pub fn encoding(&self) -> Result<&Job, CodeError> {
+        self.encoding.get_or_init(|| Job::encode(&self.code)).as_ref().map_err(Clone::clone)
     }
 
     /// The lost chunks from exactly these helpers, in whatever order they are given.
@@ -74,7 +77,7 @@ impl Handle {
             chunks.sort_unstable();
             chunks
         };
-        self.job(Question::Repair { lost: sorted(lost), helpers: sorted(helpers) })
+        self.job(Question { lost: sorted(lost), helpers: sorted(helpers) })
     }
 
     /// The lost chunks from helpers of the code's choice. With `plain`, a code whose helpers would
@@ -101,10 +104,7 @@ impl Handle {
         if let Some(job) = self.jobs().find(&question) {
             return Ok(job);
         }
-        let job = Arc::new(match &question {
-            Question::Encode => Job::encode(&self.code)?,
-            Question::Repair { lost, helpers } => Job::repair(&self.code, lost, helpers)?,
-        });
+        let job = Arc::new(Job::repair(&self.code, &question.lost, &question.helpers)?);
         self.jobs().keep(question, &job);
         Ok(job)
     }
@@ -159,13 +159,12 @@ mod tests {
         let first = handle.repair(&chunks(&[1]), &chunks(&[0, 2, 3, 4, 5])).unwrap();
         let again = handle.repair(&chunks(&[1]), &chunks(&[5, 4, 0, 2, 3])).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
-        assert!(Arc::ptr_eq(&handle.encoding().unwrap(), &handle.encoding().unwrap()));
+        assert!(std::ptr::eq(handle.encoding().unwrap(), handle.encoding().unwrap()));
     }
 
     #[test]
     fn what_is_kept_stays_below_the_limit_and_the_oldest_goes_first() {
         let handle = Handle::new("rs(24,4)".parse().unwrap());
-        let encoding = handle.encoding().unwrap();
         let all: Vec<ChunkIndex> = handle.code().chunks().collect();
         let mut asked = 0;
         for first in 0..all.len() {
@@ -176,7 +175,6 @@ mod tests {
                         all.iter().copied().filter(|chunk| !lost.contains(chunk)).collect();
                     handle.repair_from(&lost, &rest, false).unwrap();
                     asked += 1;
-                    assert!(Arc::ptr_eq(&encoding, &handle.encoding().unwrap()));
                 }
             }
         }

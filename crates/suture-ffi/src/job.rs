@@ -10,7 +10,7 @@
 
 use crate::status::{Fault, Status};
 use suture_code::dag::Origin;
-use suture_code::layout::{Layout, Packed, Window};
+use suture_code::layout::Layout;
 use suture_code::{ChunkIndex, Code, CodeError, Dag, Join, Program, Scratch, Source};
 
 /// How the helpers' buffers are filled.
@@ -123,9 +123,14 @@ impl Job {
         let chunk_bytes = outputs.first().map_or(0, |output| output.len());
         let layout = Layout::cut(chunk_bytes as u64, self.sub_chunk_count);
         let whole = layout.in_units(unit_bytes as u64).whole();
-        let packed: Vec<Packed> = self.packed(filling, whole).collect();
-        for (((chunk, _), packed), helper) in self.helpers.iter().zip(&packed).zip(helpers) {
-            let (expected, found) = (packed.bytes(), helper.len());
+        let packed = |helper: usize| {
+            whole.packed(match filling {
+                Filling::Whole => self.sub_chunk_count as usize,
+                Filling::Packed => self.helpers[helper].1.len(),
+            })
+        };
+        for (index, ((chunk, _), helper)) in self.helpers.iter().zip(helpers).enumerate() {
+            let (expected, found) = (packed(index).bytes(), helper.len());
             if expected != found {
                 let message = format!("chunk {chunk} comes with {found} bytes, not {expected}");
                 return Err(Fault::new(Status::BadLength, message));
@@ -139,23 +144,15 @@ impl Job {
                     Filling::Whole => place.sub_chunk,
                     Filling::Packed => place.rank,
                 };
-                &helpers[place.helper][packed[place.helper].sub_chunk(&unit, rank)]
+                &helpers[place.helper][packed(place.helper).sub_chunk(&unit, rank)]
             };
             let sources: Vec<&[u8]> = self.places.iter().map(source).collect();
-            let mut targets: Vec<&mut [u8]> = outputs
-                .iter_mut()
-                .flat_map(|output| output[written.unit(&unit)].chunks_exact_mut(unit.positions()))
-                .collect();
+            let mut targets = Vec::with_capacity(outputs.len() * self.sub_chunk_count as usize);
+            for output in outputs.iter_mut() {
+                targets.extend(output[written.unit(&unit)].chunks_exact_mut(unit.positions()));
+            }
             self.program.run_with(&mut scratch, &sources, &mut targets)?;
         }
         Ok(())
-    }
-
-    /// What each helper's buffer holds.
-    fn packed(&self, filling: Filling, whole: Window) -> impl Iterator<Item = Packed> {
-        self.helpers.iter().map(move |(_, sub_chunks)| match filling {
-            Filling::Whole => whole.packed(self.sub_chunk_count as usize),
-            Filling::Packed => whole.packed(sub_chunks.len()),
-        })
     }
 }

@@ -5,9 +5,11 @@
 #include "profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 
 namespace suture {
@@ -20,6 +22,8 @@ using Chunks = std::map<int, bufferlist>;
 
 // New buffers begin at a cache line.
 constexpr unsigned MEMORY_ALIGNMENT = 64;
+// Chunks of the longest stripe: 8 of data and two parities.
+constexpr int CHUNKS_MAX = 10;
 
 // A chunk's bytes in one piece. Ceph's lists are shared, not copied, so making one contiguous does
 // not touch the caller's.
@@ -203,31 +207,36 @@ int Butterfly::encode(const std::set<int> &want_to_encode, const bufferlist &in,
     if (const int error = encode_chunks(want_to_encode, &chunks)) {
         return error;
     }
-    for (auto &[chunk, bytes] : chunks) {
-        if (want_to_encode.count(chunk) != 0) {
-            (*encoded)[chunk] = std::move(bytes);
-        }
+    for (auto chunk = chunks.begin(); chunk != chunks.end();) {
+        chunk = want_to_encode.count(chunk->first) != 0 ? std::next(chunk) : chunks.erase(chunk);
     }
+    // What else is there stays there.
+    chunks.merge(*encoded);
+    *encoded = std::move(chunks);
     return 0;
 }
 
 int Butterfly::encode_chunks(const std::set<int> &, Chunks *encoded) {
     const int data = get_data_chunk_count(), all = get_chunk_count();
     const unsigned chunk_bytes = (*encoded)[0].length();
-    std::vector<const std::uint8_t *> from;
-    std::vector<std::uint8_t *> to;
+    if (all > CHUNKS_MAX) {
+        return -EINVAL;
+    }
+    // No vectors: small stripes notice every allocation.
+    std::array<const std::uint8_t *, CHUNKS_MAX> from;
+    std::array<std::uint8_t *, CHUNKS_MAX> to;
     for (int chunk = 0; chunk < all; ++chunk) {
         bufferlist &bytes = (*encoded)[chunk];
         if (bytes.length() != chunk_bytes) {
             return -EINVAL;
         }
         if (chunk < data) {
-            from.push_back(bytes_of(bytes));
+            from[chunk] = bytes_of(bytes);
         } else {
-            to.push_back(reinterpret_cast<std::uint8_t *>(bytes.c_str()));
+            to[chunk - data] = reinterpret_cast<std::uint8_t *>(bytes.c_str());
         }
     }
-    return chunk_bytes == 0 ? 0 : code_->encode(from, to, chunk_bytes);
+    return chunk_bytes == 0 ? 0 : code_->encode(from.data(), to.data(), chunk_bytes);
 }
 
 int Butterfly::decode(const std::set<int> &want_to_read, const Chunks &chunks, Chunks *decoded,

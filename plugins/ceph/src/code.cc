@@ -56,9 +56,9 @@ int Code::repair_reads(const std::vector<std::uint32_t> &lost,
     return errno_of(status);
 }
 
-int Code::encode(const std::vector<const std::uint8_t *> &data,
-                 const std::vector<std::uint8_t *> &parity, std::size_t chunk_bytes) const {
-    return errno_of(suture_encode(code_.get(), data.data(), parity.data(), chunk_bytes, 0));
+int Code::encode(const std::uint8_t *const *data, std::uint8_t *const *parity,
+                 std::size_t chunk_bytes) const {
+    return errno_of(suture_encode(code_.get(), data, parity, chunk_bytes, 0));
 }
 
 int Code::decode(const std::vector<suture_input> &available,

@@ -29,8 +29,8 @@ public:
                      std::vector<suture_read> *reads) const;
 
     // Each chunk is one unit. -EIO when the inputs do not suffice, -EINVAL when they do not fit.
-    int encode(const std::vector<const std::uint8_t *> &data,
-               const std::vector<std::uint8_t *> &parity, std::size_t chunk_bytes) const;
+    int encode(const std::uint8_t *const *data, std::uint8_t *const *parity,
+               std::size_t chunk_bytes) const;
     int decode(const std::vector<suture_input> &available,
                const std::vector<suture_output> &lost) const;
     int repair(const std::vector<suture_input> &helpers,
