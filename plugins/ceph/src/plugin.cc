@@ -38,6 +38,11 @@ EXPORTED int __erasure_code_init(char *name, char *) {
     }
     // Said at the start, not in the first recovery.
     suture::reads_whole_chunks();
-    // The registry owns it, and destroys it when the process ends.
-    return ceph::ErasureCodePluginRegistry::singleton.add(name, new Plugin);
+    auto plugin = std::make_unique<Plugin>();
+    const int error = ceph::ErasureCodePluginRegistry::singleton.add(name, plugin.get());
+    if (!error) {
+        // The registry owns it now, and destroys it when the process ends.
+        plugin.release();
+    }
+    return error;
 }

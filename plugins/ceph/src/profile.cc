@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <optional>
+#include <set>
 
 namespace suture {
 
@@ -15,8 +16,16 @@ using ceph::ErasureCodeProfile;
 constexpr std::uint64_t STRIPE_UNIT_MAX = 1 << 28;
 
 bool is_ours(const std::string &key) {
-    return key == "plugin" || key == "directory" || key == "k" || key == "m" ||
-           key == "stripe_unit" || key.rfind("crush-", 0) == 0;
+    static const std::set<std::string> ours = {
+        "plugin", "directory", "k", "m", "stripe_unit",
+        "crush-root", "crush-failure-domain", "crush-device-class"};
+    return ours.count(key) != 0;
+}
+
+// Digits without more; others read a profile too, and as strictly as they please.
+bool is_number(const std::string &text) {
+    return !text.empty() && text[0] != '0' &&
+           text.find_first_not_of("0123456789") == text.npos;
 }
 
 // Bytes as Ceph writes them: digits, then K, M or G for powers of 1024, with or without an i.
@@ -86,8 +95,8 @@ std::unique_ptr<Code> open_profile(ErasureCodeProfile *profile, std::ostream &sa
             return nullptr;
         }
         if (!is_ours(key)) {
-            said << key << "=" << value << ": butterfly knows k, m, stripe_unit and crush-*; "
-                 << "leave it out";
+            said << key << "=" << value << ": butterfly knows k, m, stripe_unit, crush-root, "
+                 << "crush-failure-domain and crush-device-class; leave it out";
             return nullptr;
         }
     }
@@ -97,6 +106,10 @@ std::unique_ptr<Code> open_profile(ErasureCodeProfile *profile, std::ostream &sa
         return nullptr;
     }
     const std::string &k = value_or(profile, "k", "4");
+    if (!is_number(k)) {
+        said << "k=" << k << ": write a number, as k=4";
+        return nullptr;
+    }
     std::string why;
     std::unique_ptr<Code> code = Code::open("butterfly(" + k + ")", &why);
     if (!code) {

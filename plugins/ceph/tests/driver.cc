@@ -167,7 +167,7 @@ void every_question() {
     for (int k = 2; k <= 4; ++k) {
         const ErasureCodeInterfaceRef code = butterfly(k);
         const unsigned end = 1u << (k + 2);
-        for (unsigned wanted = 1; wanted < end; ++wanted) {
+        for (unsigned wanted = 0; wanted < end; ++wanted) {
             for (unsigned there = 0; there < end; ++there, ++asked) {
                 const std::set<int> want = members(wanted), available = members(there);
                 Plan plan, again;
@@ -205,8 +205,14 @@ void every_question() {
 void lengths_that_need_padding() {
     for (int k = 2; k <= 8; ++k) {
         const ErasureCodeInterfaceRef code = butterfly(k);
-        for (const unsigned length : {0u, 1u, 4095u, 100'000u, 64u * k << (k - 1)}) {
+        const unsigned alignment = 64u << (k - 1);
+        for (const unsigned length : {0u, 1u, 4095u, 100'000u, k * alignment - 1, k * alignment,
+                                      k * alignment + 1}) {
             const unsigned chunk_bytes = code->get_chunk_size(length);
+            // The shortest that holds it and can be cut.
+            expect(chunk_bytes % alignment == 0 && std::uint64_t{chunk_bytes} * k >= length &&
+                   (chunk_bytes == 0 || std::uint64_t{chunk_bytes - alignment} * k < length),
+                   "k=", k, ": chunks of ", chunk_bytes, " for ", length);
             const Bytes object = osd::random_bytes(length, length);
             std::map<int, ceph::bufferlist> encoded;
             const std::set<int> all = all_but(k + 2, {});
@@ -222,9 +228,12 @@ void lengths_that_need_padding() {
             padded.resize(std::size_t{chunk_bytes} * k);
             expect(osd::bytes_of(out) == padded, "k=", k, ": ", length, " bytes come back wrong");
             std::map<int, ceph::bufferlist> some;
+            some[99] = left[2];
             expect(code->encode({k}, osd::fragmented(object, 999), &some) == 0 &&
-                   keys(some) == std::set<int>{k}, "more than was wanted");
+                   keys(some) == std::set<int>{k, 99}, "more than was wanted, or less than was");
+            expect(osd::bytes_of(some[k]) == osd::bytes_of(encoded[k]), "some are others");
         }
+        expect(code->get_chunk_size(0xffffffff) >= 0xffffffff / k, "k=", k, ": sizes wrap around");
     }
 }
 
@@ -243,14 +252,66 @@ void impossible_decodes() {
         chunks[chunk] = osd::fragmented(osd::random_bytes(2048, 1), 4096);
     }
     expect(code->decode({0}, chunks, &out, 4096) == -EINVAL, "halves of too few helpers");
+    expect(code->decode({77}, chunks, &out, 2048) == -EINVAL, "a chunk that no stripe has");
+    chunks[4].clear();
+    expect(code->decode({0}, chunks, &out, 4096) == -EINVAL, "an empty helper");
     expect(out.empty(), "a refusal left something");
+    expect(code->decode({}, chunks, &out, 4096) == 0 && out.empty(), "something unasked");
+    expect(code->decode({1}, chunks, &out, 2048) == 0 && keys(out) == std::set<int>{1},
+           "what is there is not given");
+    Plan plan;
+    expect(code->minimum_to_decode({0}, {1, 2, 3, -4}, &plan) == -EINVAL, "chunk -4");
+    expect(code->minimum_to_decode({0}, {1, 2, 3, 6}, &plan) == -EINVAL, "chunk 6");
+    expect(plan.empty(), "a refusal left a plan");
+}
+
+// What an OSD passes to a code by itself: all chunks, those of parity in any pieces.
+void encode_in_place() {
+    const ErasureCodeInterfaceRef code = butterfly(3);
+    const Osd osd(*code, 512);
+    const std::map<int, Bytes> stripe = osd.write(osd::random_bytes(512 * 3, 3));
+    std::map<int, ceph::bufferlist> chunks;
+    for (const auto &[chunk, bytes] : stripe) {
+        chunks[chunk] = osd::fragmented(chunk < 3 ? bytes : Bytes(512), 100);
+    }
+    expect(code->encode_chunks(all_but(5, {}), &chunks) == 0, "encode_chunks refuses");
+    for (const auto &[chunk, bytes] : stripe) {
+        expect(osd::bytes_of(chunks[chunk]) == bytes, "chunk ", chunk, " is wrong");
+    }
+    chunks[1] = osd::fragmented(Bytes(256), 256);
+    expect(code->encode_chunks(all_but(5, {}), &chunks) == -EINVAL, "a short chunk");
+    chunks.erase(1);
+    expect(code->encode_chunks(all_but(5, {}), &chunks) == -EINVAL, "a chunk that is not there");
+}
+
+// Reads that cannot wait ask more helpers than it takes; what is wanted may be there in part.
+void more_than_enough() {
+    const ErasureCodeInterfaceRef code = butterfly(4);
+    const unsigned unit = 4096;
+    const Osd osd(*code, unit);
+    const Bytes object = osd::random_bytes(unit * 4, 4);
+    const std::map<int, Bytes> chunks = osd.write(object);
+    for (int lost = 0; lost < 6; ++lost) {
+        std::map<int, ceph::bufferlist> whole, out;
+        for (const int chunk : all_but(6, {lost})) {
+            whole[chunk] = osd::fragmented(chunks.at(chunk), 77);
+        }
+        const std::set<int> want = {lost, (lost + 1) % 6};
+        expect(code->decode(want, whole, &out, unit) == 0 && keys(out) == want, "lost ", lost);
+        for (const int chunk : want) {
+            expect(osd::bytes_of(out[chunk]) == chunks.at(chunk), "lost ", lost, ": ", chunk);
+        }
+        expect(osd.decode_object(only(chunks, all_but(6, {lost}))) == object, "lost ", lost);
+    }
+    expect(osd.decode_object(chunks) == object, "with all chunks");
 }
 
 void many_threads() {
-    const ErasureCodeInterfaceRef code = butterfly(5);
+    // One that nobody has used yet.
+    const ErasureCodeInterfaceRef known = butterfly(5), code = butterfly(5);
     const Osd osd(*code, 1024);
     const Bytes object = osd::random_bytes(1024 * 5 * 3, 5);
-    const std::map<int, Bytes> chunks = osd.write(object);
+    const std::map<int, Bytes> chunks = Osd(*known, 1024).write(object);
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread) {
         threads.emplace_back([&, thread] {
@@ -277,8 +338,17 @@ const Answer ANSWERS[] = {
     {{{"k", "four"}}, -EINVAL, "k=four: "},
     {{{"k", "-4"}}, -EINVAL, "k=-4: "},
     {{{"k", "4)x("}}, -EINVAL, "k=4)x(: "},
+    // Others read the profile too, and as strictly as they please.
+    {{{"k", " 4"}}, -EINVAL, "k= 4: write a number, as k=4"},
+    {{{"k", "+4"}}, -EINVAL, "k=+4: write a number"},
+    {{{"k", "04"}}, -EINVAL, "k=04: write a number"},
+    {{{"k", "4.0"}}, -EINVAL, "k=4.0: write a number"},
+    {{{"k", "99999999999999999999"}}, -EINVAL, "k=99999999999999999999: "},
     {{{"m", "3"}}, -EINVAL, "m=3: butterfly has two parities; write m=2"},
     {{{"technique", "reed_sol_van"}}, -EINVAL, "technique=reed_sol_van: butterfly knows k, m"},
+    {{{"crush-failure-domian", "osd"}}, -EINVAL, "crush-failure-domian=osd: butterfly knows k, m"},
+    {{{"m", "two"}}, -EINVAL, "m=two: butterfly has two parities"},
+    {{{"m", "1"}}, -EINVAL, "m=1: butterfly has two parities"},
     {{{"mapping", "DD_"}}, -EINVAL, "mapping=DD_: butterfly has none"},
     {{{"stripe_unit", "5000"}}, -EINVAL, "a multiple of 512 bytes; try 4608 or 5120, or bet"},
     {{{"stripe_unit", "100"}}, -EINVAL, "try 512, or better 32768"},
@@ -312,6 +382,14 @@ void profiles() {
         {"plugin", "butterfly"}, {"k", "4"}, {"m", "2"}, {"stripe_unit", "32768"},
         {"crush-root", "default"}, {"crush-failure-domain", "host"}, {"crush-device-class", ""}};
     expect(profile == expected, "defaults are not written back");
+    // A monitor begins a code of a new profile once more.
+    std::ostringstream again;
+    expect(code->init(profile, &again) == 0 && profile == expected && again.str().empty() &&
+           code->get_profile() == expected && code->get_chunk_count() == 6, "begun again otherwise");
+    expect(code->init(profile, nullptr) == 0, "somebody has to listen");
+    ErasureCodeProfile refused = {{"k", "1"}};
+    expect(code->init(refused, &again) == -EINVAL && code->get_chunk_count() == 6,
+           "a refusal changed the code");
 }
 
 // The plugin that makes rules for ours, in the driver: it notes what it is asked for.
@@ -404,6 +482,8 @@ int main(int count, char **arguments) {
     every_question();
     lengths_that_need_padding();
     impossible_decodes();
+    encode_in_place();
+    more_than_enough();
     many_threads();
     rules();
     exports();
