@@ -6,12 +6,14 @@ libraries that this machine lacks, and programs find each other by the environme
 import os
 import re
 import subprocess
+import sys
+import sysconfig
 
 from live.processes import Failed, run
 
 SERIES = "16.2."
 PACKAGES = ["ceph-mon", "ceph-osd", "ceph-mgr", "ceph-common", "libradospp-dev", "python3-rados"]
-TRIPLET = "x86_64-linux-gnu"
+TRIPLET = sysconfig.get_config_var("MULTIARCH") or "x86_64-linux-gnu"
 
 
 class Ceph:
@@ -87,7 +89,7 @@ def fetch():
     for folder in (partial, debs):
         subprocess.run(["rm", "-rf", folder], check=True)
         os.makedirs(folder)
-    print(f"fetching {len(names)} packages", flush=True)
+    print(f"fetching {len(names)} packages to {ceph.prefix}", file=sys.stderr)
     run(["apt-get", "download", "-qq"] + names, cwd=debs)
     for deb in sorted(os.listdir(debs)):
         run(["dpkg-deb", "-x", os.path.join(debs, deb), partial])
