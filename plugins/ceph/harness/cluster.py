@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import struct
+import sys
 import time
 import uuid
 
@@ -79,8 +80,7 @@ class Cluster:
     """Its daemons, and the questions that are asked of them."""
 
     def __init__(self, folder, ceph, plugins, osds, disk_rate=None):
-        import rados  # Found by the environment that the command was started again with.
-        self._rados = rados
+        self._rados = librados()
         self.folder, self.ceph = folder, ceph
         self.osds = range(osds)
         self.uuids = {osd: str(uuid.uuid4()) for osd in self.osds}
@@ -121,7 +121,11 @@ class Cluster:
 
     def each(self, osds, what):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            list(pool.map(what, osds))
+            try:
+                list(pool.map(what, osds))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def make_store(self, osd):
         """An empty store, as after a disk was replaced."""
@@ -243,6 +247,16 @@ class Cluster:
     def _start(self, name, program, *arguments, env=None):
         command = [self.ceph.program(program), "-f", "-c", self.conf] + list(arguments)
         return self.processes.start(name, command, env=env or self.ceph.environment())
+
+
+def librados():
+    """Found by the environment that the command was started again with."""
+    try:
+        import rados
+    except ImportError as error:
+        raise Failed(f"the cluster is asked through python3-rados, made for the system's python3, "
+                     f"and {sys.executable} cannot load it: {error}") from None
+    return rados
 
 
 def free_port():
