@@ -340,18 +340,22 @@ impl World {
     }
 
     /// What the operator wants of nodes is heeded: those that are emptied or may be silent are given
-    /// nothing, and silence is no reason to give the latter up.
-    pub(crate) fn check_intents(&mut self, report: &Report) {
+    /// nothing but the end of what they have a part of, and silence is no reason to give the latter
+    /// up.
+    pub(crate) fn check_intents(&mut self, output: &Output) {
         let may_be_silent =
             |node: &NodeId| self.resting.get(node).is_some_and(|until| self.now < *until);
-        let violation = match report {
-            Report::Node { node, health: Health::Failed, .. } if may_be_silent(node) => {
+        let violation = match output {
+            Output::Report(Report::Node { node, health: Health::Failed, .. })
+                if may_be_silent(node) =>
+            {
                 Some(Violation::NotWaitedFor(*node))
             }
-            Report::Started { plan, .. } => {
+            Output::Send { message: ToAgent::Dispatch(task), .. } if task.continues.is_none() => {
                 let is_unwanted =
                     |node: &&NodeId| self.draining.contains(node) || may_be_silent(node);
-                plan.destinations.values().find(is_unwanted).map(|node| Violation::GivenMore(*node))
+                let mut destinations = task.plan.destinations.values();
+                destinations.find(is_unwanted).map(|node| Violation::GivenMore(*node))
             }
             _ => None,
         };

@@ -3,7 +3,8 @@
 //! Place: failure -> ... -> [dispatch -> slices flow] -> chunk durable -> ...
 //! A streamed lane is one flow whose bytes are those of its range: each edge takes its bytes per
 //! byte of the lane at the ports of both ends, so a node with c children is taken c times. Edges
-//! of a stored lane are flows of their own; each starts when what it sums has come.
+//! of a stored lane are flows of their own; each starts when what it sums has come. Disks keep pace:
+//! an edge takes what its child reads for it, and its part of what its parent writes of the result.
 //! What is not modelled (a disk without a rate, racks without a core) is no port. Clients stand
 //! outside of the racks, on links of their own.
 //! Invariant: what a plan's flows take in all is the plan's `Load`, to the byte.
@@ -213,7 +214,7 @@ impl PortMap {
         let writes = writes.filter(|node| self.has_write[node.index()]);
         let disks = Disks {
             reads: reads.map(|(node, bytes)| (node, self.index(Port::DiskRead(node)), bytes)),
-            writes: writes.map(|node| self.index(Port::DiskWrite(node))),
+            writes: writes.map(|node| (node, self.index(Port::DiskWrite(node)))),
         };
         let steps = match mode {
             Mode::Streamed => self.streamed(lane, bytes, disks),
@@ -228,7 +229,7 @@ impl PortMap {
         bytes: u64,
         disks: Disks<
             impl Iterator<Item = (NodeId, PortIndex, u64)>,
-            impl Iterator<Item = PortIndex>,
+            impl Iterator<Item = (NodeId, PortIndex)>,
         >,
     ) -> Vec<Step> {
         let mut takes: Vec<(PortIndex, u64)> = Vec::with_capacity(3 * lane.edges.len());
@@ -236,7 +237,7 @@ impl PortMap {
             takes.extend(self.transfer(edge.child, edge.parent).map(|port| (port, edge.bytes)));
         }
         takes.extend(disks.reads.map(|(_, port, bytes)| (port, bytes)));
-        takes.extend(disks.writes.map(|port| (port, bytes)));
+        takes.extend(disks.writes.map(|(_, port)| (port, bytes)));
         takes.sort_unstable();
         takes.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;
@@ -257,7 +258,7 @@ impl PortMap {
         bytes: u64,
         disks: Disks<
             impl Iterator<Item = (NodeId, PortIndex, u64)>,
-            impl Iterator<Item = PortIndex>,
+            impl Iterator<Item = (NodeId, PortIndex)>,
         >,
     ) -> Vec<Step> {
         let take = |port| Take { port, weight: 1.0 };
@@ -270,20 +271,27 @@ impl PortMap {
         for edge in &lane.edges {
             steps.push(step(edge.bytes, self.transfer(edge.child, edge.parent).collect()));
         }
-        let mut read_at: Vec<(NodeId, usize)> = Vec::new();
-        for (node, port, bytes) in disks.reads {
-            read_at.push((node, steps.len()));
-            steps.push(step(bytes, vec![port]));
+        for (node, port, read) in disks.reads {
+            match lane.edges.iter().position(|edge| edge.child == node && edge.bytes > 0) {
+                // What is read is sent while more of it is read.
+                Some(edge) => {
+                    let weight = read as f64 / lane.edges[edge].bytes as f64;
+                    steps[edge].takes.push(Take { port, weight });
+                }
+                None => steps.push(step(read, vec![port])),
+            }
+        }
+        for (node, port) in disks.writes {
+            let comes = || lane.edges.iter().enumerate().filter(|(_, edge)| edge.parent == node);
+            let all: u64 = comes().map(|(_, edge)| edge.bytes).sum();
+            for (index, _) in comes().filter(|(_, edge)| edge.bytes > 0) {
+                let weight = bytes as f64 / all as f64;
+                steps[index].takes.push(Take { port, weight });
+            }
         }
         for (index, edge) in lane.edges.iter().enumerate() {
             let inputs = lane.edges.iter().enumerate().filter(|(_, e)| e.parent == edge.child);
-            let read = read_at.iter().filter(|(node, _)| *node == edge.child);
-            steps[index].after =
-                inputs.map(|(input, _)| input).chain(read.map(|(_, step)| *step)).collect();
-        }
-        let before = (0..steps.len()).collect::<Vec<usize>>();
-        for port in disks.writes {
-            steps.push(Step { after: before.clone(), ..step(bytes, vec![port]) });
+            steps[index].after = inputs.map(|(input, _)| input).collect();
         }
         steps
     }

@@ -239,6 +239,7 @@ impl World {
         let start = self.starts;
         self.check_begun(&output);
         self.check_limit(&output);
+        self.check_intents(&output);
         match output {
             event::Output::Send { to, message } => {
                 if let ToAgent::Dispatch(task) = &message
@@ -273,7 +274,6 @@ impl World {
                     self.dispatched.insert(plan.stripe);
                 }
                 self.check_lost(&report);
-                self.check_intents(&report);
                 self.note(|| format!("report {report:?}"));
             }
         }
