@@ -81,9 +81,10 @@ const WORKLOADS: &[PanelPoint] = &[
 pub const EXPERIMENTS: &[PaperExperiment] =
     &[FIGURE2, FIGURE4, FIGURE5, FIGURE6, FIGURE12, FIGURE13, FIGURE14, FIGURE15];
 
-/// Why gains are smaller here.
-pub const FLUID: &str = "In a fluid network repairs that run side by side fill each other's gaps, \
-    so that random selection loses less than in the prototypes.";
+/// Why gains over the published algorithms are others.
+pub const LINKED: &str = "Links and disks are all that limits a repair here, and stars and chains come \
+    to 50 and 71 % of the bound. The paper's ECPipe alone repairs 199.9 MB/s at 10 Gb/s (Exp#7), 8 % \
+    of what its links allow and 21 % of what its disks do: other things limit its prototypes.";
 
 const FIGURE2: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -160,7 +161,8 @@ const FIGURE4: PaperExperiment = PaperExperiment {
                 OTHERS.panel(&["repair"]).at(&["0 clients"]),
             ),
             said: Said::Between(3.6, 91.5),
-            apart: "",
+            apart: "One client begins a request when the last one is answered, and so takes a \
+                twentieth of the links of 20 nodes at most.",
         },
         Claim {
             text: "applications lengthen repairs by at most 91.5 %",
@@ -248,7 +250,9 @@ const FIGURE6: PaperExperiment = PaperExperiment {
                 of(&["ECPipe"]).panel(&["least loaded uplink"]),
             ),
             said: Said::Between(110.5, 110.5),
-            apart: "",
+            apart: "A mean over the whole repair: 200 random choices of 10 of 13 helpers make a \
+                node send 105 chunks with a deviation of 7, so that the most and the least of 19 \
+                nodes cannot be far apart. The paper does not say over what time its rates are.",
         },
         Claim {
             text: "downlinks are uneven, too",
@@ -286,22 +290,21 @@ const FIGURE12: PaperExperiment = PaperExperiment {
             place: "section V-B, Exp#1",
             quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["CR"])),
             said: Said::Between(23.5, 23.5),
-            apart: "",
+            apart: LINKED,
         },
         Claim {
             text: "by 31.4 % over PPR",
             place: "section V-B, Exp#1",
             quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["PPR"])),
             said: Said::Between(31.4, 31.4),
-            apart: "",
+            apart: LINKED,
         },
         Claim {
             text: "by 65.6 % over ECPipe",
             place: "section V-B, Exp#1",
             quantity: Above(CHAMELEON.panel(&["throughput"]), of(&["ECPipe"])),
             said: Said::Between(65.6, 65.6),
-            apart: "Chains suffer in prototypes from slices that wait for their predecessors; in a \
-                fluid lane nothing waits.",
+            apart: LINKED,
         },
         Claim {
             text: "ChameleonEC shortens P99 latencies by 18.2 % against CR",
@@ -328,9 +331,10 @@ const FIGURE12: PaperExperiment = PaperExperiment {
 };
 
 /// Why applications fare otherwise.
-const LATENCY: &str = "A repair that fills every link makes applications wait more while it lasts, \
-    and is over sooner; in the simulator links are shared fairly with whatever runs, so that the \
-    better balanced repair leaves them less.";
+const LATENCY: &str = "A request shares each link with every repair that crosses it, and a phase \
+    begins all of its repairs at once: beside YCSB-A the P99 is 163 ms with phases, 62 ms when the \
+    same plans run 19 at a time, 27 ms when they run 5 at a time, and 9 ms without a repair. The \
+    paper does not say how many chunks its agents move at a time.";
 
 const FIGURE13: PaperExperiment = PaperExperiment {
     paper: Paper::ChameleonEc,
@@ -453,21 +457,21 @@ const FIGURE15: PaperExperiment = PaperExperiment {
             place: "section V-B, Exp#4",
             quantity: Above(CHAMELEON.panel(&["overall"]), of(&["CR"])),
             said: Said::Between(51.5, 51.5),
-            apart: FLUID,
+            apart: LINKED,
         },
         Claim {
             text: "by 53.0 % over PPR",
             place: "section V-B, Exp#4",
             quantity: Above(CHAMELEON.panel(&["overall"]), of(&["PPR"])),
             said: Said::Between(53.0, 53.0),
-            apart: FLUID,
+            apart: LINKED,
         },
         Claim {
             text: "by 97.2 % over ECPipe",
             place: "section V-B, Exp#4",
             quantity: Above(CHAMELEON.panel(&["overall"]), of(&["ECPipe"])),
             said: Said::Between(97.2, 97.2),
-            apart: FLUID,
+            apart: LINKED,
         },
     ],
 };
