@@ -36,8 +36,9 @@ class Code:
 
 
 def codes(k):
-    """Reed-Solomon and Clay as Ceph ships them, and ours, with sub-chunks of 4 KiB for all."""
-    unit = 4096 << k - 1
+    """Reed-Solomon and Clay as Ceph ships them, and ours, in the same units, with sub-chunks of at
+    least 4 KiB for all: where k is 2 or 3, Clay cuts a unit into more of them than Butterfly."""
+    unit = 4096 << max(k - 1, (k + 3) // 2)
     # Clay takes d = k + 1 helpers, as Butterfly does.
     return [Code("jerasure", k, unit, technique="reed_sol_van"), Code("clay", k, unit, d=k + 1),
             Code("butterfly", k, unit)]
