@@ -6,6 +6,7 @@
 //! rates and `replay.rs` changes them; `measure.rs` performs one repair, `campaign.rs` all of them,
 //! and `usage.rs` looks at what that took of the machine; `report.rs` says what came of it.
 
+pub mod applications;
 pub mod campaign;
 pub mod cluster;
 pub mod figures;

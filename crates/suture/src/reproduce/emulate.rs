@@ -17,12 +17,14 @@ use suture_sim::fluid::EXACT_ENTRIES;
 use suture_sim::scenario::{Overheads, Scenario};
 use suture_sim::simulate::simulate;
 use suture_sim::trace::Trace;
+use suture_sim::workload::Workload;
 
 use super::experiment::{PanelPoint, Paper, PaperExperiment, Series};
 use super::folder::{Emulated, EmulatedRow};
 use super::setting::{Between, FigureSetting, Lost, Start, To};
 use super::table::shown;
 use super::traces::Traces;
+use crate::testbed::applications::{Applications, Felt};
 use crate::testbed::campaign::{self, Campaign};
 use crate::testbed::figures::{Limit, Medians};
 use crate::testbed::replay::{LinkTraces, replayable};
@@ -44,17 +46,29 @@ const LOST_FEW: usize = 3;
 const AGENT_MEMORY: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// Values of 512 KiB, as in the papers, that take about a twentieth of the links.
+const APPLICATIONS: Applications = Applications {
+    workload: Workload::YcsbA,
+    rate: 8.0,
+    clients: 8,
+    objects: 30,
+    value_max: 512 << 10,
+    alone: Duration::from_secs(10),
+};
+
 /// Differences above this are explained.
 const NEAR: f64 = 0.1;
 
 /// Which points of which panels are emulated. What a figure has beside that would not differ: at
-/// higher rates this machine's processor is the limit.
+/// higher rates this machine's processor is the limit. RepairBoost's Figure 10 is processor time,
+/// which is measured and not simulated anyway.
 const POINTS: &[(Paper, &str, &str, &[&str])] = &[
     (Paper::RepairBoost, "fig9", "bandwidth", &["0.5 Gb/s", "1 Gb/s"]),
-    (Paper::RepairBoost, "fig10", "", &[]),
     (Paper::RepairBoost, "fig11", "sums", &["RS(6,3)", "LRC(6,2,2)"]),
     (Paper::PivotRepair, "fig5", "TPC-H, congested", &["(6,4)", "(9,6)"]),
     (Paper::PivotRepair, "fig6", "chunk size", &["32 MiB", "64 MiB", "128 MiB"]),
+    (Paper::ChameleonEc, "fig12", "throughput", &["YCSB-A", "IBM"]),
+    (Paper::ChameleonEc, "fig13", "degree", &["YCSB-A", "IBM"]),
     (Paper::ChameleonEc, "fig18", "throughput", &["1 Gb/s"]),
     (Paper::ChameleonEc, "fig22", "whole repair", &["0 s", "5 s"]),
     (Paper::Butterfly, "network", "traffic", &["RS, k=5", "Butterfly, k=5", "RS, k=7"]),
@@ -116,6 +130,7 @@ fn measure(
             measured_seconds: medians.seconds,
             bound_seconds: medians.bound_seconds,
             limit: medians.limit.name().to_string(),
+            felt: medians.felt.as_ref().map(felt).unwrap_or_default(),
             why: why(simulated, &medians),
         });
     }
@@ -156,9 +171,30 @@ fn bed(
         chunks: ChunkPlace::Memory,
         agent_memory: AGENT_MEMORY,
         timeout: TIMEOUT,
+        load: load(setting)?,
         rest: Duration::ZERO,
         cluster,
     })
+}
+
+/// Applications that take a small part of the links, as the paper's do: requests come at a rate,
+/// whatever a repair does to them.
+fn load(setting: &FigureSetting) -> Result<Option<Applications>> {
+    let Some((workload, _)) = setting.foreground.filter(|_| setting.straggler.is_none()) else {
+        return Ok(None);
+    };
+    let workload: Workload = workload.parse()?;
+    Ok(Some(Applications { workload, ..APPLICATIONS }))
+}
+
+/// What a client that begins a request when its last one is answered would feel.
+fn felt(felt: &Felt) -> String {
+    format!(
+        "applications' P99 {} ms, {} ms without a repair; interference degree {}",
+        shown(felt.beside.p99_ms),
+        shown(felt.alone.p99_ms),
+        shown(felt.interference()),
+    )
 }
 
 fn cluster(setting: &FigureSetting) -> Cluster {
@@ -244,6 +280,10 @@ fn why(simulated: f64, medians: &Medians) -> String {
         (true, Limit::Processor | Limit::Both) => format!(
             "{percent} % longer: the processor was full ({busy} % of all cores), so that the time \
              is the machine's and not the links'"
+        ),
+        (true, Limit::Links | Limit::Neither) if medians.felt.is_some() => format!(
+            "{percent} % longer: applications use links and disks too, which this simulation leaves \
+             out, besides publishing and committing"
         ),
         (true, Limit::Links) => format!(
             "{percent} % longer, though a link was full ({link} %): publishing, committing and the \

@@ -79,8 +79,19 @@ pub struct EmulatedRow {
     pub bound_seconds: f64,
     /// What held it back: links, processor, both or neither.
     pub limit: String,
+    /// What applications waited on the testbed, where there were any.
+    #[serde(default)]
+    pub felt: String,
     /// Why both differ, where they do by more than a tenth.
     pub why: String,
+}
+
+impl EmulatedRow {
+    /// What is to be said of it beside its numbers.
+    pub fn words(&self) -> String {
+        let words = [self.felt.as_str(), self.why.as_str()];
+        words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ")
+    }
 }
 
 /// A folder that may be written to.

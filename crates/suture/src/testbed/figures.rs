@@ -6,6 +6,7 @@
 use serde::Serialize;
 use suture_repair::stripe::Stripe;
 
+use super::applications::{Felt, Waits};
 use super::usage::ProcessorTime;
 
 /// From this part on, a link or the processor counts as full.
@@ -95,6 +96,9 @@ pub struct RepairFigures {
     pub busiest_link: PortUse,
     /// What held it back.
     pub limit: Limit,
+    /// What applications waited, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub felt: Option<Felt>,
     /// Whether every byte was read back and equals its source.
     pub verified: bool,
     /// Tells placements apart: equal where the same chunks lay on the same nodes.
@@ -134,6 +138,8 @@ pub struct Counted {
     pub timeline: LinkTimeline,
     /// Where everything lay.
     pub stripes: Vec<Stripe>,
+    /// What applications waited, where there were any.
+    pub felt: Option<Felt>,
 }
 
 impl RepairFigures {
@@ -157,6 +163,7 @@ impl RepairFigures {
             agent_peak_memory_bytes: counted.peak_memory,
             limit: Limit::of(busiest.part, counted.processor.busy_part()),
             busiest_link: busiest,
+            felt: counted.felt,
             verified: false,
             placement: format!("{:016x}", counted.placement),
             timeline: counted.timeline,
@@ -190,6 +197,9 @@ pub struct Medians {
     pub busiest_link_part: f64,
     /// What held the repetitions back, by these medians.
     pub limit: Limit,
+    /// What applications waited, where there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub felt: Option<Felt>,
 }
 
 impl Medians {
@@ -210,8 +220,24 @@ impl Medians {
             agent_peak_memory_bytes: runs.iter().filter_map(|r| r.agent_peak_memory_bytes).max(),
             busiest_link_part: link,
             limit: Limit::of(link, busy),
+            felt: felt(runs),
         })
     }
+}
+
+/// Each figure's median, where all runs had applications.
+fn felt(runs: &[&RepairFigures]) -> Option<Felt> {
+    let all: Vec<Felt> = runs.iter().filter_map(|run| run.felt).collect();
+    let of = |figure: &dyn Fn(&Felt) -> f64| median(all.iter().map(figure));
+    let waits = |which: fn(&Felt) -> Waits| -> Option<Waits> {
+        Some(Waits {
+            requests: all.iter().map(|felt| which(felt).requests).sum(),
+            errors: all.iter().map(|felt| which(felt).errors).sum(),
+            mean_ms: of(&|felt| which(felt).mean_ms)?,
+            p99_ms: of(&|felt| which(felt).p99_ms)?,
+        })
+    };
+    Some(Felt { alone: waits(|felt| felt.alone)?, beside: waits(|felt| felt.beside)? })
 }
 
 /// The value in the middle; between two of them, their mean.

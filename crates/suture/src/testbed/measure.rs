@@ -20,6 +20,7 @@ use suture_repair::stripe::Stripe;
 use suture_sim::capacity::Capacities;
 use tempfile::TempDir;
 
+use super::applications::{Felt, Ready, Waits};
 use super::figures::{Counted, RepairFigures};
 use super::network::Network;
 use super::replay::Replay;
@@ -74,8 +75,16 @@ impl Bed<'_> {
         let mut client = self.start(&scenario.setting, processes).await?;
         run::store(&scenario, &mut client).await?;
         let stripes = self.stripes(&mut client).await?;
+        let experiment = self.experiment;
+        let load = match experiment.load {
+            Some(load) => {
+                let (address, code) = (&processes.address, experiment.code);
+                Some(load.prepare(address, code, experiment.chunk_bytes).await?)
+            }
+            None => None,
+        };
         shaping::limit(self.network)?;
-        let figures = self.repair(&mut client, processes, &stripes).await;
+        let figures = self.repair(&mut client, processes, &stripes, load.as_ref()).await;
         shaping::release(self.network)?;
         let mut figures = figures?;
         run::verify(&scenario, &mut client).await?;
@@ -165,10 +174,15 @@ impl Bed<'_> {
         client: &mut Client,
         processes: &mut Processes,
         stripes: &[Stripe],
+        load: Option<&Ready>,
     ) -> Result<RepairFigures> {
         let (experiment, network) = (self.experiment, self.network);
         let traces = &experiment.traces;
         tokio::time::sleep(experiment.rest).await;
+        let alone = match load {
+            Some(load) => Some(load.alone().await?),
+            None => None,
+        };
         let replay = traces.is_some().then(|| Replay::prepare(network, traces)).transpose()?;
         let mut links = LinkWatch::open(experiment, network)?;
         let killed_at = status::ask(client).await?.uptime_seconds;
@@ -187,10 +201,17 @@ impl Bed<'_> {
         if is_paused {
             command(client, RepairAction::Resume).await?;
         }
-        let last = tokio::select! {
-            last = self.watch(client, processes, &mut links) => last?,
-            Err(error) = follow(replay) => return Err(error),
+        let (ended, end) = tokio::sync::oneshot::channel::<()>();
+        let watching = async {
+            let last = tokio::select! {
+                last = self.watch(client, processes, &mut links) => last,
+                Err(error) = follow(replay) => Err(error),
+            };
+            drop(ended);
+            last
         };
+        let (last, beside) = tokio::join!(watching, beside(load, experiment.timeout, end));
+        let last = last?;
         let processor = ProcessorTime::now(&agents)?.since(before);
         let declared = lost.declared_seconds.context("no failure was declared")?;
         let seconds = last.committed_seconds.context("nothing was committed")? - declared;
@@ -208,6 +229,7 @@ impl Bed<'_> {
             placement: fingerprint(stripes),
             timeline,
             stripes: stripes.to_vec(),
+            felt: alone.zip(beside).map(|(alone, beside)| Felt { alone, beside }),
         }))
     }
 
@@ -257,6 +279,18 @@ impl Bed<'_> {
             tokio::time::sleep(ASK_EVERY).await;
         }
     }
+}
+
+/// What applications wait until the repair has ended, where there are any.
+async fn beside(
+    load: Option<&Ready>,
+    longest: Duration,
+    end: tokio::sync::oneshot::Receiver<()>,
+) -> Option<Waits> {
+    let end = async {
+        let _ = end.await;
+    };
+    Some(load?.beside(longest, end).await)
 }
 
 /// Replays, where anything is to be; it ends with an error or not at all.

@@ -21,6 +21,7 @@ use suture_repair::id::NodeId;
 use suture_repair::policy::Policy;
 use suture_sim::trace::{Direction, LinkModel, Trace};
 
+use super::applications::{Applications, LoadToml};
 use super::cluster::ClusterSpec;
 use super::replay::{LinkTraces, replayable};
 use crate::executable;
@@ -51,6 +52,7 @@ struct ScenarioToml {
     cluster: ClusterSpec,
     failure: FailureToml,
     replay: Option<ReplayToml>,
+    load: Option<LoadToml>,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +118,8 @@ pub struct Experiment {
     pub agent_memory: u64,
     /// A repair that takes longer has failed.
     pub timeout: Duration,
+    /// What applications do meanwhile, if there are any.
+    pub load: Option<Applications>,
 }
 
 impl Experiment {
@@ -188,6 +192,7 @@ impl Experiment {
             agent_memory: parse_nonzero_size(agent_memory).map_err(bad_input)?,
             timeout: parse_duration(toml.timeout.as_deref().unwrap_or("10min"))
                 .map_err(bad_input)?,
+            load: toml.load.map(|load| load.read()).transpose()?,
         })
     }
 }

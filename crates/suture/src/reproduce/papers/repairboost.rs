@@ -263,7 +263,8 @@ const FIGURE10: PaperExperiment = PaperExperiment {
     did: "Experiment 2: time to generate solutions on one m5.large instance, for n nodes and so \
         many repaired chunks.",
     here: "CPU time of the coordinator in a simulated repair: balancing and scheduling. Suture \
-        plans with linear programs where links are uneven; here they are even.",
+        plans with linear programs where links are uneven; here they are even. This is measured, \
+        and not simulated, so that a testbed has nothing to add.",
     panels: &[PanelSpec {
         title: "time",
         metric: Metric::CoordinatorSeconds,

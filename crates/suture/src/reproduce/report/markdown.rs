@@ -164,7 +164,7 @@ fn emulation(out: &mut String, emulated: &Emulated) {
             cell_text(Some(row.measured_seconds)),
             cell_text(Some(row.bound_seconds)),
             row.limit,
-            row.why,
+            row.words(),
         );
     }
     out.push('\n');

@@ -170,7 +170,7 @@ fn emulation(out: &mut String, emulated: &Emulated) {
             seconds(row.measured_seconds),
             seconds(row.bound_seconds),
             escape(&row.limit),
-            escape(&row.why),
+            escape(&row.words()),
         );
     }
     out.push_str("</table></div>\n");

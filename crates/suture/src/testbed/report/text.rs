@@ -61,6 +61,26 @@ fn push(out: &mut String, table: &Table) {
     }
 }
 
+/// What applications waited beside each policy.
+fn applications(campaign: &Campaign) -> impl Iterator<Item = String> + '_ {
+    campaign.experiment.policies.iter().filter_map(|policy| {
+        let felt = campaign.medians(*policy)?.felt?;
+        let failed = match felt.beside.errors {
+            0 => String::new(),
+            errors => format!("; {} FAILED", counted(errors, "request")),
+        };
+        Some(format!(
+            "applications beside {policy}: P99 {:.0} ms, {:.0} ms without a repair; mean {:.0} ms, \
+             {:.0} ms without ({} beside repairs{failed})",
+            felt.beside.p99_ms,
+            felt.alone.p99_ms,
+            felt.beside.mean_ms,
+            felt.alone.mean_ms,
+            counted(felt.beside.requests, "request"),
+        ))
+    })
+}
+
 /// What was measured, in a line.
 pub fn subject(document: &CampaignReport) -> String {
     let racks = match document.racks {
@@ -170,6 +190,7 @@ pub fn notes(campaign: &Campaign, document: &CampaignReport) -> Vec<String> {
     if !both.is_empty() {
         notes.push(format!("both the processor and a link were full for {both}"));
     }
+    notes.extend(applications(campaign));
     notes.extend(other_placements(campaign));
     let (made, planned) = (campaign.runs.len(), campaign.planned());
     if made < planned {
