@@ -83,7 +83,7 @@ class Cluster:
             "dfs.namenode.name.dir": self._folder("name"),
             "dfs.namenode.http-address": f"{master}:{self.ports['http']}",
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
-            "dfs.namenode.safemode.extension": "0",
+            "dfs.namenode.safemode.extension": "3000",
             "dfs.namenode.redundancy.interval.seconds": "3s",
             "dfs.namenode.decommission.interval": "3s",
             "dfs.namenode.heartbeat.recheck-interval": "2000",
@@ -247,6 +247,14 @@ class Cluster:
         for node in self.nodes:
             self.start_datanode(node, sockets)
         self.wait_for_datanodes(len(self.nodes))
+        # On a busy machine some DataNodes tell their blocks late, and the NameNode has begun to
+        # rebuild those by then; what it has under way would be nobody else's to repair.
+        wait_for("the blocks of all DataNodes", self.has_nothing_under_way, 420, self.processes)
+
+    def has_nothing_under_way(self):
+        state = self.jmx("FSNamesystem")
+        waiting = ("PendingReconstructionBlocks", "LowRedundancyBlocks", "PendingDeletionBlocks")
+        return bool(state) and all(state.get(name) == 0 for name in waiting)
 
     # --- Suture
 
