@@ -31,7 +31,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     let node = proto::Peer { node: 1, name: "n1".into(), address: "[::1]:7401".into() };
     let place = proto::Place { stripe: 5, nodes: vec![node, proto::Peer::default()], stamp: 9 };
     let placed = Answered::Placed(proto::PutPlaced { places: vec![place] });
-    let begun = Answered::Begun(proto::PutBegun { cluster: 7, created: 1_790_000_000 });
+    let begun = Answered::Begun(proto::PutBegun { cluster: 7, created: 1_790_000_000, put: 3 });
     inputs.extend(
         [placed, begun, Answered::Committed(proto::Done {})]
             .map(|step| message(2, proto::PutReply { step: Some(step) }.encode_to_vec())),

@@ -44,6 +44,8 @@ pub struct ChunkConnection {
     connection: Connection,
     idle_timeout: Duration,
     unlimited: Port,
+    /// The number of the credentials that it was made with.
+    number: u64,
     /// Something went wrong, or was left, in the middle of an operation.
     broken: bool,
 }
@@ -107,12 +109,30 @@ impl ChunkClient {
         agent: impl Into<AgentAddress>,
     ) -> Result<ChunkConnection, ChunkError> {
         let (agent, unlimited) = (agent.into(), Port::unlimited());
+        let number = self.number();
         let opened =
             Connection::open(&agent, &self.greeting, &unlimited, self.connect_timeout).await;
         let (mut connection, _) = opened.map_err(|error| ChunkError::of(&agent, error))?;
         connection.set_timeout(self.idle_timeout);
         let idle_timeout = self.idle_timeout;
-        Ok(ChunkConnection { agent, connection, idle_timeout, unlimited, broken: false })
+        Ok(ChunkConnection { agent, connection, idle_timeout, unlimited, number, broken: false })
+    }
+
+    /// The number of the credentials by which connections are made now.
+    fn number(&self) -> u64 {
+        self.greeting.credentials.as_ref().map_or(0, |kept| kept.current().number)
+    }
+
+    /// Whether a connection was made with former credentials: its other end may not believe those
+    /// any more.
+    pub fn is_former(&self, connection: &ChunkConnection) -> bool {
+        connection.number != self.number()
+    }
+
+    /// The same after a look at the files, for a connection that has ended.
+    pub fn has_ended_as_former(&self, connection: &ChunkConnection) -> bool {
+        let number = self.greeting.credentials.as_ref().map_or(0, |kept| kept.refresh());
+        connection.number != number
     }
 
     /// Connects and writes one chunk: durable when it returns.

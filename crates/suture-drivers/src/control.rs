@@ -6,7 +6,7 @@
 //!   is changed comes into the [`audit`] log ([`served`]), and [`trust`] knows when certificates end;
 //!   [`service`] answers clients and operators
 //!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put within a
-//!   [`put_budget`], [`backup`] sends the metadata: the coordinator's side;
+//!   [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`] sends the metadata: the coordinator's side;
 //! * [`join`] is the agent's side of its session, of which [`membership`] is kept, [`client`]
 //!   everybody else's; what an agent has is sent as a [`listing`].
 //!
@@ -25,6 +25,7 @@ pub mod membership;
 mod node_command;
 pub mod put;
 mod put_budget;
+mod put_renewal;
 pub mod rpc;
 mod scrub;
 pub mod served;

@@ -176,6 +176,27 @@ impl fmt::Display for AccessRole {
     }
 }
 
+impl Principal {
+    /// The line that makes credentials for it.
+    pub fn command(&self) -> String {
+        let name = match self
+            .name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+        {
+            true => self.name.clone(),
+            false => quoted(&self.name),
+        };
+        match self.role {
+            AccessRole::Agent => format!("suture cert node {name}"),
+            AccessRole::Coordinator | AccessRole::Keeper => {
+                format!("suture cert node {name} --{}", self.role)
+            }
+            role => format!("suture cert user {name} --role {role}"),
+        }
+    }
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.role, self.name)

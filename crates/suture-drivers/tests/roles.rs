@@ -78,6 +78,7 @@ async fn ask(client: &mut Client, call: Call) -> Result<(), Status> {
             let said = tokio_stream::iter([proto::PutRequest { step }]);
             client.put(said).await?.into_inner().message().await.map(drop)
         }
+        Call::RenewPut => client.renew_put(proto::PutRenewal { put: 1 }).await.map(drop),
         Call::Lookup => client.lookup(name()).await.map(drop),
         Call::List => client.list(proto::ListRequest { prefix: String::new() }).await.map(drop),
         Call::Stat => client.stat(name()).await.map(drop),

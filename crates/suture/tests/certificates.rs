@@ -10,7 +10,7 @@ mod secured;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -34,8 +34,12 @@ struct SlowPut(Child, ChildStdin);
 
 impl SlowPut {
     fn begin(cluster: &Secured, name: &str) -> SlowPut {
+        SlowPut::begin_as("root", cluster, name)
+    }
+
+    fn begin_as(who: &str, cluster: &Secured, name: &str) -> SlowPut {
         let how = ["put", "-", "--name", name, "--code", "rs(2,1)", "--chunk-size", "64KiB"];
-        let mut command = cluster.command("root");
+        let mut command = cluster.command(who);
         command.args(how).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut put = command.spawn().unwrap();
         let stdin = put.stdin.take().unwrap();
@@ -56,6 +60,34 @@ impl SlowPut {
         let output = put.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code().unwrap(), said)
+    }
+}
+
+/// A get whose bytes are taken as the test wants them.
+struct SlowGet(Child, ChildStdout, Vec<u8>);
+
+impl SlowGet {
+    fn begin(cluster: &Secured, name: &str) -> SlowGet {
+        let mut command = cluster.command("root");
+        command.args(["get", name, "-o", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut get = command.spawn().unwrap();
+        let stdout = get.stdout.take().unwrap();
+        let mut get = SlowGet(get, stdout, Vec::new());
+        get.pull(100_000);
+        get
+    }
+
+    fn pull(&mut self, bytes: u64) {
+        (&mut self.1).take(bytes).read_to_end(&mut self.2).unwrap();
+    }
+
+    /// Gives the exit status, what it said, and what came.
+    fn end(mut self) -> (i32, String, Vec<u8>) {
+        self.pull(u64::MAX);
+        let SlowGet(get, _, bytes) = self;
+        let output = get.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), said, bytes)
     }
 }
 
@@ -86,7 +118,8 @@ impl Drop for Enough<'_> {
 }
 
 fn wait_for_new_credentials(cluster: &Secured, times: usize) {
-    let daemons = (0..AGENTS).map(|index| format!("n{index}")).chain(["coordinator".into()]);
+    let agents = cluster.agents.len();
+    let daemons = (0..agents).map(|index| format!("n{index}")).chain(["coordinator".into()]);
     for daemon in daemons {
         cluster.wait_for("everybody has read what is new", || {
             let log = cluster.log(&daemon);
@@ -95,20 +128,25 @@ fn wait_for_new_credentials(cluster: &Secured, times: usize) {
     }
 }
 
+/// A change of the authority, given to all folders.
+fn give(cluster: &Secured, args: &[&str]) -> String {
+    let all = cluster.all_own();
+    let folders: Vec<&str> = all.iter().map(String::as_str).collect();
+    cluster.ok(&[args, &folders[..]].concat())
+}
+
 #[test]
 fn objects_are_stored_while_the_authority_changes() {
     let cluster = Secured::of(AGENTS);
-    let (kept, all) = (cluster.put("kept", 1_000_000), cluster.all_own());
-    let give = |args: &[&str]| {
-        let folders: Vec<&str> = all.iter().map(String::as_str).collect();
-        cluster.ok(&[args, &folders[..]].concat())
-    };
+    let kept = cluster.put("kept", 9_000_000);
+    let give = |args: &[&str]| give(&cluster, args);
     let is_enough = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let loading = scope.spawn(|| load(&cluster, &is_enough));
         let enough = Enough(&is_enough);
         let mut across_the_first = SlowPut::begin(&cluster, "across-the-first");
         let mut across_both = SlowPut::begin(&cluster, "across-both");
+        let got_across_both = SlowGet::begin(&cluster, "kept");
         assert!(give(&["cert", "rotate"]).contains("the new one signs"));
         wait_for_new_credentials(&cluster, 1);
         let early = cluster.run(&["cert", "rotate", "--finish"]);
@@ -123,11 +161,12 @@ fn objects_are_stored_while_the_authority_changes() {
         wait_for_new_credentials(&cluster, 3);
         across_the_second.push(&noise(400_000));
         assert_eq!(across_the_second.end(), (0, String::new()));
-        // It began with a certificate of the authority that is trusted no more.
+        // They began with a certificate of the authority that is trusted no more.
         across_both.push(&noise(400_000));
-        let (status, said) = across_both.end();
-        assert_eq!(status, 2, "{said}");
-        assert!(said.contains("another authority"), "{said}");
+        assert_eq!(across_both.end(), (0, String::new()));
+        let (status, said, bytes) = got_across_both.end();
+        assert_eq!(status, 0, "{said}");
+        assert!(bytes == kept, "it came with other bytes");
         drop(enough);
         assert!(loading.join().expect("no put or get fails meanwhile") > 3);
     });
@@ -135,10 +174,37 @@ fn objects_are_stored_while_the_authority_changes() {
     cluster.assert_reads("kept", &kept);
     cluster.assert_reads("across-the-first", &twice);
     cluster.assert_reads("across-the-second", &twice);
-    assert_eq!(cluster.run(&["stat", "across-both"]).status, 2, "nothing of it is visible");
+    cluster.assert_reads("across-both", &twice);
     cluster.wait("all is as it was", |status| {
         status["state"] == "healthy" && count(status, "up") == AGENTS
     });
+}
+
+#[test]
+fn a_put_of_who_was_given_no_new_certificate_ends_and_says_how_to_get_one() {
+    let cluster = Secured::of(3);
+    let mut put = SlowPut::begin_as("team", &cluster, "team/x");
+    give(&cluster, &["cert", "rotate"]);
+    wait_for_new_credentials(&cluster, 1);
+    let own = ["tls.crt", "tls.key"].map(|name| cluster.own("team").join(name));
+    let former = own.each_ref().map(|path| fs::read(path).unwrap());
+    cluster.sign_anew();
+    wait_for_new_credentials(&cluster, 2);
+    // The new one was not copied.
+    own.iter().zip(&former).for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    give(&cluster, &["cert", "rotate", "--finish"]);
+    wait_for_new_credentials(&cluster, 3);
+    put.push(&noise(400_000));
+    let (status, said) = put.end();
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("another authority"), "{said}");
+    assert!(said.contains("take a new one (suture cert user team --role client)"), "{said}");
+    let found = cluster.run(&["ls"]);
+    assert_eq!(
+        (found.status, found.stdout.as_str()),
+        (0, "0 objects, 0 B\n"),
+        "nothing of it is visible"
+    );
 }
 
 /// Whether the log says something since that byte.

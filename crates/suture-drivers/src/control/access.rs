@@ -14,7 +14,7 @@ use suture_edge::error::quoted;
 use tonic::Status;
 
 use super::proto::NodeAction;
-use crate::identity::certificate::Statement;
+use crate::identity::certificate::{Flaw, Statement};
 use crate::identity::credentials::Proven;
 use crate::identity::{AccessRole, Principal};
 
@@ -25,6 +25,8 @@ pub enum Call {
     Session,
     /// Objects are to be stored.
     Put,
+    /// Whoever puts has a new certificate.
+    RenewPut,
     /// Where an object's chunks are, to read them.
     Lookup,
     /// Which objects there are.
@@ -101,9 +103,10 @@ use AccessRole::{Admin, Agent, Client, Operator, Viewer};
 
 /// Who may ask what, a line for each call.
 #[rustfmt::skip]
-pub const TABLE: [Rule; 19] = [
+pub const TABLE: [Rule; 20] = [
     rule(Call::Session, "Session", "join as an agent", Record::IfPossible, &[Agent]),
     rule(Call::Put, "Put", "put objects", Record::First, &[Client, Admin]),
+    rule(Call::RenewPut, "RenewPut", "put objects", Record::No, &[Client, Admin]),
     rule(Call::Lookup, "Lookup", "read objects", Record::No, &[Client, Admin]),
     rule(Call::List, "List", "list objects", Record::No, &[Viewer, Client, Operator, Admin]),
     rule(Call::Stat, "Stat", "look at objects", Record::No, &[Viewer, Client, Operator, Admin]),
@@ -198,7 +201,15 @@ impl Caller {
     /// Why it is not.
     pub fn check_still(&self) -> Result<(), Status> {
         let still = self.proof.as_ref().map_or(Ok(()), |proof| proof.check());
-        still.map_err(|flaw| Status::unauthenticated(format!("your certificate: {flaw}")))
+        still.map_err(|flaw| {
+            let remedy = match (&flaw, &self.principal) {
+                (Flaw::Expired | Flaw::Authority, Some(who)) => {
+                    format!(": take a new one ({}) and begin again", who.command())
+                }
+                _ => String::new(),
+            };
+            Status::unauthenticated(format!("your certificate: {flaw}{remedy}"))
+        })
     }
 
     /// Lets it ask that, or not.

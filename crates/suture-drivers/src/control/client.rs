@@ -34,17 +34,29 @@ use crate::identity::credentials::{Kept, Proven};
 /// A coordinator that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A connection to a coordinator, and what proves who we are to agents too.
+/// A connection to a coordinator, and what proves who we are to agents too. Where credentials have
+/// changed the next call goes by a new connection, since each shows its certificate once; answers
+/// that come by the former one still come.
 #[derive(Clone, Debug)]
 pub struct Client {
     rpc: CoordinatorClient<Channel>,
+    endpoint: Endpoint,
+    /// The number of the credentials that the connection was made with.
+    number: u64,
     /// None: nobody proves anything.
     pub credentials: Option<Arc<Kept>>,
     /// Who the coordinator has proven to be, by its newest connection.
     proven: Arc<Mutex<Option<Arc<Proven>>>>,
+    /// How further connections are made; none where nobody proves anything.
+    connector: Option<Connector>,
 }
 
 impl Client {
+    /// The number of our credentials, after a look at their files; none where there are none.
+    pub fn refresh(&self) -> Option<u64> {
+        self.credentials.as_ref().map(|kept| kept.refresh())
+    }
+
     /// Whether the coordinator is to be believed still: certificates end while connections last.
     ///
     /// # Errors
@@ -66,6 +78,13 @@ impl Deref for Client {
 
 impl DerefMut for Client {
     fn deref_mut(&mut self) -> &mut CoordinatorClient<Channel> {
+        if let Some(connector) = &self.connector {
+            let number = connector.kept.current().number;
+            if number != self.number {
+                self.number = number;
+                self.rpc = rpc(self.endpoint.connect_with_connector_lazy(connector.clone()));
+            }
+        }
         &mut self.rpc
     }
 }
@@ -85,22 +104,27 @@ pub async fn connect(address: &str, credentials: Option<Arc<Kept>>) -> Result<Cl
         .keep_alive_while_idle(true)
         .tcp_nodelay(true);
     let proven = Arc::<Mutex<Option<Arc<Proven>>>>::default();
-    let channel = match credentials.clone() {
+    let number = credentials.as_ref().map_or(0, |kept| kept.current().number);
+    let connector = credentials.clone().map(|kept| Connector {
+        address: address.clone().into(),
+        kept,
+        proven: proven.clone(),
+    });
+    let channel = match connector.clone() {
         None => endpoint.connect().await,
-        Some(kept) => {
-            let (address, proven) = (address.clone().into(), proven.clone());
-            let connector = Connector { address, kept, proven };
-            endpoint.connect_with_connector(connector).await
-        }
+        Some(connector) => endpoint.connect_with_connector(connector).await,
     };
     let channel = channel.map_err(|error| match root_cause(&error) {
         cause if is_distrust(cause) => bad_input(format!("what answers at {address}: {cause}")),
         cause => anyhow!("no coordinator answers at {address}: {cause}"),
     })?;
-    let rpc = CoordinatorClient::new(channel)
+    Ok(Client { rpc: rpc(channel), endpoint, number, credentials, proven, connector })
+}
+
+fn rpc(channel: Channel) -> CoordinatorClient<Channel> {
+    CoordinatorClient::new(channel)
         .max_decoding_message_size(REPLY_BYTES_MAX)
-        .max_encoding_message_size(REQUEST_BYTES_MAX);
-    Ok(Client { rpc, credentials, proven })
+        .max_encoding_message_size(REQUEST_BYTES_MAX)
 }
 
 /// Whoever answers is not to be believed, or does not believe us; in words.
@@ -184,6 +208,10 @@ pub fn refusal(status: Status) -> anyhow::Error {
         | Code::FailedPrecondition
         | Code::PermissionDenied
         | Code::Unauthenticated => bad_input(status.message()),
+        // By a connection that was made anew.
+        _ if is_distrust(root_cause(&status)) => {
+            bad_input(format!("what answers as the coordinator: {}", root_cause(&status)))
+        }
         _ if status.source().is_some() => anyhow!(broken(&root_cause(&status).to_string())),
         // It understands, and cannot do it now.
         Code::ResourceExhausted | Code::Unavailable => anyhow!("{}", status.message()),

@@ -24,6 +24,7 @@ use super::audit::Begun;
 use super::proto::put_reply::Step as Reply;
 use super::proto::put_request::Step;
 use super::put_budget::PutShare;
+use super::put_renewal::RenewablePut;
 use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
@@ -49,6 +50,8 @@ struct PutSession {
     stripes: Vec<ObjectStripe>,
     /// What the audit log has of it.
     begun: Option<Begun>,
+    /// Whether whoever puts is to be believed still.
+    caller: RenewablePut,
     /// The memory that it takes.
     share: PutShare,
 }
@@ -102,14 +105,17 @@ async fn steps(
 ) -> Result<Option<proto::PutReply>, Status> {
     let service = &*served.service;
     while let Some(request) = said.message().await? {
-        served.check_still()?;
+        match put {
+            Some(put) => put.caller.check_still()?,
+            None => served.check_still()?,
+        }
         let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
                 served.check_name(&begin.name).await?;
                 let begun = served.begin(&begin.name).await?;
                 let share = service.puts.share(served.caller_name());
-                let session = match begin_put(service, begin, share).await {
+                let session = match begin_put(service, begin, share, served.begin_put()).await {
                     Ok(session) => PutSession { begun, ..session },
                     Err(refused) => {
                         served.end(begun, Err(refused.clone())).await?;
@@ -117,8 +123,9 @@ async fn steps(
                     }
                 };
                 let (cluster, created) = (service.cluster().0, session.object.created);
+                let number = session.caller.number;
                 *put = Some(session);
-                Reply::Begun(proto::PutBegun { cluster, created })
+                Reply::Begun(proto::PutBegun { cluster, created, put: number })
             }
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
             (Step::Replace(again), Some(put)) => Reply::Placed(put.replace(service, again).await?),
@@ -142,6 +149,7 @@ async fn begin_put(
     service: &ControlService,
     begin: proto::PutBegin,
     share: PutShare,
+    caller: RenewablePut,
 ) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
     check_name(&begin.name).map_err(Status::invalid_argument)?;
@@ -161,7 +169,7 @@ async fn begin_put(
     let stamp =
         random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
     let (placed, avoid, stripes) = Default::default();
-    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None, share })
+    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None, caller, share })
 }
 
 impl PutSession {

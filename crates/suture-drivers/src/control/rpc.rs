@@ -115,6 +115,12 @@ impl Coordinator for RpcAdapter {
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
+    async fn renew_put(&self, request: Request<proto::PutRenewal>) -> Answer<proto::Done> {
+        let served = self.served(&request, Call::RenewPut).await?;
+        served.renew_put(request.into_inner().put).await?;
+        Ok(Response::new(proto::Done {}))
+    }
+
     async fn lookup(&self, request: Request<proto::ObjectName>) -> Answer<Self::LookupStream> {
         let served = self.served_of(&request, Call::Lookup, &request.get_ref().name).await?;
         let name = request.into_inner().name;

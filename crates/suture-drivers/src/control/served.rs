@@ -15,6 +15,7 @@ use tonic::{Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
+use super::put_renewal::RenewablePut;
 use super::service::{ControlService, OF_HDFS, REBUILDING};
 
 /// An answer of many parts, for as long as whoever asked is believed.
@@ -112,6 +113,20 @@ impl Served {
     /// Why it is not.
     pub fn check_still(&self) -> Result<(), Status> {
         self.caller.check_still()
+    }
+
+    /// A put of whoever asks begins.
+    pub fn begin_put(&self) -> RenewablePut {
+        self.service.put_callers.enter(self.caller.clone())
+    }
+
+    /// Has a put be believed by the certificate of whoever asks.
+    ///
+    /// # Errors
+    /// That it is none of theirs.
+    pub async fn renew_put(&self, number: u64) -> Result<(), Status> {
+        let renewed = self.service.put_callers.renew(number, &self.caller);
+        self.judge(&number.to_string(), renewed).await
     }
 
     /// The parts of an answer, as they are sent to the other end of the channel.

@@ -19,6 +19,7 @@ use tonic::Status;
 
 use super::audit::Audit;
 use super::put_budget::PutBudget;
+use super::put_renewal::PutCallers;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
@@ -56,6 +57,8 @@ pub struct ControlService {
     pub(super) trust: Option<Trust>,
     /// What puts may keep here.
     pub(super) puts: Arc<PutBudget>,
+    /// Who does them.
+    pub(super) put_callers: Arc<PutCallers>,
 }
 
 impl ControlService {
@@ -70,6 +73,7 @@ impl ControlService {
             audit: None,
             trust: None,
             puts: Arc::default(),
+            put_callers: Arc::default(),
         }
     }
 
@@ -90,6 +94,7 @@ impl ControlService {
             audit: None,
             trust: None,
             puts: Arc::default(),
+            put_callers: Arc::default(),
         }
     }
 

@@ -403,6 +403,13 @@ impl Kept {
         changed.expect("who holds the sender is here");
     }
 
+    /// The number of those that lie in the folder now. What cannot be used leaves those before.
+    pub fn refresh(&self) -> u64 {
+        // Whoever reads them anew now and then warns of it.
+        let _ = self.reload(SystemTime::now());
+        self.current.borrow().number
+    }
+
     /// Reads them anew, if anything of them changed; gives whether it did.
     ///
     /// # Errors
@@ -423,8 +430,10 @@ impl Kept {
                 former.own.principal,
             )));
         }
-        new.number = former.number + 1;
-        self.current.send_replace(Arc::new(new));
+        self.current.send_modify(|current| {
+            new.number = current.number + 1;
+            *current = Arc::new(new);
+        });
         Ok(true)
     }
 }

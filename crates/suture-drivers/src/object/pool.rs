@@ -60,16 +60,26 @@ impl ConnectionPool {
     fn idle(&self, agent: &AgentAddress) -> Option<ChunkConnection> {
         let mut idle = self.idle.lock().expect("no thread panics here");
         let connections = idle.get_mut(agent)?;
-        std::iter::from_fn(|| connections.pop()).find(ChunkConnection::is_usable)
+        let is_usable = |one: &ChunkConnection| one.is_usable() && !self.client.is_former(one);
+        std::iter::from_fn(|| connections.pop()).find(is_usable)
     }
 
-    /// Gives a connection back: it serves again unless it broke.
+    /// Gives a connection back: it serves again unless it broke. Gives whether it ended because it
+    /// was made with former credentials: then nothing is wrong with the agent, and another connection
+    /// may do.
     pub fn give<T>(
         &self,
         agent: &AgentAddress,
         connection: ChunkConnection,
         result: &Result<T, ChunkError>,
-    ) {
+    ) -> bool {
+        let has_ended = matches!(
+            result,
+            Err(ChunkError::Unreachable { .. }) | Err(ChunkError::Protocol { .. })
+        );
+        if has_ended && self.client.has_ended_as_former(&connection) {
+            return true;
+        }
         self.note(agent, result);
         let is_usable = matches!(
             result,
@@ -79,6 +89,7 @@ impl ConnectionPool {
             let mut idle = self.idle.lock().expect("no thread panics here");
             idle.entry(agent.clone()).or_default().push(connection);
         }
+        false
     }
 
     fn note<T>(&self, agent: &AgentAddress, result: &Result<T, ChunkError>) {

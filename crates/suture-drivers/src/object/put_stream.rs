@@ -45,6 +45,11 @@ pub struct PutStream {
     requests: mpsc::Sender<proto::PutRequest>,
     replies: Streaming<proto::PutReply>,
     places: std::vec::IntoIter<proto::Place>,
+    client: Client,
+    /// What the coordinator calls it where it is renewed; 0 where that cannot be.
+    number: u64,
+    /// The number of the credentials that it is believed by.
+    believed_by: Option<u64>,
 }
 
 impl PutStream {
@@ -54,6 +59,7 @@ impl PutStream {
     /// When the coordinator refuses it, or goes away.
     pub async fn begin(client: &mut Client, options: &PutOptions) -> Result<PutStream> {
         let (requests, words) = mpsc::channel(REQUESTS_AHEAD);
+        let believed_by = client.refresh();
         let begin = Step::Begin(proto::PutBegin {
             name: options.name.clone(),
             code: options.code.to_string(),
@@ -63,12 +69,24 @@ impl PutStream {
         let replies = client.put(ReceiverStream::new(words)).await.map_err(refusal)?.into_inner();
         let (width, places) = (options.code.chunk_count(), Vec::new().into_iter());
         let (cluster, created) = (ClusterId(0), 0);
-        let mut begun = PutStream { cluster, created, width, requests, replies, places };
+        let (client, number) = (client.clone(), 0);
+        let mut begun = PutStream {
+            cluster,
+            created,
+            width,
+            requests,
+            replies,
+            places,
+            client,
+            number,
+            believed_by,
+        };
         let answer = match begun.receive().await? {
             Reply::Begun(answer) => answer,
             other => bail!(unexpected(&other, "Begin")),
         };
         (begun.cluster, begun.created) = (ClusterId(answer.cluster), answer.created);
+        begun.number = answer.put;
         Ok(begun)
     }
 
@@ -123,12 +141,26 @@ impl PutStream {
     /// # Errors
     /// Why the coordinator ended the put.
     pub async fn send(&mut self, step: Step) -> Result<()> {
+        self.renew().await;
         if self.requests.send(proto::PutRequest { step: Some(step) }).await.is_ok() {
             return Ok(());
         }
         // It ended the put, and says why.
         self.receive().await.map(drop)?;
         bail!("the coordinator ended the put")
+    }
+
+    /// Proves anew who we are where credentials have changed since. Whether it had to, the coordinator
+    /// says with the next step.
+    async fn renew(&mut self) {
+        let number = self.client.refresh();
+        if number == self.believed_by || self.number == 0 {
+            return;
+        }
+        let renewed = self.client.renew_put(proto::PutRenewal { put: self.number }).await;
+        if renewed.is_ok() {
+            self.believed_by = number;
+        }
     }
 
     async fn receive(&mut self) -> Result<Reply> {

@@ -31,6 +31,7 @@ use suture_repair::wire::ClusterId;
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
+use tonic::{Code, Status};
 
 use super::answer_times::AnswerTimes;
 use super::layout::{Checksum, data_in_chunk, object_checksum};
@@ -88,6 +89,11 @@ pub struct Lookup {
     cluster: ClusterId,
     nodes: BTreeMap<NodeId, AgentAddress>,
     parts: tonic::Streaming<proto::LookupReply>,
+    /// How many stripes have come.
+    received: usize,
+    client: Client,
+    /// The number of the credentials that it is answered by.
+    believed_by: Option<u64>,
 }
 
 impl Lookup {
@@ -97,6 +103,7 @@ impl Lookup {
     /// Bad input when there is no such object; a failure when the coordinator goes away.
     pub async fn of(client: &mut Client, name: &str) -> Result<Lookup> {
         let request = proto::ObjectName { name: name.to_string() };
+        let believed_by = client.refresh();
         let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
         let first = parts.message().await.map_err(refusal)?.and_then(|reply| reply.part);
         let head = match first {
@@ -108,7 +115,8 @@ impl Lookup {
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?.into_iter();
         let nodes = nodes.filter_map(|(node, address)| Some((node, address?))).collect();
         let object = convert::decode_object(head.object)?;
-        Ok(Lookup { object, cluster: ClusterId(head.cluster), nodes, parts })
+        let (cluster, client) = (ClusterId(head.cluster), client.clone());
+        Ok(Lookup { object, cluster, nodes, parts, received: 0, client, believed_by })
     }
 
     /// All stripes of the object, in order.
@@ -127,9 +135,39 @@ impl Lookup {
     }
 
     async fn next(&mut self) -> Result<Vec<ObjectStripe>> {
-        let Some(reply) = self.parts.message().await.map_err(refusal)? else {
-            return Ok(Vec::new());
+        let page = match self.parts.message().await {
+            Err(status) if status.code() == Code::Unauthenticated => self.next_anew(status).await?,
+            reply => Lookup::page(reply.map_err(refusal)?)?,
         };
+        self.received += page.len();
+        Ok(page)
+    }
+
+    /// The same after the coordinator believed the certificate no more that it was asked with: a
+    /// reader that has a new one asks again.
+    async fn next_anew(&mut self, refused: Status) -> Result<Vec<ObjectStripe>> {
+        if self.client.refresh() == self.believed_by {
+            return Err(refusal(refused));
+        }
+        let mut client = self.client.clone();
+        let again = Box::pin(Lookup::of(&mut client, &self.object.name)).await?;
+        ensure!(again.object == self.object, "'{}' was put anew meanwhile", self.object.name);
+        (self.parts, self.believed_by) = (again.parts, again.believed_by);
+        let mut skipped = 0;
+        loop {
+            let mut page = Lookup::page(self.parts.message().await.map_err(refusal)?)?;
+            let known = page.len().min(self.received - skipped);
+            skipped += known;
+            page.drain(..known);
+            if !page.is_empty() || known == 0 {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The stripes of an answer; none at the end.
+    fn page(reply: Option<proto::LookupReply>) -> Result<Vec<ObjectStripe>> {
+        let Some(reply) = reply else { return Ok(Vec::new()) };
         let page = match reply.part {
             Some(Part::Stripes(page)) => page,
             Some(Part::Head(_)) => bail!("unexpected second reply Head to request Lookup"),
@@ -420,11 +458,15 @@ impl Reader {
         let (node, agent, copy) =
             self.holder(stripe, chunk).context("no node that is up holds it")?;
         let since = Instant::now();
-        let mut connection = self.pool.take(agent).await?;
         let digest = stripe.record(chunk).digest();
         let mut buffer = vec![0; bytes as usize];
-        let result = connection.read(ListedCopy { copy, digest }, from, &mut buffer).await;
-        self.pool.give(agent, connection, &result);
+        let result = loop {
+            let mut connection = self.pool.take(agent).await?;
+            let result = connection.read(ListedCopy { copy, digest }, from, &mut buffer).await;
+            if !self.pool.give(agent, connection, &result) {
+                break result;
+            }
+        };
         if let Err(ChunkError::Fault { .. }) = &result
             && self.bad.lock().expect("no thread panics here").insert((node, copy))
         {

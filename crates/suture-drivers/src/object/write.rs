@@ -10,7 +10,10 @@
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 
 use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
+use std::mem;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -30,6 +33,7 @@ use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
 use super::pool::ConnectionPool;
 use super::put_stream::{PutOptions, PutStream};
 use crate::address::AgentAddress;
+use crate::chunk_client::ChunkError;
 use crate::control::client::Client;
 use crate::control::proto::put_request::Step;
 use crate::control::{convert, proto};
@@ -102,6 +106,7 @@ pub async fn put(
                 place,
                 label: None,
                 trouble: None,
+                is_interrupted: false,
             };
             in_flight.spawn(writer.clone().write_stripe(stripe));
             ordinal += 1;
@@ -109,7 +114,7 @@ pub async fn put(
         let Some(stripe) = in_flight.join_next().await else { break };
         let mut stripe = stripe??;
         let failed = stripe.failed();
-        if !failed.is_empty() {
+        if !failed.is_empty() && !mem::take(&mut stripe.is_interrupted) {
             stripe.place = session.replace(stripe.place.stripe, failed).await?;
         }
         if stripe.failed().is_empty() {
@@ -187,7 +192,22 @@ struct StripeWrite {
     label: Option<StripeLabel>,
     /// Why the last chunk that failed did.
     trouble: Option<anyhow::Error>,
+    /// Whether a connection ended that was made with former credentials: its node can have another
+    /// go at the chunk.
+    is_interrupted: bool,
 }
+
+/// A connection was made with former credentials, and ended.
+#[derive(Debug)]
+struct Interrupted(ChunkError);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Interrupted {}
 
 /// A stripe that is durable.
 struct Done {
@@ -281,6 +301,7 @@ impl Writer {
         while let Some(result) = chunks.join_next().await {
             let (index, result) = result?;
             stripe.is_stored[index] = result.is_ok();
+            stripe.is_interrupted |= result.as_ref().is_err_and(|why| why.is::<Interrupted>());
             // What there is no node for says less than what failed before.
             let is_told = stripe.place.nodes[index].address.is_empty() && stripe.trouble.is_some();
             if let (Err(why), false) = (result, is_told) {
@@ -455,7 +476,11 @@ impl Writer {
             }
         };
         let result = send.await;
-        self.pool.give(agent, connection, &result);
+        if self.pool.give(agent, connection, &result)
+            && let Err(why) = result
+        {
+            return Err(Interrupted(why).into());
+        }
         ensure!(result?, "the stripe was given up");
         Ok(())
     }
