@@ -20,7 +20,7 @@ use judge::Verdict;
 use schemata::Schemata;
 
 /// What is mutated, what can lose data first. Folders are meant with all that is in them.
-const FILES: [&str; 26] = [
+const FILES: [&str; 30] = [
     "coordinator/copies.rs",
     "coordinator/commit.rs",
     "coordinator/attempt.rs",
@@ -47,6 +47,10 @@ const FILES: [&str; 26] = [
     "keeper",
     "schedule.rs",
     "schedule",
+    "throttle.rs",
+    "throttle",
+    "rates.rs",
+    "planner/moving.rs",
 ];
 
 /// Not the core's behaviour: what asserts, tests, and what only a test calls.

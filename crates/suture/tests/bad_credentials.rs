@@ -76,6 +76,12 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture status --credentials nothing", "nothing/tls.crt: it is not a certificate", 2),
     ("suture status --credentials open", "others than its owner may read open/tls.key", 2),
     ("suture status --credentials open", "(mode 644): chmod go-rwx open/tls.key", 2),
+    ("suture status --credentials changeable", "others than its owner may change", 2),
+    ("suture status --credentials changeable", "(mode 666), and so whom this believes: chmod", 2),
+    ("suture status --credentials endless", "endless/ca.crt: it has 1048576 bytes or more", 2),
+    ("suture status --credentials pipe", "pipe/tls.key: it is not a regular file", 2),
+    ("suture status --credentials two", "client team may not look at the cluster", 2),
+    ("suture status --credentials two-others", "is not the key of two-others/tls.crt", 2),
     ("suture status --credentials swapped", "swapped/tls.key is not the key of swapped/tls.crt", 2),
     ("suture status --credentials emptydir", "emptydir/tls.crt: No such file", 2),
     ("suture status --credentials nowhere", "'suture cert' makes one", 2),
@@ -130,12 +136,19 @@ fn sign_roleless(authority: &Path, out: &Path) {
 /// Folders of credentials, each with one thing that is wrong.
 fn prepare(cluster: &Secured, folder: &Path) {
     let copy = "set -e
-        for d in roleless unreadable hidden nothing open swapped mixed; do cp -r own/root $d; done
+        for d in roleless unreadable hidden nothing open swapped mixed changeable endless pipe; do
+            cp -r own/root $d; done
+        for d in two two-others; do cp -r own/team $d; done
         mkdir emptydir; echo hello > f
         chmod 000 unreadable/tls.crt hidden/tls.key
         chmod 644 open/tls.key
         echo nothing > nothing/tls.crt
         cp own/ops/tls.key swapped/tls.key
+        chmod 666 changeable/ca.crt
+        truncate -s 3G endless/ca.crt
+        rm pipe/tls.key; mkfifo -m 600 pipe/tls.key
+        cat own/team/tls.crt own/root/tls.crt > two/tls.crt
+        cat own/root/tls.crt own/team/tls.crt > two-others/tls.crt
         suture cert init --authority others
         suture cert user root --role admin --authority others --out other
         cp other/ca.crt mixed/ca.crt";

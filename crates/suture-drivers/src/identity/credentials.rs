@@ -52,6 +52,13 @@ pub const REVOKED: &str = "ca.crl";
 /// What group and others may do with a key.
 const OTHERS: u32 = 0o077;
 
+/// What others may do with what says whom to believe. Groups are left alone: a user's own group may
+/// write where that is the system's custom.
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Hundreds of authorities or thousands of revocations fit.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// How long after one file of a folder another may be changed, where both belong to one change.
 const OTHER_HALF: Duration = Duration::from_millis(200);
 
@@ -184,13 +191,14 @@ impl CredentialFiles {
     fn read(dir: &Path) -> Result<CredentialFiles> {
         let read = |name: &str| {
             let path = dir.join(name);
-            // A pipe would be waited for.
-            let is_file = fs::metadata(&path).map(|of| of.is_file());
-            let read = match is_file {
-                Ok(false) => Err(io::Error::other("it is not a regular file")),
-                Ok(true) => fs::read(&path),
-                Err(why) => Err(why),
-            };
+            // A pipe would be waited for, and what has no end be kept.
+            let read = fs::metadata(&path).and_then(|of| match (of.is_file(), of.len()) {
+                (false, _) => Err(io::Error::other("it is not a regular file")),
+                (true, FILE_BYTES_MAX..) => {
+                    Err(io::Error::other(format!("it has {FILE_BYTES_MAX} bytes or more")))
+                }
+                (true, _) => fs::read(&path),
+            });
             read.map_err(|error| {
                 bad_input(format!(
                     "cannot read {}: {error}. A folder of credentials has {CERTIFICATE}, {KEY} and \
@@ -199,6 +207,16 @@ impl CredentialFiles {
                 ))
             })
         };
+        for path in [dir.join(AUTHORITY), dir.join(REVOKED), dir.join(CERTIFICATE)] {
+            let mode = fs::metadata(&path).map_or(0, |of| of.mode());
+            if mode & OTHERS_WRITE != 0 {
+                let (path, mode) = (path.display(), mode & 0o777);
+                return Err(bad_input(format!(
+                    "others than its owner may change {path} (mode {mode:o}), and so whom this \
+                     believes: chmod go-w {path}, and see that it is as it should be"
+                )));
+            }
+        }
         let key = dir.join(KEY);
         let mode = fs::metadata(&key).map_or(0, |of| of.mode());
         if mode & OTHERS != 0 {
