@@ -26,6 +26,8 @@ use suture_repair::transcript;
 use suture_repair::transcript::line::Textual;
 use tracing::{error, info, warn};
 
+use crate::data_dir;
+
 /// How often what was recorded goes to the file.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
@@ -77,7 +79,8 @@ impl RecordTo {
             old.push(".old");
             fs::rename(&self.path, old)?;
         }
-        let mut file = File::create_new(&self.path)?;
+        // It says what lies where, as the data_dir does.
+        let mut file = data_dir::new_file().create_new(true).open(&self.path)?;
         // At once: a process that is killed in its first second leaves a transcript, too.
         file.write_all(header.as_bytes())?;
         info!("recording to '{}'", self.path.display());

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -116,6 +117,8 @@ fn a_daemon_that_ends_with_its_standard_input_has_recorded_everything() {
     assert!(line.starts_with("listening on "), "{line}");
     drop(daemon.stdin.take());
     assert!(daemon.wait().unwrap().success());
+    let mode = fs::metadata(&recording).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it says what lies where");
     let replayed = run(&["replay", "--format", "json"], &recording);
     let report = replayed.json();
     assert_eq!((replayed.status, &report["is_cut"]), (0, &false.into()), "{replayed:?}");

@@ -6,7 +6,7 @@
 //! the one before. A disk that takes no line is warned of; repairs go on.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ use suture_repair::time::Time;
 use tracing::warn;
 
 use super::group::{block_id, group_id};
+use crate::data_dir;
 
 /// What the file is called.
 pub const REBUILT_NAME: &str = "rebuilt.jsonl";
@@ -60,7 +61,7 @@ impl RebuiltLog {
     /// When the file cannot be written.
     pub fn open(data_dir: &Path) -> io::Result<RebuiltLog> {
         let path = data_dir.join(REBUILT_NAME);
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let file = data_dir::new_file().create(true).append(true).open(&path)?;
         let bytes = file.metadata()?.len();
         Ok(RebuiltLog { path, file, bytes, started: BTreeMap::new() })
     }
@@ -134,10 +135,29 @@ impl RebuiltLog {
             let mut old = self.path.clone().into_os_string();
             old.push(".old");
             fs::rename(&self.path, old)?;
-            self.file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+            self.file = data_dir::new_file().create(true).append(true).open(&self.path)?;
             self.bytes = 0;
         }
         self.bytes += line.len() as u64 + 1;
         self.file.write_all(format!("{line}\n").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_log_is_for_its_owner_alone_and_so_is_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = RebuiltLog::open(dir.path()).unwrap();
+        log.bytes = FILE_BYTES_MAX + 1;
+        log.write("first").unwrap();
+        for name in [REBUILT_NAME.to_owned(), format!("{REBUILT_NAME}.old")] {
+            let mode = fs::metadata(dir.path().join(&name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
     }
 }
