@@ -5,8 +5,8 @@
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
 //! * [`answer_times`] knows which agents lag behind the others;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
-//!   [`put_stream`] tells the coordinator, [`read`] brings an
-//!   object back, around what is missing.
+//!   [`put_stream`] tells the coordinator, [`lookup`] finds an
+//!   object, and [`read`] brings it back, around what is missing.
 //!
 //! Invariant: memory depends on the code and on constants here, never on the length of an object;
 //! nor on that of its chunks, but for reads of codes with sub-chunks, which hold some chunks whole.
@@ -14,6 +14,7 @@
 pub mod answer_times;
 pub mod cut;
 pub mod layout;
+pub mod lookup;
 pub mod pool;
 pub mod put_stream;
 pub mod read;

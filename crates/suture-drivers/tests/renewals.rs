@@ -17,7 +17,7 @@ use suture_drivers::control::proto;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
 use suture_drivers::metadata::{Incomplete, MetadataStore, NewNode, Object, ObjectStripe};
-use suture_drivers::object::read::Lookup;
+use suture_drivers::object::lookup::Lookup;
 use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use tempfile::TempDir;

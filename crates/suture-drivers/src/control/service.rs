@@ -57,7 +57,7 @@ pub struct ControlService {
     pub(super) trust: Option<Trust>,
     /// What puts may keep here.
     pub(super) puts: Arc<PutBudget>,
-    /// Who does them.
+    /// Who does the puts that are under way, by their numbers.
     pub(super) put_callers: Arc<PutCallers>,
 }
 

@@ -49,7 +49,7 @@ pub struct PutStream {
     /// What the coordinator calls it where it is renewed; 0 where that cannot be.
     number: u64,
     /// The number of the credentials that it is believed by.
-    believed_by: Option<u64>,
+    credentials_number: Option<u64>,
 }
 
 impl PutStream {
@@ -59,7 +59,7 @@ impl PutStream {
     /// When the coordinator refuses it, or goes away.
     pub async fn begin(client: &mut Client, options: &PutOptions) -> Result<PutStream> {
         let (requests, words) = mpsc::channel(REQUESTS_AHEAD);
-        let believed_by = client.refresh();
+        let credentials_number = client.refresh();
         let begin = Step::Begin(proto::PutBegin {
             name: options.name.clone(),
             code: options.code.to_string(),
@@ -79,7 +79,7 @@ impl PutStream {
             places,
             client,
             number,
-            believed_by,
+            credentials_number,
         };
         let answer = match begun.receive().await? {
             Reply::Begun(answer) => answer,
@@ -154,12 +154,12 @@ impl PutStream {
     /// says with the next step.
     async fn renew(&mut self) {
         let number = self.client.refresh();
-        if number == self.believed_by || self.number == 0 {
+        if number == self.credentials_number || self.number == 0 {
             return;
         }
         let renewed = self.client.renew_put(proto::PutRenewal { put: self.number }).await;
         if renewed.is_ok() {
-            self.believed_by = number;
+            self.credentials_number = number;
         }
     }
 

@@ -20,26 +20,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use suture_code::layout::{Layout, Window};
 use suture_code::{ChunkIndex, Program, Source};
 use suture_edge::checksum::BLOCK_BYTES;
 use suture_edge::progress::{Progress, Step};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId};
 use suture_repair::stripe::Stripe;
-use suture_repair::wire::ClusterId;
 use tokio::sync::{OnceCell, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
-use tonic::{Code, Status};
 
 use super::answer_times::AnswerTimes;
 use super::layout::{Checksum, data_in_chunk, object_checksum};
+use super::lookup::Lookup;
 use super::pool::ConnectionPool;
 use crate::address::AgentAddress;
 use crate::chunk_client::ChunkError;
-use crate::control::client::{Client, refusal};
-use crate::control::proto::lookup_reply::Part;
+use crate::control::client::Client;
 use crate::control::{convert, proto};
 use crate::metadata::{Object, ObjectStripe};
 
@@ -80,102 +78,6 @@ pub struct Fetched {
     pub decoded_bytes: u64,
     /// Copies that were reported as bad.
     pub bad_copies: u64,
-}
-
-/// Finds an object, and how to reach its chunks.
-pub struct Lookup {
-    /// What the metadata has of it.
-    pub object: Object,
-    cluster: ClusterId,
-    nodes: BTreeMap<NodeId, AgentAddress>,
-    parts: tonic::Streaming<proto::LookupReply>,
-    /// How many stripes have come.
-    received: usize,
-    client: Client,
-    /// The number of the credentials that it is answered by.
-    believed_by: Option<u64>,
-}
-
-impl Lookup {
-    /// Asks the coordinator.
-    ///
-    /// # Errors
-    /// Bad input when there is no such object; a failure when the coordinator goes away.
-    pub async fn of(client: &mut Client, name: &str) -> Result<Lookup> {
-        let request = proto::ObjectName { name: name.to_string() };
-        let believed_by = client.refresh();
-        let mut parts = client.lookup(request).await.map_err(refusal)?.into_inner();
-        let first = parts.message().await.map_err(refusal)?.and_then(|reply| reply.part);
-        let head = match first {
-            Some(Part::Head(head)) => head,
-            Some(Part::Stripes(_)) => bail!("unexpected reply Stripes to request Lookup"),
-            None => bail!("no reply to request Lookup"),
-        };
-        let nodes = head.nodes.iter().map(convert::decode_peer);
-        let nodes = nodes.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let nodes = nodes.filter_map(|(node, address)| Some((node, address?))).collect();
-        let object = convert::decode_object(head.object)?;
-        let (cluster, client) = (ClusterId(head.cluster), client.clone());
-        Ok(Lookup { object, cluster, nodes, parts, received: 0, client, believed_by })
-    }
-
-    /// All stripes of the object, in order.
-    ///
-    /// # Errors
-    /// When the coordinator goes away or sends something impossible.
-    pub async fn stripes(mut self) -> Result<Vec<Stripe>> {
-        let mut stripes = Vec::new();
-        loop {
-            let page = self.next().await?;
-            if page.is_empty() {
-                return Ok(stripes);
-            }
-            stripes.extend(page.into_iter().map(|entry| entry.stripe));
-        }
-    }
-
-    async fn next(&mut self) -> Result<Vec<ObjectStripe>> {
-        let page = match self.parts.message().await {
-            Err(status) if status.code() == Code::Unauthenticated => self.next_anew(status).await?,
-            reply => Lookup::page(reply.map_err(refusal)?)?,
-        };
-        self.received += page.len();
-        Ok(page)
-    }
-
-    /// The same after the coordinator believed the certificate no more that it was asked with: a
-    /// reader that has a new one asks again.
-    async fn next_anew(&mut self, refused: Status) -> Result<Vec<ObjectStripe>> {
-        if self.client.refresh() == self.believed_by {
-            return Err(refusal(refused));
-        }
-        let mut client = self.client.clone();
-        let again = Box::pin(Lookup::of(&mut client, &self.object.name)).await?;
-        ensure!(again.object == self.object, "'{}' was put anew meanwhile", self.object.name);
-        (self.parts, self.believed_by) = (again.parts, again.believed_by);
-        let mut skipped = 0;
-        loop {
-            let mut page = Lookup::page(self.parts.message().await.map_err(refusal)?)?;
-            let known = page.len().min(self.received - skipped);
-            skipped += known;
-            page.drain(..known);
-            if !page.is_empty() || known == 0 {
-                return Ok(page);
-            }
-        }
-    }
-
-    /// The stripes of an answer; none at the end.
-    fn page(reply: Option<proto::LookupReply>) -> Result<Vec<ObjectStripe>> {
-        let Some(reply) = reply else { return Ok(Vec::new()) };
-        let page = match reply.part {
-            Some(Part::Stripes(page)) => page,
-            Some(Part::Head(_)) => bail!("unexpected second reply Head to request Lookup"),
-            None => bail!("empty reply to request Lookup"),
-        };
-        let stripes = page.stripes.into_iter().map(convert::decode_object_stripe);
-        Ok(stripes.collect::<Result<_, _>>()?)
-    }
 }
 
 /// Reads a whole object into `sink`.

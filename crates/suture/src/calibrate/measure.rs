@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use suture_drivers::control::client::{Client, refusal};
 use suture_drivers::control::proto::{NodeStatus, RepairAction, RepairCommand, StatusReply};
-use suture_drivers::object::read::Lookup;
+use suture_drivers::object::lookup::Lookup;
 use suture_repair::id::NodeId;
 use suture_repair::stripe::Stripe;
 use tempfile::TempDir;

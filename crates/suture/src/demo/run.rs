@@ -13,6 +13,7 @@ use suture_code::{ChunkIndex, Code};
 use suture_drivers::control::client::{self, Client};
 use suture_drivers::control::proto::{NodeStatus, StatusReply};
 use suture_drivers::object::cut::ObjectSource;
+use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::{read, write};
 use suture_edge::progress::Progress as Listener;
@@ -273,7 +274,7 @@ fn helper_counts(code: &Code) -> String {
 pub async fn verify(scenario: &DemoScenario, client: &mut Client) -> Result<()> {
     let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
     for source in &scenario.sources {
-        let lookup = read::Lookup::of(client, &source.name).await?;
+        let lookup = Lookup::of(client, &source.name).await?;
         let file = File::open(&source.path)?;
         let mut comparison = ComparingSink { file, name: &source.name, buffer: Vec::new() };
         let fetched = read::get(client, lookup, &mut comparison, &progress.listener()).await?;
