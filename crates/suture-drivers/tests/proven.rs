@@ -239,6 +239,12 @@ async fn a_certificate_that_was_revoked_ends_connections_that_there_are() {
     assert!(error.contains("revoked"), "{error}");
     let other = signed.credentials(AccessRole::Admin, "other");
     client_as(Some(other)).read_chunk(cluster.nodes[0].address(), copy, well().1).await.unwrap();
+    // A list that vanishes does not give back what it took.
+    std::fs::remove_file(own.join("ca.crl")).unwrap();
+    let error = kept.reload(SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("ca.crl is gone"), "{error}");
+    let error = client.connect(cluster.nodes[0].address()).await.unwrap_err().to_string();
+    assert!(error.contains("revoked"), "{error}");
 }
 
 #[tokio::test]

@@ -351,7 +351,9 @@ impl World {
             {
                 Some(Violation::NotWaitedFor(*node))
             }
-            Output::Send { message: ToAgent::Dispatch(task), .. } if task.continues.is_none() => {
+            Output::Send { message: ToAgent::Dispatch(task), .. }
+                if !self.replacing.contains(&task.repair) =>
+            {
                 let is_unwanted =
                     |node: &&NodeId| self.draining.contains(node) || may_be_silent(node);
                 let mut destinations = task.plan.destinations.values();

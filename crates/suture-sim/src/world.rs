@@ -250,6 +250,8 @@ pub struct World {
     pub(crate) declared: BTreeSet<NodeId>,
     /// Nodes that the operator empties.
     pub(crate) draining: BTreeSet<NodeId>,
+    /// Repairs that take the place of others just now.
+    pub(crate) replacing: BTreeSet<RepairId>,
     /// Nodes that the operator lets be silent, and until when.
     pub(crate) resting: BTreeMap<NodeId, Time>,
     /// How many coordinators have been started.
@@ -335,6 +337,7 @@ impl World {
             paused: false,
             declared: BTreeSet::new(),
             draining: BTreeSet::new(),
+            replacing: BTreeSet::new(),
             resting: BTreeMap::new(),
             starts: 0,
             asked_since: 0,

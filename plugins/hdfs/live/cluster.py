@@ -498,6 +498,8 @@ socket = "{self.socket(node)}"
             shutil.rmtree(os.path.join(self.folder, part))
             shutil.copytree(os.path.join(self.folder, name, part),
                             os.path.join(self.folder, part), copy_function=self._copy)
+        # What was written before would be in the way of each rebuilt block that is made durable.
+        os.sync()
 
     @staticmethod
     def _copy(source, target):

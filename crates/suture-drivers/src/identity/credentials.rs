@@ -438,6 +438,13 @@ impl Kept {
         if files == former.files {
             return Ok(false);
         }
+        if former.files.revoked.is_some() && files.revoked.is_none() {
+            return Err(bad_input(format!(
+                "{} is gone, and with it what was revoked: changed credentials are not used, those \
+                 before are; copy it from the folder of the authority again",
+                self.dir.join(REVOKED).display(),
+            )));
+        }
         let mut new = Credentials::of(files, &self.dir, now)
             .context("changed credentials are not used, those before are")?;
         if new.own.principal != former.own.principal {

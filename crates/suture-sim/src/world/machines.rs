@@ -221,6 +221,11 @@ impl World {
         }
         coordinator.handle(now, input);
         let outputs: Vec<event::Output> = std::iter::from_fn(|| coordinator.poll()).collect();
+        let replacing = outputs.iter().filter_map(|output| match output {
+            event::Output::Report(event::Report::Replaced { by, .. }) => Some(*by),
+            _ => None,
+        });
+        self.replacing = replacing.collect();
         if let Some(records) = &mut self.records {
             records.coordinator_outputs(&outputs);
         }
