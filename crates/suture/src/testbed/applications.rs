@@ -94,7 +94,7 @@ impl LoadToml {
     /// Bad input: a workload that there is not, or numbers that cannot be.
     pub fn read(&self) -> Result<Applications> {
         use Workload::{Etc, Ibm, Twitter, YcsbA, YcsbB, YcsbC};
-        let workload: Workload = self.workload.parse().map_err(|fault| bad_input(fault))?;
+        let workload: Workload = self.workload.parse().map_err(bad_input)?;
         if ![YcsbA, YcsbB, YcsbC, Etc, Twitter, Ibm].contains(&workload) {
             return Err(bad_input(format!(
                 "the testbed's load has ycsb-a, ycsb-b, ycsb-c, etc, twitter and ibm, not {workload}"
