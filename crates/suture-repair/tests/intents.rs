@@ -6,7 +6,7 @@ mod story;
 use story::{Story, copy, sent, stripe};
 use suture_repair::cluster::NodeIntent;
 use suture_repair::event::{Command, Health, Input, Output, Report};
-use suture_repair::id::{ChunkIndex, NodeId, StripeId};
+use suture_repair::id::{ChunkIndex, NodeId, Stamp, StripeId};
 use suture_repair::message::{Check, Failure, FromAgent, Task, ToAgent};
 use suture_repair::time::Span;
 
@@ -49,6 +49,26 @@ fn a_drained_node_is_read_until_each_new_copy_was_read_in_full_and_then_it_is_em
     let said = story.take();
     assert!(sent(&said, |to, message| to == NodeId(0) && is_delete(message)), "{said:?}");
     assert_eq!(story.core.status().nodes[0].intent, NodeIntent::Draining { chunks: 1 });
+}
+
+#[test]
+fn a_new_copy_that_is_listed_before_it_is_said_to_be_stored_is_not_in_excess() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [task] = &story.dispatched()[..] else { panic!("it moves") };
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let new = copy(0, 0, Stamp::from(task.repair).0);
+    // It is the location in a moment: the old copy, good as it is, must not have it ordered away.
+    story.hear(destination.0, FromAgent::Inventory(vec![new.into()]));
+    let said = story.take();
+    let is_check = |message: &ToAgent| matches!(message, ToAgent::Check(_));
+    assert!(!sent(&said, |_, message| is_check(message)), "{said:?}");
+    let commit = story.store(task);
+    assert_eq!((commit.node, commit.copy), (destination, new));
+    story.accept(commit);
+    let said = story.take();
+    assert!(said.contains(&Output::Report(Report::Drained(NodeId(0)))), "{said:?}");
 }
 
 #[test]

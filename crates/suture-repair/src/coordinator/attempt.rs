@@ -180,6 +180,12 @@ impl Attempt {
         }
     }
 
+    /// Whether it is to give `chunk` a new copy on `node`.
+    pub fn makes(&self, node: NodeId, chunk: ChunkIndex) -> bool {
+        let is_it = |goal: &Goal| (goal.destination, goal.chunk) == (node, chunk);
+        self.rebuild().is_some_and(|rebuild| rebuild.goals.iter().any(is_it))
+    }
+
     /// What operators see of it, a line for each chunk.
     pub fn lines(&self, repair: RepairId) -> Vec<RunningRepair> {
         let stripe = self.stripe();

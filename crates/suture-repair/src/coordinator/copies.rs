@@ -17,7 +17,7 @@ use super::attempt::Rebuild;
 use super::faults::Location;
 use super::work_list::{Deletion, Reading};
 use crate::event::{Blocked, Output, Report};
-use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, StripeId};
+use crate::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, NodeId, Stamp, StripeId};
 use crate::message::{Check, CopyFault, ToAgent};
 use crate::mutant::Mutant;
 use crate::stripe::{ChunkRecord, Stripe};
@@ -259,6 +259,7 @@ impl Coordinator {
                 self.check(node, copy, None);
             }
         } else if self.config.deletes
+            && !self.is_being_made(node, copy)
             && let Some((holder, current)) = stripe.copy(copy.chunk)
             && self.health.is_up(holder)
         {
@@ -429,6 +430,14 @@ impl Coordinator {
     /// says by now is not known, so no copy may be judged. The next inventory asks again.
     fn is_moving(&self, stripe: StripeId) -> bool {
         self.ledger.repair_of(stripe).is_some_and(|(_, attempt)| attempt.is_committing())
+    }
+
+    /// Whether the copy is what the running repair of its stripe makes there. A listing may show it
+    /// before its destination says that it is stored: it is about to be the location.
+    fn is_being_made(&self, node: NodeId, copy: ChunkCopy) -> bool {
+        self.ledger.repair_of(copy.stripe).is_some_and(|(id, attempt)| {
+            copy.stamp == Stamp::from(id) && attempt.makes(node, copy.chunk)
+        })
     }
 
     /// Whether the chunk's recorded copy is of no use.

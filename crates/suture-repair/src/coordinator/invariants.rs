@@ -61,6 +61,11 @@ impl Coordinator {
                     self.assert_proven(*repair, *to);
                 }
                 Output::Commit(commit) => {
+                    let (copy, node) = (commit.copy, commit.node);
+                    // What was ordered away with its stripe may be asked for until the answer.
+                    let is_known = self.stripes.get(copy.stripe).is_some();
+                    let is_kept = !is_known || !self.deleting.contains(&(node, copy));
+                    assert!(is_kept, "commits: {copy} at {node}, which was ordered away");
                     let adopted = match self.ledger.get(commit.repair) {
                         Some(Attempt::Adopt(adopt)) if adopt.since == self.now => adopt,
                         _ => continue,
