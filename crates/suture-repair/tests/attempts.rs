@@ -5,7 +5,7 @@ mod story;
 
 use std::collections::BTreeSet;
 
-use story::{Story, bad, stripe};
+use story::{Story, bad, copy, stripe};
 use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, StripeId};
 use suture_repair::label::Label;
@@ -124,6 +124,25 @@ fn the_locations_of_two_chunks_are_changed_one_after_the_other() {
     let status = story.core.status();
     assert_eq!((status.lost_chunks, status.running.len()), (0, 0));
     assert_eq!((status.repaired_chunks, status.repaired_bytes), (2, 2 * 4096));
+}
+
+#[test]
+fn what_came_back_during_a_commit_is_not_rebuilt_before_what_is_lost() {
+    let (mut story, task) = two_chunks();
+    let first = story.store(&task);
+    // While the location is being changed, which ends nothing, both come back and another is lost.
+    for node in 0..2 {
+        story.give(Input::Operator(Command::ReturnNode(NodeId(node))));
+        story.greet_with(node, Abilities::ALL);
+    }
+    story.hear(3, bad(copy(0, 3, 0), CopyFault::Corrupt));
+    story.take();
+    story.accept(first);
+    let said = story.take();
+    assert!(!cancelled(&said, task.repair).is_empty(), "{said:?}");
+    story.said = said;
+    let [next] = &story.dispatched()[..] else { panic!("what is lost is rebuilt") };
+    assert_eq!(next.plan.lost, [ChunkIndex(3)]);
 }
 
 #[test]

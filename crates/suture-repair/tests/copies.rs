@@ -123,6 +123,31 @@ fn a_delete_that_waited_is_not_sent_when_what_replaces_the_copy_has_moved() {
 }
 
 #[test]
+fn a_delete_that_waited_is_not_sent_while_its_copy_is_being_adopted() {
+    let mut story = Story::new(6, (0..5).map(|id| stripe(id, [0, 1, 2, 3])));
+    let excess: Vec<ChunkCopy> = (0..5).map(|id| copy(id, 0, 9)).collect();
+    let said = order_away(&mut story, &excess);
+    let (ordered, waits): (Vec<ChunkCopy>, Vec<ChunkCopy>) =
+        excess.iter().partition(|copy| is_deleted(&said, 4, **copy));
+    let [waits] = waits[..] else { panic!("four are in flight, not {ordered:?}") };
+    // What replaces it is lost, so it is to be the location; then that is there again.
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let said = list(&mut story, 4, &excess);
+    assert!(is_checked(&said, 4, waits), "{said:?}");
+    let read = verified(&story, waits, None);
+    story.hear(4, read);
+    let commit = story.committing().expect("it is adopted");
+    assert_eq!((commit.node, commit.copy), (NodeId(4), waits));
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    story.greet(0);
+    story.take();
+    story.hear(4, FromAgent::Deleted(ordered[0]));
+    let said = story.take();
+    assert!(!is_deleted(&said, 4, waits), "{said:?}");
+    story.accept(commit);
+}
+
+#[test]
 fn a_stripe_as_it_was_before_is_not_learnt() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     let old = stripe(0, [0, 1, 2, 3]);

@@ -111,14 +111,15 @@ impl Coordinator {
             self.trouble.remove(&stripe);
             return self.enqueue(stripe, None);
         }
-        if self.lost.insert(stripe, lost.clone()) != Some(lost) {
-            if let Some(trouble) = self.trouble.get_mut(&stripe) {
-                trouble.blocked = None;
-            }
-            // A helper that is lost now must not be waited for, nor a chunk that is only to move.
-            if self.reads_lost(stripe) || self.moves_first(stripe) {
-                self.end_repair_of(stripe);
-            }
+        if self.lost.insert(stripe, lost.clone()) != Some(lost)
+            && let Some(trouble) = self.trouble.get_mut(&stripe)
+        {
+            trouble.blocked = None;
+        }
+        // A helper that is lost now must not be waited for, nor a chunk that is only to move. Both
+        // may have been so while a location was being changed, which ends nothing.
+        if self.reads_lost(stripe) || self.moves_first(stripe) {
+            self.end_repair_of(stripe);
         }
         self.enqueue(stripe, None);
     }
@@ -415,7 +416,9 @@ impl Coordinator {
             Some(stripe) => {
                 let location = stripe.copy(copy.chunk);
                 let is_replaced = replaced_by.is_some() && location == replaced_by;
-                is_replaced && !self.is_lost(copy.stripe, copy.chunk)
+                // What is being adopted may be listed as ordered away since before it was lost.
+                let is_settled = !self.is_moving(copy.stripe);
+                is_replaced && is_settled && !self.is_lost(copy.stripe, copy.chunk)
             }
         };
         if !is_wanted {
