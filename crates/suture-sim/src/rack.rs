@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::event::{Claim, Command, Health, Input, NodeState, NodeStatus, Output, Report};
+use suture_repair::event::{Claim, Command, Input, NodeState, NodeStatus, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, RepairId, StripeId};
 use suture_repair::message::FromAgent;
 use suture_repair::placement::{Placer, Wanted};
@@ -44,7 +44,8 @@ pub(crate) struct Racks {
     /// Nodes that could take chunks at the last change of any node's health, when all waiting plans
     /// were made anew, and ever since: a plan that waits may be older than what is known now.
     usable: BTreeSet<NodeId>,
-    /// Nodes that the keeper lets no chunk go to.
+    /// Nodes that the keeper lets no chunk go to, or that the coordinator was told to leave alone:
+    /// what it began with, perhaps from a backup, its own status says.
     withheld: BTreeSet<NodeId>,
     /// Stripes of which a repair has failed: whom the next one avoids is not known here.
     failed: BTreeSet<StripeId>,
@@ -114,9 +115,8 @@ impl Racks {
 
     /// Some node's health has changed, and the coordinator knows this of all.
     pub fn health_changed(&mut self, nodes: &[NodeStatus]) {
-        let is_usable = |n: &&NodeStatus| {
-            n.health == Health::Up && n.free_bytes > 0 && !self.withheld.contains(&n.node)
-        };
+        let is_usable =
+            |n: &&NodeStatus| n.serves() && n.free_bytes > 0 && !self.withheld.contains(&n.node);
         self.usable = nodes.iter().filter(is_usable).map(|status| status.node).collect();
     }
 
