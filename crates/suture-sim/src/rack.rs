@@ -44,8 +44,7 @@ pub(crate) struct Racks {
     /// Nodes that could take chunks at the last change of any node's health, when all waiting plans
     /// were made anew, and ever since: a plan that waits may be older than what is known now.
     usable: BTreeSet<NodeId>,
-    /// Nodes that the keeper lets no chunk go to, or that the coordinator was told to leave alone:
-    /// what it began with, perhaps from a backup, its own status says.
+    /// Nodes that the keeper lets no chunk go to, whatever the operator wants of them.
     withheld: BTreeSet<NodeId>,
     /// Stripes of which a repair has failed: whom the next one avoids is not known here.
     failed: BTreeSet<StripeId>,
@@ -93,14 +92,16 @@ impl Racks {
                 self.known[id.index()] = number.expect("a rack is named by its number");
                 return;
             }
-            Input::NodeState { node, state: NodeState::Up }
-            | Input::Operator(Command::ReturnNode(node)) => {
+            Input::NodeState { node, state: NodeState::Up } => {
                 self.withheld.remove(node);
                 return;
             }
-            Input::NodeState { node, .. }
-            | Input::Operator(Command::DrainNode(node) | Command::PauseNode { node, .. }) => {
+            Input::NodeState { node, .. } => {
                 self.withheld.insert(*node);
+                self.usable.remove(node);
+                return;
+            }
+            Input::Operator(Command::DrainNode(node) | Command::PauseNode { node, .. }) => {
                 self.usable.remove(node);
                 return;
             }
