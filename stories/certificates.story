@@ -5,22 +5,20 @@ export SUTURE_AUTHORITY=$folder/authority
 own=$folder/own
 mkdir "$own"
 
-sign() {
-  "$SUTURE" cert node c1 --coordinator --out "$own/c1" || return
-  for i in $(seq 0 5); do "$SUTURE" cert node "n$i" --out "$own/n$i" || return; done
-  "$SUTURE" cert user root --role admin --out "$own/root" &&
+everybody() {
+  sign 6 &&
     "$SUTURE" cert user team --role client --out "$own/team" &&
     "$SUTURE" cert user guest --role viewer --out "$own/guest"
 }
 expect "an authority is made" "$SUTURE" cert init
-expect "it signs for everybody" sign
+expect "it signs for everybody" everybody
 
 # The same for all of them, so that one folder serves where each machine would have its own.
 SUTURE_COORDINATOR=10.77.0.7:7411
 cat >"$folder/coordinator.toml" <<TOML
 listen = "$SUTURE_COORDINATOR"
 data_dir = "$folder/coordinator"
-credentials = "$own/c1"
+credentials = "$own/coordinator"
 [timers]
 suspect = "2s"
 dead = "4s"
@@ -31,7 +29,7 @@ TOML
 start coordinator on 7 "$SUTURE" coordinator --config "$folder/coordinator.toml"
 secured() {
   write_agent "n$1"
-  sed -i "s|^listen = .*|listen = \"10.77.0.$(($1 + 1)):7412\"\ncredentials = \"$own/n$1\"|" "$folder/n$1.toml"
+  sed -i "s|^listen = .*|listen = \"10.77.0.$(($1 + 1)):7412\"|" "$folder/n$1.toml"
 }
 for i in $(seq 0 5); do
   secured "$i"
@@ -77,11 +75,11 @@ load() {
 }
 load &
 loading=$!
-all() { echo "$own"/{c1,n0,n1,n2,n3,n4,n5,root,team,guest}; }
+all() { echo "$own"/{coordinator,n0,n1,n2,n3,n4,n5,root,team,guest}; }
 expect "a new authority is trusted beside the old one" "$SUTURE" cert rotate $(all)
 refuse "it is not finished before everybody has new credentials" "10 certificates" "$SUTURE" cert rotate --finish
 sleep 3
-expect "everybody gets new credentials" sign
+expect "everybody gets new credentials" everybody
 sleep 5
 expect "the old one is trusted no more" "$SUTURE" cert rotate --finish $(all)
 sleep 5

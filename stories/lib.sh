@@ -6,6 +6,7 @@ declare -A pid=()
 disks=()
 machines=()
 net=
+own= # a folder of everybody's credentials, if the cluster has certificates
 export SUTURE_COORDINATOR=
 
 # Ends all daemons, frozen ones too, and removes the folder.
@@ -106,6 +107,7 @@ coordinator() {
   cat >"$folder/coordinator.toml" <<TOML
 listen = "${SUTURE_COORDINATOR:-127.0.0.1:0}"
 data_dir = "$folder/${1:-coordinator}"
+${own:+credentials = \"$own/coordinator\"}
 [timers]
 suspect = "1s"
 dead = "2s"
@@ -118,6 +120,13 @@ TOML
   sed -i "s/^listen = .*/listen = \"$SUTURE_COORDINATOR\"/" "$folder/coordinator.toml"
 }
 
+# sign N: credentials for a coordinator, agents n0 and on, and an admin, in $own.
+sign() {
+  "$SUTURE" cert node coordinator --coordinator --out "$own/coordinator" || return
+  for i in $(seq 0 $(($1 - 1))); do "$SUTURE" cert node "n$i" --out "$own/n$i" || return; done
+  "$SUTURE" cert user root --role admin --out "$own/root"
+}
+
 # write_agent NAME [DATA_DIR]: its configuration.
 write_agent() {
   cat >"$folder/$1.toml" <<TOML
@@ -126,6 +135,7 @@ coordinator = "$SUTURE_COORDINATOR"
 listen = "127.0.0.1:0"
 data_dir = "$folder/${2:-$1}"
 memory = "32MiB"
+${own:+credentials = \"$own/$1\"}
 [timers]
 heartbeat = "200ms"
 TOML

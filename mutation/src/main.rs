@@ -162,20 +162,22 @@ fn main() -> Result<()> {
         Some((word, _)) => word == "survived" || word == "unreached",
         None => false,
     };
-    match arguments[..] {
+    let in_files = |name: &str, parts: &[&str]| {
+        let file = name.split(':').next().unwrap_or_default();
+        parts.iter().any(|part| file.contains(part))
+    };
+    match &arguments[..] {
         ["list"] => schemata.names.iter().for_each(|name| println!("{name}")),
         ["run"] => run(&schemata, &path, |name| !known.contains_key(name))?,
-        ["run", "--files", part] => {
-            let in_files = |name: &str| name.split(':').next().is_some_and(|f| f.contains(part));
-            run(&schemata, &path, |name| in_files(name) && !known.contains_key(name))?;
+        ["run", "--files", parts @ ..] => {
+            run(&schemata, &path, |name| in_files(name, parts) && !known.contains_key(name))?;
         }
         ["again"] => run(&schemata, &path, is_left)?,
-        ["again", "--files", part] => {
-            let in_files = |name: &str| name.split(':').next().is_some_and(|f| f.contains(part));
-            run(&schemata, &path, |name| in_files(name) && is_left(name))?;
+        ["again", "--files", parts @ ..] => {
+            run(&schemata, &path, |name| in_files(name, parts) && is_left(name))?;
         }
         ["report"] => report(&schemata, &known),
-        _ => bail!("list | run [--files PART] | again [--files PART] | report"),
+        _ => bail!("list | run [--files PART...] | again [--files PART...] | report"),
     }
     Ok(())
 }
