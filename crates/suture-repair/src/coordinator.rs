@@ -332,6 +332,10 @@ impl Coordinator {
             now,
             nodes: self.health.up_count(),
             ready: self.ready_now(now),
+            urgent: match self.ledger.waiting().first_margin() {
+                Some(least @ 1..) => self.queue.ready_within(least - 1),
+                Some(0) | None => 0,
+            },
             sample: sample.map(|s| Sample { code: s.code, chunk_bytes: s.chunk_bytes }),
         }
     }

@@ -63,6 +63,8 @@ pub struct Snapshot<'a> {
     pub nodes: usize,
     /// How many stripes are ready to be planned.
     pub ready: usize,
+    /// How many of them are more urgent than all plans that wait.
+    pub urgent: usize,
     /// How many are under repair, until their new location is known.
     pub attempts: usize,
     /// One of them, or of those that are under repair.

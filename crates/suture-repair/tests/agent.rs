@@ -6,7 +6,9 @@ use std::sync::Arc;
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
 use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::label::Label;
-use suture_repair::message::{Failure, FromAgent, Heartbeat, Refusal, Task, ToAgent};
+use suture_repair::message::{
+    Failure, FromAgent, Heartbeat, LinkReport, Moved, Refusal, RepairLimit, Task, ToAgent,
+};
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
 use suture_repair::pump::WINDOW_MAX;
@@ -498,4 +500,32 @@ fn a_peer_that_is_lost_after_its_last_slice_came_is_not_missed() {
         let lost = Failure::PeerLost(HELPERS[1]);
         assert_eq!(failures(&host.handle(AgentInput::PeerLost(HELPERS[1]))), [(OLD, lost)]);
     }
+}
+
+#[test]
+fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
+    let mut host = Host::new();
+    let measured = |repair| {
+        let sent = Moved { repair, others: 1 };
+        Box::new(LinkReport { span: Span::from_secs(1), sent, ..LinkReport::default() })
+    };
+    host.pass(Span::from_secs(1));
+    host.handle(AgentInput::Measured(measured(5)));
+    host.handle(AgentInput::Measured(measured(7)));
+    let limit = RepairLimit { up: Some(9), down: None };
+    host.tell(ToAgent::Limit(limit));
+    let told = |outputs: Vec<AgentOutput>| {
+        let links = |output| match output {
+            AgentOutput::Send(message) => match *message {
+                FromAgent::Heartbeat(beat) => beat.links,
+                _ => None,
+            },
+            _ => None,
+        };
+        outputs.into_iter().filter_map(links).map(|links| *links).collect::<Vec<LinkReport>>()
+    };
+    let sent = Moved { repair: 12, others: 2 };
+    let both = LinkReport { span: Span::from_secs(2), sent, limit, ..LinkReport::default() };
+    assert_eq!(told(host.pass(Span::from_secs(1))), [both]);
+    assert_eq!(told(host.pass(Span::from_secs(2))), [], "nothing was measured since");
 }

@@ -4,7 +4,8 @@
 mod story;
 
 use story::{Story, bad, copy, sent, stripe};
-use suture_repair::event::{Command, Input, Output, Report};
+use suture_repair::coordinator::Config;
+use suture_repair::event::{Command, Input, Liveness, Output, Report};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::message::{Check, CopyFault, FromAgent, Heartbeat, ToAgent};
 
@@ -422,4 +423,43 @@ fn what_waits_to_be_read_again_is_not_forgotten_by_listings() {
         story.wait(1, 0..6);
         assert!(by_listing || is_checked(&story.take(), 1, copy(0, 1, 0)), "node {node} listed");
     }
+}
+
+#[test]
+fn a_coordinator_that_may_delete_nothing_deletes_nothing() {
+    let configured = |config| Config { deletes: false, ..config };
+    let story = [stripe(0, [0, 1, 2, 3]), stripe(7, [0, 1, 2, 3])];
+    let mut story = Story::configured(configured, ("suture", Liveness::Own), 6, story);
+    // No stripe 3 is known, and one with a higher number is.
+    let (orphan, extra) = (copy(3, 0, 0), copy(0, 0, 9));
+    let said = list(&mut story, 4, &[orphan, extra]);
+    assert!(!is_deleted(&said, 4, orphan) && !is_checked(&said, 0, copy(0, 0, 0)), "{said:?}");
+    let mut other = Story::new(6, [stripe(0, [0, 1, 2, 3]), stripe(7, [0, 1, 2, 3])]);
+    assert!(is_deleted(&list(&mut other, 4, &[orphan]), 4, orphan), "others do");
+}
+
+#[test]
+fn why_a_stripe_waits_is_asked_anew_when_it_lacks_more() {
+    let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(story.core.status().blocked.len(), 1, "there is no other node");
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::StripeAdded(stripe(0, [0, 1, 2, 3])));
+    assert_eq!(story.core.status().blocked.len(), 1, "nothing has changed");
+    story.hear(1, bad(copy(0, 1, 0), CopyFault::Corrupt));
+    assert!(story.core.status().blocked.is_empty(), "nobody has tried that yet");
+}
+
+#[test]
+fn copies_that_cannot_be_read_are_shown_while_they_are_expected_and_not_lost() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::Pause));
+    let unread = |story: &Story| story.core.status().scrub.unread_first;
+    let own = copy(0, 0, 0);
+    story.hear(0, bad(own, CopyFault::Unreadable));
+    assert_eq!(unread(&story), [(NodeId(0), own)]);
+    story.hear(4, bad(copy(0, 1, 9), CopyFault::Unreadable));
+    assert_eq!(unread(&story), [(NodeId(0), own)], "the other is not where the chunk is");
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    assert_eq!(unread(&story), [], "it is lost now");
 }

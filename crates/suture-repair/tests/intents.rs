@@ -3,11 +3,12 @@
 #[path = "common/story.rs"]
 mod story;
 
-use story::{Story, copy, sent, stripe};
+use story::{Story, bad, copy, sent, stripe};
 use suture_repair::cluster::NodeIntent;
-use suture_repair::event::{Command, Health, Input, Output, Report};
+use suture_repair::coordinator::Config;
+use suture_repair::event::{Command, Health, Input, Liveness, Output, Report};
 use suture_repair::id::{ChunkIndex, NodeId, Stamp, StripeId};
-use suture_repair::message::{Check, Failure, FromAgent, Task, ToAgent};
+use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Task, ToAgent};
 use suture_repair::time::Span;
 
 fn drain(story: &mut Story, node: u32) {
@@ -69,6 +70,24 @@ fn a_new_copy_that_is_listed_before_it_is_said_to_be_stored_is_not_in_excess() {
     story.accept(commit);
     let said = story.take();
     assert!(said.contains(&Output::Report(Report::Drained(NodeId(0)))), "{said:?}");
+}
+
+#[test]
+fn other_copies_are_in_excess_while_one_is_made() {
+    let mut story = Story::new(7, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    let [task] = &story.dispatched()[..] else { panic!("it moves") };
+    let destination = task.plan.destinations[&ChunkIndex(0)];
+    let other = [4, 5, 6].into_iter().find(|node| *node != destination.0).expect("there are three");
+    // An older copy where the new one is made, and one elsewhere that is called like the new one.
+    let listed = [(destination.0, copy(0, 0, 9)), (other, copy(0, 0, Stamp::from(task.repair).0))];
+    for (node, extra) in listed {
+        story.hear(node, FromAgent::Inventory(vec![extra.into()]));
+        let said = story.take();
+        let is_asked = |message: &ToAgent| matches!(message, ToAgent::Check(check) if check.excess == Some((NodeId(node), extra)));
+        assert!(sent(&said, |to, message| to == NodeId(0) && is_asked(message)), "{said:?}");
+    }
 }
 
 #[test]
@@ -224,4 +243,125 @@ fn it_is_known_before_what_could_not_be_read_or_moved() {
     assert_eq!(story.core.stuck_without(&nodes(&[0])), []);
     let both = [StripeId(0), StripeId(1)];
     assert_eq!(story.core.stuck_without(&nodes(&[0, 1])), both);
+}
+
+#[test]
+fn a_node_that_has_nothing_is_empty_as_soon_as_it_is_drained() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 5);
+    assert!(story.take().contains(&Output::Report(Report::Drained(NodeId(5)))));
+}
+
+#[test]
+fn a_coordinator_that_begins_while_a_node_is_emptied_knows_how_many_chunks_it_had() {
+    let draining = |config| Config { draining: vec![NodeId(0)], ..config };
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 1, 2, 4]), stripe(2, [1, 2, 3, 4])];
+    let mut story = Story::configured(draining, ("suture", Liveness::Own), 7, stripes);
+    assert_eq!(story.core.status().nodes[0].intent, NodeIntent::Draining { chunks: 2 });
+    assert_eq!(story.dispatched().len(), 2, "it goes on");
+}
+
+#[test]
+fn a_rebuilt_chunk_that_is_under_way_to_a_node_that_is_drained_comes_there_first() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let [task] = &story.dispatched()[..] else { panic!("it is rebuilt") };
+    drain(&mut story, task.plan.destinations[&ChunkIndex(0)].0);
+    assert!(!sent(&story.take(), |_, message| matches!(message, ToAgent::Cancel(_))));
+    let commit = story.store(task);
+    story.accept(commit);
+    let [task] = &story.dispatched()[..] else { panic!("then it moves") };
+    assert!(copies(task));
+}
+
+#[test]
+fn what_is_claimed_for_others_goes_on_when_a_node_is_drained() {
+    let stripes = (0..4).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::that_claims(8, stripes);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let claimed = |output: Output| match output {
+        Output::Claim(claim) => Some((claim.repair, *claim.destinations.first_key_value()?.1)),
+        _ => None,
+    };
+    let claims: Vec<_> = story.take().into_iter().filter_map(claimed).collect();
+    let drained = claims.first().expect("they are claimed").1;
+    let ended = claims.iter().filter(|(_, to)| *to == drained);
+    let ended: Vec<_> = ended.map(|(repair, _)| *repair).collect();
+    assert!(ended.len() < claims.len(), "their destinations differ");
+    drain(&mut story, drained.0);
+    let released = |output: Output| match output {
+        Output::Release(repair) => Some(repair),
+        _ => None,
+    };
+    let released: Vec<_> = story.take().into_iter().filter_map(released).collect();
+    assert_eq!(released, ended);
+}
+
+#[test]
+fn what_waits_for_a_paused_node_goes_on_as_soon_as_the_pause_ends() {
+    let mut story = Story::new(5, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    pause(&mut story, 4, 3);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(2, 1..5);
+    assert!(story.dispatched().is_empty());
+    story.wait(2, 1..5);
+    assert_eq!(story.dispatched().len(), 1, "and not after the longest wait, of ten seconds");
+}
+
+#[test]
+fn what_cannot_be_moved_is_no_trouble_once_the_node_is_taken_back() {
+    let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    drain(&mut story, 0);
+    assert_eq!(story.core.status().blocked.len(), 1, "there is no other node");
+    story.give(Input::Operator(Command::ReturnNode(NodeId(0))));
+    assert!(story.core.status().blocked.is_empty());
+}
+
+#[test]
+fn a_node_that_was_silent_and_lacks_nothing_is_not_asked_for_a_list() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.wait(2, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    story.take();
+    story.beat(0);
+    assert_eq!(story.core.health(NodeId(0)), Health::Up);
+    assert!(!sent(&story.take(), |_, message| *message == ToAgent::List));
+}
+
+#[test]
+fn what_a_paused_node_holds_of_a_stripe_that_comes_and_could_lose_no_more_is_lost() {
+    let mut story = Story::new(7, []);
+    pause(&mut story, 0, 60);
+    story.wait(2, 1..7);
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    story.take();
+    story.give(Input::StripeAdded(stripe(0, [0, 1, 2, 3])));
+    assert_eq!(story.core.status().lost_chunks, 2);
+    story.give(Input::StripeAdded(stripe(1, [0, 4, 2, 3])));
+    assert_eq!(story.core.status().lost_chunks, 2, "this one could lose another");
+}
+
+#[test]
+fn what_was_wanted_now_is_a_stripe_like_others_once_it_is_repaired() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 1, 2, 3])]);
+    story.take();
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.give(Input::Operator(Command::RepairNow(StripeId(1))));
+    story.give(Input::Operator(Command::Resume));
+    let tasks = story.dispatched();
+    assert_eq!(tasks.iter().map(|t| t.stripe.id.0).collect::<Vec<_>>(), [1, 0], "it comes first");
+    for task in &tasks {
+        let commit = story.store(task);
+        story.accept(commit);
+    }
+    story.take();
+    story.give(Input::WindowClosed(Some(story.now + Span::from_secs(60))));
+    let copy = story.core.stripes().get(StripeId(1)).and_then(|s| s.copy(ChunkIndex(2)));
+    story.hear(2, bad(copy.expect("it is there").1, CopyFault::Corrupt));
+    assert_eq!(story.core.status().lost_chunks, 1);
+    assert!(story.dispatched().is_empty(), "the window is closed for it too");
 }

@@ -95,3 +95,67 @@ fn outside_of_the_window_only_what_has_no_margin_left_is_repaired() {
     let begun: Vec<u64> = story.dispatched().iter().map(|task| task.stripe.id.0).collect();
     assert_eq!(begun, [1], "the window is open");
 }
+
+#[test]
+fn what_can_lose_no_more_has_the_floor_whether_it_waits_or_runs() {
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [0, 4, 2, 3])];
+    let mut story = Story::new(7, stripes);
+    throttle(&mut story, "keep 99% floor 300000");
+    let reason = |story: &Story| story.core.status().nodes[5].limits.up.map(|l| l.reason);
+    story.wait(2, 0..7);
+    assert!(matches!(reason(&story), Some(Reason::Applications(_))));
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(2, 1..7);
+    assert!(matches!(reason(&story), Some(Reason::Applications(_))), "each can lose another");
+    story.give(Input::Operator(Command::Resume));
+    story.wait(2, 1..7);
+    assert_eq!(story.dispatched().len(), 2);
+    assert!(matches!(reason(&story), Some(Reason::Applications(_))), "though they are repaired");
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(1))));
+    story.wait(2, 2..7);
+    assert_eq!(reason(&story), Some(Reason::Floor), "one waits that can lose no more");
+    story.give(Input::Operator(Command::Resume));
+    story.wait(2, 2..7);
+    assert!(story.core.status().queued == 0 && !story.core.status().running.is_empty());
+    assert_eq!(reason(&story), Some(Reason::Floor), "it runs");
+}
+
+#[test]
+fn what_hardly_changes_a_link_is_not_told_to_planners() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let free = |story: &Story| story.core.cluster().node(NodeId(4)).uplink_free().0;
+    for (cap, counted) in [(500_000, 500_000.0), (480_000, 500_000.0), (450_000, 450_000.0)] {
+        throttle(&mut story, &format!("node {cap}"));
+        story.wait(2, 0..NODES);
+        assert_eq!(free(&story), counted, "with a cap of {cap}");
+    }
+}
+
+#[test]
+fn the_tightest_limit_is_that_of_the_link_of_which_repair_is_left_the_least() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let tightest = |story: &Story| {
+        let (node, is_up, limited) = story.core.status().throttle.tightest.expect("limited");
+        (node, is_up, limited.limit)
+    };
+    // As long as nothing moves any link may be it.
+    throttle(&mut story, "node 500000 nodes [\"n2\" 400000, \"n5\" 100000]");
+    story.wait(2, 0..NODES);
+    assert_eq!(tightest(&story), (NodeId(5), true, 100_000));
+    // Then one over which something is to move.
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.wait(1, 1..NODES);
+    let [task] = &story.dispatched()[..] else { panic!("it is repaired") };
+    let moves = task.plan.participants();
+    assert!(moves.contains(&NodeId(2)) || moves.contains(&NodeId(1)), "{moves:?}");
+    let least = if moves.contains(&NodeId(5)) {
+        (NodeId(5), 100_000)
+    } else if moves.contains(&NodeId(2)) {
+        (NodeId(2), 400_000)
+    } else {
+        (tightest(&story).0, 500_000)
+    };
+    assert_eq!((tightest(&story).0, tightest(&story).2), least);
+}

@@ -3,10 +3,12 @@
 #[path = "common/story.rs"]
 mod story;
 
-use story::{Story, copy, sent, stripe};
+use story::{Story, bad, copy, sent, stripe};
 use suture_repair::event::{Blocked, Command, Health, Input, Liveness, NodeState, Output};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
-use suture_repair::message::{Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent};
+use suture_repair::message::{
+    CopyFault, Failure, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+};
 use suture_repair::planner::Abilities;
 use suture_repair::time::Span;
 
@@ -48,20 +50,26 @@ fn begun(said: &[Output]) -> Vec<Task> {
     tasks
 }
 
+/// Brings a repair to its end; gives those that begin then.
+fn end(story: &mut Story, task: &Task) -> Vec<Task> {
+    story.store_chunk(task, ChunkIndex(0));
+    let mut said = story.take();
+    let commit = said.iter().find_map(|output| match output {
+        Output::Commit(commit) => Some(*commit),
+        _ => None,
+    });
+    story.accept(commit.expect("a stored chunk is committed"));
+    said.extend(story.take());
+    begun(&said)
+}
+
 /// Brings these repairs to their end, and those that begin after them; gives the latter.
 fn finish(story: &mut Story, mut tasks: Vec<Task>) -> Vec<Task> {
     let mut later = Vec::new();
     while let Some(task) = tasks.pop() {
-        story.store_chunk(&task, ChunkIndex(0));
-        let mut said = story.take();
-        let commit = said.iter().find_map(|output| match output {
-            Output::Commit(commit) => Some(*commit),
-            _ => None,
-        });
-        story.accept(commit.expect("a stored chunk is committed"));
-        said.extend(story.take());
-        later.extend(begun(&said));
-        tasks.extend(begun(&said));
+        let next = end(story, &task);
+        later.extend(next.clone());
+        tasks.extend(next);
     }
     assert_eq!(story.core.status().lost_chunks, 0);
     later
@@ -91,6 +99,64 @@ fn plans_that_wait_are_made_anew_when_a_node_is_to_be_emptied() {
     assert!(later.len() >= 4);
     let keeps = |task: &Task| task.plan.destinations[&ChunkIndex(0)];
     assert!(later.iter().all(|task| keeps(task) == NodeId(7)), "the only one that is not");
+}
+
+#[test]
+fn plans_that_wait_are_made_anew_when_nodes_are_paused() {
+    let (mut story, tasks) = crowded(Liveness::Own);
+    for node in (4..7).map(NodeId) {
+        let span = Span::from_secs(60);
+        story.give(Input::Operator(Command::PauseNode { node, span }));
+    }
+    let later = finish(&mut story, tasks);
+    assert!(later.len() >= 4);
+    let keeps = |task: &Task| task.plan.destinations[&ChunkIndex(0)];
+    assert!(later.iter().all(|task| keeps(task) == NodeId(7)), "the only one that is not");
+}
+
+#[test]
+fn plans_that_wait_do_not_begin_once_the_window_has_closed() {
+    let (mut story, tasks) = crowded(Liveness::Own);
+    story.give(Input::WindowClosed(Some(story.now + Span::from_secs(60))));
+    let next: Vec<Task> = tasks.iter().flat_map(|task| end(&mut story, task)).collect();
+    assert_eq!(next, [], "what runs comes to its end, and nothing begins");
+}
+
+#[test]
+fn what_waits_and_is_wanted_now_begins_before_all_others() {
+    let stripes = (0..6).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::by("chain/greedy/window:1", 8, stripes);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let [first] = &story.dispatched()[..] else { panic!("one at a time") };
+    story.give(Input::Operator(Command::RepairNow(StripeId(5))));
+    let next: Vec<StripeId> = end(&mut story, first).iter().map(|task| task.stripe.id).collect();
+    assert_eq!(next, [StripeId(5)]);
+}
+
+#[test]
+fn what_comes_to_be_at_risk_begins_before_what_waits_and_can_lose_more() {
+    let stripes = (0..6).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::by("chain/greedy/window:1", 8, stripes);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let [first] = &story.dispatched()[..] else { panic!("one at a time") };
+    story.hear(1, bad(copy(4, 1, 0), CopyFault::Corrupt));
+    let next = end(&mut story, first);
+    assert_eq!(next.iter().map(|task| task.stripe.id).collect::<Vec<_>>(), [StripeId(4)]);
+}
+
+#[test]
+fn what_is_wanted_now_does_not_wait_until_a_wave_has_begun() {
+    let stripes = (0..1100).map(|id| stripe(id, [0, 1, 2, 3]));
+    let mut story = Story::new(8, stripes);
+    give_pools(&mut story, 8, 4096);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let begun = story.dispatched();
+    story.give(Input::Operator(Command::RepairNow(StripeId(1099))));
+    let next = end(&mut story, &begun[0]);
+    assert_eq!(next.first().map(|task| task.stripe.id), Some(StripeId(1099)));
 }
 
 #[test]

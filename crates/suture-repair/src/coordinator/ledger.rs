@@ -41,6 +41,7 @@ use crate::mutant::{Mistake, Mutant};
 use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::policy::Schedule;
+use crate::queue::Margin;
 use crate::schedule::{
     ActiveRepair, ActiveRepairs, PlannedRepair, Quota, Sample, Scheduler, Slots, Snapshot, Waiting,
 };
@@ -55,6 +56,8 @@ pub(super) struct Scene {
     pub nodes: usize,
     /// How many stripes are ready to be planned.
     pub ready: usize,
+    /// How many of them are more urgent than all plans that wait.
+    pub urgent: usize,
     pub sample: Option<Sample>,
 }
 
@@ -250,20 +253,26 @@ impl Ledger {
         self.consult(scene, |schedule, snapshot| schedule.quota(snapshot))
     }
 
-    /// Plans that were just made wait, as the schedule arranges them; it may drop some, which are
-    /// to be planned again later. Returns those that wait.
-    pub fn wait(&mut self, scene: Scene, made: Vec<PlannedRepair>) -> Vec<StripeId> {
+    /// Plans that were just made wait by the margins of their stripes, else as the schedule arranges
+    /// them; it may drop some, which are to be planned again later. Returns those that wait.
+    pub fn wait(
+        &mut self,
+        scene: Scene,
+        made: Vec<PlannedRepair>,
+        margins: &BTreeMap<StripeId, Margin>,
+    ) -> Vec<StripeId> {
         let kept = self.consult(scene, |schedule, snapshot| schedule.arrange(snapshot, made));
         let stripes = kept.iter().map(|work| work.plan.stripe).collect();
         for work in kept {
+            let margin = margins[&work.plan.stripe];
             self.load.add(&self.cluster, &work.plan, &work.job.facts());
             if self.mistake.is(Mutant::ChargeTwice) {
                 self.load.add(&self.cluster, &work.plan, &work.job.facts());
             }
             if self.mistake.is(Mutant::WaitTwice) {
-                self.waiting.push(work.clone());
+                self.waiting.push(work.clone(), margin);
             }
-            self.waiting.push(work);
+            self.waiting.push(work, margin);
         }
         self.may_admit = true;
         stripes
@@ -539,7 +548,7 @@ impl Ledger {
     /// Tells the schedule something, or asks it.
     fn consult<T>(
         &mut self,
-        Scene { now, nodes, ready, sample }: Scene,
+        Scene { now, nodes, ready, urgent, sample }: Scene,
         what: impl FnOnce(&mut Scheduler, Snapshot<'_>) -> T,
     ) -> T {
         let snapshot = Snapshot {
@@ -547,6 +556,7 @@ impl Ledger {
             cluster: &self.cluster,
             nodes,
             ready,
+            urgent,
             attempts: self.running.len(),
             sample,
             waiting: &self.waiting,

@@ -84,7 +84,9 @@ impl Coordinator {
             return;
         }
         // Refusals have changed the queue.
-        let stripes = self.ledger.wait(self.scene(now), made);
+        let made_for = made.iter().map(|work| work.plan.stripe);
+        let margins = made_for.filter_map(|id| Some((id, self.queue.margin(id)?))).collect();
+        let stripes = self.ledger.wait(self.scene(now), made, &margins);
         for stripe in stripes.iter().filter(|_| !self.ledger.mistake.is(Mutant::KeepQueued)) {
             self.queue.take(*stripe);
         }

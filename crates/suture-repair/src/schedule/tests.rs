@@ -104,6 +104,7 @@ struct Bench {
     waiting: Waiting,
     active: ActiveRepairs,
     ready: usize,
+    urgent: usize,
     now: Time,
 }
 
@@ -117,6 +118,7 @@ impl Bench {
             waiting: Waiting::default(),
             active: ActiveRepairs::new(),
             ready: 0,
+            urgent: 0,
             now: Time::ZERO,
         }
     }
@@ -128,6 +130,7 @@ impl Bench {
             cluster: &self.cluster,
             nodes: self.cluster.nodes.len(),
             ready: self.ready,
+            urgent: self.urgent,
             attempts: self.active.len(),
             sample: Some(Sample { code, chunk_bytes: CHUNK }),
             waiting: &self.waiting,
@@ -144,7 +147,7 @@ impl Bench {
     /// Plans were made. Returns the stripes that wait, in order.
     fn plan(&mut self, made: Vec<PlannedRepair>) -> Vec<u64> {
         let kept = self.ask(|schedule, snapshot| schedule.arrange(snapshot, made));
-        kept.into_iter().for_each(|work| self.waiting.push(work));
+        kept.into_iter().for_each(|work| self.waiting.push(work, 1));
         self.waiting.iter().map(|work| work.plan.stripe.0).collect()
     }
 
@@ -424,6 +427,13 @@ fn waves_plan_everything_while_links_can_tell_flows_apart_and_then_64_stripes_a_
     }
     bench.plan(alike(500));
     assert_eq!(bench.quota(), Quota::NONE, "more than half of a wave waits");
+    bench.urgent = 3;
+    assert_eq!(
+        bench.quota(),
+        Quota::of(3),
+        "what can lose less than all of it is not kept waiting"
+    );
+    bench.urgent = 0;
     assert_eq!(bench.start().len(), 432, "48 a node at a time");
     assert_eq!(bench.quota(), Quota::of(576), "the next wave, on top of what is left");
 }
@@ -497,13 +507,17 @@ fn the_rest_of_a_chunk_begins_at_the_slice_that_has_come() {
 }
 
 #[test]
-fn plans_wait_in_the_order_in_which_they_asked() {
+fn plans_wait_by_how_much_their_stripes_can_lose_and_then_in_the_order_in_which_they_asked() {
     let mut waiting = Waiting::default();
-    [2, 0, 1].into_iter().for_each(|stripe| waiting.push(work(stripe, &[(1, 2)])));
+    [2, 0, 1].into_iter().for_each(|stripe| waiting.push(work(stripe, &[(1, 2)]), 1));
     let order = |waiting: &Waiting| waiting.iter().map(|w| w.plan.stripe.0).collect::<Vec<_>>();
     assert_eq!(order(&waiting), [2, 0, 1]);
     assert!(waiting.remove(StripeId(0)).is_some() && waiting.remove(StripeId(0)).is_none());
-    waiting.push(work(0, &[(1, 2)]));
+    waiting.push(work(0, &[(1, 2)]), 1);
     assert_eq!((order(&waiting), waiting.nth(1)), (vec![2, 1, 0], Some(StripeId(1))));
     assert_eq!((waiting.len(), waiting.get(StripeId(7)).is_some()), (3, false));
+    waiting.push(work(7, &[(1, 2)]), 0);
+    waiting.push(work(8, &[(1, 2)]), 2);
+    waiting.push(work(9, &[(1, 2)]), 1);
+    assert_eq!((order(&waiting), waiting.first_margin()), (vec![7, 2, 1, 0, 9, 8], Some(0)));
 }

@@ -91,7 +91,8 @@ pub(super) struct Waves {
 }
 
 impl Waves {
-    /// Everything, or a wave when the last one has mostly been started.
+    /// Everything, or a wave when the last one has mostly been started; before that what is more
+    /// urgent than all that waits.
     pub fn quota(&mut self, snapshot: &Snapshot<'_>) -> Quota {
         let helpers = snapshot.sample.map_or(1, |stripe| stripe.code.data_chunks().max(1));
         let unfinished = snapshot.ready + snapshot.waiting.len() + snapshot.active.len();
@@ -100,6 +101,9 @@ impl Waves {
             Quota { cluster: self.averaged(snapshot.cluster), ..Quota::ALL }
         } else if snapshot.waiting.len() < wave.div_ceil(2) {
             Quota { stripes: wave, cluster: self.averaged(snapshot.cluster) }
+        } else if snapshot.urgent > 0 {
+            // What has come to be at risk need not wait until the wave has been started.
+            Quota { stripes: snapshot.urgent, cluster: self.averaged(snapshot.cluster) }
         } else {
             Quota::NONE
         }

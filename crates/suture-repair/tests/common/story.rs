@@ -81,7 +81,8 @@ impl Story {
         Story::configured(claiming, ("suture", Liveness::Own), nodes, stripes)
     }
 
-    fn configured(
+    /// Begun with another configuration.
+    pub fn configured(
         change: impl FnOnce(Config) -> Config,
         (policy, liveness): (&str, Liveness),
         nodes: u32,
