@@ -13,7 +13,7 @@ use crate::testbed::report::chart::escape;
 
 const STYLE: &str = "*{box-sizing:border-box}body{font:15px/1.5 Inter,'Helvetica Neue',Arial,\
 'DejaVu Sans',sans-serif;color:#1f2933;max-width:1320px;margin:24px auto;padding:0 16px;\
-overflow-wrap:anywhere}h1{font-size:24px;line-height:1.25;margin:0 0 8px}h2{font-size:20px;\
+overflow-wrap:break-word}h1{font-size:24px;line-height:1.25;margin:0 0 8px}h2{font-size:20px;\
 margin:44px 0 4px;border-top:1px solid #cbd2d9;padding-top:20px}h3{font-size:16px;margin:32px 0 4px}\
 h3 code{color:#52606d;font-weight:400}p{margin:6px 0;max-width:80ch}.muted{color:#52606d}\
 ul{padding-left:20px;max-width:80ch}nav{margin:12px 0;display:flex;flex-wrap:wrap;gap:4px 14px}\
