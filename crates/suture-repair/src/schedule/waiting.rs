@@ -12,20 +12,20 @@ use crate::queue::Margin;
 /// Plans that wait, in the order of the queue.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    works: BTreeMap<Place, PlannedRepair>,
-    places: BTreeMap<StripeId, Place>,
+    works: BTreeMap<Turn, PlannedRepair>,
+    turns: BTreeMap<StripeId, Turn>,
     next_ticket: u64,
 }
 
 /// Where a plan stands: by how many more chunks its stripe can lose, then by when it asked.
-type Place = (Margin, u64);
+type Turn = (Margin, u64);
 
 impl Waiting {
     /// Adds a plan behind all others of its margin.
     pub fn push(&mut self, work: PlannedRepair, margin: Margin) {
-        let place = (margin, self.next_ticket);
-        self.places.insert(work.plan.stripe, place);
-        self.works.insert(place, work);
+        let turn = (margin, self.next_ticket);
+        self.turns.insert(work.plan.stripe, turn);
+        self.works.insert(turn, work);
         self.next_ticket += 1;
     }
 
@@ -36,13 +36,13 @@ impl Waiting {
 
     /// Takes the plan of a stripe out.
     pub fn remove(&mut self, stripe: StripeId) -> Option<PlannedRepair> {
-        let place = self.places.remove(&stripe)?;
-        self.works.remove(&place)
+        let turn = self.turns.remove(&stripe)?;
+        self.works.remove(&turn)
     }
 
     /// The plan of a stripe.
     pub fn get(&self, stripe: StripeId) -> Option<&PlannedRepair> {
-        self.works.get(self.places.get(&stripe)?)
+        self.works.get(self.turns.get(&stripe)?)
     }
 
     /// The stripe in the `n`-th place; cheap for small `n`.
@@ -58,9 +58,9 @@ impl Waiting {
     /// # Panics
     /// A plan is without a place or has two.
     pub fn assert_invariants(&self) {
-        assert_eq!(self.places.len(), self.works.len(), "waiting: stripes, and plans");
-        for (stripe, place) in &self.places {
-            let planned = self.works.get(place).map(|work| work.plan.stripe);
+        assert_eq!(self.turns.len(), self.works.len(), "waiting: stripes, and plans");
+        for (stripe, turn) in &self.turns {
+            let planned = self.works.get(turn).map(|work| work.plan.stripe);
             assert_eq!(planned, Some(*stripe), "waiting: the plan of a stripe");
         }
     }
