@@ -310,4 +310,58 @@ mod tests {
         assert_eq!(rates.nodes[0].learnt[1].samples.len(), PEERS_MAX);
         assert_eq!(rates.node(N(0)).downlink, Rate(9976.0), "the best of the latest sixteen");
     }
+
+    #[test]
+    fn what_was_seen_to_pass_fades_until_what_probes_have_shown_is_more() {
+        let mut rates = rates(2);
+        rates.report(N(1), &probed(&[(0, 1000)]));
+        let received = Moved { repair: 4000, others: 0 };
+        rates.report(N(1), &LinkReport { received, ..probed(&[]) });
+        let mut later = || {
+            rates.report(N(1), &probed(&[]));
+            rates.node(N(1)).downlink.0
+        };
+        assert_eq!([later(), later()], [3000.0, 2250.0]);
+        assert_eq!((0..20).map(|_| later()).last(), Some(1000.0));
+    }
+
+    #[test]
+    fn a_result_about_a_stranger_about_the_node_itself_or_of_nothing_is_none() {
+        let mut rates = rates(3);
+        (0..3).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
+        for result in [(3, 500), (0, 500), (1, 0)] {
+            assert_eq!(rates.report(N(0), &probed(&[result])), [N(0)], "{result:?}");
+            let all = [0, 1].map(|i| (rates.node(N(i)).uplink.0, rates.node(N(i)).downlink.0));
+            assert_eq!(all, [(1e6, 1e6); 2], "{result:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_tells_more_of_those_it_names_and_a_new_median_of_those_that_count_by_it() {
+        let mut rates = rates(12);
+        (0..11).for_each(|i| drop(rates.report(N(i), &probed(&[]))));
+        let declares = LinkReport { has_uplink: true, has_downlink: true, ..probed(&[]) };
+        rates.report(N(11), &declares);
+        let changed = rates.report(N(1), &probed(&[(0, 5_000_000)]));
+        let undeclared: Vec<NodeId> = (0..11).map(N).collect();
+        assert_eq!(changed, undeclared, "the first result is also the median");
+        let changed = rates.report(N(3), &probed(&[(2, 6_000_000)]));
+        assert_eq!(changed, [3, 2].map(N), "the median is not taken anew for each result");
+    }
+
+    #[test]
+    fn a_result_of_up_to_twice_or_half_the_average_moves_it_and_any_other_replaces_it() {
+        let after = |rate: u64| {
+            let mut known = rates(2);
+            known.report(N(1), &probed(&[(0, 1000)]));
+            known.report(N(1), &probed(&[(0, rate)]));
+            let status = known.status(N(1))[1];
+            (status.capacity, status.uncertainty)
+        };
+        // By a quarter of the difference; what it may be off by begins with a quarter, 250.
+        assert_eq!(after(2000), (1250, Some(250 - 62 + 250)));
+        assert_eq!(after(500), (875, Some(250 - 62 + 125)));
+        assert_eq!(after(2001), (2001, Some(500)));
+        assert_eq!(after(499), (499, Some(124)));
+    }
 }

@@ -6,8 +6,8 @@ use suture_code::execute::run_naively;
 use suture_repair::cluster::{Cluster, Rate};
 use suture_repair::id::{ChunkIndex, NodeId, StripeId};
 use suture_repair::oracle::{Chunks, execute, expected};
-use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
+use suture_repair::plan::{Edge, Plan};
 use suture_repair::planner::{Abilities, Job, View, plan_checked};
 use suture_repair::random::Random;
 
@@ -115,4 +115,84 @@ fn every_code_moves_its_bytes_whatever_part_is_copied() {
             assert!(rebuilt[&ChunkIndex(0)] == wanted, "{code} at {uplink}");
         }
     }
+}
+
+/// A job like those of `jobs` whose chunk only these nodes may keep.
+fn kept_by(job: &Job, nodes: &[u32], cluster: &Cluster) -> Job {
+    let excluded = cluster.ids().filter(|node| !nodes.contains(&node.0)).collect();
+    Job { excluded, ..job.clone() }
+}
+
+/// The same with too few survivors to rebuild it.
+fn not_rebuilt(job: &Job) -> Job {
+    Job { survivors: job.survivors[..1].to_vec(), ..job.clone() }
+}
+
+fn destinations(plans: &[Plan]) -> Vec<u32> {
+    plans.iter().map(|plan| plan.destinations[&ChunkIndex(0)].0).collect()
+}
+
+#[test]
+fn what_cannot_be_rebuilt_is_copied_to_whoever_has_received_all_first() {
+    let code: Code = "rs(4,2)".parse().expect("a code");
+    let mut cluster = Cluster::uniform(12, Rate(1e8));
+    cluster.nodes[10].downlink = Rate(4e8);
+    let jobs = jobs(code, 10, 4, 1 << 20);
+    let jobs: Vec<Job> =
+        jobs.iter().map(|job| not_rebuilt(&kept_by(job, &[10, 11], &cluster))).collect();
+    let plans = plans(&jobs, &cluster, "suture");
+    assert_eq!(destinations(&plans), [10, 11, 10, 10]);
+    for (job, plan) in jobs.iter().zip(&plans) {
+        assert_eq!((plan.lanes.len(), plan.lanes[0].range.bytes()), (1, job.chunk_bytes));
+        assert_eq!(plan.lanes[0].edges[0].child, LEAVING);
+    }
+}
+
+#[test]
+fn what_cannot_be_rebuilt_is_copied_past_those_that_receive_what_can() {
+    let code: Code = "rs(4,2)".parse().expect("a code");
+    let cluster = Cluster::uniform(12, Rate(1e8));
+    let jobs = jobs(code, 10, 2, 1 << 20);
+    let rebuilt = kept_by(&jobs[0], &[10], &cluster);
+    let copied = not_rebuilt(&kept_by(&jobs[1], &[10, 11], &cluster));
+    let plans = plans(&[rebuilt, copied], &cluster, "suture");
+    assert_eq!(destinations(&plans), [10, 11]);
+}
+
+#[test]
+fn a_chunk_is_copied_in_one_piece_however_many_leave_its_node() {
+    let code: Code = "rs(4,2)".parse().expect("a code");
+    let mut cut = 0;
+    for seed in 0..40 {
+        let random = &mut Random::new(seed);
+        let mut cluster = Cluster::uniform(13, Rate(1e8));
+        let leaving = [0, 12].map(NodeId);
+        for node in leaving {
+            cluster.nodes[node.index()].uplink = Rate(random.between(10, 300) as f64 * 1e6);
+        }
+        let mut jobs = jobs(code, 12, random.between(4, 40), 1 << 20);
+        for (job, source) in jobs.iter_mut().zip(leaving.into_iter().cycle()) {
+            job.excluded.push(leaving[1]);
+            job.source = Some(source);
+        }
+        let plans = plans(&jobs, &cluster, "flow");
+        for (job, plan) in jobs.iter().zip(&plans) {
+            let copies = |edge: &&Edge| Some(edge.child) == job.source;
+            let count = plan.lanes.iter().flat_map(|lane| &lane.edges).filter(copies).count();
+            assert!(count <= 1, "seed {seed}: {count} lanes copy a chunk of {}", job.stripe);
+            cut += usize::from(count == 1 && plan.lanes.len() > 1);
+        }
+    }
+    assert!(cut > 100, "{cut} chunks are copied in part");
+}
+
+#[test]
+fn of_equal_cuts_the_one_that_moves_least_is_taken_and_copies_all() {
+    let code: Code = "rs(4,2)".parse().expect("a code");
+    // Links that take no time at all: whatever is copied, no port has anything to do.
+    let cluster = Cluster::uniform(12, Rate(f64::INFINITY));
+    let jobs = jobs(code, 12, 4, 1 << 20);
+    let plans = plans(&jobs, &cluster, "flow");
+    let facts = plans.iter().zip(&jobs).map(|(plan, job)| (plan, job.facts()));
+    assert_eq!(Load::of(&cluster, facts).moved_bytes(), 4 << 20);
 }

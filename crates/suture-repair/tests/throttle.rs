@@ -6,7 +6,10 @@ mod story;
 use story::{Story, stripe};
 use suture_repair::event::{Command, Input, Output};
 use suture_repair::id::NodeId;
-use suture_repair::message::{FromAgent, Heartbeat, LinkReport, Moved, RepairLimit, ToAgent};
+use suture_repair::message::{
+    FromAgent, Heartbeat, Hello, LinkReport, Moved, RepairLimit, ToAgent,
+};
+use suture_repair::planner::Abilities;
 use suture_repair::throttle::{Limited, Reason, ThrottleConfig};
 use suture_repair::time::Span;
 
@@ -76,6 +79,28 @@ fn what_applications_take_is_left_to_them_and_status_says_so() {
     let counted = story.core.cluster().node(NodeId(4)).uplink_free().0;
     assert!((counted / link as f64 - 0.4).abs() < 0.01, "planners count with what is left");
     assert_eq!(status.throttle.tightest.map(|(node, ..)| node), Some(NodeId(4)));
+}
+
+#[test]
+fn of_a_new_agent_the_throttle_knows_nothing_yet() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let link = story.core.cluster().node(NodeId(4)).uplink.0 as u64;
+    throttle(&mut story, "keep 10%");
+    report(&mut story, 4, RepairLimit::default(), link / 2);
+    story.wait(2, 0..NODES);
+    assert!(told(&story.take()).iter().any(|(node, _)| *node == NodeId(4)));
+    let hello = Hello {
+        incarnation: 2,
+        abilities: Abilities::PARTIAL,
+        pool_bytes: 64 << 20,
+        free_bytes: 1 << 30,
+    };
+    story.hear(4, FromAgent::Hello(hello));
+    story.wait(2, 0..NODES);
+    assert_eq!(told(&story.take()), [], "it may not understand");
+    let limited = story.core.status().nodes[4].limits.up;
+    let reason = Reason::Applications(0);
+    assert_eq!(limited, Some(Limited { limit: link - link / 10, reason }));
 }
 
 #[test]

@@ -173,3 +173,81 @@ fn copy_lane(job: &Job, source: NodeId, destination: NodeId, range: Range) -> La
         edges: vec![Edge { child, parent, bytes: range.bytes(), carries: Carries::Partial }],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{ChunkIndex, StripeId};
+
+    const SOURCE: NodeId = NodeId(0);
+    const HELPERS: [NodeId; 2] = [NodeId(1), NodeId(2)];
+    const DESTINATION: NodeId = NodeId(4);
+
+    /// Where the lanes of a cut plan begin and end, the one that copies first; before the cut two
+    /// rebuild a half each.
+    fn lanes(from: u64, to: u64, part: u32) -> Vec<(NodeId, u64, u64)> {
+        let code: suture_code::Code = "rs(2,2)".parse().unwrap();
+        let job = Job {
+            stripe: StripeId(0),
+            code: code.into(),
+            chunk_bytes: to,
+            lost: vec![ChunkIndex(0)],
+            survivors: vec![(ChunkIndex(1), HELPERS[0]), (ChunkIndex(2), HELPERS[1])],
+            idle: Vec::new(),
+            excluded: Vec::new(),
+            avoid: Vec::new(),
+            source: Some(SOURCE),
+        };
+        let halves = [(from, (from + to) / 2), ((from + to) / 2, to)];
+        let rebuilding = halves.into_iter().zip(HELPERS).map(|((from, to), child)| {
+            let range = Range { from, to };
+            copy_lane(&job, child, DESTINATION, range)
+        });
+        let plan = Plan {
+            stripe: job.stripe,
+            lost: job.lost.clone(),
+            destinations: [(ChunkIndex(0), DESTINATION)].into(),
+            start: Start::Now,
+            range: Range { from, to },
+            period: None,
+            lanes: rebuilding.collect(),
+        };
+        let cut = cut(&plan, &job, part);
+        let lane = |lane: &Lane| {
+            assert_eq!(lane.edges[0].bytes, lane.range.bytes());
+            (lane.edges[0].child, lane.range.from, lane.range.to)
+        };
+        cut.lanes.iter().map(lane).collect()
+    }
+
+    #[test]
+    fn the_first_part_of_a_plan_is_copied_and_its_lanes_share_the_rest() {
+        let [one, two] = HELPERS;
+        let all = [(SOURCE, 0, 4096), (one, 4096, 6144), (two, 6144, 8192)];
+        assert_eq!(lanes(0, 8192, 32), all);
+        assert_eq!(lanes(0, 8192, STEPS), [(SOURCE, 0, 8192)]);
+        assert_eq!(lanes(0, 8192, 0), [(one, 0, 4096), (two, 4096, 8192)]);
+        // The same of a plan for the rest of a chunk.
+        let all = [(SOURCE, 4096, 8192), (one, 8192, 10240), (two, 10240, 12288)];
+        assert_eq!(lanes(4096, 12288, 32), all);
+        assert_eq!(lanes(4096, 12288, 1), [(one, 4096, 8192), (two, 8192, 12288)]);
+    }
+
+    #[test]
+    fn less_than_a_kibibyte_is_neither_copied_nor_rebuilt_by_itself() {
+        let [one, two] = HELPERS;
+        assert_eq!(lanes(0, 8192, 7), [(one, 0, 4096), (two, 4096, 8192)]);
+        assert_eq!(lanes(0, 8192, 8)[0], (SOURCE, 0, 1024));
+        let all = [(SOURCE, 0, 7168), (one, 7168, 7680), (two, 7680, 8192)];
+        assert_eq!(lanes(0, 8192, 56), all);
+        assert_eq!(lanes(0, 8192, 57), [(SOURCE, 0, 8192)]);
+    }
+
+    #[test]
+    fn a_tiny_chunk_goes_the_way_of_the_larger_part() {
+        let [one, two] = HELPERS;
+        assert_eq!(lanes(0, 1024, 31), [(one, 0, 512), (two, 512, 1024)]);
+        assert_eq!(lanes(0, 1024, 32), [(SOURCE, 0, 1024)]);
+        assert_eq!(lanes(0, 1024, 33), [(SOURCE, 0, 1024)]);
+    }
+}

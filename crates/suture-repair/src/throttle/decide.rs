@@ -402,4 +402,51 @@ mod tests {
             assert!(text.parse::<ThrottleConfig>().is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn each_thing_that_can_be_set_limits_by_itself_but_the_floor() {
+        let config = |text: &str| text.parse::<ThrottleConfig>().unwrap();
+        for text in
+            ["node 1", "nodes [\"n3\" 1]", "racks [\"r1\" 1]", "total 1", "keep 1%", "p99 1s"]
+        {
+            assert!(!config(text).is_off(), "{text}");
+        }
+        assert!(config("floor 1").is_off());
+    }
+
+    #[test]
+    fn a_limit_rises_again_while_probes_wait_as_long_as_they_may() {
+        let mut bench = Bench::new("p99 0.01s");
+        bench.report(0, 0, Some(Span::from_millis(15)));
+        bench.decide();
+        assert_eq!(bench.up(0).unwrap().limit, 6_660_000);
+        bench.report(0, 0, Some(Span::from_millis(10)));
+        bench.decide();
+        assert_eq!(bench.up(0).unwrap().limit, 7_160_000);
+    }
+
+    #[test]
+    fn the_floor_is_the_reason_only_of_what_would_be_less_without_it() {
+        let mut bench = Bench::new("keep 80% floor 2000000");
+        bench.is_urgent = true;
+        bench.decide();
+        let left = Limited { limit: 2_000_000, reason: Reason::Applications(0) };
+        assert_eq!(bench.up(0), Some(left));
+        bench.report(0, 1, None);
+        bench.decide();
+        assert_eq!(bench.up(0), Some(Limited { limit: 2_000_000, reason: Reason::Floor }));
+    }
+
+    #[test]
+    fn a_limit_stays_where_it_would_change_by_less_than_a_sixteenth() {
+        let mut bench = Bench::new("keep 30%");
+        bench.decide();
+        let mut taken = |others: u64| {
+            bench.report(0, others, None);
+            bench.decide();
+            bench.up(0).unwrap().limit
+        };
+        assert_eq!(taken(7_000_000 / 16 - 1), 7_000_000);
+        assert_eq!(taken(7_000_000 / 16), 7_000_000 - 7_000_000 / 16);
+    }
 }

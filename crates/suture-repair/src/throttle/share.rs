@@ -85,4 +85,15 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn a_cap_that_is_just_enough_gives_all_what_they_may_have() {
+        assert_eq!(share(30, &[(Some(10), 0), (Some(20), 5)]), [10, 20]);
+    }
+
+    #[test]
+    fn those_with_nothing_to_move_leave_half_of_a_small_cap_to_the_others() {
+        assert_eq!(share(120, &[(None, 0), (None, 0), (None, 5)]), [20, 20, 80]);
+        assert_eq!(share(120, &[(None, 0), (None, 5)]), [30, 90]);
+    }
 }
