@@ -130,21 +130,31 @@ async fn watch(common: &Common) -> Result<Outcome> {
     let first = status::ask(&mut client).await?;
     let progress = Progress::reported(common.format, "repairing");
     let mut status = first.clone();
-    while matches!(status::state(&status), "repairing" | "waiting") {
+    while is_under_way(&status) {
         let chunks = status.repaired_chunks.saturating_sub(first.repaired_chunks);
         let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
         let repaired = status.repaired_bytes.saturating_sub(first.repaired_bytes);
         let words = format!(
             "{chunks} of {}, {}",
-            counted(chunks + status.lost_chunks, "chunk"),
+            counted(chunks + status.lost_chunks + status.leaving_chunks, "chunk"),
             status::rate_and_eta(&status)
         );
-        progress.set(repaired + running, repaired + status.lost_bytes, words);
+        let left = status.lost_bytes + status.leaving_bytes;
+        progress.set(repaired + running, repaired + left, words);
         tokio::time::sleep(POLL_EVERY).await;
         status = status::ask(&mut client).await?;
     }
     drop(progress);
     finish(&status, common.format)
+}
+
+/// Whether something is being rebuilt or moved, or will be without anybody doing anything.
+fn is_under_way(status: &proto::StatusReply) -> bool {
+    match status::state(status) {
+        "repairing" | "waiting" => true,
+        "draining" => !status.running.is_empty() || (!status.paused && status.blocked.is_empty()),
+        _ => false,
+    }
 }
 
 async fn preview(common: &Common) -> Result<Outcome> {
