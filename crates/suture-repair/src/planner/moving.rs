@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_chunk_goes_the_way_of_the_larger_part() {
+    fn a_tiny_chunk_goes_with_the_larger_part() {
         let [one, two] = HELPERS;
         assert_eq!(lanes(0, 1024, 31), [(one, 0, 512), (two, 512, 1024)]);
         assert_eq!(lanes(0, 1024, 32), [(SOURCE, 0, 1024)]);
