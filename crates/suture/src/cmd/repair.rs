@@ -130,7 +130,7 @@ async fn watch(common: &Common) -> Result<Outcome> {
     let first = status::ask(&mut client).await?;
     let progress = Progress::reported(common.format, "repairing");
     let mut status = first.clone();
-    while is_under_way(&status) {
+    while goes_on(&status) {
         let chunks = status.repaired_chunks.saturating_sub(first.repaired_chunks);
         let running: u64 = status.running.iter().map(|repair| repair.bytes_done).sum();
         let repaired = status.repaired_bytes.saturating_sub(first.repaired_bytes);
@@ -149,7 +149,7 @@ async fn watch(common: &Common) -> Result<Outcome> {
 }
 
 /// Whether something is being rebuilt or moved, or will be without anybody doing anything.
-fn is_under_way(status: &proto::StatusReply) -> bool {
+fn goes_on(status: &proto::StatusReply) -> bool {
     match status::state(status) {
         "repairing" | "waiting" => true,
         "draining" => !status.running.is_empty() || (!status.paused && status.blocked.is_empty()),
