@@ -385,4 +385,31 @@ mod tests {
             assert!(expected.is_none_or(changes), "{liveness:?}, {health:?}");
         }
     }
+
+    #[test]
+    fn who_has_said_nothing_yet_is_silent_when_it_could_be_dead_unless_it_is_paused() {
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        let mut table = HealthTable::new(TIMERS, Liveness::Own);
+        table.add(Time::ZERO, false);
+        let silent = |table: &HealthTable, seconds| table.silent(at(seconds)).count();
+        assert_eq!([2, 3, 9].map(|seconds| silent(&table, seconds)), [0, 1, 1]);
+        table.pause(NodeId(0), at(8));
+        assert_eq!(silent(&table, 5), 0);
+        assert_eq!(table.end_pauses(at(7)), []);
+        assert_eq!(table.end_pauses(at(8)), [NodeId(0)], "no later than it was to end");
+    }
+
+    #[test]
+    fn who_has_said_nothing_yet_comes_to_be_silent_when_it_is_paused_and_not_where_a_keeper_decides()
+     {
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        let mut paused = HealthTable::new(TIMERS, Liveness::Own);
+        paused.add(Time::ZERO, false);
+        paused.pause(NodeId(0), at(60));
+        let mut kept = HealthTable::new(TIMERS, Liveness::Keeper);
+        kept.add(Time::ZERO, false);
+        assert_eq!((paused.expire(at(9)), kept.expire(at(9))), (vec![], vec![]));
+        assert_eq!(paused.expire(at(10)), [(NodeId(0), Health::Suspect)]);
+        assert_eq!(kept.expire(at(30)), []);
+    }
 }

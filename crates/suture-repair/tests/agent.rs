@@ -513,7 +513,10 @@ fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
     host.handle(AgentInput::Measured(measured(5)));
     host.handle(AgentInput::Measured(measured(7)));
     let limit = RepairLimit { up: Some(9), down: None };
-    host.tell(ToAgent::Limit(limit));
+    let [AgentOutput::Limit(kept)] = host.tell(ToAgent::Limit(limit))[..] else {
+        panic!("its driver keeps to it")
+    };
+    assert_eq!(kept, limit);
     let told = |outputs: Vec<AgentOutput>| {
         let links = |output| match output {
             AgentOutput::Send(message) => match *message {
