@@ -184,3 +184,20 @@ fn the_tightest_limit_is_that_of_the_link_of_which_repair_is_left_the_least() {
     };
     assert_eq!((tightest(&story).0, tightest(&story).2), least);
 }
+
+#[test]
+fn what_probes_show_of_links_reaches_planners_though_nothing_is_throttled() {
+    let mut story = Story::new(NODES, [stripe(0, [0, 1, 2, 3])]);
+    let probed = |from: u32, rate| LinkReport {
+        span: Span::from_secs(1),
+        probed: vec![(NodeId(from), rate)],
+        ..LinkReport::default()
+    };
+    for (node, from) in [(1, 0), (0, 1)] {
+        let links = Some(Box::new(probed(from, 500_000)));
+        let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, links, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(beat));
+    }
+    let known = story.core.cluster().node(NodeId(1));
+    assert_eq!((known.uplink.0, known.downlink.0), (500_000.0, 500_000.0));
+}
