@@ -40,7 +40,8 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 6: tasks carry labels, copies are asked for
+/// Raised when an old peer would misread a new one. 7: agents say that they cannot list their copies.
+/// 6: tasks carry labels, copies are asked for
 /// theirs, agents are told to keep backups.
 /// 5: agents say which store they have, listings come in parts.
 /// 4: agents answer when a copy is deleted.
@@ -48,7 +49,7 @@ pub mod proto {
 /// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.

@@ -175,7 +175,7 @@ impl Agent {
             AgentInput::FreeBytes(bytes) => self.free_bytes = bytes,
             AgentInput::Listed { copies, free_bytes } => self.listed(now, copies, free_bytes),
             AgentInput::NotListed if self.mistake.is(Mutant::KeepListing) => {}
-            AgentInput::NotListed => self.listing_ended(),
+            AgentInput::NotListed => self.not_listed(),
             AgentInput::Checked { check, result } => self.checked(*check, result),
             AgentInput::Deleted(copy) => self.deleted(copy),
             AgentInput::Fingerprinted { request, result } => self.fingerprinted(*request, result),

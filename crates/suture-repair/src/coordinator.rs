@@ -376,6 +376,7 @@ impl Coordinator {
                 self.ask_fingerprints_again(node);
             }
             FromAgent::Inventory(copies) => self.inventory(node, &copies),
+            FromAgent::NotListed => self.not_listed(node),
             FromAgent::Heartbeat(beat) => self.beat(now, node, &beat),
             FromAgent::Stored { repair, copy } => self.stored(now, node, repair, copy),
             FromAgent::Failed { repair, why } => self.failed(now, node, repair, why),

@@ -217,6 +217,8 @@ pub enum FromAgent {
     Hello(Hello),
     /// Every copy that the agent holds.
     Inventory(Vec<ListedCopy>),
+    /// Its copies cannot be listed: nobody knows which of them are there.
+    NotListed,
     /// Alive; what runs here.
     Heartbeat(Heartbeat),
     /// The rebuilt chunk is proven and durable here. Repeated until `Forget`.
@@ -364,6 +366,7 @@ impl FromAgent {
         match self {
             FromAgent::Hello(_) => "hello",
             FromAgent::Inventory(_) => "a listing",
+            FromAgent::NotListed => "that there is no listing",
             FromAgent::Heartbeat(_) => "a heartbeat",
             FromAgent::Stored { .. } => "that a chunk is stored",
             FromAgent::Failed { .. } => "that a repair failed",

@@ -463,3 +463,21 @@ fn copies_that_cannot_be_read_are_shown_while_they_are_expected_and_not_lost() {
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert_eq!(unread(&story), [], "it is lost now");
 }
+
+#[test]
+fn what_is_expected_of_a_node_that_cannot_list_what_it_has_is_read() {
+    let stripes = [stripe(0, [0, 1, 2, 3]), stripe(1, [1, 0, 2, 3]), stripe(2, [1, 2, 3, 4])];
+    let mut story = Story::new(6, stripes);
+    story.take();
+    story.hear(0, FromAgent::NotListed);
+    let said = story.take();
+    assert!(is_checked(&said, 0, copy(0, 0, 0)) && is_checked(&said, 0, copy(1, 1, 0)), "{said:?}");
+    assert_eq!(said.len(), 2, "and nothing else: {said:?}");
+    story.hear(0, bad(copy(0, 0, 0), CopyFault::Missing));
+    let digest = story.digest(copy(1, 1, 0));
+    story.hear(0, FromAgent::Verified(Check { copy: copy(1, 1, 0), digest, excess: None }));
+    assert_eq!(story.core.status().lost_chunks, 1, "the one that is gone");
+    story.take();
+    story.hear(0, FromAgent::NotListed);
+    assert!(is_checked(&story.take(), 0, copy(1, 1, 0)), "the next time it is read again");
+}

@@ -66,6 +66,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
             let copies = copies.into_iter().map(encode_listed).collect();
             AgentWord::Inventory(proto::Inventory { copies, more: false })
         }
+        FromAgent::NotListed => AgentWord::NotListed(proto::NotListed {}),
         FromAgent::Heartbeat(beat) => AgentWord::Heartbeat(encode_heartbeat(beat)),
         FromAgent::Stored { repair, copy } => {
             AgentWord::Stored(proto::Stored { repair: repair.0, copy: Some(encode_copy(copy)) })
@@ -99,6 +100,7 @@ pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malf
             let copies = inventory.copies.into_iter().map(decode_listed);
             FromAgent::Inventory(copies.collect::<Result<_, _>>()?)
         }
+        AgentWord::NotListed(proto::NotListed {}) => FromAgent::NotListed,
         AgentWord::Heartbeat(beat) => FromAgent::Heartbeat(decode_heartbeat(beat)?),
         AgentWord::Stored(stored) => {
             FromAgent::Stored { repair: RepairId(stored.repair), copy: decode_copy(stored.copy)? }

@@ -56,8 +56,14 @@ impl Agent {
         self.listing_ended();
     }
 
+    /// The copies could not be listed: each that is expected here has to be looked at.
+    pub(super) fn not_listed(&mut self) {
+        self.send(FromAgent::NotListed);
+        self.listing_ended();
+    }
+
     /// The listing that ran is over, whatever came of it.
-    pub(super) fn listing_ended(&mut self) {
+    fn listing_ended(&mut self) {
         if std::mem::take(&mut self.copy_work.listing) == Listing::RunningAndWanted {
             self.list();
         }

@@ -185,6 +185,16 @@ impl Coordinator {
         }
     }
 
+    /// A node cannot say what it has. Whether that is there is asked copy by copy: a folder that
+    /// is gone, or that nobody may read, would else count as whole until a pass comes by.
+    pub(super) fn not_listed(&mut self, node: NodeId) {
+        let expected =
+            self.chunks_on(node).filter(|(stripe, chunk)| !self.is_lost(stripe.id, *chunk));
+        let copies = expected.filter_map(|(stripe, chunk)| Some(stripe.copy(chunk)?.1));
+        let copies: Vec<ChunkCopy> = copies.collect();
+        copies.into_iter().for_each(|copy| self.suspect(node, copy));
+    }
+
     /// A location is listed as what it should be. What was missing is there again; what was of no
     /// use otherwise is read anew, since nothing else would tell that it is good by now.
     fn listed_again(&mut self, node: NodeId, copy: ChunkCopy) {

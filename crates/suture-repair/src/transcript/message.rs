@@ -75,6 +75,7 @@ impl Textual for FromAgent {
         match self {
             FromAgent::Hello(hello) => line.word("hello").value(hello),
             FromAgent::Inventory(copies) => line.word("holds").list(copies),
+            FromAgent::NotListed => line.word("not-listed"),
             FromAgent::Heartbeat(beat) => line.word("heartbeat").value(beat),
             FromAgent::Stored { repair, copy } => {
                 line.word("stored").field("repair", repair).field("chunk", copy)
@@ -97,6 +98,7 @@ impl Textual for FromAgent {
         Ok(match line.word()? {
             "hello" => FromAgent::Hello(line.value()?),
             "holds" => FromAgent::Inventory(line.list()?),
+            "not-listed" => FromAgent::NotListed,
             "heartbeat" => FromAgent::Heartbeat(line.value()?),
             "stored" => {
                 FromAgent::Stored { repair: line.field("repair")?, copy: line.field("chunk")? }

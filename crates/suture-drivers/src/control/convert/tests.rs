@@ -96,6 +96,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         FromAgent::Hello(hello),
         FromAgent::Inventory(vec![copy().into(), ListedCopy { copy: copy(), digest: digest() }]),
         FromAgent::Inventory(vec![]),
+        FromAgent::NotListed,
         FromAgent::Heartbeat(Heartbeat {
             incarnation: 9,
             free_bytes: 8,
