@@ -61,6 +61,7 @@ use crate::net::grants::Grants;
 use crate::net::greeting::Greeting;
 use crate::net::incoming::{self, Acceptor, NodeNames};
 use crate::net::outgoing::ToPeer;
+use crate::put_key::PutKey;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
 use links::{LinkMeter, RateSettings};
@@ -142,6 +143,7 @@ struct AgentDriver {
     peers: Peers,
     /// Where those who take connections learn who is who.
     names: watch::Sender<NodeNames>,
+    put_key: watch::Sender<Option<PutKey>>,
     grants: Arc<Grants>,
     disk: Disk,
     pool: Arc<Pool>,
@@ -195,7 +197,9 @@ pub async fn run(
     let prober = links::probe(config.greeting(), meter.probes(), ports.1.clone(), known_peers);
     let (clients, metrics) = (config.clients, config.metrics.clone());
     let found = (proofs.clone(), disk_events.clone());
-    let service = ChunkService::new(store.clone(), ports.clone(), clients, found, metrics.clone());
+    let (put_key, known_put_key) = watch::channel(None);
+    let known = (metrics.clone(), known_put_key);
+    let service = ChunkService::new(store.clone(), ports.clone(), clients, found, known);
     let answers = (disk_events, metrics.clone());
     let grants = Arc::new(Grants::default());
     let free_bytes = store.free_bytes().map_err(|why| std::io::Error::other(why.to_string()))?;
@@ -207,6 +211,7 @@ pub async fn run(
         later: Vec::new(),
         peers: Peers::new(greeting.clone(), uplink, config.links.dscp, net_events.clone()),
         names,
+        put_key,
         grants: grants.clone(),
         disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, answers)?,
         pool: pool.clone(),
@@ -352,6 +357,7 @@ impl AgentDriver {
                 self.metrics.connected(true);
                 self.handle(AgentInput::Connected { epoch });
             }
+            SessionEvent::PutKey(key) => drop(self.put_key.send_replace(Some(key))),
             SessionEvent::Disconnected => {
                 self.metrics.connected(false);
                 self.handle(AgentInput::Disconnected);

@@ -38,6 +38,7 @@ pub mod metadata;
 pub mod metrics;
 pub mod net;
 pub mod object;
+pub mod put_key;
 pub mod rebuild;
 pub mod record;
 pub mod store;

@@ -82,8 +82,8 @@ pub fn copies_of_unknown(
     copies
 }
 
-/// Asks the agents for the label of each stripe, of one copy after the other until one tells it.
-/// `read` hears of each stripe that is done.
+/// Asks the agents for the label of each stripe, of one copy after the other until one tells it that
+/// what most nodes have fits. `read` hears of each stripe that is done.
 pub async fn read_labels(
     cluster: ClusterId,
     (addresses, credentials): (&BTreeMap<NodeId, AgentAddress>, Option<Arc<Kept>>),
@@ -98,13 +98,13 @@ pub async fn read_labels(
         while asked.len() < LABELS_AT_ONCE
             && let Some((stripe, copies)) = waiting.next()
         {
-            let source = |&(node, listed): &(NodeId, ListedCopy)| {
-                Some((addresses.get(&node)?.clone(), listed))
-            };
-            let sources: Vec<_> = copies.iter().filter_map(source).collect();
+            let source =
+                |(node, _): &(NodeId, ListedCopy)| Some((*node, addresses.get(node)?.clone()));
+            let sources: BTreeMap<NodeId, AgentAddress> =
+                copies.iter().filter_map(source).collect();
             let pool = pool.clone();
             asked.spawn(async move {
-                let label = read_label(&pool, &sources).await;
+                let label = read_label(&pool, &sources, &copies).await;
                 (stripe, FoundStripe { copies, label })
             });
         }
@@ -114,12 +114,19 @@ pub async fn read_labels(
     }
 }
 
+/// The label that the copies of the most nodes fit. Those of a put all fit the same one; a copy with
+/// another has come under the number of the stripe by mistake or malice, and speaks for its node
+/// alone.
 async fn read_label(
     pool: &ConnectionPool,
-    sources: &[(AgentAddress, ListedCopy)],
+    sources: &BTreeMap<NodeId, AgentAddress>,
+    copies: &Copies,
 ) -> Option<StripeLabel> {
-    for &(ref address, listed) in sources {
-        if pool.is_silent(address) {
+    let mut best: Option<(usize, StripeLabel)> = None;
+    let mut heard: Vec<StripeLabel> = Vec::new();
+    for &(node, listed) in copies {
+        let Some(address) = sources.get(&node) else { continue };
+        if pool.is_silent(address) || heard.iter().any(|label| is_of(label, &listed)) {
             continue;
         }
         let mut connection = match pool.take(address).await {
@@ -133,12 +140,27 @@ async fn read_label(
         pool.give(address, connection, &label);
         let label = label.map_err(|why| why.to_string());
         match label.and_then(|label| StripeLabel::decode(&label).map_err(|why| why.to_string())) {
-            Ok(label) if is_of(&label, &listed) => return Some(label),
+            Ok(label) if is_of(&label, &listed) => {
+                let nodes = nodes_of(&label, copies);
+                if 2 * nodes > sources.len() {
+                    return Some(label);
+                }
+                if best.as_ref().is_none_or(|(most, _)| nodes > *most) {
+                    best = Some((nodes, label.clone()));
+                }
+                heard.push(label);
+            }
             Ok(_) => debug!(copy = %listed.copy, "its label is of another chunk"),
             Err(why) => debug!(copy = %listed.copy, why, "no label"),
         }
     }
-    None
+    best.map(|(_, label)| label)
+}
+
+/// How many nodes have a copy that the label tells of.
+fn nodes_of(label: &StripeLabel, copies: &Copies) -> usize {
+    let of_it = copies.iter().filter(|(_, listed)| is_of(label, listed)).map(|(node, _)| *node);
+    of_it.collect::<BTreeSet<NodeId>>().len()
 }
 
 /// Whether the label tells of a copy as it was listed.

@@ -107,7 +107,10 @@ async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
         let client = client_as(Some(signed.credentials(role, name)));
         client.connect(cluster.nodes[0].address()).await.unwrap()
     };
-    let copy = |stripe| ChunkCopy { stripe: StripeId(stripe), ..well().0 };
+    let copy = |stripe| {
+        let stripe = StripeId(stripe);
+        ChunkCopy { stripe, stamp: agents::put_key().stamp(stripe), ..well().0 }
+    };
     let write = async |by: &mut ChunkConnection, stripe, label: &Label| {
         let mut writer = by.write(copy(stripe), 4).await.unwrap();
         writer.push(b"well").await.unwrap();
@@ -133,6 +136,15 @@ async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
         read(&mut admin, stripe).await.unwrap();
     }
     write(&mut client, 11, &ours).await.unwrap();
+    // Stripes of others, under a stamp that nobody has told it.
+    for stamp in [0, 1, copy(1).stamp.0] {
+        let guessed = ChunkCopy { stamp: Stamp(stamp), ..copy(14) };
+        let mut writer = client.write(guessed, 4).await.unwrap();
+        writer.push(b"well").await.unwrap();
+        let error = writer.finish(crc32c(b"well"), &ours).await.unwrap_err().to_string();
+        assert!(error.contains("no put of yours was given it"), "{error}");
+        client = connect(AccessRole::Client, "us").await;
+    }
     for (stripe, label) in [(12, &theirs), (13, &Label::default())] {
         let error = write(&mut client, stripe, label).await.unwrap_err();
         assert!(error.contains("begins with your prefix"), "{error}");

@@ -20,7 +20,7 @@ use suture_repair::message::{CopyFault, Failure};
 use suture_repair::plan::Range;
 use suture_repair::slice::PAYLOAD_BYTES_MAX;
 use suture_repair::wire::{Denial, Frame, Payload};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
@@ -35,6 +35,7 @@ use crate::net::error::NetError;
 use crate::net::incoming::Admission;
 use crate::net::places::{Holder, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
+use crate::put_key::PutKey;
 
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +120,8 @@ pub struct ChunkService {
     events: mpsc::UnboundedSender<DiskEvent>,
     /// Clients that name chunks of others.
     refusals: RefusalLog,
+    /// By which the stamps of puts are known, once a coordinator has told it.
+    put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
 }
 
@@ -141,7 +144,7 @@ impl ChunkService {
         (uplink, downlink): (Arc<Port>, Arc<Port>),
         limits: ClientLimits,
         (proofs, events): (Arc<Semaphore>, mpsc::UnboundedSender<DiskEvent>),
-        metrics: Arc<AgentMetrics>,
+        (metrics, put_key): (Arc<AgentMetrics>, watch::Receiver<Option<PutKey>>),
     ) -> Arc<ChunkService> {
         let places = |of: OperationLimits| Places::new(of.places, of.places_each);
         let (readers, writers) = (places(limits.reads), places(limits.writes));
@@ -155,6 +158,7 @@ impl ChunkService {
             proofs,
             events,
             refusals: RefusalLog::default(),
+            put_key,
             metrics,
         })
     }
@@ -215,7 +219,7 @@ impl ChunkService {
                 Err(fault) => return self.deny_read(connection, copy, fault).await,
                 Ok(label) => {
                     if let Err(denial) = scope.check_stored(copy, &label) {
-                        self.note_refusal(connection, "a read", copy);
+                        self.note_foreign(connection, "a read", copy);
                         return connection.write_frame(Frame::Error(denial)).await;
                     }
                 }
@@ -339,8 +343,15 @@ impl ChunkService {
                     arriving.label = self.receive_label(connection, payload).await?;
                 }
                 Frame::WriteEnd { crc } => {
-                    if let Err(denial) = scope.check(&arriving.label) {
-                        self.note_refusal(connection, "a chunk", copy);
+                    if !self.was_told(connection, copy) {
+                        self.note_refusal(
+                            connection,
+                            "a chunk",
+                            format!("no put was given {copy}"),
+                        );
+                        arriving.chunk = Err(Denial::NotOwned);
+                    } else if let Err(denial) = scope.check(&arriving.label) {
+                        self.note_foreign(connection, "a chunk", copy);
                         arriving.chunk = Err(denial);
                     }
                     let reply = match self.publish(arriving, crc).await? {
@@ -354,12 +365,24 @@ impl ChunkService {
         }
     }
 
+    /// Whether a client was told by the coordinator to write this copy; others are not asked.
+    fn was_told(&self, connection: &Connection, copy: ChunkCopy) -> bool {
+        let is_client = connection.principal().is_some_and(|who| who.role == AccessRole::Client);
+        !is_client || self.put_key.borrow().as_ref().is_some_and(|key| key.admits(copy))
+    }
+
+    fn note_foreign(&self, connection: &Connection, what: &str, copy: ChunkCopy) {
+        let prefix = connection.principal().map_or("", |who| &who.prefix);
+        let why = format!("{copy} is not of an object whose name begins with {prefix}");
+        self.note_refusal(connection, what, why);
+    }
+
     /// Whoever names what is not its own may be looking for what it can have.
-    fn note_refusal(&self, connection: &Connection, what: &str, copy: ChunkCopy) {
-        let (address, who) = (connection.address(), connection.principal());
-        let Some(who) = who else { return };
-        let why = format!("{copy} is not of an object whose name begins with {}", who.prefix);
-        self.refusals.note_of(what, format!("{who} at {address}"), why);
+    fn note_refusal(&self, connection: &Connection, what: &str, why: String) {
+        let address = connection.address();
+        if let Some(who) = connection.principal() {
+            self.refusals.note_of(what, format!("{who} at {address}"), why);
+        }
     }
 
     async fn receive_label(

@@ -10,6 +10,7 @@ use suture_repair::message::{FromAgent, ToAgent};
 use tokio::sync::mpsc;
 
 use crate::address::AgentAddress;
+use crate::put_key::PutKey;
 
 /// Messages that may wait in either direction. Heartbeats are seconds apart and a dispatch is the
 /// most frequent message, so this is minutes of talk; more only hides a coordinator that hangs.
@@ -23,6 +24,8 @@ pub enum SessionEvent {
         /// Grows with each start of a coordinator.
         epoch: u32,
     },
+    /// By which the stamps of puts are known.
+    PutKey(PutKey),
     /// The session ended; messages are dropped until the next one.
     Disconnected,
     /// The coordinator said something.

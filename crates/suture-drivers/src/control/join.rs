@@ -33,6 +33,7 @@ use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{PROTOCOL_VERSION, client, convert, listing, proto};
 use crate::agent::session::{SESSION_QUEUE, SessionEvent, SessionFeed};
 use crate::identity::credentials::Kept;
+use crate::put_key::PutKey;
 use crate::store::StoreId;
 
 /// The wait before joining again; it doubles up to `RETRY_MAX`. The first is shorter than anyone
@@ -192,6 +193,7 @@ struct JoinedSession {
     /// The number of the credentials by which it was begun.
     by: u64,
     epoch: u32,
+    put_key: PutKey,
     outgoing: mpsc::Sender<proto::AgentMessage>,
     incoming: Streaming<proto::CoordinatorMessage>,
 }
@@ -271,8 +273,12 @@ async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession
             ),
         ));
     }
+    let Some(put_key) = PutKey::from_bytes(&welcome.put_key) else {
+        return Err(broken(me, anyhow!("its key for puts has {} bytes", welcome.put_key.len())));
+    };
     let joined = Welcome { node: NodeId(welcome.node), cluster };
-    Ok((joined, JoinedSession { client, by, epoch: welcome.epoch, outgoing, incoming }))
+    let epoch = welcome.epoch;
+    Ok((joined, JoinedSession { client, by, epoch, put_key, outgoing, incoming }))
 }
 
 fn broken(me: &Introduction, why: anyhow::Error) -> End {
@@ -300,8 +306,11 @@ async fn converse(
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
     let connected = SessionEvent::Connected { epoch: session.epoch };
-    if feed.events.send(connected).await.is_err() {
-        return End::Finished;
+    let put_key = SessionEvent::PutKey(session.put_key.clone());
+    for event in [connected, put_key] {
+        if feed.events.send(event).await.is_err() {
+            return End::Finished;
+        }
     }
     let renewing = me.clone();
     let mut renewal = pin!(renewed(&renewing, session.by));

@@ -14,7 +14,7 @@ use suture_code::Code;
 use suture_code::layout::{self, SizeError};
 use suture_edge::error::quoted;
 use suture_repair::event::Health;
-use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::id::{Generation, NodeId, StripeId};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
 use suture_repair::stripe::Stripe;
 use tokio::sync::mpsc;
@@ -30,6 +30,7 @@ use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::NewPlaces;
 use crate::metadata::{Object, ObjectStripe, PutId};
+use crate::put_key::PutKey;
 
 /// Longer names would make every listing a burden.
 const NAME_BYTES_MAX: usize = 1024;
@@ -40,8 +41,8 @@ pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
 /// A put that has begun.
 struct PutSession {
     id: PutId,
-    /// Of all copies that it writes.
-    stamp: Stamp,
+    /// What makes the stamps of its copies.
+    key: PutKey,
     object: Object,
     /// Where each stripe was told to go.
     placed: BTreeMap<StripeId, StripePlaces>,
@@ -166,10 +167,18 @@ async fn begin_put(
         checksum: 0,
         created: since_1970.as_secs(),
     };
-    let stamp =
-        random_stamp().map_err(|error| Status::internal(format!("no random bits: {error}")))?;
     let (placed, avoid, stripes) = Default::default();
-    Ok(PutSession { id, stamp, object, placed, avoid, stripes, begun: None, caller, share })
+    Ok(PutSession {
+        id,
+        key: service.put_key.clone(),
+        object,
+        placed,
+        avoid,
+        stripes,
+        begun: None,
+        caller,
+        share,
+    })
 }
 
 impl PutSession {
@@ -254,7 +263,7 @@ impl PutSession {
         let told = stripes.iter().map(|stripe| proto::Place {
             stripe: stripe.0,
             nodes: self.placed[stripe].nodes.iter().map(peer).collect(),
-            stamp: self.stamp.0,
+            stamp: self.key.stamp(*stripe).0,
         });
         proto::PutPlaced { places: told.collect() }
     }
@@ -274,9 +283,10 @@ impl PutSession {
         if mem::replace(&mut places.is_told, true) {
             return Err(Status::invalid_argument(format!("{id} was told of before")));
         }
+        let stamp = self.key.stamp(id);
         let is_as_placed = chunks.len() == code.chunk_count()
             && chunks.iter().enumerate().all(|(index, chunk)| {
-                chunk.stamp == self.stamp
+                chunk.stamp == stamp
                     && chunk.bytes == chunk_bytes
                     && chunk.crc.is_some()
                     && (chunk.node.is_none() || chunk.node == places.nodes[index])
@@ -302,14 +312,6 @@ impl PutSession {
         let (id, stripes) = (self.id, mem::take(&mut self.stripes));
         Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
     }
-}
-
-/// The stamp of a new put.
-fn random_stamp() -> rustix::io::Result<Stamp> {
-    let mut bits = [0; 8];
-    // So few bytes come all at once.
-    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
-    Ok(Stamp::of_put(u64::from_le_bytes(bits)))
 }
 
 /// Whether an object can have this name.

@@ -25,6 +25,7 @@ use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
+use crate::put_key::PutKey;
 use crate::window::ThrottleIntent;
 
 /// What whoever wants an object of HDFS's coordinator is told.
@@ -55,6 +56,8 @@ pub struct ControlService {
     pub(super) audit: Option<Audit>,
     /// How it is known who asks, where that is told.
     pub(super) trust: Option<Trust>,
+    /// What makes the stamps of puts; agents know them by it.
+    pub(super) put_key: PutKey,
     /// What puts may keep here.
     pub(super) puts: Arc<PutBudget>,
     /// Who does the puts that are under way, by their numbers.
@@ -63,7 +66,12 @@ pub struct ControlService {
 
 impl ControlService {
     /// A service of a cluster whose metadata are known.
-    pub fn new(metadata: Metadata, coordinator: Handle, cluster: ClusterId) -> ControlService {
+    pub fn new(
+        metadata: Metadata,
+        coordinator: Handle,
+        cluster: ClusterId,
+        put_key: PutKey,
+    ) -> ControlService {
         ControlService {
             metadata,
             coordinator,
@@ -72,6 +80,7 @@ impl ControlService {
             is_hdfs: false,
             audit: None,
             trust: None,
+            put_key,
             puts: Arc::default(),
             put_callers: Arc::default(),
         }
@@ -82,6 +91,7 @@ impl ControlService {
         metadata: Metadata,
         coordinator: Handle,
         cluster: Option<ClusterId>,
+        put_key: PutKey,
     ) -> ControlService {
         let cluster = cluster.map(OnceLock::from).unwrap_or_default();
         let is_rebuilding = true;
@@ -93,6 +103,7 @@ impl ControlService {
             is_hdfs: false,
             audit: None,
             trust: None,
+            put_key,
             puts: Arc::default(),
             put_callers: Arc::default(),
         }

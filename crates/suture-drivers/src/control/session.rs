@@ -64,6 +64,7 @@ pub async fn begin(
         node: node.0,
         epoch,
         cluster: served.service.cluster().0,
+        put_key: served.service.put_key.bytes(),
     };
     let welcome = proto::CoordinatorMessage { message: Some(CoordinatorWord::Welcome(welcome)) };
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MAX);

@@ -19,6 +19,7 @@ use suture_drivers::limit::Rates;
 use suture_drivers::metrics::agent::AgentMetrics;
 use suture_drivers::net;
 use suture_drivers::net::greeting::Greeting;
+use suture_drivers::put_key::PutKey;
 use suture_drivers::store::{Identity, Store};
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
@@ -84,6 +85,11 @@ pub struct Node {
     ended: tokio::task::JoinHandle<()>,
 }
 
+/// What these agents know the stamps of puts by.
+pub fn put_key() -> PutKey {
+    PutKey::from_bytes(&[7; 32]).unwrap()
+}
+
 /// Agents that know each other, and what they say.
 pub struct Cluster {
     pub nodes: Vec<Node>,
@@ -119,6 +125,7 @@ impl Cluster {
         let peers: Vec<_> = nodes.iter().map(|node| (node.id, Some(node.address()))).collect();
         for node in &nodes {
             node.tell(SessionEvent::Connected { epoch: 1 }).await;
+            node.tell(SessionEvent::PutKey(put_key())).await;
             node.tell(SessionEvent::Peers(peers.clone())).await;
         }
         Cluster { nodes, said }

@@ -4,6 +4,7 @@ use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::coordinator::{CoordinatorDriver, inbox};
 use suture_drivers::metadata::{Metadata, MetadataStore};
+use suture_drivers::put_key::PutKey;
 use suture_drivers::record::RecordedCoordinator;
 use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
@@ -40,5 +41,5 @@ pub fn coordinator(store: MetadataStore) -> ControlService {
     let (coordinator, inbox) = inbox(received);
     let core = RecordedCoordinator::new(core, None);
     tokio::spawn(CoordinatorDriver::new(core, metadata.clone(), nodes).run(inbox));
-    ControlService::new(metadata, coordinator, cluster)
+    ControlService::new(metadata, coordinator, cluster, PutKey::random().unwrap())
 }

@@ -38,7 +38,10 @@ impl fmt::Display for Denial {
                 write!(f, "it asks for credentials that say who you are, and that you may do this")
             }
             Denial::NotOwned => {
-                write!(f, "the chunk is not of an object whose name begins with your prefix")
+                write!(
+                    f,
+                    "the chunk is not of an object whose name begins with your prefix, or no put of yours was given it"
+                )
             }
         }
     }

@@ -20,6 +20,7 @@ use suture_drivers::metadata::{
     Incomplete, Metadata, MetadataStore, NodeRecord, seconds_since_1970,
 };
 use suture_drivers::metrics::coordinator::CoordinatorMetrics;
+use suture_drivers::put_key::PutKey;
 use suture_drivers::record::{RecordTo, RecordedCoordinator};
 use suture_edge::error::bad_input;
 use suture_repair::cluster::{Cluster, Node};
@@ -116,7 +117,8 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
     let trust = Trust::new(credentials.clone(), address.ip());
     let watched = coordinator.clone();
-    let service = ControlService::new(metadata.clone(), coordinator, cluster);
+    let put_key = PutKey::random().context("the system has no random bits")?;
+    let service = ControlService::new(metadata.clone(), coordinator, cluster, put_key);
     let mut service = service.with_audit(audit).with_trust(trust);
     if !keeps_objects {
         service = service.of_hdfs();

@@ -18,6 +18,7 @@ use suture_drivers::metadata::unfinished::Unfinished;
 use suture_drivers::metadata::{
     Added, Incomplete, Leftovers, Metadata, MetadataError, MetadataStore,
 };
+use suture_drivers::put_key::PutKey;
 use suture_drivers::rebuild::{self, IncompleteObject};
 use suture_edge::units::{format_size, parse_time};
 use suture_repair::event::Command;
@@ -114,7 +115,9 @@ async fn rebuild(
     let (coordinator, inbox) = inbox(received);
     let mut driver = CoordinatorDriver::new(core, metadata.clone(), nodes);
     driver.keep_listings();
-    let service = ControlService::rebuilding(metadata.clone(), coordinator.clone(), cluster);
+    let put_key = PutKey::random().context("the system has no random bits")?;
+    let service =
+        ControlService::rebuilding(metadata.clone(), coordinator.clone(), cluster, put_key);
     let found = tokio::select! {
         () = driver.run(inbox) => bail!("the coordinator ended"),
         ended = acceptor::serve(listener, service, ControlLimits::default(), credentials.clone()) => {
