@@ -302,6 +302,55 @@ async fn a_caller_whose_certificate_was_revoked_is_answered_no_more() {
     assert!(error.message().contains("revoked"), "{error}");
 }
 
+#[tokio::test]
+async fn viewers_and_clients_have_connections_of_their_own_and_each_its_share() {
+    let signed = Signed::new();
+    let own = open(&signed.folder(AccessRole::Coordinator, "c"));
+    let limits = ControlLimits { connections: 2, guests: 3, guests_each: 2, ..Default::default() };
+    let (_dir, address) = start_limited(Some(own), limits).await;
+    let mut open = Vec::new();
+    let mut is_let_in = async |role, name: &str| {
+        let Ok(mut client) = connect(address, Some(signed.credentials(role, name))).await else {
+            return false;
+        };
+        let is_answered = ask(&mut client, Call::Status).await.is_ok();
+        open.push(client);
+        is_answered
+    };
+    let (viewer, operator) = (AccessRole::Viewer, AccessRole::Operator);
+    assert!(is_let_in(viewer, "a").await && is_let_in(viewer, "a").await);
+    assert!(!is_let_in(viewer, "a").await, "it has its share");
+    assert!(is_let_in(viewer, "b").await && !is_let_in(viewer, "c").await, "they have theirs");
+    assert!(is_let_in(operator, "o").await && is_let_in(operator, "p").await, "these have others");
+}
+
+#[tokio::test]
+async fn a_connection_ends_once_its_certificate_was_revoked() {
+    let signed = Signed::new();
+    let own = signed.folder(AccessRole::Coordinator, "c");
+    let kept = open(&own);
+    let (_dir, address) = start(Some(kept.clone())).await;
+    let connect =
+        async || connect(address, Some(signed.credentials(AccessRole::Viewer, "v"))).await;
+    let mut idle = connect().await.unwrap();
+    ask(&mut idle, Call::Status).await.unwrap();
+    let now = std::time::SystemTime::now();
+    signed.authority.revoke("viewer v", now).unwrap();
+    signed.authority.give(&own).unwrap();
+    assert!(kept.reload(now).unwrap());
+    let ended = async {
+        // Calls hear why for some seconds; then the connection itself ends, and its place is free.
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let error = ask(&mut idle, Call::Status).await.unwrap_err();
+            if !error.message().contains("revoked") {
+                return;
+            }
+        }
+    };
+    timeout(2 * TIMEOUT, ended).await.expect("it ends");
+}
+
 async fn hung_up(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let _ = timeout(TIMEOUT, stream.read_to_end(&mut rest)).await.expect("it hangs up");

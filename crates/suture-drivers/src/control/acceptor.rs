@@ -4,8 +4,9 @@
 //! Where there are credentials, a connection is encrypted and its other end has proven who it is
 //! before it can ask anything; every call sees who that is (`CallerCell`).
 //! Everybody reaches the listener, and agents need it most. So what can be held is counted: a
-//! connection has to begin HTTP/2 at once or gives way to newer ones, an address has its share of
-//! the connections that have begun, and a connection has so many calls and so much time for each.
+//! connection has to begin HTTP/2 at once or gives way to newer ones, whoever proves who it is (or an
+//! address) has its share of the connections that have begun, viewers and clients have others than
+//! those who run the cluster, and a connection has so many calls and so much time for each.
 //! Streams (sessions, puts) last; keepalive ends those whose other end is gone.
 
 use std::future::Future;
@@ -14,7 +15,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waker, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -32,7 +33,7 @@ use super::service::ControlService;
 use super::{KEEPALIVE_EVERY, KEEPALIVE_TIMEOUT, rpc};
 use crate::identity::certificate::explain;
 use crate::identity::credentials::{Kept, Proven};
-use crate::net::places::{HeldPlace, Newcomer, Newcomers, Places};
+use crate::net::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 
 /// What HTTP/2 begins with: so many bytes tell a client from somebody who only connected.
@@ -44,13 +45,22 @@ const HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// The pause after the system could not give a connection, mostly for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a connection lasts whose certificate is known to be taken back; what comes on it after
+/// that ends it, and answers to pings come all the time.
+const REVOKED_FOR: Duration = Duration::from_secs(5);
+
 /// What others may hold of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlLimits {
     /// Connections at a time: one for each agent and each command.
     pub connections: usize,
-    /// How many of them one address may have.
+    /// How many of them one may have: whoever proves who it is, or else an address.
     pub connections_each: usize,
+    /// Connections of viewers and clients at a time, which take no place of those who run the
+    /// cluster.
+    pub guests: usize,
+    /// How many of them one may have.
+    pub guests_each: usize,
     /// Connections that have not begun HTTP/2; the oldest give way to more.
     pub newcomers: usize,
     /// How long they may take to.
@@ -67,6 +77,8 @@ impl Default for ControlLimits {
         ControlLimits {
             connections: 8192,
             connections_each: 1024,
+            guests: 2048,
+            guests_each: 256,
             newcomers: 256,
             handshake: Duration::from_secs(10),
             calls: 128,
@@ -102,6 +114,7 @@ struct Incoming {
     listener: TcpListener,
     newcomers: Arc<Newcomers>,
     places: Arc<Places>,
+    guests: Arc<Places>,
     handshake: Duration,
     pause: Option<Pin<Box<Sleep>>>,
     credentials: Option<Arc<Kept>>,
@@ -119,6 +132,7 @@ impl Incoming {
             credentials,
             newcomers: Newcomers::new(limits.newcomers),
             places: Arc::new(Places::new(limits.connections, limits.connections_each)),
+            guests: Arc::new(Places::new(limits.guests, limits.guests_each)),
             handshake: limits.handshake,
             pause: None,
             refusals: Arc::default(),
@@ -131,6 +145,7 @@ impl Incoming {
             deadline: Box::pin(sleep(self.handshake)),
             received: 0,
             places: self.places.clone(),
+            guests: self.guests.clone(),
         };
         let caller = CallerCell::default();
         let wire = match &self.credentials {
@@ -140,7 +155,8 @@ impl Incoming {
             }
             Some(kept) => Wire::shaking(stream, kept.clone()),
         };
-        Accepted { wire, from, handshake, caller, refusals: self.refusals.clone() }
+        let refusals = self.refusals.clone();
+        Accepted { wire, from, handshake, caller, revoked_since: None, refusals }
     }
 }
 
@@ -174,6 +190,8 @@ struct Accepted {
     from: SocketAddr,
     handshake: Handshake,
     caller: CallerCell,
+    /// Since when its certificate is known to be taken back.
+    revoked_since: Option<Instant>,
     refusals: Arc<RefusalLog>,
 }
 
@@ -195,7 +213,13 @@ impl Wire {
 
 enum Handshake {
     /// Nothing tells it from somebody who only connected.
-    New { newcomer: Newcomer, deadline: Pin<Box<Sleep>>, received: usize, places: Arc<Places> },
+    New {
+        newcomer: Newcomer,
+        deadline: Pin<Box<Sleep>>,
+        received: usize,
+        places: Arc<Places>,
+        guests: Arc<Places>,
+    },
     /// It has begun HTTP/2.
     Begun { _place: HeldPlace },
 }
@@ -240,17 +264,40 @@ impl Accepted {
 
     /// Notes that so many bytes came. With the last of the preface it needs a place.
     fn note(&mut self, bytes: usize) -> io::Result<()> {
-        let Handshake::New { received, places, .. } = &mut self.handshake else { return Ok(()) };
+        let Handshake::New { received, places, guests, .. } = &mut self.handshake else {
+            return Ok(());
+        };
         *received += bytes;
         if *received < PREFACE_BYTES {
             return Ok(());
         }
-        let Some(place) = places.try_take(self.from.ip()) else {
+        let caller = self.caller.get();
+        let holder = match caller.and_then(|caller| caller.principal.as_ref()) {
+            Some(principal) => Holder::Principal(principal.to_string()),
+            None => self.from.ip().into(),
+        };
+        let places = if caller.is_some_and(Caller::is_guest) { guests } else { places };
+        let Some(place) = places.try_take(holder) else {
             self.refusals.note(self.from, "there are too many");
             return Err(ErrorKind::ConnectionRefused.into());
         };
         self.handshake = Handshake::Begun { _place: place };
         Ok(())
+    }
+}
+
+impl Accepted {
+    /// Ends the connection of somebody whose certificate was taken back, some time after that: a
+    /// call that comes meanwhile hears why it is refused, and nobody holds a place for ever.
+    fn check_still(&mut self) -> io::Result<()> {
+        if !self.caller.get().is_some_and(Caller::is_revoked) {
+            return Ok(());
+        }
+        let since = *self.revoked_since.get_or_insert_with(Instant::now);
+        match since.elapsed() < REVOKED_FOR {
+            true => Ok(()),
+            false => Err(ErrorKind::ConnectionAborted.into()),
+        }
     }
 }
 
@@ -262,6 +309,7 @@ impl AsyncRead for Accepted {
     ) -> Poll<io::Result<()>> {
         self.check_new(waker)?;
         ready!(self.poll_proven(waker))?;
+        self.check_still()?;
         let before = buffer.filled().len();
         match &mut self.wire {
             Wire::Plain(stream) => ready!(Pin::new(stream).poll_read(waker, buffer))?,

@@ -212,6 +212,17 @@ impl Caller {
         })
     }
 
+    /// Whether its certificate was taken back meanwhile.
+    pub fn is_revoked(&self) -> bool {
+        self.proof.as_ref().is_some_and(|proof| proof.check() == Err(Flaw::Revoked))
+    }
+
+    /// Whether it only looks, or has objects of its own: such callers may be many.
+    pub fn is_guest(&self) -> bool {
+        let role = self.principal.as_ref().map(|who| who.role);
+        matches!(role, Some(AccessRole::Viewer | AccessRole::Client))
+    }
+
     /// Lets it ask that, or not.
     ///
     /// # Errors
