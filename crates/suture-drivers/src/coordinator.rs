@@ -63,7 +63,8 @@ enum Request {
     Apply(Command),
     Throttle(Option<Box<ThrottleIntent>>),
     Place(NewPlaces, oneshot::Sender<Placed>),
-    Unplace(Vec<NodeId>),
+    Unplace(Vec<NodeId>, u64),
+    Stored(Vec<NodeId>, u64),
     Query(Query),
 }
 
@@ -371,7 +372,8 @@ impl CoordinatorDriver {
                 // A put that went away gives its places back by itself.
                 let _ = reply.send(placed);
             }
-            Request::Unplace(nodes) => self.placer.unplace(&nodes),
+            Request::Unplace(nodes, chunk_bytes) => self.placer.unplace(&nodes, chunk_bytes),
+            Request::Stored(nodes, chunk_bytes) => self.placer.stored(&nodes, chunk_bytes),
             Request::Query(query) => query(self),
         }
     }
@@ -556,8 +558,14 @@ impl Handle {
     }
 
     /// Takes back what was placed: it is counted by what is stored now, or not at all.
-    pub async fn unplace(&self, nodes: Vec<NodeId>) {
-        self.request(Request::Unplace(nodes)).await;
+    /// Its chunks could have had so many bytes each, or are stored and so need none.
+    pub async fn unplace(&self, nodes: Vec<NodeId>, chunk_bytes: u64) {
+        self.request(Request::Unplace(nodes, chunk_bytes)).await;
+    }
+
+    /// Chunks of at most so many bytes are stored on these nodes, and not committed.
+    pub async fn stored(&self, nodes: Vec<NodeId>, chunk_bytes: u64) {
+        self.request(Request::Stored(nodes, chunk_bytes)).await;
     }
 
     /// What `query` makes of the driver; nothing while it shuts down.

@@ -26,7 +26,16 @@ use crate::random::Random;
 /// Remembers what is promised.
 #[derive(Clone, Debug, Default)]
 pub struct Placer {
-    promised: BTreeMap<NodeId, u64>,
+    promised: BTreeMap<NodeId, Promised>,
+}
+
+/// What a node is to get.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promised {
+    /// Chunks that are not committed.
+    chunks: u64,
+    /// Bytes that are not stored.
+    bytes: u64,
 }
 
 /// New stripes that need nodes.
@@ -61,17 +70,33 @@ impl Placer {
             let mut nodes = choose(candidates, wanted.width, beside);
             // Which of them holds parity must not depend on how filled they are.
             order.shuffle(&mut nodes);
-            nodes.iter().for_each(|node| *self.promised.entry(*node).or_default() += 1);
+            for node in &nodes {
+                let promised = self.promised.entry(*node).or_default();
+                promised.chunks += 1;
+                promised.bytes = promised.bytes.saturating_add(wanted.chunk_bytes);
+            }
             nodes
         };
         wanted.stripes.iter().map(place).collect()
     }
 
-    /// Forgets promises: they are kept, and so counted as stored, or will not be.
-    pub fn unplace(&mut self, nodes: &[NodeId]) {
+    /// Chunks of at most so many bytes are stored, one on each of these nodes: what is free there
+    /// tells of them by now.
+    pub fn stored(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
         for node in nodes {
-            if let Some(count) = self.promised.get_mut(node) {
-                *count = count.saturating_sub(1);
+            if let Some(promised) = self.promised.get_mut(node) {
+                promised.bytes = promised.bytes.saturating_sub(chunk_bytes);
+            }
+        }
+    }
+
+    /// Forgets promises: they are kept, and so counted as stored, or will not be. `chunk_bytes` is
+    /// what each of the chunks could have had, or nothing for those that are stored.
+    pub fn unplace(&mut self, nodes: &[NodeId], chunk_bytes: u64) {
+        self.stored(nodes, chunk_bytes);
+        for node in nodes {
+            if let Some(promised) = self.promised.get_mut(node) {
+                promised.chunks = promised.chunks.saturating_sub(1);
             }
         }
     }
@@ -86,10 +111,10 @@ impl Placer {
         let mut candidates = Vec::new();
         for status in nodes {
             let &NodeStatus { node, free_bytes, chunks, .. } = status;
-            let promised = self.promised.get(&node).copied().unwrap_or(0);
-            let has_space = free_bytes > wanted.chunk_bytes.saturating_mul(promised + 1);
+            let promised = self.promised.get(&node).copied().unwrap_or_default();
+            let has_space = free_bytes > wanted.chunk_bytes.saturating_add(promised.bytes);
             if status.serves() && has_space && !wanted.beside.contains(&node) {
-                let (fill, order) = (chunks + promised, order.next_u64());
+                let (fill, order) = (chunks + promised.chunks, order.next_u64());
                 let (is_avoided, rack) = (wanted.avoid.contains(&node), cluster.node(node).rack);
                 candidates.push(FreeNode { is_avoided, fill, order, node, rack });
             }
@@ -259,8 +284,31 @@ mod tests {
         let first = place(&mut placer, 1);
         assert!(!first[0].contains(&NodeId(0)));
         place(&mut placer, 5);
-        placer.unplace(&first[0]);
-        assert_eq!(placer.promised.values().sum::<u64>(), 15);
+        placer.unplace(&first[0], 0);
+        assert_eq!(placer.promised.values().map(|promised| promised.chunks).sum::<u64>(), 15);
+    }
+
+    #[test]
+    fn what_is_promised_takes_its_own_bytes_until_it_is_stored() {
+        let (cluster, mut nodes) = cluster(3);
+        nodes.iter_mut().for_each(|node| node.free_bytes = 100 * CHUNK);
+        let mut placer = Placer::default();
+        let place = |placer: &mut Placer, count, chunk_bytes| {
+            let wanted =
+                Wanted { stripes: &ids(count), width: 3, chunk_bytes, ..Wanted::default() };
+            placer.place(&cluster, &nodes, &wanted).concat()
+        };
+        // A thousand small ones leave space for large ones.
+        place(&mut placer, 1000, CHUNK / 1000);
+        let large = place(&mut placer, 98, CHUNK);
+        assert_eq!(large.len(), 3 * 98);
+        assert_eq!(place(&mut placer, 1, CHUNK).len(), 0, "the bytes of 99 are promised");
+        // Stored, they are among what is not free; here all of that is as before.
+        placer.stored(&large, CHUNK);
+        assert_eq!(place(&mut placer, 1, CHUNK).len(), 3);
+        placer.unplace(&large, 0);
+        let promised = placer.promised[&NodeId(0)];
+        assert_eq!((promised.chunks, promised.bytes), (1001, 1000 * (CHUNK / 1000) + CHUNK));
     }
 
     #[test]

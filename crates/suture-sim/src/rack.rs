@@ -142,7 +142,7 @@ impl Racks {
     ) -> (Vec<NodeId>, bool) {
         let placed = self.placer.place(cluster, nodes, wanted).remove(0);
         // Stored a moment later, and counted as such.
-        self.placer.unplace(&placed);
+        self.placer.unplace(&placed, wanted.chunk_bytes);
         let can_take = |n: &&NodeStatus| n.serves() && n.free_bytes > wanted.chunk_bytes;
         let sizes = count(&self.recorded, nodes.iter().filter(can_take).map(|status| status.node));
         let takes = |most: usize| sizes.values().map(|size| most.min(*size)).sum::<usize>();

@@ -35,6 +35,10 @@ use crate::put_key::PutKey;
 /// Longer names would make every listing a burden.
 const NAME_BYTES_MAX: usize = 1024;
 
+/// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
+/// bytes are kept from all others. Commands have a part of one message's stripes under way.
+const UNTOLD_MAX: usize = STRIPES_PER_MESSAGE as usize;
+
 /// What the client hears.
 pub type Replies = mpsc::Sender<Result<proto::PutReply, Status>>;
 
@@ -85,8 +89,12 @@ pub async fn follow(served: Served, mut said: Streaming<proto::PutRequest>, repl
         service.metadata.ask(move |store| store.end_put(put.id)).await.unwrap_or_else(|why| {
             tracing::warn!(%why, "a put's end could not be noted");
         });
-        let nodes = put.placed.into_values().flat_map(|places| places.nodes).flatten().collect();
-        service.coordinator.unplace(nodes).await;
+        let (told, others): (Vec<StripePlaces>, Vec<StripePlaces>) =
+            put.placed.into_values().partition(|places| places.is_told);
+        for (places, chunk_bytes) in [(told, 0), (others, put.object.chunk_bytes)] {
+            let nodes = places.into_iter().flat_map(|places| places.nodes).flatten().collect();
+            service.coordinator.unplace(nodes, chunk_bytes).await;
+        }
     }
     let last = match result {
         Ok(reply) => reply.map(Ok),
@@ -114,8 +122,8 @@ async fn steps(
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
                 served.check_name(&begin.name).await?;
+                let share = service.puts.share(served.caller_name())?;
                 let begun = served.begin(&begin.name).await?;
-                let share = service.puts.share(served.caller_name());
                 let session = match begin_put(service, begin, share, served.begin_put()).await {
                     Ok(session) => PutSession { begun, ..session },
                     Err(refused) => {
@@ -131,7 +139,8 @@ async fn steps(
             (Step::Place(place), Some(put)) => Reply::Placed(put.place(service, place).await?),
             (Step::Replace(again), Some(put)) => Reply::Placed(put.replace(service, again).await?),
             (Step::Stripe(stripe), Some(put)) => {
-                put.add(stripe)?;
+                let stored = put.add(stripe)?;
+                service.coordinator.stored(stored, put.object.chunk_bytes).await;
                 continue;
             }
             (Step::Commit(commit), Some(put)) => {
@@ -191,6 +200,11 @@ impl PutSession {
             let what = format!("places are given for 1 to {STRIPES_PER_MESSAGE} stripes at a time");
             return Err(Status::invalid_argument(what));
         }
+        let untold = self.placed.values().filter(|places| !places.is_told).count();
+        if untold > UNTOLD_MAX {
+            let what = format!("{untold} stripes have places and are not stored: store them first");
+            return Err(Status::resource_exhausted(what));
+        }
         let (id, count) = (self.id, place.stripes);
         self.share.take(count, self.object.code.chunk_count())?;
         let stripes = service.metadata.ask(move |store| store.reserve_stripes(id, count)).await?;
@@ -237,7 +251,7 @@ impl PutSession {
         let failed: Vec<NodeId> =
             chunks.iter().filter_map(|chunk| places.nodes[*chunk].take()).collect();
         places.failed.extend(&failed);
-        service.coordinator.unplace(failed.clone()).await;
+        service.coordinator.unplace(failed.clone(), self.object.chunk_bytes).await;
         self.avoid.extend(failed);
         let wanted = NewPlaces {
             stripes: vec![id],
@@ -268,7 +282,8 @@ impl PutSession {
         proto::PutPlaced { places: told.collect() }
     }
 
-    fn add(&mut self, stripe: proto::PutStripe) -> Result<(), Status> {
+    /// Notes a stripe that is stored; gives the nodes that were to have its chunks.
+    fn add(&mut self, stripe: proto::PutStripe) -> Result<Vec<NodeId>, Status> {
         let (code, id) = (self.object.code, StripeId(stripe.stripe));
         let chunk_bytes = stripe.chunk_bytes;
         check_chunk_bytes(&code, chunk_bytes)?;
@@ -291,6 +306,7 @@ impl PutSession {
                     && chunk.crc.is_some()
                     && (chunk.node.is_none() || chunk.node == places.nodes[index])
             });
+        let stored = places.nodes.iter().flatten().copied().collect();
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }
@@ -299,7 +315,7 @@ impl PutSession {
         let generation = Generation(0);
         let stripe = Stripe { id, code, chunk_bytes, unit_bytes, generation, chunks };
         self.stripes.push(ObjectStripe { stripe, data_bytes, checksum });
-        Ok(())
+        Ok(stored)
     }
 
     async fn commit(
