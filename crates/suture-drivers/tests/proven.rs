@@ -6,7 +6,7 @@ mod signed;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use agents::{CLUSTER, Cluster, chain, client, client_as, name, stripe, task};
 use signed::{DAY, Signed, open};
@@ -243,6 +243,11 @@ async fn a_certificate_that_was_revoked_ends_connections_that_there_are() {
     writer.push(b"well").await.unwrap();
     writer.finish(crc32c(b"well"), &Default::default()).await.unwrap();
     connection.read(copy, 0, &mut [0; 4]).await.unwrap();
+    let earlier = SystemTime::now() - Duration::from_secs(60);
+    signed.credentials(AccessRole::Viewer, "guest");
+    signed.authority.revoke("viewer guest", earlier).unwrap();
+    signed.authority.give(&own).unwrap();
+    let older = std::fs::read(own.join("ca.crl")).unwrap();
     signed.authority.revoke("admin lost-laptop", SystemTime::now()).unwrap();
     signed.authority.give(&own).unwrap();
     assert!(kept.reload(SystemTime::now()).unwrap());
@@ -251,7 +256,10 @@ async fn a_certificate_that_was_revoked_ends_connections_that_there_are() {
     assert!(error.contains("revoked"), "{error}");
     let other = signed.credentials(AccessRole::Admin, "other");
     client_as(Some(other)).read_chunk(cluster.nodes[0].address(), copy, well().1).await.unwrap();
-    // A list that vanishes does not give back what it took.
+    // A list that vanishes does not give back what it took, nor does one from before.
+    std::fs::write(own.join("ca.crl"), older).unwrap();
+    let error = kept.reload(SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains("ca.crl is older"), "{error}");
     std::fs::remove_file(own.join("ca.crl")).unwrap();
     let error = kept.reload(SystemTime::now()).unwrap_err().to_string();
     assert!(error.contains("ca.crl is gone"), "{error}");

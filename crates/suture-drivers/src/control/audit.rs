@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -229,7 +229,10 @@ impl AuditFile {
 
     /// Others may have moved it away, or cut it.
     fn find(&mut self) -> io::Result<()> {
-        if !self.path.exists() {
+        let of = |file: fs::Metadata| (file.dev(), file.ino());
+        let is_it = fs::metadata(&self.path)
+            .is_ok_and(|there| self.file.metadata().is_ok_and(|own| of(own) == of(there)));
+        if !is_it {
             *self = AuditFile::open(self.path.clone(), self.piece_bytes_max)?;
         }
         Ok(())
@@ -303,6 +306,22 @@ mod tests {
         assert_eq!(results, ["asked", "done", "refused: not yours"]);
         assert_eq!((&lines[0]["what"], &lines[2]["what"]), (&"a/b".into(), &"b".into()));
         assert_eq!(lines[0]["number"], lines[1]["number"]);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_was_moved_away_is_left_for_the_file_that_is_there_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        let moved = dir.path().join("audit.moved");
+        for (object, creates) in [("a", false), ("b", true), ("c", false)] {
+            audit.begin(&caller(), Call::Remove, object).await.unwrap();
+            assert_eq!(lines(&path).last().unwrap()["what"], object);
+            fs::rename(&path, &moved).unwrap();
+            if creates {
+                fs::write(&path, "").unwrap();
+            }
+        }
     }
 
     #[tokio::test]

@@ -47,6 +47,10 @@ impl ControlService {
         let action = command.action();
         let mut nodes = Vec::new();
         for name in [&command.name].into_iter().chain(&command.others) {
+            if nodes.iter().any(|known: &Named| known.name == *name) {
+                // The audit log has as many characters of a command as names of nodes need.
+                return Err(Status::invalid_argument(format!("{} is named twice", quoted(name))));
+            }
             nodes.push(Named { node: self.find_node(name).await?, name: name.clone() });
         }
         match action {

@@ -9,6 +9,7 @@
 //! Both ends of a connection are judged by the same verifier: of a trusted authority, valid now,
 //! not revoked, with a principal. Which principal it has to be, whoever asked compares.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -34,6 +35,8 @@ use rustls::{
 };
 use suture_edge::error::bad_input;
 use tokio::sync::watch;
+use x509_parser::num_bigint::BigUint;
+use x509_parser::prelude::{CertificateRevocationList, FromDer};
 
 use super::certificate::{Flaw, Statement, TrustedAuthority};
 
@@ -399,6 +402,23 @@ impl Proven {
     }
 }
 
+/// Whether a list of an authority has a lower number than its list among those before. What cannot
+/// be read is for others to refuse.
+fn is_older(found: &[u8], known: &[u8]) -> bool {
+    let (found, known) = (list_numbers(found), list_numbers(known));
+    found.iter().any(|(issuer, number)| known.get(issuer).is_some_and(|before| number < before))
+}
+
+/// The numbers of revocation lists, by who issued them.
+fn list_numbers(lists: &[u8]) -> BTreeMap<String, BigUint> {
+    let lists = CertificateRevocationListDer::pem_slice_iter(lists).flatten();
+    let number = |list: CertificateRevocationListDer<'_>| {
+        let (_, list) = CertificateRevocationList::from_der(&list).ok()?;
+        Some((list.issuer().to_string(), list.crl_number()?.clone()))
+    };
+    lists.filter_map(number).collect()
+}
+
 impl Kept {
     /// Reads them for the first time.
     ///
@@ -442,6 +462,16 @@ impl Kept {
             return Err(bad_input(format!(
                 "{} is gone, and with it what was revoked: changed credentials are not used, those \
                  before are; copy it from the folder of the authority again",
+                self.dir.join(REVOKED).display(),
+            )));
+        }
+        if let (Some(known), Some(found)) = (&former.files.revoked, &files.revoked)
+            && is_older(found, known)
+        {
+            return Err(bad_input(format!(
+                "{} is older than the list that was there, and what was revoked since would count \
+                 again: changed credentials are not used, those before are; copy it from the folder \
+                 of the authority again",
                 self.dir.join(REVOKED).display(),
             )));
         }
