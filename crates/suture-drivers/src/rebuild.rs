@@ -123,10 +123,10 @@ async fn read_label(
     copies: &Copies,
 ) -> Option<StripeLabel> {
     let mut best: Option<(usize, StripeLabel)> = None;
-    let mut heard: Vec<StripeLabel> = Vec::new();
+    let mut found: Vec<StripeLabel> = Vec::new();
     for &(node, listed) in copies {
         let Some(address) = sources.get(&node) else { continue };
-        if pool.is_silent(address) || heard.iter().any(|label| is_of(label, &listed)) {
+        if pool.is_silent(address) || found.iter().any(|label| is_of(label, &listed)) {
             continue;
         }
         let mut connection = match pool.take(address).await {
@@ -148,7 +148,7 @@ async fn read_label(
                 if best.as_ref().is_none_or(|(most, _)| nodes > *most) {
                     best = Some((nodes, label.clone()));
                 }
-                heard.push(label);
+                found.push(label);
             }
             Ok(_) => debug!(copy = %listed.copy, "its label is of another chunk"),
             Err(why) => debug!(copy = %listed.copy, why, "no label"),
