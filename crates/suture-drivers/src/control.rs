@@ -40,9 +40,9 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 7: agents say that they cannot list their copies.
-/// 6: tasks carry labels, copies are asked for
-/// theirs, agents are told to keep backups.
+/// Raised when an old peer would misread a new one. 7: agents say that they cannot list their copies,
+/// and know puts by their stamps.
+/// 6: tasks carry labels, copies are asked for theirs, agents are told to keep backups.
 /// 5: agents say which store they have, listings come in parts.
 /// 4: agents answer when a copy is deleted.
 /// 3: plans name nodes by number.

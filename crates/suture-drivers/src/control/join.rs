@@ -307,7 +307,8 @@ async fn converse(
     while feed.outbox.try_recv().is_ok() {}
     let connected = SessionEvent::Connected { epoch: session.epoch };
     let put_key = SessionEvent::PutKey(session.put_key.clone());
-    for event in [connected, put_key] {
+    // The key first: what the core says next may have puts placed here at once.
+    for event in [put_key, connected] {
         if feed.events.send(event).await.is_err() {
             return End::Finished;
         }
