@@ -295,7 +295,7 @@ impl PutSession {
         let Some(places) = self.placed.get_mut(&id) else {
             return Err(Status::invalid_argument(format!("{id} was not given to this put")));
         };
-        if mem::replace(&mut places.is_told, true) {
+        if places.is_told {
             return Err(Status::invalid_argument(format!("{id} was told of before")));
         }
         let stamp = self.key.stamp(id);
@@ -310,6 +310,7 @@ impl PutSession {
         if !is_as_placed {
             return Err(Status::invalid_argument(format!("{id} was not stored as it was placed")));
         }
+        places.is_told = true;
         let (data_bytes, unit_bytes) = (stripe.data_bytes, chunk_bytes);
         let checksum = Some(stripe.checksum);
         let generation = Generation(0);
