@@ -305,10 +305,9 @@ async fn converse(
 ) -> End {
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
-    let connected = SessionEvent::Connected { epoch: session.epoch };
     let put_key = SessionEvent::PutKey(session.put_key.clone());
     // The key first: what the core says next may have puts placed here at once.
-    for event in [put_key, connected] {
+    for event in [put_key, SessionEvent::Connected { epoch: session.epoch }] {
         if feed.events.send(event).await.is_err() {
             return End::Finished;
         }
