@@ -11,6 +11,8 @@ export SUTURE_COORDINATOR=
 
 # Ends all daemons, frozen ones too, and removes the folder.
 sweep() {
+  # A frozen disk keeps whoever waits for it from ending.
+  for disk in "${disks[@]}"; do fsfreeze -u "$disk" 2>/dev/null; done
   kill -CONT "${pid[@]}" 2>/dev/null
   kill "${pid[@]}" 2>/dev/null
   wait 2>/dev/null
@@ -151,6 +153,14 @@ small_disk() {
   mkdir "$folder/$1"
   mount -t tmpfs -o "size=$2" suture "$folder/$1" || fail "no disk for $1"
   disks+=("$folder/$1")
+}
+
+# freezing_disk NAME: likewise, of one that `fsfreeze -f` has take nothing until `fsfreeze -u`.
+freezing_disk() {
+  mkdir "$folder/$1" && truncate -s 64M "$folder/$1.img" && mkfs.ext4 -q "$folder/$1.img" &&
+    mount -o loop "$folder/$1.img" "$folder/$1" || skip "no file system of its own for $1"
+  disks+=("$folder/$1")
+  rm -rf "$folder/$1/lost+found"
 }
 
 # cluster N: a coordinator and n agents, all of them up.

@@ -12,7 +12,7 @@ use suture_repair::id::{
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
-    CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Task, ToAgent,
+    CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Task, ToAgent,
 };
 use suture_repair::plan::StripeFacts;
 use suture_repair::plan::arbitrary::arbitrary_plan;
@@ -57,6 +57,7 @@ pub fn valid() -> Vec<Vec<u8>> {
             FromAgent::Heartbeat(Heartbeat {
                 incarnation: 9,
                 free_bytes: 8,
+                disk: DiskState::Hanging,
                 running,
                 arrived,
                 written,

@@ -20,7 +20,9 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Generation, ListedCopy, NodeId, RepairId, Stamp, StripeId,
 };
 use suture_repair::label::Label;
-use suture_repair::message::{CopyFault, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent};
+use suture_repair::message::{
+    CopyFault, DiskState, Failure, FromAgent, Heartbeat, Hello, Task, ToAgent,
+};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe, StripeMap};
 use suture_repair::time::{Span, Time};
@@ -59,6 +61,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     let beat = Heartbeat {
         incarnation: 1,
         free_bytes: 1 << 30,
+        disk: DiskState::Good,
         running: vec![(repair, 100)],
         arrived: vec![(repair, 0, NodeId(1))],
         written: vec![repair],
@@ -220,6 +223,7 @@ impl World {
         let beat = Heartbeat {
             incarnation: 1,
             free_bytes: 1 << 30,
+            disk: DiskState::Good,
             running: Vec::new(),
             arrived: Vec::new(),
             written: Vec::new(),

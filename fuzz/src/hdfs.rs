@@ -92,8 +92,8 @@ pub fn check(bytes: &[u8]) -> bool {
     let claim = Claim { repair, stripe: stripe.id, generation: stripe.generation, destinations };
     keeper.claim(Time::ZERO, &claim).expect("it is gathered");
     let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: repair.into() };
-    let generation = stripe.generation;
-    keeper.commit(&Commit { repair, copy, node, generation }).expect("gathered");
+    let (generation, clears) = (stripe.generation, None);
+    keeper.commit(&Commit { repair, copy, node, generation, clears }).expect("gathered");
     for input in keeper.changes() {
         match input {
             Input::StripeAdded(stripe) | Input::Committed { stripe, .. } => {

@@ -17,6 +17,7 @@
 //! hold one slice of a repair that was discarded a moment ago.
 
 pub mod disk;
+pub mod disk_watch;
 pub mod io;
 pub mod links;
 pub mod peers;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use suture_repair::agent::{Agent, AgentInput, AgentOutput};
 use suture_repair::chunk_store::ChunkStore;
 use suture_repair::id::{NodeId, RepairId};
-use suture_repair::message::{Failure, FromAgent, Refusal};
+use suture_repair::message::{DiskState, Failure, FromAgent, Refusal};
 use suture_repair::planner::Abilities;
 use suture_repair::role::{Role, Sink};
 use suture_repair::slice::SliceId;
@@ -48,7 +49,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use tracing::{debug, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::address::AgentAddress;
 use crate::buffer::{Buffer, Pool};
@@ -64,6 +65,7 @@ use crate::net::outgoing::ToPeer;
 use crate::put_key::PutKey;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
+use disk_watch::{DiskWatch, WatchedStore};
 use links::{LinkMeter, RateSettings};
 use peers::Peers;
 use serve::{ChunkService, ClientLimits};
@@ -102,6 +104,8 @@ pub struct Config {
     pub stall_after: Span,
     /// How often it lists its copies unasked.
     pub inventory_every: Span,
+    /// A disk hangs when a call of it has not gone on for so long.
+    pub disk_hangs_after: Duration,
     /// How fast it may send and receive.
     pub rates: Rates,
     /// How it learns what its links carry.
@@ -146,6 +150,9 @@ struct AgentDriver {
     put_key: watch::Sender<Option<PutKey>>,
     grants: Arc<Grants>,
     disk: Disk,
+    watch: Arc<DiskWatch>,
+    /// How the disk was when it was last looked at.
+    disk_state: DiskState,
     pool: Arc<Pool>,
     outbox: mpsc::Sender<FromAgent>,
     /// What was free when it was last looked at.
@@ -186,6 +193,8 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
+    let watch = Arc::new(DiskWatch::new(config.disk_hangs_after));
+    let store: Arc<dyn ChunkStore> = Arc::new(WatchedStore::new(store, watch.clone()));
     let (net_events, net) = mpsc::channel(NET_QUEUE);
     let (disk_events, disk) = mpsc::unbounded_channel();
     let pool = Pool::new(config.pool_bytes as usize);
@@ -214,6 +223,8 @@ pub async fn run(
         put_key,
         grants: grants.clone(),
         disk: Disk::new(store, config.spool_dir, pool.clone(), proofs, answers)?,
+        watch,
+        disk_state: DiskState::Good,
         pool: pool.clone(),
         outbox: session.outbox,
         free_bytes,
@@ -341,7 +352,26 @@ impl AgentDriver {
     fn beat(&mut self) {
         self.metrics.observe(&self.core.status(), self.pool_bytes, self.free_bytes);
         self.disk.ask_free_bytes();
+        self.look_at_disk();
         self.measure();
+    }
+
+    /// Tells the core how the disk is, and the operator what is wrong with it.
+    fn look_at_disk(&mut self) {
+        let state = self.watch.state(std::time::Instant::now());
+        if state == self.disk_state {
+            return;
+        }
+        match (state, self.disk_state) {
+            (DiskState::Hanging, _) => {
+                error!("the disk does not answer: until it does this node counts as silent");
+            }
+            (DiskState::Failing, _) => warn!("the disk gave an error; what it holds is read again"),
+            (DiskState::ReadOnly, _) => warn!("the disk is read-only: it is given no chunks"),
+            (DiskState::Good, before) => info!("the disk is {before} no more"),
+        }
+        self.disk_state = state;
+        self.handle(AgentInput::Disk(state));
     }
 
     /// Tells the core what links have carried.

@@ -235,6 +235,10 @@ pub struct AgentTimers {
     /// How often it lists its chunks unasked.
     #[serde(deserialize_with = "duration")]
     pub inventory: Duration,
+    /// A disk of which a single call takes so long counts as one that hangs, and its node as
+    /// silent: longer than a good disk ever takes, with all that it tries before it gives an error.
+    #[serde(deserialize_with = "duration")]
+    pub disk_hangs: Duration,
 }
 
 impl CoordinatorConfig {
@@ -332,6 +336,7 @@ impl AgentConfig {
         check_timer("heartbeat", self.timers.heartbeat, (HEARTBEAT_MIN, HEARTBEAT_MAX))?;
         check_timer("stall", self.timers.stall, (STALL_MIN, TIMER_MAX))?;
         check_timer("inventory", self.timers.inventory, (TIMER_MIN, TIMER_MAX))?;
+        check_timer("disk_hangs", self.timers.disk_hangs, (TIMER_MIN, TIMER_MAX))?;
         self.check_rates()?;
         if let Some(threads) = self.threads.filter(|threads| !(1..=THREADS_MAX).contains(threads)) {
             return Err(format!("threads: {threads} is not from 1 to {THREADS_MAX}"));
@@ -471,6 +476,7 @@ impl Default for AgentTimers {
             heartbeat: Duration::from_secs(1),
             stall: Duration::from_secs(30),
             inventory: Duration::from_secs(600),
+            disk_hangs: Duration::from_secs(60),
         }
     }
 }

@@ -372,6 +372,11 @@ impl ChunkStore for Store {
         Ok(bytes(stat.f_bavail).saturating_sub(self.keep_free.unwrap_or(by_default)))
     }
 
+    fn is_read_only(&self) -> bool {
+        let stat = rustix::fs::fstatvfs(&self.lock);
+        stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
+
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
         let chunk = self.chunks.open_shared(copy).map_err(|damage| damage.logged(copy))?;
         Ok(Arc::new(chunk))

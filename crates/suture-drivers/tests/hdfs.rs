@@ -113,7 +113,7 @@ fn commit(claim: &Claim) -> Commit {
     let (&chunk, &node) = claim.destinations.first_key_value().unwrap();
     let stamp = claim.repair.into();
     let copy = ChunkCopy { stripe: claim.stripe, chunk, stamp };
-    Commit { repair: claim.repair, copy, node, generation: claim.generation }
+    Commit { repair: claim.repair, copy, node, generation: claim.generation, clears: None }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::id::{ChunkCopy, NodeId, RepairId};
 use crate::message::{
-    Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
+    DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task, ToAgent,
 };
 use crate::mutant::{Mistake, Mutant};
 use crate::pump::{Pump, Step};
@@ -90,6 +90,7 @@ pub struct Agent {
     ended_below: RepairId,
     reserved: u64,
     free_bytes: u64,
+    disk: DiskState,
     next_beat: Time,
     next_inventory: Time,
     links: LinkState,
@@ -114,6 +115,7 @@ impl Agent {
             ended_below: RepairId(0),
             reserved: 0,
             free_bytes: 0,
+            disk: DiskState::Good,
             next_beat: Time::ZERO,
             next_inventory: Time::ZERO,
             links: LinkState::default(),
@@ -173,6 +175,7 @@ impl Agent {
             AgentInput::Published { repair, result } => self.published(repair, result),
             AgentInput::PeerLost(peer) => self.peer_lost(peer),
             AgentInput::FreeBytes(bytes) => self.free_bytes = bytes,
+            AgentInput::Disk(disk) => self.disk = disk,
             AgentInput::Listed { copies, free_bytes } => self.listed(now, copies, free_bytes),
             AgentInput::NotListed if self.mistake.is(Mutant::KeepListing) => {}
             AgentInput::NotListed => self.not_listed(),
@@ -552,10 +555,10 @@ impl Agent {
         if !self.connected {
             return;
         }
-        let (incarnation, free_bytes) = (self.config.incarnation, self.free_bytes);
+        let (incarnation, free_bytes, disk) = (self.config.incarnation, self.free_bytes, self.disk);
         let AgentStatus { running, arrived, written, .. } = self.status();
         let links = self.links.take();
-        let beat = Heartbeat { incarnation, free_bytes, running, arrived, written, links };
+        let beat = Heartbeat { incarnation, free_bytes, disk, running, arrived, written, links };
         self.send(FromAgent::Heartbeat(beat));
         self.outcomes.more().into_iter().for_each(|outcome| self.send(outcome));
         if now >= self.next_inventory {

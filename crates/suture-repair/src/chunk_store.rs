@@ -52,6 +52,11 @@ pub trait ChunkStore: Debug + Send + Sync {
     /// [`Failure::Disk`] when the medium does not say.
     fn free_bytes(&self) -> Result<u64, Failure>;
 
+    /// Whether the store gives its chunks and takes none, whatever space is left.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Opens a copy for reading.
     ///
     /// # Errors

@@ -156,6 +156,9 @@ pub struct Coordinator {
     faults: CopyFaults,
     /// Copies ordered away: never to be adopted.
     deleting: BTreeSet<(NodeId, ChunkCopy)>,
+    /// Copies that nodes listed last and that are nobody's location: looked at again when their
+    /// stripe comes to lack something.
+    found: BTreeMap<StripeId, BTreeSet<(NodeId, ChunkCopy)>>,
     /// What nodes have to check and delete.
     work_lists: WorkLists,
     scrub: Scrub,
@@ -198,6 +201,7 @@ impl Coordinator {
             wanted: BTreeSet::new(),
             faults: CopyFaults::default(),
             deleting: BTreeSet::new(),
+            found: BTreeMap::new(),
             work_lists: WorkLists::new(config.in_flight_max),
             scrub: Scrub::new(now, config.scrub, stripes.iter().map(|stripe| stripe.id)),
             reserved_below,
@@ -360,6 +364,9 @@ impl Coordinator {
         if let FromAgent::Hello(hello) = &message {
             self.join(now, node, *hello);
         }
+        if let FromAgent::Heartbeat(beat) = &message {
+            self.health.disk_is(node, beat);
+        }
         let left = self.health.reported(now, node);
         if left.is_some() {
             self.health_changed(now, node);
@@ -372,6 +379,9 @@ impl Coordinator {
         }
         match message {
             FromAgent::Hello(_) => {
+                // An order of a former session was carried out, is being carried out, which a check
+                // says, or never came.
+                self.deleting.retain(|(holder, _)| *holder != node);
                 self.send_again(node);
                 self.ask_fingerprints_again(node);
             }
@@ -483,7 +493,7 @@ impl Coordinator {
                     self.health_changed(now, node);
                 }
             }
-            Command::DrainNode(node) => self.drain(node),
+            Command::DrainNode(node) => self.drain(now, node),
             Command::PauseNode { node, span } => self.pause_node(now, node, span),
             Command::ReturnNode(node) => self.take_back(now, node),
             Command::FailSilent => self.give_up_silent(now),

@@ -10,7 +10,7 @@ use std::fmt;
 use crate::cluster::{Node, NodeIntent};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::label::Label;
-use crate::message::{CopyFault, Failure, FromAgent, ToAgent};
+use crate::message::{CopyFault, DiskState, Failure, FromAgent, ToAgent};
 use crate::plan::Plan;
 use crate::planner::PlanError;
 use crate::stripe::Stripe;
@@ -218,6 +218,9 @@ pub struct Commit {
     pub node: NodeId,
     /// The generation that the stripe must still have.
     pub generation: crate::id::Generation,
+    /// Another chunk of the stripe that is recorded on this node and is missing there: it has no
+    /// location any more. Without this a commit onto a node that has another chunk is refused.
+    pub clears: Option<ChunkIndex>,
 }
 
 /// Word that a repair is about to begin.
@@ -441,6 +444,8 @@ pub struct NodeStatus {
     pub intent: NodeIntent,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
+    /// How its disk is, as last heard.
+    pub disk: DiskState,
     /// How many chunks it should hold.
     pub chunks: u64,
     /// What repair may move there, and why no more.

@@ -12,7 +12,7 @@
 use crate::cluster::NodeIntent;
 use crate::event::{Health, Liveness, NodeState, Timers};
 use crate::id::NodeId;
-use crate::message::Hello;
+use crate::message::{DiskState, Heartbeat, Hello};
 use crate::mutant::{Mistake, Mutant};
 use crate::planner::Abilities;
 use crate::time::{Span, Time};
@@ -26,6 +26,8 @@ pub struct NodeHealth {
     pub hello: Option<Hello>,
     /// Room on its disk, as last heard.
     pub free_bytes: u64,
+    /// How its disk is, as last heard.
+    pub disk: DiskState,
     /// What the operator wants of it.
     pub intent: NodeIntent,
     /// As the keeper says, where it decides.
@@ -55,6 +57,7 @@ impl HealthTable {
             health,
             hello: None,
             free_bytes: 0,
+            disk: DiskState::Good,
             intent: if declared_failed { NodeIntent::Failed } else { NodeIntent::Serving },
             state: NodeState::Up,
             reported_at: now,
@@ -144,10 +147,14 @@ impl HealthTable {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 
-    /// The node spoke. Returns the state that it left, if it changed.
+    /// The node spoke. Returns the state that it left, if it changed. One whose disk hangs is as
+    /// silent as one that says nothing.
     pub fn reported(&mut self, now: Time, node: NodeId) -> Option<Health> {
         let mistake = self.mistake;
         let entry = &mut self.nodes[node.index()];
+        if entry.disk == DiskState::Hanging {
+            return None;
+        }
         entry.reported_at = now;
         let is_kept_down = entry.is_kept_down() && !mistake.is(Mutant::ForgetDeclared);
         let is_unknown = entry.hello.is_none() && !mistake.is(Mutant::TrustUnknown);
@@ -162,7 +169,19 @@ impl HealthTable {
         let entry = &mut self.nodes[node.index()];
         entry.free_bytes = hello.free_bytes;
         let before = entry.hello.replace(hello);
-        before.is_some_and(|before| before.incarnation != hello.incarnation)
+        let is_other = before.is_some_and(|before| before.incarnation != hello.incarnation);
+        if is_other {
+            entry.disk = DiskState::Good;
+        }
+        is_other
+    }
+
+    /// How the node's disk is, as this incarnation of it says.
+    pub fn disk_is(&mut self, node: NodeId, beat: &Heartbeat) {
+        let entry = &mut self.nodes[node.index()];
+        if entry.hello.is_some_and(|hello| hello.incarnation == beat.incarnation) {
+            entry.disk = beat.disk;
+        }
     }
 
     /// Room on the node's disk, as just heard.
@@ -188,11 +207,14 @@ impl HealthTable {
     }
 
     /// The operator empties it, which begins with so many chunks. One that was declared failed stays
-    /// so: nothing is left there to move. Returns whether that is news.
-    pub fn drain(&mut self, node: NodeId, chunks: u64) -> bool {
+    /// so: nothing is left there to move; the silence of one that was paused counts from now on.
+    /// Returns whether that is news.
+    pub fn drain(&mut self, now: Time, node: NodeId, chunks: u64) -> bool {
         let entry = &mut self.nodes[node.index()];
-        if matches!(entry.intent, NodeIntent::Failed | NodeIntent::Draining { .. }) {
-            return false;
+        match entry.intent {
+            NodeIntent::Failed | NodeIntent::Draining { .. } => return false,
+            NodeIntent::Paused { .. } => entry.reported_at = now,
+            NodeIntent::Serving => {}
         }
         entry.intent = NodeIntent::Draining { chunks };
         true

@@ -277,6 +277,9 @@ pub struct Heartbeat {
     pub incarnation: u64,
     /// Room on its disk.
     pub free_bytes: u64,
+    /// How its disk is. A beat that says that it hangs is no sign of life: a node that can do
+    /// nothing is silent, whoever speaks for it.
+    pub disk: DiskState,
     /// What runs here, with the bytes done so far, from the chunk's first one on: summed over the
     /// lanes, at a destination over those that bring the chunk. Where children's slices are kept
     /// first, both moves of a byte count together as one.
@@ -288,6 +291,32 @@ pub struct Heartbeat {
     pub written: Vec<RepairId>,
     /// What its links have carried, where it measures that and has something new.
     pub links: Option<Box<LinkReport>>,
+}
+
+/// How a node's disk is, as its agent sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskState {
+    /// What it was asked lately it has done.
+    #[default]
+    Good,
+    /// It gives its chunks and takes none.
+    ReadOnly,
+    /// The medium or the system failed some of what it was asked lately.
+    Failing,
+    /// Something that it was asked has not been answered for so long that nothing else can be
+    /// expected to be.
+    Hanging,
+}
+
+impl fmt::Display for DiskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DiskState::Good => "good",
+            DiskState::ReadOnly => "read-only",
+            DiskState::Failing => "failing",
+            DiskState::Hanging => "hanging",
+        })
+    }
 }
 
 /// What is wrong with a copy.

@@ -185,6 +185,7 @@ mod tests {
     use crate::cluster::NodeIntent;
     use crate::cluster::Rate;
     use crate::event::Health;
+    use crate::message::DiskState;
 
     use super::*;
 
@@ -193,6 +194,7 @@ mod tests {
     fn cluster(nodes: u32) -> (Cluster, Vec<NodeStatus>) {
         let node = |id| NodeStatus {
             node: NodeId(id),
+            disk: DiskState::Good,
             health: Health::Up,
             intent: NodeIntent::Serving,
             free_bytes: 1_000_000,

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use suture_repair::agent::{Agent, AgentConfig, AgentInput, AgentOutput};
-use suture_repair::id::{ChunkIndex, Generation, NodeId, RepairId, Stamp, StripeId};
+use suture_repair::id::{
+    ChunkCopy, ChunkIndex, Digest, Generation, NodeId, RepairId, Stamp, StripeId,
+};
 use suture_repair::label::Label;
 use suture_repair::message::{
-    Failure, FromAgent, Heartbeat, LinkReport, Moved, Refusal, RepairLimit, Task, ToAgent,
+    Check, CopyFault, DiskState, Failure, FromAgent, Heartbeat, LinkReport, Moved, Refusal,
+    RepairLimit, Task, ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, Start};
 use suture_repair::planner::Abilities;
@@ -531,4 +534,79 @@ fn what_links_carried_between_two_heartbeats_is_told_once_and_together() {
     let both = LinkReport { span: Span::from_secs(2), sent, limit, ..LinkReport::default() };
     assert_eq!(told(host.pass(Span::from_secs(1))), [both]);
     assert_eq!(told(host.pass(Span::from_secs(2))), [], "nothing was measured since");
+}
+
+fn copy_here(stamp: u64) -> ChunkCopy {
+    ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(0), stamp: Stamp(stamp) }
+}
+
+/// The copies of the inventory that is sent, if one is.
+fn inventory(outputs: &[AgentOutput]) -> Option<Vec<ChunkCopy>> {
+    outputs.iter().find_map(|output| match output {
+        AgentOutput::Send(message) => match &**message {
+            FromAgent::Inventory(copies) => Some(copies.iter().map(|listed| listed.copy).collect()),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn has_sent(outputs: &[AgentOutput], wanted: &FromAgent) -> bool {
+    outputs.iter().any(|output| matches!(output, AgentOutput::Send(sent) if **sent == *wanted))
+}
+
+#[test]
+fn a_copy_that_went_while_it_was_read_is_missing() {
+    let mut host = Host::new();
+    let check = Check { copy: copy_here(1), digest: Digest::default(), excess: None };
+    host.tell(ToAgent::Check(check));
+    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    host.handle(AgentInput::Deleted(check.copy));
+    let said = host.handle(AgentInput::Checked { check: Box::new(check), result: Ok(()) });
+    let missing = FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing };
+    assert!(has_sent(&said, &missing) && !has_sent(&said, &FromAgent::Verified(check)), "{said:?}");
+}
+
+#[test]
+fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
+    let mut host = Host::new();
+    host.pass(Span::from_secs(1));
+    let listed = |stamps: [u64; 3]| {
+        let copies = stamps.map(|stamp| copy_here(stamp).into()).to_vec();
+        AgentInput::Listed { copies, free_bytes: 1 }
+    };
+    let check = Check { copy: copy_here(2), digest: Digest::default(), excess: None };
+    host.tell(ToAgent::Check(check));
+    host.tell(ToAgent::Delete { epoch: 1, copy: copy_here(3) });
+    let result = Err(CopyFault::Missing);
+    host.handle(AgentInput::Checked { check: Box::new(check), result });
+    host.handle(AgentInput::Deleted(copy_here(3)));
+    let said = host.handle(listed([1, 2, 3]));
+    assert_eq!(inventory(&said), Some(vec![copy_here(1)]));
+    // The next one begins later than all of that.
+    host.tell(ToAgent::List);
+    assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
+    // Where no listing runs, nothing needs to be remembered.
+    host.handle(AgentInput::Checked { check: Box::new(check), result });
+    host.tell(ToAgent::List);
+    assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
+}
+
+#[test]
+fn beats_say_how_the_disk_is() {
+    let mut host = Host::new();
+    let says = |said: &[AgentOutput]| {
+        said.iter().rev().find_map(|output| match output {
+            AgentOutput::Send(message) => match &**message {
+                FromAgent::Heartbeat(beat) => Some(beat.disk),
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    assert_eq!(says(&host.pass(Span::from_secs(2))), Some(DiskState::Good));
+    host.handle(AgentInput::Disk(DiskState::Hanging));
+    assert_eq!(says(&host.pass(Span::from_secs(2))), Some(DiskState::Hanging));
+    host.handle(AgentInput::Disk(DiskState::Good));
+    assert_eq!(says(&host.pass(Span::from_secs(2))), Some(DiskState::Good));
 }

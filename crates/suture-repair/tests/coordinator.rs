@@ -9,7 +9,9 @@ use suture_repair::id::{
     ChunkCopy, ChunkIndex, Digest, Generation, ListedCopy, NodeId, RackId, RepairId, Stamp,
     StripeId,
 };
-use suture_repair::message::{Check, CopyFault, Failure, FromAgent, Hello, ToAgent};
+use suture_repair::message::{
+    Check, CopyFault, DiskState, Failure, FromAgent, Heartbeat, Hello, ToAgent,
+};
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::time::Span;
@@ -145,8 +147,10 @@ fn a_copy_with_other_bytes_is_neither_adopted_nor_deleted() {
     // While its chunk has a location it would be in excess, and while it is lost it could be found.
     for is_lost in [false, true] {
         if is_lost {
+            // What is listed last counts.
+            story.hear(4, held(other));
             story.give(Input::Operator(Command::FailNode(NodeId(0))));
-            story.take();
+            assert!(!sent(&story.take(), is_about_it));
         }
         story.hear(4, held(other));
         let said = story.take();
@@ -510,4 +514,56 @@ fn a_short_sleep_of_the_coordinator_is_nobody_s_silence() {
     story.give(Input::Tick);
     let is_node = |output: &Output| matches!(output, Output::Report(Report::Node { .. }));
     assert!(!story.take().iter().any(is_node), "nobody was there to receive");
+}
+
+/// Its agent lives and can do nothing, so what it holds is as far away as that of a dead node.
+#[test]
+fn a_node_whose_disk_hangs_is_silent_whatever_its_agent_says() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    story.take();
+    let beat =
+        |disk| Heartbeat { incarnation: 1, free_bytes: 1 << 30, disk, ..Heartbeat::default() };
+    let hanging = FromAgent::Heartbeat(beat(DiskState::Hanging));
+    let speak = |story: &mut Story, seconds| {
+        for _ in 0..seconds {
+            story.hear(0, hanging.clone());
+            story.hear(0, FromAgent::Failed { repair: RepairId(7), why: Failure::Stalled });
+            story.wait(1, 1..6);
+        }
+    };
+    speak(&mut story, 1);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    let status = story.core.status();
+    assert_eq!((status.nodes[0].disk, status.degraded), (DiskState::Hanging, 1));
+    speak(&mut story, 2);
+    assert_eq!(
+        (story.core.health(NodeId(0)), story.core.status().lost_chunks),
+        (Health::Failed, 1)
+    );
+    // A session that is made anew changes nothing, and it comes back with its disk.
+    story.greet(0);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    // What another start of it says of its disk is not said of this one.
+    let other = Heartbeat { incarnation: 2, ..beat(DiskState::Good) };
+    story.hear(0, FromAgent::Heartbeat(other));
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+    story.take();
+    story.beat(0);
+    assert_eq!(story.core.health(NodeId(0)), Health::Up);
+    let is_asked = sent(&story.take(), |to, m| to == NodeId(0) && matches!(m, ToAgent::List));
+    assert!(is_asked, "its copies count again once it has listed them");
+}
+
+#[test]
+fn an_agent_that_was_started_again_says_itself_whether_its_disk_hangs() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let disk = DiskState::Hanging;
+    let beat = Heartbeat { incarnation: 1, disk, ..Heartbeat::default() };
+    story.hear(0, FromAgent::Heartbeat(beat));
+    story.wait(2, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
+    let hello = Hello { incarnation: 2, abilities: Abilities::PARTIAL, pool_bytes, free_bytes };
+    story.hear(0, FromAgent::Hello(hello));
+    assert_eq!(story.core.health(NodeId(0)), Health::Up);
 }

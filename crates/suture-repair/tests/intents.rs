@@ -192,6 +192,18 @@ fn a_paused_node_is_waited_for_while_its_stripes_can_lose_more() {
 }
 
 #[test]
+fn a_paused_node_that_is_drained_while_it_is_silent_has_the_usual_time_to_speak() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    pause(&mut story, 0, 60);
+    story.wait(20, 1..6);
+    story.give(Input::Operator(Command::DrainNode(NodeId(0))));
+    story.wait(2, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Suspect);
+    story.wait(1, 1..6);
+    assert_eq!(story.core.health(NodeId(0)), Health::Failed);
+}
+
+#[test]
 fn a_pause_ends_by_time_and_then_silence_counts_anew() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     story.take();

@@ -17,8 +17,8 @@ use suture_repair::id::{
 };
 use suture_repair::label::Label;
 use suture_repair::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, LinkReport, Moved,
-    Refusal, RepairLimit, Task, ToAgent,
+    Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello,
+    LinkReport, Moved, Refusal, RepairLimit, Task, ToAgent,
 };
 use suture_repair::plan::{Carries, Edge, Lane, Mode, Plan, Range, SchemeId, Start};
 use suture_repair::planner::Abilities;
@@ -168,7 +168,7 @@ fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
 
 #[test]
 fn every_input_of_an_agent_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(2), [0; 21]);
+    let (mut random, mut seen) = (Random::new(2), [0; 22]);
     for _ in 0..INPUTS {
         let input = agent_input(&mut random);
         seen[agent_variant(&input)] += 1;
@@ -226,6 +226,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
         agent::AgentInput::NotListed => 18,
         agent::AgentInput::Deleted(_) => 19,
         agent::AgentInput::Measured(_) => 20,
+        agent::AgentInput::Disk(_) => 21,
     }
 }
 
@@ -283,7 +284,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
 fn agent_input(random: &mut Random) -> agent::AgentInput {
     use agent::AgentInput;
     let (from, repair) = (node(random), repair(random));
-    match random.below(21) {
+    match random.below(22) {
         0 => AgentInput::Connected { epoch: random.next_u64() as u32 },
         1 => AgentInput::Disconnected,
         2 => AgentInput::Message(Box::new(to_agent(random))),
@@ -318,8 +319,13 @@ fn agent_input(random: &mut Random) -> agent::AgentInput {
         18 => AgentInput::NotListed,
         19 => AgentInput::Deleted(copy(random)),
         20 => AgentInput::Measured(Box::new(link_report(random))),
+        21 => AgentInput::Disk(disk(random)),
         _ => AgentInput::Tick,
     }
+}
+
+fn disk(random: &mut Random) -> DiskState {
+    *random.choose(&[DiskState::Good, DiskState::ReadOnly, DiskState::Failing, DiskState::Hanging])
 }
 
 fn to_agent(random: &mut Random) -> ToAgent {
@@ -386,6 +392,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
         2 => FromAgent::Heartbeat(Heartbeat {
             incarnation: random.next_u64(),
             free_bytes: number(random),
+            disk: disk(random),
             running: some(random, |r| (self::repair(r), number(r))),
             arrived: some(random, |r| (self::repair(r), lane_number(r), node(r))),
             written: some(random, self::repair),

@@ -54,7 +54,9 @@ impl World {
     /// Answers an effect after the time that a disk takes.
     fn answer(&mut self, node: NodeId, input: agent::AgentInput, read: Read) {
         let incarnation = self.host(node).incarnation;
-        let after = Span { ns: self.random.between(20_000, 300_000) };
+        let soon = Span { ns: self.random.between(20_000, 300_000) };
+        let hangs = self.host(node).hangs_until.map_or(Span::ZERO, |until| until.since(self.now));
+        let after = Span { ns: hangs.ns + soon.ns };
         self.later(after, Event::Done { node, incarnation, input, read });
     }
 

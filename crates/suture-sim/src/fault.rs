@@ -57,6 +57,8 @@ pub enum Kind {
     FailedDelete,
     /// A disk does not list its copies, or its free bytes.
     FailedList,
+    /// A disk answers nothing for a while.
+    HangingDisk,
     /// A process has no descriptor for what it wants to open.
     NoDescriptors,
     /// The operator declares a node failed and takes it back.
@@ -95,7 +97,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the table that people read.
-    pub const ALL: [Kind; 40] = [
+    pub const ALL: [Kind; 41] = [
         Kind::Drop,
         Kind::Duplicate,
         Kind::Reorder,
@@ -119,6 +121,7 @@ impl Kind {
         Kind::FailedPublish,
         Kind::FailedDelete,
         Kind::FailedList,
+        Kind::HangingDisk,
         Kind::NoDescriptors,
         Kind::OperatorFail,
         Kind::OperatorPause,
@@ -165,6 +168,7 @@ impl fmt::Display for Kind {
             Kind::FailedPublish => "publish failed",
             Kind::FailedDelete => "delete failed",
             Kind::FailedList => "listing failed",
+            Kind::HangingDisk => "disk hangs",
             Kind::NoDescriptors => "no descriptor left",
             Kind::OperatorFail => "operator fail/return",
             Kind::OperatorPause => "operator pause/cancel",
@@ -283,6 +287,8 @@ pub enum Fault {
     Unreadable(Span),
     /// Some of the other calls of a node's disk fail, for the span.
     DiskErrors(Span),
+    /// A node's disk answers nothing for the span, and its agent says so.
+    Hang(Span),
     /// A node's agent can open nothing for the span.
     NoDescriptors(Span),
     /// What a node computes is wrong now and then, for the span.
@@ -346,6 +352,15 @@ pub fn failing_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
         let is_error = random.per_mille(650);
         (at, if is_error { Fault::DiskErrors(span) } else { Fault::NoDescriptors(span) })
     };
+    (0..count).map(one).collect()
+}
+
+/// The disks of one seed that hang, in whatever order: in most none. They do for longer than a node
+/// may be silent, or not.
+pub fn hanging_disks(random: &mut Random, until: Span) -> Vec<(Time, Fault)> {
+    let count = if random.per_mille(200) { random.between(1, 3) } else { 0 };
+    let span = |random: &mut Random| Span::from_millis(random.between(20, 4000));
+    let one = |_| (Time { ns: random.below(until.ns) }, Fault::Hang(span(random)));
     (0..count).map(one).collect()
 }
 

@@ -21,7 +21,9 @@ use suture_repair::cluster::Cluster;
 use suture_repair::coordinator::{Config, Coordinator, IN_FLIGHT_MAX, ScrubConfig};
 use suture_repair::event::{Blocked, Command, Commit, Input, Liveness, Output, Report, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
-use suture_repair::message::{FromAgent, Heartbeat, Hello, LinkReport, RepairLimit, Task, ToAgent};
+use suture_repair::message::{
+    DiskState, FromAgent, Heartbeat, Hello, LinkReport, RepairLimit, Task, ToAgent,
+};
 use suture_repair::plan::Plan;
 use suture_repair::plan::load::Load;
 use suture_repair::planner::Abilities;
@@ -104,7 +106,15 @@ pub(crate) struct FluidAgents {
 fn heartbeat(free_bytes: u64) -> Heartbeat {
     let (running, arrived) = (Vec::new(), Vec::new());
     let written = Vec::new();
-    Heartbeat { incarnation: INCARNATION, free_bytes, running, arrived, written, links: None }
+    Heartbeat {
+        incarnation: INCARNATION,
+        free_bytes,
+        disk: DiskState::Good,
+        running,
+        arrived,
+        written,
+        links: None,
+    }
 }
 
 /// What each node can take.

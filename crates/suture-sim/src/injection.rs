@@ -11,6 +11,7 @@ mod restored;
 
 use std::collections::BTreeSet;
 
+use suture_repair::agent::AgentInput;
 use suture_repair::chunk_store::short;
 use suture_repair::cluster::Cluster;
 use suture_repair::cluster::NodeIntent;
@@ -19,6 +20,7 @@ use suture_repair::cluster::Rate;
 use suture_repair::event::{Command, Health, Input, Liveness, NodeState, NodeStatus};
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
+use suture_repair::message::DiskState;
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::placement::Wanted;
@@ -51,6 +53,8 @@ pub enum Recovery {
     Reads(NodeId),
     /// The node's disk gives no errors any more.
     Errors(NodeId),
+    /// The node's disk answers again.
+    Answers(NodeId),
     /// The node's agent can open files again.
     Descriptors(NodeId),
     /// A disk has its capacity again.
@@ -97,6 +101,8 @@ impl World {
             self.recover(Recovery::Memory(node));
             self.recover(Recovery::Reads(node));
             self.recover(Recovery::Errors(node));
+            self.hosts[node.index()].hangs_until = Some(self.now);
+            self.recover(Recovery::Answers(node));
             self.recover(Recovery::Descriptors(node));
             if self.host(node).agent.is_none() && !self.host(node).gone {
                 self.start_agent(node);
@@ -187,6 +193,7 @@ impl World {
             | Fault::Unreadable(span)
             | Fault::DiskErrors(span)
             | Fault::NoDescriptors(span) => self.trouble_disk(fault, span),
+            Fault::Hang(span) => self.hang_disk(span),
             Fault::Backup => self.back_up(),
             Fault::Restore(span) => self.return_to_backup(span),
             Fault::LoseMetadata(span) => self.lose_metadata(span),
@@ -222,6 +229,7 @@ impl World {
             Recovery::Heal(a, b) => drop(self.partitions.remove(&(a, b))),
             Recovery::Reads(node) => self.host(node).disk.set_unreadable(false),
             Recovery::Errors(node) => self.host(node).disk.set_errors(None),
+            Recovery::Answers(node) => self.end_hang(node),
             Recovery::Descriptors(node) => self.host(node).disk.set_out_of_descriptors(false),
             Recovery::Memory(node) => self.hosts[node.index()].has_bad_memory = false,
             Recovery::Capacity(node) => {
@@ -284,6 +292,27 @@ impl World {
             }
         };
         self.later(span, Event::Recovery(recovery));
+    }
+
+    /// A disk answers nothing, which its agent notices.
+    fn hang_disk(&mut self, span: Span) {
+        let node = self.any_node();
+        let until = self.now + span;
+        if self.host(node).hangs_until.is_some() {
+            return;
+        }
+        self.coverage.count(Kind::HangingDisk);
+        self.hosts[node.index()].hangs_until = Some(until);
+        self.agent_input(node, AgentInput::Disk(DiskState::Hanging));
+        self.later(span, Event::Recovery(Recovery::Answers(node)));
+    }
+
+    /// Unless another time has begun since.
+    fn end_hang(&mut self, node: NodeId) {
+        let host = &mut self.hosts[node.index()];
+        if host.hangs_until.take_if(|until| *until <= self.now).is_some() {
+            self.agent_input(node, AgentInput::Disk(DiskState::Good));
+        }
     }
 
     fn decommission(&mut self, node: NodeId, span: Span) {
@@ -504,6 +533,7 @@ impl World {
                 health: Health::Up,
                 intent: NodeIntent::Serving,
                 free_bytes,
+                disk: DiskState::Good,
                 chunks,
                 limits: Default::default(),
                 links: Default::default(),

@@ -175,6 +175,13 @@ impl Metadata {
         if self.safeguards.compare_and_set && stripe.generation != commit.generation {
             return Err(Some(stripe.clone()));
         }
+        let in_the_way = stripe.chunk_on(commit.node).filter(|chunk| *chunk != commit.copy.chunk);
+        if in_the_way != commit.clears {
+            return Err(Some(stripe.clone()));
+        }
+        if let Some(chunk) = commit.clears {
+            stripe.chunks[usize::from(chunk.0)].node = None;
+        }
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
         (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
         stripe.generation.0 += 1;

@@ -109,6 +109,7 @@ impl Trial {
         faults.extend(fault::scrubs(&mut Random::new(seed ^ 0x05c2_ab00), SAFETY));
         faults.extend(fault::unreadable_disks(&mut Random::new(seed ^ 0xe10), SAFETY));
         faults.extend(fault::failing_disks(&mut Random::new(seed ^ 0xd15c_e110), SAFETY));
+        faults.extend(fault::hanging_disks(&mut Random::new(seed ^ 0x04a_9175), SAFETY));
         faults.extend(fault::impostors(&mut Random::new(seed ^ 0x1_3905), SAFETY));
         if options.liveness == Liveness::Own {
             faults.extend(fault::intents(&mut Random::new(seed ^ 0x0d_4a15), SAFETY));
@@ -421,6 +422,7 @@ impl Textual for Fault {
             Fault::Move(span) => line.word("node-moves").field("for", span),
             Fault::Unreadable(span) => line.word("disk-unreadable").field("for", span),
             Fault::DiskErrors(span) => line.word("disk-errors").field("for", span),
+            Fault::Hang(span) => line.word("disk-hangs").field("for", span),
             Fault::NoDescriptors(span) => line.word("no-descriptors").field("for", span),
             Fault::Scrub => line.word("operator-scrubs"),
             Fault::Drain(span) => line.word("operator-drains-node").field("for", span),
@@ -455,6 +457,7 @@ impl Textual for Fault {
             "node-moves" => Fault::Move(line.field("for")?),
             "disk-unreadable" => Fault::Unreadable(line.field("for")?),
             "disk-errors" => Fault::DiskErrors(line.field("for")?),
+            "disk-hangs" => Fault::Hang(line.field("for")?),
             "no-descriptors" => Fault::NoDescriptors(line.field("for")?),
             "operator-scrubs" => Fault::Scrub,
             "operator-drains-node" => Fault::Drain(line.field("for")?),

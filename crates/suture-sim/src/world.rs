@@ -183,6 +183,8 @@ pub(crate) struct Host {
     pub(crate) disk_of_node: Option<Disk>,
     /// What it computes is wrong now and then.
     pub(crate) has_bad_memory: bool,
+    /// Until when its disk answers nothing.
+    pub(crate) hangs_until: Option<Time>,
     /// Slices in memory: by id and the child they came from (`None`: read here).
     pub(crate) buffers: BTreeMap<(SliceId, Option<NodeId>), Vec<u8>>,
     armed: Option<Time>,
@@ -308,6 +310,7 @@ impl World {
             incarnation: 0,
             disk: Disk::new(options.disk_bytes, options.safeguards),
             has_bad_memory: false,
+            hangs_until: None,
             writers: BTreeMap::new(),
             spools: BTreeMap::new(),
             gone: false,

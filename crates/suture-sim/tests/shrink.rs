@@ -63,7 +63,7 @@ fn trials_of_seeds_read_back_as_they_were_written() {
         assert_eq!(format!("{:?}", read.trial), format!("{trial:?}"));
         kinds.extend(trial.faults.iter().map(|(_, fault)| fault_kind(fault)));
     }
-    assert_eq!(kinds.len(), 26, "{kinds:?}");
+    assert_eq!(kinds.len(), 27, "{kinds:?}");
 }
 
 /// A new fault has to be counted here.
@@ -93,6 +93,7 @@ fn fault_kind(fault: &Fault) -> usize {
         Fault::Restore(_) => 21,
         Fault::LoseMetadata(_) => 22,
         Fault::Impostor(_) => 23,
+        Fault::Hang(_) => 26,
         Fault::Drain(_) => 24,
         Fault::Rest(_) => 25,
     }

@@ -32,10 +32,15 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
 /// The exit status of a command that shows this: whether anything cannot be read, or repaired.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
-    match unrepairable || status.unreadable_stripes > 0 {
+    match unrepairable || status.unreadable_stripes > 0 || is_inconsistent(status) {
         true => Outcome::Unrepairable,
         false => Outcome::Done,
     }
+}
+
+/// Whether chunks do not fit the others of their stripe, so that no repair can mend them.
+fn is_inconsistent(status: &proto::StatusReply) -> bool {
+    status.scrub.as_ref().is_some_and(|scrub| !scrub.inconsistent.is_empty())
 }
 
 /// The state in one word, for scripts: the first of these that applies.
@@ -46,6 +51,7 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) if status.unreadable_stripes > 0 => "unreadable",
         (false, _) if status.degraded_stripes > 0 => "degraded",
         (false, _) if status.leaving_chunks > 0 => "draining",
+        (false, _) if is_inconsistent(status) => "inconsistent",
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
@@ -75,6 +81,9 @@ fn describe_state(status: &proto::StatusReply) -> String {
             nodes if nodes.is_empty() => "healthy: every chunk is where it should be".into(),
             nodes => format!("healthy; silent, without chunks: {}", nodes.join(", ")),
         },
+        "inconsistent" => "inconsistent: every chunk is where it should be, some do not fit the \
+                           others of their stripe"
+            .into(),
         "draining" => format!(
             "draining: every chunk can be read, {} still to move ({})",
             counted(status.leaving_chunks, "chunk"),
@@ -125,6 +134,7 @@ fn silent(nodes: &[proto::NodeStatus]) -> Vec<String> {
         "paused" => {
             format!("{} (paused for {})", node.name, format_seconds(node.paused_seconds))
         }
+        _ if node.disk == "hanging" => format!("{} (its disk hangs)", node.name),
         _ => node.name.clone(),
     };
     silent.into_iter().map(describe).collect()
@@ -184,9 +194,12 @@ pub fn print_nodes(nodes: &[proto::NodeStatus]) {
     print_table(&rows);
 }
 
-/// How a node is, and what the operator wants of it.
+/// How a node is with its disk, and what the operator wants of it.
 fn describe_health(node: &proto::NodeStatus) -> String {
-    let health = &node.health;
+    let health = match node.disk.as_str() {
+        "" => node.health.clone(),
+        disk => format!("{}, disk {disk}", node.health),
+    };
     match node_state(node) {
         "failed" => format!("{health} (by operator)"),
         "drained" => format!("{health}, drained"),
@@ -195,7 +208,7 @@ fn describe_health(node: &proto::NodeStatus) -> String {
             format!("{health}, draining: {} of {all} moved", all - node.chunks)
         }
         "paused" => format!("{health}, paused for {}", format_seconds(node.paused_seconds)),
-        _ => health.clone(),
+        _ => health,
     }
 }
 
@@ -401,6 +414,7 @@ pub fn describe_nodes(nodes: &[proto::NodeStatus]) -> Vec<Value> {
             "rack": node.rack,
             "address": node.address,
             "health": node.health,
+            "disk": if node.disk.is_empty() { "good" } else { &node.disk },
             "free_bytes": node.free_bytes,
             "chunks": node.chunks,
             "used_bytes": node.used_bytes,

@@ -153,6 +153,14 @@ fn what_was_put_since_a_backup_is_found_beside_what_is_in_it() {
     assert_eq!(found.status, 0, "{}", found.stderr);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!((&found["objects"], &found["renamed"]), (&1.into(), &Value::Array(vec![])));
+    // Who has not come may hold what nobody else has.
+    let more = (AGENTS + 1).to_string();
+    let refused = rebuild(&cluster, &["--agents", &more, "--wait", "1s", "--forget-rest"]);
+    assert_ne!(refused.status, 0, "{}", refused.stdout);
+    let all = format!("{AGENTS} agents of {more} have come");
+    assert!(refused.stderr.contains(&all), "{}", refused.stderr);
+    let refused = rebuild(&cluster, &["--forget-rest"]);
+    assert!(refused.status == 2 && refused.stderr.contains("--agents"), "{}", refused.stderr);
     let again = rebuild(&cluster, &["--agents", &AGENTS.to_string(), "--forget-rest"]);
     assert_eq!(again.status, 0, "{}", again.stderr);
     let again: Value = serde_json::from_str(&again.stdout).unwrap();

@@ -213,6 +213,7 @@ impl AgentConfig {
         of.duration("heartbeat", self.timers.heartbeat);
         of.duration("stall", self.timers.stall);
         of.duration("inventory", self.timers.inventory);
+        of.duration("disk_hangs", self.timers.disk_hangs);
         of.table("hdfs");
         of.path("socket", self.hdfs.socket.as_deref());
         of.some("user", self.hdfs.user.as_ref());

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use suture_edge::checksum::Crc32c;
 use tempfile::NamedTempFile;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
@@ -123,8 +124,10 @@ impl BackupKeeper {
         }
         let (coordinator, data_dir) = (self.coordinator.clone(), self.data_dir.clone());
         let credentials = self.credentials.clone();
-        self.job = Some(tokio::spawn(async move {
-            match fetch(&coordinator, credentials, &data_dir).await {
+        // On a thread that may wait for the disk.
+        self.job = Some(tokio::task::spawn_blocking(move || {
+            let fetched = Handle::current().block_on(fetch(&coordinator, credentials, &data_dir));
+            match fetched {
                 Ok(contents) => info!(objects = contents.objects, "keeps a copy of the metadata"),
                 Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),
             }

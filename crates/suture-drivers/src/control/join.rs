@@ -27,7 +27,7 @@ use tracing::{info, warn};
 
 use super::backup::BackupKeeper;
 use super::client::Client;
-use super::membership::Membership;
+use super::membership::{Membership, MembershipFile};
 use super::proto::agent_message::Message as AgentWord;
 use super::proto::coordinator_message::Message as CoordinatorWord;
 use super::{PROTOCOL_VERSION, client, convert, listing, proto};
@@ -120,6 +120,7 @@ pub async fn keep(
     let (mut welcome, mut number) = (Some(welcome), None);
     let mut keeper =
         BackupKeeper::new(me.coordinator.clone(), me.credentials.clone(), me.data_dir.clone());
+    let mut file = MembershipFile::new(me.data_dir.clone(), me.membership);
     let mut wait = RETRY_FIRST;
     let mut next = None;
     loop {
@@ -130,7 +131,8 @@ pub async fn keep(
         let end = match joined {
             Ok((joined, session)) => {
                 info!(coordinator = me.coordinator, cluster = %joined.cluster, "joined");
-                me.welcomed(joined, session.epoch);
+                file.keep(me.welcomed(joined, session.epoch));
+                file.kept().await;
                 let before = *number.get_or_insert(joined.node);
                 if before != joined.node {
                     warn!(%before, now = %joined.node, "the cluster has another number for this node");
@@ -139,7 +141,7 @@ pub async fn keep(
                 // Nobody waits for it any more when the agent could not start.
                 welcome.take().map(|welcome| welcome.send(joined));
                 wait = RETRY_FIRST;
-                converse(&mut me, session, &mut feed, &mut keeper).await
+                converse(&mut me, session, &mut feed, (&mut keeper, &file)).await
             }
             Err(end) => end,
         };
@@ -162,28 +164,18 @@ pub async fn keep(
 }
 
 impl Introduction {
-    /// Notes what a session has told of this node. A disk that cannot be written keeps nobody from
-    /// serving: then only a restart has forgotten it.
-    fn welcomed(&mut self, joined: Welcome, epoch: u32) {
+    /// Notes what a session has told of this node.
+    fn welcomed(&mut self, joined: Welcome, epoch: u32) -> Membership {
         self.cluster = Some(joined.cluster);
         let committed = self.membership.map_or(0, |membership| membership.committed);
-        self.keep(Membership { node: joined.node, epoch, committed });
+        *self.membership.insert(Membership { node: joined.node, epoch, committed })
     }
 
     /// Notes how many puts are committed. Fewer than before are another map's, and no news.
-    fn note_committed(&mut self, committed: u64) {
-        if let Some(known) = self.membership.filter(|known| known.committed < committed) {
-            self.keep(Membership { committed, ..known });
-        }
-    }
-
-    fn keep(&mut self, membership: Membership) {
-        if self.membership.replace(membership) == Some(membership) {
-            return;
-        }
-        if let Err(why) = membership.write(&self.data_dir) {
-            warn!("cannot keep the number and epoch of this node: {why}");
-        }
+    fn note_committed(&mut self, committed: u64) -> Option<Membership> {
+        let known = self.membership.as_mut().filter(|known| known.committed < committed)?;
+        known.committed = committed;
+        Some(*known)
     }
 }
 
@@ -301,7 +293,7 @@ async fn converse(
     me: &mut Introduction,
     mut session: JoinedSession,
     feed: &mut SessionFeed,
-    keeper: &mut BackupKeeper,
+    (keeper, file): (&mut BackupKeeper, &MembershipFile),
 ) -> End {
     // Words meant for the session before; the core repeats what still matters.
     while feed.outbox.try_recv().is_ok() {}
@@ -332,7 +324,7 @@ async fn converse(
                             continue;
                         }
                         Some(CoordinatorWord::Committed(puts)) => {
-                            me.note_committed(puts);
+                            me.note_committed(puts).into_iter().for_each(|news| file.keep(news));
                             continue;
                         }
                         _ => event_of(message),

@@ -10,9 +10,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use suture_repair::id::NodeId;
+use tokio::sync::watch;
+use tracing::warn;
 
 use crate::data_dir;
 
@@ -28,6 +30,49 @@ pub struct Membership {
     pub epoch: u32,
     /// The most committed puts that it knows of.
     pub committed: u64,
+}
+
+/// Keeps what changes of a membership, off the threads that converse: a disk that is slow or hangs
+/// holds up no session. Of several changes that wait the last one is written.
+#[derive(Debug)]
+pub(super) struct MembershipFile {
+    wanted: watch::Sender<Option<Membership>>,
+    /// What was written last, or could not be.
+    done: watch::Receiver<Option<Membership>>,
+}
+
+impl MembershipFile {
+    /// What `known` is not is written in this folder.
+    pub(super) fn new(dir: PathBuf, known: Option<Membership>) -> MembershipFile {
+        let (wanted, mut changes) = watch::channel(known);
+        let (written, done) = watch::channel(known);
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let (dir, membership) = (dir.clone(), *changes.borrow_and_update());
+                let write = move || membership.map_or(Ok(()), |membership| membership.write(&dir));
+                let result = tokio::task::spawn_blocking(write).await;
+                if let Err(why) = result.unwrap_or_else(|why| Err(io::Error::other(why))) {
+                    // It keeps nobody from serving: then only a restart has forgotten it.
+                    warn!("cannot keep the number and epoch of this node: {why}");
+                }
+                written.send_replace(membership);
+            }
+        });
+        MembershipFile { wanted, done }
+    }
+
+    /// Has it written, unless it is what was wanted before.
+    pub(super) fn keep(&self, membership: Membership) {
+        let membership = Some(membership);
+        self.wanted.send_if_modified(|known| std::mem::replace(known, membership) != membership);
+    }
+
+    /// Waits until what is wanted was written, or could not be.
+    pub(super) async fn kept(&mut self) {
+        let wanted = *self.wanted.borrow();
+        // Nobody writes any more where this fails: the runtime ends.
+        let _ = self.done.wait_for(|done| *done == wanted).await;
+    }
 }
 
 impl Membership {

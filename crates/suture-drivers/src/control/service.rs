@@ -12,6 +12,7 @@ use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, Command, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
+use suture_repair::message::DiskState;
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
 use tokio::sync::mpsc;
@@ -379,7 +380,7 @@ fn unknown_warning(copies: u64) -> String {
     format!(
         "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
          chunks of stripes of which nothing is known; they are kept, and `suture metadata rebuild` \
-         finds their objects; with --forget-rest it lets those go that belong to none"
+         finds their objects; with --agents N --forget-rest it lets those go that belong to none"
     )
 }
 
@@ -400,6 +401,10 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
         address: address.unwrap_or_default(),
         health: status.health.to_string(),
         free_bytes: status.free_bytes,
+        disk: match status.disk {
+            DiskState::Good => String::new(),
+            other => other.to_string(),
+        },
         chunks: status.chunks,
         used_bytes: core.stripes().bytes_on(status.node),
         failed_by_operator: status.intent == NodeIntent::Failed,

@@ -453,6 +453,13 @@ fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, Meta
         "UPDATE stripe SET generation = generation + 1 WHERE id = ?1 AND generation = ?2",
         (stripe, commit.generation.0),
     )?;
+    let cleared = match commit.clears {
+        Some(chunk) => transaction.execute(
+            "UPDATE chunk SET node = NULL WHERE stripe = ?1 AND idx = ?2 AND node = ?3",
+            (stripe, chunk.0, commit.node.0),
+        )?,
+        None => 0,
+    };
     let doubled: bool = transaction.query_row(
         "SELECT EXISTS (SELECT 1 FROM chunk WHERE stripe = ?1 AND node = ?2 AND idx <> ?3)",
         (stripe, commit.node.0, chunk),
@@ -462,7 +469,8 @@ fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, Meta
         "UPDATE chunk SET node = ?3, stamp = ?4 WHERE stripe = ?1 AND idx = ?2",
         (stripe, chunk, commit.node.0, commit.copy.stamp.0),
     )?;
-    if matched == 1 && moved == 1 && !doubled {
+    let is_cleared = cleared == usize::from(commit.clears.is_some());
+    if matched == 1 && moved == 1 && is_cleared && !doubled {
         transaction.commit()?;
         return Ok(true);
     }

@@ -13,6 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use suture_repair::estimate::Estimate;
 use suture_repair::event::{Blocked, Health, Report, Status};
 use suture_repair::id::RepairId;
+use suture_repair::message::DiskState;
 use suture_repair::time::Time;
 
 use super::{Exposition, FAILURES, Labels, Level, OfDaemon, Sum, TIMES, begin, fault_name, reason};
@@ -75,6 +76,7 @@ struct Levels {
     at_risk: Family<Labels, Level>,
     blocked: Family<Labels, Level>,
     nodes: Family<Labels, Level>,
+    disks: Family<Labels, Level>,
     node_up: Family<Labels, Level>,
     node_free: Family<Labels, Level>,
     node_chunks: Family<Labels, Level>,
@@ -218,6 +220,7 @@ impl Levels {
             blocked: of
                 .new_one("suture_stripes_blocked", "Stripes that wait for something, by what"),
             nodes: of.new_one("suture_nodes", "Nodes by health"),
+            disks: of.new_one("suture_disks", "Nodes by how their disks are"),
             node_up: of.new_one("suture_node_up", "Whether the node is used"),
             node_free: of.new_one("suture_node_free_bytes", "What is free on the node's disk"),
             node_chunks: of.new_one("suture_node_chunks", "Chunks that the node should hold"),
@@ -303,6 +306,12 @@ impl Levels {
             let count = nodes.iter().filter(|node| node.health == health).count();
             let labels = vec![("health", health.to_string().into())];
             self.nodes.get_or_create(&labels).set(count as f64);
+        }
+        let states = [DiskState::Good, DiskState::ReadOnly, DiskState::Failing, DiskState::Hanging];
+        for state in states {
+            let count = nodes.iter().filter(|node| node.disk == state).count();
+            let labels = vec![("state", state.to_string().into())];
+            self.disks.get_or_create(&labels).set(count as f64);
         }
         let of_nodes = [&self.node_up, &self.node_free, &self.node_chunks];
         // Racks change, and nodes go.
@@ -390,6 +399,7 @@ mod tests {
             health: Health::Suspect,
             intent: NodeIntent::Serving,
             free_bytes: 5,
+            disk: DiskState::Hanging,
             chunks: 2,
             limits: Default::default(),
             links: Default::default(),
@@ -400,6 +410,8 @@ mod tests {
         assert_has(&before, "suture_stripes_at_risk{margin=\"8\"} 12.0");
         assert_has(&before, "suture_node_free_bytes{node=\"n\\\"1\",rack=\"r1\"} 5.0");
         assert_has(&before, "suture_nodes{health=\"suspect\"} 1.0");
+        assert_has(&before, "suture_disks{state=\"hanging\"} 1.0");
+        assert_has(&before, "suture_disks{state=\"good\"} 0.0");
         assert_has(&before, "suture_stripes_blocked{reason=\"silent_nodes\"} 0.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"best\"} 7.0");
         assert_has(&before, "suture_repair_eta_seconds{bound=\"high\"} 9.5");

@@ -60,6 +60,7 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         heartbeat_every: Span::from_millis(100),
         stall_after: Span::from_secs(20),
         inventory_every: Span::from_secs(3600),
+        disk_hangs_after: Duration::from_secs(60),
         rates,
         links: Default::default(),
         spool_dir: spool_dir.to_path_buf(),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::id::{ChunkCopy, ListedCopy, NodeId, RepairId};
 use crate::label::Label;
 use crate::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, LinkReport, RepairLimit, ToAgent,
+    Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, LinkReport, RepairLimit,
+    ToAgent,
 };
 use crate::planner::Abilities;
 use crate::role::Role;
@@ -115,6 +116,8 @@ pub enum AgentInput {
     NotListed,
     /// So many bytes of the disk are free by now.
     FreeBytes(u64),
+    /// How the disk is.
+    Disk(DiskState),
     /// A copy was read in full.
     Checked {
         /// The check as it was asked for.

@@ -22,6 +22,8 @@ pub(super) struct CopyWork {
     listing: Listing,
     checks: BTreeSet<Check>,
     deletes: BTreeSet<ChunkCopy>,
+    /// Copies that went since the listing that runs began, which may show them.
+    gone: BTreeSet<ChunkCopy>,
     /// Fingerprints that are being taken.
     pub fingerprints: BTreeSet<(RepairId, ChunkCopy)>,
 }
@@ -36,6 +38,15 @@ enum Listing {
     RunningAndWanted,
 }
 
+impl CopyWork {
+    /// The copy is not there any more, whatever a listing that began before says.
+    fn went(&mut self, copy: ChunkCopy) {
+        if self.listing != Listing::Idle {
+            self.gone.insert(copy);
+        }
+    }
+}
+
 impl Agent {
     /// Has all copies listed, now or when the listing that runs is done.
     pub(super) fn list(&mut self) {
@@ -48,8 +59,10 @@ impl Agent {
         };
     }
 
-    pub(super) fn listed(&mut self, now: Time, copies: Vec<ListedCopy>, free_bytes: u64) {
+    pub(super) fn listed(&mut self, now: Time, mut copies: Vec<ListedCopy>, free_bytes: u64) {
         self.free_bytes = free_bytes;
+        let gone = std::mem::take(&mut self.copy_work.gone);
+        copies.retain(|listed| !gone.contains(&listed.copy));
         self.send(FromAgent::Inventory(copies));
         // The coordinator gives no chunk to a node whose room it does not know.
         self.next_beat = now;
@@ -64,6 +77,7 @@ impl Agent {
 
     /// The listing that ran is over, whatever came of it.
     fn listing_ended(&mut self) {
+        self.copy_work.gone.clear();
         if std::mem::take(&mut self.copy_work.listing) == Listing::RunningAndWanted {
             self.list();
         }
@@ -81,7 +95,12 @@ impl Agent {
     }
 
     pub(super) fn checked(&mut self, check: Check, result: Result<(), CopyFault>) {
-        self.copy_work.checks.remove(&check);
+        // A copy that was deleted meanwhile may have been read to its end all the same.
+        let is_there = self.copy_work.checks.remove(&check);
+        let result = if is_there { result } else { Err(CopyFault::Missing) };
+        if result == Err(CopyFault::Missing) {
+            self.copy_work.went(check.copy);
+        }
         self.send(match result {
             Ok(()) => FromAgent::Verified(check),
             Err(_) if self.mistake.is(Mutant::MissUnreadable) => {
@@ -100,6 +119,8 @@ impl Agent {
 
     pub(super) fn deleted(&mut self, copy: ChunkCopy) {
         self.copy_work.deletes.remove(&copy);
+        self.copy_work.checks.retain(|check| check.copy != copy);
+        self.copy_work.went(copy);
         self.send(FromAgent::Deleted(copy));
     }
 }

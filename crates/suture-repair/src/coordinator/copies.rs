@@ -62,6 +62,7 @@ impl Coordinator {
         if !self.ledger.mistake.is(Mutant::KeepLost) {
             self.set_lost(id, BTreeSet::new());
         }
+        self.found.remove(&id);
         let Some(stripe) = removed else { return };
         // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
         self.unknown.remove(id);
@@ -111,9 +112,8 @@ impl Coordinator {
             self.trouble.remove(&stripe);
             return self.enqueue(stripe, None);
         }
-        if self.lost.insert(stripe, lost.clone()) != Some(lost)
-            && let Some(trouble) = self.trouble.get_mut(&stripe)
-        {
+        let is_news = self.lost.insert(stripe, lost.clone()) != Some(lost);
+        if is_news && let Some(trouble) = self.trouble.get_mut(&stripe) {
             trouble.blocked = None;
         }
         // A helper that is lost now must not be waited for, nor a chunk that is only to move. Both
@@ -122,6 +122,10 @@ impl Coordinator {
             self.end_repair_of(stripe);
         }
         self.enqueue(stripe, None);
+        if is_news {
+            let found = self.found.get(&stripe).cloned().unwrap_or_default();
+            found.into_iter().for_each(|(node, copy)| self.reconcile(node, copy));
+        }
     }
 
     /// Whether the running repair of the stripe reads a chunk that is lost now.
@@ -157,6 +161,7 @@ impl Coordinator {
         }
         let listed: BTreeMap<ChunkCopy, Digest> =
             copies.iter().map(|listed| (listed.copy, listed.digest)).collect();
+        self.forget_found(node);
         self.protect(listed.keys());
         self.count_unknown(node, listed.keys());
         // What was ordered away and is gone needs no memory.
@@ -178,11 +183,22 @@ impl Coordinator {
         }
         for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
             match self.is_what_it_is_called(copy, found) {
-                true => self.reconcile(node, copy),
+                true => {
+                    self.found.entry(copy.stripe).or_default().insert((node, copy));
+                    self.reconcile(node, copy);
+                }
                 // Bytes of something else under this name: perhaps the last that there are of it.
                 false => self.report(Report::OtherBytes { node, copy }),
             }
         }
+    }
+
+    /// What a node listed before counts no more.
+    fn forget_found(&mut self, node: NodeId) {
+        self.found.retain(|_, found| {
+            found.retain(|(holder, _)| *holder != node);
+            !found.is_empty()
+        });
     }
 
     /// A node cannot say what it has. Whether that is there is asked copy by copy: a folder that
@@ -459,11 +475,17 @@ impl Coordinator {
     }
 
     /// Whether a found copy may become the location of its chunk: the chunk needs one, the copy is
-    /// not condemned, and the stripe has nothing else on that node nor a repair past its end.
+    /// not condemned, and the stripe has nothing else on that node nor a repair past its end. A
+    /// chunk that is recorded there and missing is not in the way: metadata that are older than the
+    /// chunks say so where chunks have changed places since.
     fn can_adopt(&self, node: NodeId, copy: ChunkCopy) -> bool {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
-        let elsewhere = stripe.chunk_on(node).is_some_and(|chunk| chunk != copy.chunk);
+        let in_the_way = |chunk: ChunkIndex| {
+            let fault = stripe.copy(chunk).and_then(|recorded| self.faults.fault(recorded));
+            chunk != copy.chunk && fault != Some(CopyFault::Missing)
+        };
+        let elsewhere = stripe.chunk_on(node).is_some_and(in_the_way);
         let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));
         let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
         let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));

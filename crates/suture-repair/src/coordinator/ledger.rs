@@ -405,7 +405,8 @@ impl Ledger {
     }
 
     /// Makes a copy that was found the location of its chunk, in the place of whatever waits or
-    /// runs for its stripe; no commit of that may be pending.
+    /// runs for its stripe; no commit of that may be pending. Another chunk that is recorded on the
+    /// node, if there is one, has no location after that.
     pub fn adopt(
         &mut self,
         now: Time,
@@ -413,11 +414,12 @@ impl Ledger {
         node: NodeId,
         copy: ChunkCopy,
     ) -> (Commit, Option<Stopped>) {
+        let clears = stripe.chunk_on(node).filter(|chunk| *chunk != copy.chunk);
         let running = self.repair_of(stripe.id).map(|(id, _)| id);
         let stopped = running.map(|id| self.close(id));
         self.unplan(stripe.id);
         let repair = self.take_id();
-        let commit = Commit { repair, copy, node, generation: stripe.generation };
+        let commit = Commit { repair, copy, node, generation: stripe.generation, clears };
         let pending = Pending { commit, asked_at: now };
         let adopt = Adopt { pending, bytes: stripe.record(copy.chunk).bytes, since: now };
         self.repairing.insert(stripe.id, repair);
@@ -461,7 +463,7 @@ impl Ledger {
         };
         self.touched.push(repair);
         let GoalState::Stored(copy) = goal.state else { return None };
-        let commit = Commit { repair, copy, node: goal.destination, generation };
+        let commit = Commit { repair, copy, node: goal.destination, generation, clears: None };
         goal.state = GoalState::Committing(Pending { commit, asked_at: now });
         Some(commit)
     }

@@ -28,7 +28,7 @@ impl Coordinator {
     /// What the operator wanted of nodes before this coordinator began.
     pub(super) fn intend(&mut self, now: Time) {
         for node in self.config.draining.clone() {
-            self.health.drain(node, 0);
+            self.health.drain(now, node, 0);
         }
         for (node, span) in self.config.resting.clone() {
             self.health.pause(node, now + span);
@@ -42,8 +42,8 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn drain(&mut self, node: NodeId) {
-        if self.health.drain(node, self.stripes.count_on(node) as u64) {
+    pub(super) fn drain(&mut self, now: Time, node: NodeId) {
+        if self.health.drain(now, node, self.stripes.count_on(node) as u64) {
             self.end_moves_to(node);
             self.end_asked_to(node);
             self.intent_changed(node);

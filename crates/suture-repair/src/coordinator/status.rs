@@ -149,6 +149,7 @@ impl Coordinator {
             health: known.health,
             intent: known.intent,
             free_bytes: known.free_bytes,
+            disk: known.disk,
             chunks: self.stripes.count_on(node) as u64,
             limits: self.throttle.limits(node),
             links: self.rates.status(node),

@@ -72,7 +72,7 @@ fn repair(sequence: u32) -> RepairId {
 fn commit(stripe: &Stripe, chunk: u8, node: u32) -> Commit {
     let (repair, chunk) = (repair(node), ChunkIndex(chunk));
     let copy = ChunkCopy { stripe: stripe.id, chunk, stamp: repair.into() };
-    Commit { repair, copy, node: NodeId(node), generation: stripe.generation }
+    Commit { repair, copy, node: NodeId(node), generation: stripe.generation, clears: None }
 }
 
 /// Claims a chunk for a node, by a repair of the same number as the node.

@@ -120,10 +120,7 @@ fn cut(plan: &Plan, job: &Job, part: u32) -> Plan {
         let exact = u128::from(bytes) * u128::from(by) / u128::from(of.max(1));
         exact as u64 / alignment * alignment
     };
-    let at = match part {
-        STEPS.. => to,
-        part => from + scaled(to - from, u64::from(part), u64::from(STEPS)),
-    };
+    let at = from + scaled(to - from, u64::from(part), u64::from(STEPS));
     let is_worth_it = |bytes: u64| bytes >= PART_MIN;
     let at = match (is_worth_it(at - from), is_worth_it(to - at)) {
         (true, false) => to,

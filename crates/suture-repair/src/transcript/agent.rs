@@ -105,6 +105,7 @@ impl Textual for AgentInput {
             }
             AgentInput::PeerLost(node) => line.field("peer-lost", node),
             AgentInput::FreeBytes(bytes) => line.field("free-bytes", bytes),
+            AgentInput::Disk(disk) => line.field("disk", disk),
             AgentInput::Listed { copies, free_bytes } => {
                 line.word("listed").field("free", free_bytes).word("holds").list(copies)
             }
@@ -154,6 +155,7 @@ impl Textual for AgentInput {
             }
             "peer-lost" => AgentInput::PeerLost(line.value()?),
             "free-bytes" => AgentInput::FreeBytes(line.value()?),
+            "disk" => AgentInput::Disk(line.value()?),
             "listed" => {
                 let free_bytes = line.field("free")?;
                 line.expect("holds")?;

@@ -346,8 +346,9 @@ fn output_line(outputs: &[Output]) -> String {
     let mut line = LineWriter::default();
     match &outputs[0] {
         Output::Send { message, .. } => told(&mut line, outputs, message),
-        Output::Commit(Commit { repair, copy, node, generation }) => {
+        Output::Commit(Commit { repair, copy, node, generation, clears }) => {
             line.word("commit").field("chunk", copy).field("on", node);
+            line.option("in place of", clears.as_ref());
             line.field("at generation", generation).field("repair", repair);
         }
         Output::Claim(Claim { repair, stripe, generation, destinations }) => {

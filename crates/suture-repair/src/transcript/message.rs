@@ -9,7 +9,7 @@ use suture_code::layout::Layout;
 
 use crate::id::{Digest, NodeId, RepairId};
 use crate::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
+    Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
     RepairLimit, ToAgent,
 };
 use crate::transcript::line::{LineReader, LineWriter, TextError, Textual};
@@ -162,6 +162,7 @@ impl Textual for Arrived {
 impl Textual for Heartbeat {
     fn write(&self, line: &mut LineWriter) {
         line.field("incarnation", &self.incarnation).field("free", &self.free_bytes);
+        line.option("disk", Some(&self.disk).filter(|disk| **disk != DiskState::Good));
         if !self.running.is_empty() {
             let running = self.running.iter().map(|&(repair, bytes)| Progressed(repair, bytes));
             line.word("runs").list(&running.collect::<Vec<_>>());
@@ -178,6 +179,7 @@ impl Textual for Heartbeat {
 
     fn read(line: &mut LineReader<'_>) -> Result<Heartbeat, TextError> {
         let (incarnation, free_bytes) = (line.field("incarnation")?, line.field("free")?);
+        let disk = line.option("disk")?.unwrap_or_default();
         let running: Vec<Progressed> = if line.take("runs") { line.list()? } else { vec![] };
         let arrived: Vec<Arrived> = if line.take("arrived") { line.list()? } else { vec![] };
         let written = if line.take("written") { line.list()? } else { vec![] };
@@ -186,6 +188,7 @@ impl Textual for Heartbeat {
             links,
             incarnation,
             free_bytes,
+            disk,
             written,
             running: running.into_iter().map(|Progressed(id, bytes)| (id, bytes)).collect(),
             arrived: arrived
@@ -294,6 +297,20 @@ const SUMS_BYTES_MAX: usize = 2 << 20;
 fn hexadecimal(digits: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?;
     u8::from_str_radix(digits, 16).ok()
+}
+
+impl Textual for DiskState {
+    fn write(&self, line: &mut LineWriter) {
+        line.word(self);
+    }
+
+    fn read(line: &mut LineReader<'_>) -> Result<DiskState, TextError> {
+        line.leaf("how a disk is", |word| {
+            let all =
+                [DiskState::Good, DiskState::ReadOnly, DiskState::Failing, DiskState::Hanging];
+            all.into_iter().find(|disk| disk.to_string() == word)
+        })
+    }
 }
 
 impl Textual for CopyFault {

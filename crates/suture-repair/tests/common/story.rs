@@ -204,6 +204,7 @@ impl Story {
     /// The keeper accepts a commit.
     pub fn accept(&mut self, commit: Commit) {
         let mut stripe = self.core.stripes().get(commit.copy.stripe).expect("known").clone();
+        commit.clears.iter().for_each(|chunk| stripe.chunks[usize::from(chunk.0)].node = None);
         let record = &mut stripe.chunks[usize::from(commit.copy.chunk.0)];
         (record.node, record.stamp) = (Some(commit.node), commit.copy.stamp);
         stripe.generation.0 += 1;

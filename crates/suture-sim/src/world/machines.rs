@@ -11,7 +11,7 @@ use suture_repair::coordinator::{self, Coordinator, ScrubConfig};
 use suture_repair::event::{self, Claim, Liveness, NodeState, ScrubStep};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::{Keeper, KeeperError};
-use suture_repair::message::{LinkReport, Moved, ToAgent};
+use suture_repair::message::{DiskState, LinkReport, Moved, ToAgent};
 #[cfg(feature = "mutants")]
 use suture_repair::mutant::Mutant;
 use suture_repair::planner::Abilities;
@@ -66,6 +66,9 @@ impl World {
         // one.
         let free_bytes = self.host(node).disk.capacity_left();
         self.agent_input(node, agent::AgentInput::Listed { copies: Vec::new(), free_bytes });
+        if self.host(node).hangs_until.is_some() {
+            self.agent_input(node, agent::AgentInput::Disk(DiskState::Hanging));
+        }
         self.keeper_sees(node, NodeState::Up);
         self.connect_soon(node);
     }

@@ -354,6 +354,7 @@ fn agent_config(
         heartbeat_every: span(config.timers.heartbeat),
         stall_after: span(config.timers.stall),
         inventory_every: span(config.timers.inventory),
+        disk_hangs_after: config.timers.disk_hangs,
         rates: config.rates(),
         links: Default::default(),
         spool_dir: config.data_dir.clone(),

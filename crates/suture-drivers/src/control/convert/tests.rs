@@ -1,6 +1,6 @@
 //! Every word of a session survives its journey, and none that is damaged gets through.
 
-use suture_repair::message::{LinkReport, Moved, RepairLimit};
+use suture_repair::message::{DiskState, LinkReport, Moved, RepairLimit};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::{Plan, Start, StripeFacts};
 use suture_repair::random::Random;
@@ -100,6 +100,7 @@ fn whatever_an_agent_says_arrives_as_it_was_said() {
         FromAgent::Heartbeat(Heartbeat {
             incarnation: 9,
             free_bytes: 8,
+            disk: DiskState::Hanging,
             running,
             arrived,
             written: vec![repair, RepairId(0)],

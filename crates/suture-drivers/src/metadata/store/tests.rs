@@ -84,7 +84,7 @@ fn put(store: &mut MetadataStore, name: &str, stripes: u32) -> Vec<StripeId> {
 fn commit(stripe: StripeId, chunk: u8, node: u32, generation: u64) -> Commit {
     let repair = RepairId::new(1, 7);
     let copy = ChunkCopy { stripe, chunk: ChunkIndex(chunk), stamp: repair.into() };
-    Commit { repair, copy, node: NodeId(node), generation: Generation(generation) }
+    Commit { repair, copy, node: NodeId(node), generation: Generation(generation), clears: None }
 }
 
 fn last_change(store: &mut MetadataStore) -> Input {
@@ -425,6 +425,30 @@ fn a_database_that_cannot_be_written_says_so_until_it_can() {
     store.database.pragma_update(None, "query_only", false).unwrap();
     store.commit_location(&commit(id, 0, 3, 0)).unwrap();
     assert_eq!(store.fault(), None);
+}
+
+/// A copy that was found is on a node where another chunk is recorded that is missing there.
+#[test]
+fn a_commit_takes_the_location_of_the_chunk_that_it_clears_and_of_no_other() {
+    let (dir, mut store) = store();
+    let id = put(&mut store, "x", 1)[0];
+    let clearing = |chunk| Commit { clears: Some(ChunkIndex(chunk)), ..commit(id, 0, 1, 0) };
+    // Chunk 1 is on node 1, chunk 2 is not, and nothing else is.
+    for other in [2, 9] {
+        store.commit_location(&clearing(other)).unwrap();
+        let change = last_change(&mut store);
+        let Input::CommitRefused { stripe: Some(found), .. } = change else { panic!("{change:?}") };
+        assert_eq!(found, stripe(id).stripe);
+    }
+    store.commit_location(&clearing(1)).unwrap();
+    let Input::Committed { stripe: after, .. } = last_change(&mut store) else { panic!() };
+    let mut expected = stripe(id).stripe;
+    expected.generation = Generation(1);
+    (expected.chunks[0].node, expected.chunks[0].stamp) =
+        (Some(NodeId(1)), RepairId::new(1, 7).into());
+    expected.chunks[1].node = None;
+    assert_eq!(after, expected);
+    assert_eq!(crash(store, dir.path()).stripes().unwrap(), [after]);
 }
 
 #[test]

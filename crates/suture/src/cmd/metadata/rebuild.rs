@@ -51,9 +51,9 @@ pub struct RebuildArgs {
     /// Go on when no further agent has come for so long
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     wait: f64,
-    /// Let chunks that belong to no object in the end be deleted: only when every agent was heard
-    /// that still has chunks
-    #[arg(long)]
+    /// Let chunks that belong to no object in the end be deleted; --agents says of how many agents
+    /// every one must have been heard for that
+    #[arg(long, requires = "agents")]
     forget_rest: bool,
     /// What to print: lines for people, or one JSON object
     #[arg(long, value_enum, default_value_t)]
@@ -203,6 +203,13 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
     if listings.is_empty() {
         bail!(
             "no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait"
+        );
+    }
+    let heard = listings.len() as u64;
+    if let Some(all) = args.agents.filter(|all| args.forget_rest && heard < *all) {
+        bail!(
+            "{} of {all} have come, and the others may hold what --forget-rest would have deleted: start them, or give a longer --wait",
+            counted(heard, "agent")
         );
     }
     let address = |(node, name, address): &(NodeId, String, Option<String>)| {
