@@ -13,6 +13,7 @@
 pub mod allowance;
 pub mod connection;
 pub mod error;
+pub mod fair_places;
 pub mod grants;
 pub mod greeting;
 mod handshake;

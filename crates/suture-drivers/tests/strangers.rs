@@ -4,17 +4,26 @@
 //! holds something for ever fails the test by its timeout.
 
 mod agents;
+mod signed;
 
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agents::{CLUSTER, Cluster, client};
+use agents::{CLUSTER, Cluster, client, client_as};
+use signed::Signed;
 use suture_drivers::agent::serve::{ClientLimits, OperationLimits};
-use suture_drivers::limit::Rates;
+use suture_drivers::identity::credentials::Kept;
+use suture_drivers::identity::{AccessRole, Principal};
+use suture_drivers::label::StripeLabel;
+use suture_drivers::limit::{Port, Purpose, Rates};
 use suture_drivers::net::allowance::LeastRate;
+use suture_drivers::net::connection::{Connection, Traffic};
+use suture_drivers::net::greeting::Greeting;
 use suture_drivers::object::pool::ConnectionPool;
 use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, NodeId, Stamp, StripeId};
+use suture_repair::label::Label;
 use suture_repair::plan::Range;
 use suture_repair::wire::{ClusterId, Denial, Frame, HEADER_BYTES, Payload, Who};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +42,7 @@ fn copy(stripe: u64) -> ChunkCopy {
 /// One operation of a kind at a time, of which a megabyte a second is asked.
 fn one_operation() -> ClientLimits {
     let least = LeastRate { rate: 1 << 20, grace: SHORT };
-    let one = OperationLimits { places: 1, places_each: 1, least };
+    let one = OperationLimits { places: 1, each: 1, least };
     ClientLimits { reads: one, writes: one, ..ClientLimits::default() }
 }
 
@@ -114,6 +123,136 @@ async fn a_byte_now_and_then_keeps_no_place() {
     serves(&cluster, 5).await;
 }
 
+/// A connection with buffers of a few kilobytes.
+async fn narrow(cluster: &Cluster, credentials: &Option<Arc<Kept>>) -> Connection {
+    let (agent, limits) = (cluster.nodes[0].address(), Port::new(Some(1000), None));
+    let who = Greeting { cluster: CLUSTER, who: Who::Client, credentials: credentials.clone() };
+    Connection::open(&agent, &who, &limits, TIMEOUT).await.unwrap().0
+}
+
+fn label_of(object: &str, bytes: u64) -> Label {
+    let label = StripeLabel {
+        object: object.into(),
+        code: "rs(3,2)".parse().unwrap(),
+        object_chunk_bytes: bytes,
+        created: 0,
+        first: StripeId(1),
+        ordinal: 0,
+        is_last: true,
+        chunk_bytes: bytes,
+        data_bytes: 3 * bytes,
+        checksum: 0,
+        crcs: vec![0; 5],
+    };
+    label.encode()
+}
+
+/// A copy that a put was told to write.
+fn told(stripe: u64) -> ChunkCopy {
+    ChunkCopy { stamp: agents::put_key().stamp(StripeId(stripe)), ..copy(stripe) }
+}
+
+async fn write_whole(
+    by: &Option<Arc<Kept>>,
+    cluster: &Cluster,
+    (stripe, data, label): (u64, &[u8], &Label),
+) {
+    let agent = cluster.nodes[0].address();
+    let write = async {
+        let mut connection = client_as(by.clone()).connect(agent).await.unwrap();
+        let mut writer = connection.write(told(stripe), data.len() as u64).await.unwrap();
+        writer.push(data).await.unwrap();
+        writer.finish(crc32c(data), label).await.unwrap();
+    };
+    timeout(TIMEOUT, write).await.expect("there is a place");
+}
+
+/// Slow ones of two principals, more than there are places: they keep nobody waiting, and come to
+/// their ends all the same.
+async fn slow_ones_give_way(
+    cluster: &Cluster,
+    slow: [Option<Arc<Kept>>; 2],
+    other: Option<Arc<Kept>>,
+) {
+    let unlimited = Port::unlimited();
+    let traffic = Traffic { port: &unlimited, purpose: Purpose::Client };
+    let large: Vec<u8> = (0..16 << 20).map(|byte: u32| (byte % 251) as u8).collect();
+    let label = label_of("a/x", large.len() as u64);
+    write_whole(&other, cluster, (1, &large, &label)).await;
+    let range = Range { from: 0, to: large.len() as u64 };
+    let wanted = Frame::ReadChunk { copy: told(1), digest: Digest::default(), range };
+    let begin = Frame::WriteChunk { copy: told(2), bytes: large.len() as u64 };
+    let half = Payload { bytes: 1 << 20, crc: crc32c(&large[..1 << 20]) };
+    let (mut readers, mut writers) = (Vec::new(), Vec::new());
+    for credentials in slow.iter().flat_map(|who| [who; 4]) {
+        let mut reader = narrow(cluster, credentials).await;
+        reader.write_frame(wanted).await.unwrap();
+        readers.push(reader);
+        let mut writer = narrow(cluster, credentials).await;
+        let frames = [begin.encode(), Frame::WriteData(half).encode()].concat();
+        writer.write(&frames, &large[..500_000], traffic).await.unwrap();
+        writers.push(writer);
+    }
+    sleep(SHORT).await;
+    for stripe in 3..6 {
+        write_whole(&other, cluster, (stripe, b"well", &label)).await;
+        let client = client_as(other.clone());
+        let read =
+            client.read_chunk(cluster.nodes[0].address(), told(stripe), Range { from: 0, to: 4 });
+        assert_eq!(timeout(TIMEOUT, read).await.expect("a place is free").unwrap(), b"well");
+    }
+    let whole = async {
+        for mut reader in readers.into_iter().take(3) {
+            let mut found = Vec::new();
+            while found.len() < large.len() {
+                let Frame::ReadData(payload) = reader.read_frame().await.unwrap() else { panic!() };
+                let from = found.len();
+                found.resize(from + payload.bytes as usize, 0);
+                reader.read_payload(&mut found[from..], traffic).await.unwrap();
+                assert_eq!(crc32c(&found[from..]), payload.crc);
+            }
+            assert!(found == large, "what comes in parts is what was asked for");
+        }
+        let mut writer = writers.pop().unwrap();
+        writer.write(&[], &large[500_000..1 << 20], traffic).await.unwrap();
+        for part in large[1 << 20..].chunks(1 << 20) {
+            let payload = Payload { bytes: 1 << 20, crc: crc32c(part) };
+            writer.write(&Frame::WriteData(payload).encode(), part, traffic).await.unwrap();
+        }
+        let sent = Payload { bytes: label.bytes().len() as u32, crc: crc32c(label.bytes()) };
+        writer.write(&Frame::WriteLabel(sent).encode(), label.bytes(), traffic).await.unwrap();
+        writer.write_frame(Frame::WriteEnd { crc: crc32c(&large) }).await.unwrap();
+        assert_eq!(writer.read_frame().await.unwrap(), Frame::WriteDone);
+    };
+    timeout(TIMEOUT, whole).await.expect("slow ones come to their ends");
+}
+
+/// Two operations of a kind that move bytes, and nothing is ever too slow.
+fn patient() -> ClientLimits {
+    let least = LeastRate { rate: 1, grace: Duration::from_secs(3600) };
+    let two = OperationLimits { places: 2, each: 32, least };
+    ClientLimits { reads: two, writes: two, ..ClientLimits::default() }
+}
+
+#[tokio::test]
+async fn slow_clients_keep_no_place_that_others_want() {
+    let cluster = Cluster::start_limited(1, Rates::default(), patient()).await;
+    slow_ones_give_way(&cluster, [None, None], None).await;
+}
+
+#[tokio::test]
+async fn slow_keys_keep_no_place_that_other_keys_want() {
+    let signed = Signed::new();
+    let who = |role, name: &str| Some(signed.credentials(role, name));
+    let of_agent = |_| who(AccessRole::Agent, "n0");
+    let cluster = Cluster::start_all(1, (Rates::default(), patient()), &of_agent).await;
+    let of = |name: &str| {
+        let client = Principal::with_prefix(AccessRole::Client, name, "a/".into()).unwrap();
+        Some(signed.credentials_of(&client))
+    };
+    slow_ones_give_way(&cluster, [of("one"), of("two")], of("three")).await;
+}
+
 #[tokio::test]
 async fn what_the_agent_itself_takes_is_not_held_against_clients() {
     let slow = Rates { uplink: Some(100_000), downlink: Some(100_000), repair: None };
@@ -128,7 +267,7 @@ async fn what_the_agent_itself_takes_is_not_held_against_clients() {
 #[tokio::test]
 async fn who_dawdles_over_writes_keeps_no_reader_waiting() {
     let least = LeastRate { rate: 1, grace: Duration::from_secs(3600) };
-    let writes = OperationLimits { places: 1, places_each: 1, least };
+    let writes = OperationLimits { places: 1, each: 1, least };
     let limits = ClientLimits { writes, ..ClientLimits::default() };
     let cluster = Cluster::start_limited(1, Rates::default(), limits).await;
     serves(&cluster, 1).await;

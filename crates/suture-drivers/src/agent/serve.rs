@@ -5,14 +5,17 @@
 //! durable, then named. A read that meets a damaged block says so, to the client and to the
 //! coordinator, who has the chunk repaired.
 //!
-//! Memory: one buffer for each operation, and few operations at a time. Clients may be anybody, so
-//! they hold nothing for long: an operation that falls too far behind the least rate ends, and so
-//! does a connection on which nothing is asked for; space on disk is taken as a chunk's bytes come.
+//! Memory: one buffer for each operation that moves bytes, and few of them at a time. Clients may be
+//! anybody, so they hold nothing for long: an operation that waits for its other side goes without its
+//! place and its buffer while others wait for one, whoever has the fewest places is served first, and
+//! clients have other places than those who run the cluster. One that falls too far behind the least
+//! rate ends, and so does a connection on which nothing is asked for; space on disk is taken as a
+//! chunk's bytes come.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use suture_edge::checksum::crc32c;
+use suture_edge::checksum::{Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
 use suture_repair::id::{ChunkCopy, Digest};
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
@@ -32,17 +35,19 @@ use crate::metrics::agent::{AgentMetrics, DiskOperation};
 use crate::net::allowance::LeastRate;
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
+use crate::net::fair_places::{FairPlaces, SharedPlace};
 use crate::net::incoming::Admission;
-use crate::net::places::{Holder, Newcomers, Places};
+use crate::net::places::{HeldPlace, Newcomers, Places};
 use crate::net::refusals::RefusalLog;
 use crate::put_key::PutKey;
 
 /// What clients may hold of an agent, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
-    /// Connections that may be open at a time.
+    /// Connections that may be open at a time: so many of clients, and so many of those who run the
+    /// cluster.
     pub connections: usize,
-    /// How many of them one address may have.
+    /// How many of them one may have: whoever proves who it is, or else an address.
     pub connections_each: usize,
     /// Connections that have not said whose they are; the oldest give way to more.
     pub newcomers: usize,
@@ -59,10 +64,10 @@ pub struct ClientLimits {
 /// How many operations of one kind clients may have under way, and what is asked of each.
 #[derive(Clone, Copy, Debug)]
 pub struct OperationLimits {
-    /// Operations at a time; each holds a buffer. More wait.
+    /// Operations that move bytes at a time; each holds a buffer. More wait.
     pub places: usize,
-    /// How many of them one address may have.
-    pub places_each: usize,
+    /// How many of one may be under way, whether they move bytes or not. More of it wait.
+    pub each: usize,
     /// How fast the client has to be.
     pub least: LeastRate,
 }
@@ -74,7 +79,7 @@ impl Default for ClientLimits {
     fn default() -> ClientLimits {
         let operations = |grace| OperationLimits {
             places: 16,
-            places_each: 12,
+            each: 32,
             least: LeastRate { rate: 4096, grace: Duration::from_secs(grace) },
         };
         ClientLimits {
@@ -92,14 +97,20 @@ impl Default for ClientLimits {
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
 
+/// Of a frame whose payload was not taken whole, what is read again at a time.
+const AGAIN_BYTES: u64 = 64 * 1024;
+
 /// Of what a probe asks for, in one frame.
 const PROBE_BYTES: usize = 64 * 1024;
 
 impl ClientLimits {
     /// What of it concerns connections.
     pub fn admission(&self) -> Admission {
+        let places = || Places::new(self.connections, self.connections_each);
         Admission {
-            clients: Places::new(self.connections, self.connections_each),
+            clients: places(),
+            operators: places(),
+            probers: places(),
             newcomers: Newcomers::new(self.newcomers),
             handshake: self.handshake,
             refusals: RefusalLog::default(),
@@ -114,8 +125,8 @@ pub struct ChunkService {
     uplink: Arc<Port>,
     downlink: Arc<Port>,
     limits: ClientLimits,
-    readers: Places,
-    writers: Places,
+    readers: OperationPlaces,
+    writers: OperationPlaces,
     proofs: Arc<Semaphore>,
     events: mpsc::UnboundedSender<DiskEvent>,
     /// Clients that name chunks of others.
@@ -123,6 +134,38 @@ pub struct ChunkService {
     /// By which the stamps of puts are known, once a coordinator has told it.
     put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
+}
+
+/// The places for operations of one kind.
+#[derive(Debug)]
+struct OperationPlaces {
+    under_way: Places,
+    clients: Arc<FairPlaces>,
+    /// For those who run the cluster.
+    operators: Arc<FairPlaces>,
+    /// For agents, who ask for probes.
+    probers: Arc<FairPlaces>,
+}
+
+impl OperationPlaces {
+    fn new(limits: OperationLimits, connections: usize) -> OperationPlaces {
+        let fair = || FairPlaces::new(limits.places);
+        // No connection has two of them under way, so these are never all taken.
+        let under_way = Places::new(2 * connections, limits.each);
+        OperationPlaces { under_way, clients: fair(), operators: fair(), probers: fair() }
+    }
+
+    /// What an operation is counted by while it is under way, and its place once it moves bytes.
+    async fn enter(&self, connection: &Connection) -> (HeldPlace, SharedPlace) {
+        let role = connection.principal().map(|who| who.role);
+        let shared = match role {
+            None | Some(AccessRole::Client) => &self.clients,
+            Some(AccessRole::Agent) => &self.probers,
+            Some(_) => &self.operators,
+        };
+        let holder = connection.holder();
+        (self.under_way.take(holder.clone()).await, shared.share(holder))
+    }
 }
 
 /// A chunk on its way in.
@@ -146,7 +189,7 @@ impl ChunkService {
         (proofs, events): (Arc<Semaphore>, mpsc::UnboundedSender<DiskEvent>),
         (metrics, put_key): (Arc<AgentMetrics>, watch::Receiver<Option<PutKey>>),
     ) -> Arc<ChunkService> {
-        let places = |of: OperationLimits| Places::new(of.places, of.places_each);
+        let places = |of| OperationPlaces::new(of, limits.connections);
         let (readers, writers) = (places(limits.reads), places(limits.writes));
         Arc::new(ChunkService {
             store,
@@ -190,35 +233,37 @@ impl ChunkService {
             Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
             _ => (&self.readers, self.limits.reads),
         };
-        let holder = match connection.principal() {
-            Some(principal) => Holder::Principal(principal.to_string()),
-            None => connection.address().into(),
-        };
-        let _place = places.take(holder).await;
+        let (_under_way, mut place) = places.enter(connection).await;
         connection.expect(Some(least));
-        self.perform(connection, scope, frame).await?;
+        self.perform((connection, &mut place), scope, frame).await?;
         connection.expect(None);
         Ok(())
     }
 
     async fn perform(
         &self,
-        connection: &mut Connection,
+        (connection, place): (&mut Connection, &mut SharedPlace),
         scope: &mut Scope,
         frame: Frame,
     ) -> Result<(), NetError> {
-        let is_agent = connection.principal().is_some_and(|who| who.role == AccessRole::Agent);
-        if is_agent && !matches!(frame, Frame::Probe { .. }) {
+        let is_agent = connection.principal().map(|who| who.role == AccessRole::Agent);
+        if is_agent.is_some_and(|is_agent| is_agent != matches!(frame, Frame::Probe { .. })) {
             return connection.write_frame(Frame::Error(Denial::Unproven)).await;
         }
+        place.begin().await;
         if let Frame::ReadChunk { copy, .. } | Frame::ReadLabel { copy } = frame
             && !scope.is_open(copy)
         {
             let store = self.store.clone();
-            match blocking(move || store.label(copy)).await? {
-                Err(fault) => return self.deny_read(connection, copy, fault).await,
+            let label = blocking(move || store.label(copy)).await?;
+            match label {
+                Err(fault) => {
+                    place.end();
+                    return self.deny_read(connection, copy, fault).await;
+                }
                 Ok(label) => {
                     if let Err(denial) = scope.check_stored(copy, &label) {
+                        place.end();
                         self.note_foreign(connection, "a read", copy);
                         return connection.write_frame(Frame::Error(denial)).await;
                     }
@@ -228,10 +273,12 @@ impl ChunkService {
         match frame {
             Frame::Probe { bytes } => self.answer_probe(connection, bytes as usize).await,
             Frame::ReadChunk { copy, digest, range } => {
-                self.read(connection, (copy, digest), range).await
+                self.read((connection, place), (copy, digest), range).await
             }
-            Frame::WriteChunk { copy, bytes } => self.write(connection, scope, (copy, bytes)).await,
-            Frame::ReadLabel { copy } => self.read_label(connection, copy).await,
+            Frame::WriteChunk { copy, bytes } => {
+                self.write((connection, place), scope, (copy, bytes)).await
+            }
+            Frame::ReadLabel { copy } => self.read_label((connection, place), copy).await,
             frame => {
                 connection.write_frame(Frame::Error(Denial::Malformed)).await?;
                 Err(NetError::Unexpected(frame))
@@ -241,7 +288,7 @@ impl ChunkService {
 
     async fn read(
         &self,
-        connection: &mut Connection,
+        (connection, place): (&mut Connection, &mut SharedPlace),
         (copy, digest): (ChunkCopy, Digest),
         range: Range,
     ) -> Result<(), NetError> {
@@ -249,29 +296,50 @@ impl ChunkService {
         let open = move || short::open_matching(&*store, copy, digest);
         let chunk = match blocking(open).await? {
             Ok(chunk) => chunk,
-            Err(fault) => return self.deny_read(connection, copy, fault).await,
+            Err(fault) => {
+                place.end();
+                return self.deny_read(connection, copy, fault).await;
+            }
         };
         if range.to > chunk.bytes() {
+            place.end();
             let denial = Denial::OutOfRange { bytes: chunk.bytes() };
             return connection.write_frame(Frame::Error(denial)).await;
         }
-        let mut buffer = vec![0; range.bytes().min(READ_BYTES) as usize];
+        let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
+        let mut buffer = Vec::new();
         let mut offset = range.from;
+        // Of the frame that was begun, if its payload was not taken whole.
+        let mut left = 0;
         while offset < range.to {
-            let bytes = (range.to - offset).min(READ_BYTES) as usize;
-            let result = self.read_part(chunk.clone(), offset, buffer, bytes).await?;
+            if place.is_wanted() || !connection.is_drained().await {
+                (place.end(), buffer = Vec::new());
+                connection.drained(traffic).await?;
+                place.begin().await;
+            }
+            let bytes = match left {
+                0 => (range.to - offset).min(READ_BYTES),
+                left => left.min(AGAIN_BYTES),
+            };
+            let result = self.read_part(chunk.clone(), offset, buffer, bytes as usize).await?;
             match result {
                 Ok(filled) => buffer = filled,
-                Err(damage) => return self.deny_read(connection, copy, damage).await,
+                Err(damage) => {
+                    place.end();
+                    return self.deny_part(connection, copy, (damage, left > 0)).await;
+                }
             }
-            let data = &mut buffer[..bytes];
+            let data = &mut buffer[..bytes as usize];
             let payload = Payload { bytes: bytes as u32, crc: crc32c(data) };
-            let traffic = Traffic { port: &self.uplink, purpose: Purpose::Client };
-            connection.write_spent(&Frame::ReadData(payload).encode(), data, traffic).await?;
+            let header = Frame::ReadData(payload).encode();
+            let headers = if left == 0 { &header[..] } else { &[] };
+            left = if left == 0 { bytes } else { left };
+            let taken = connection.write_giving_way(headers, data, traffic, place).await?;
             connection.end_turn(traffic);
-            offset += bytes as u64;
+            (offset, left) = (offset + taken as u64, left - taken as u64);
         }
-        Ok(())
+        place.end();
+        connection.drained(traffic).await
     }
 
     /// Sends bytes of nothing: one as clients have theirs, or as many as the link carries at rest.
@@ -296,11 +364,13 @@ impl ChunkService {
 
     async fn read_label(
         &self,
-        connection: &mut Connection,
+        (connection, place): (&mut Connection, &mut SharedPlace),
         copy: ChunkCopy,
     ) -> Result<(), NetError> {
         let store = self.store.clone();
-        let label = match blocking(move || store.label(copy)).await? {
+        let label = blocking(move || store.label(copy)).await?;
+        place.end();
+        let label = match label {
             Ok(label) => label,
             Err(fault) => return self.deny_read(connection, copy, fault).await,
         };
@@ -310,6 +380,21 @@ impl ChunkService {
         connection.write(&Frame::ReadData(payload).encode(), data, traffic).await?;
         connection.end_turn(traffic);
         Ok(())
+    }
+
+    /// Denies the rest of a read; in the middle of a frame by the end of the connection, since
+    /// whoever waits for the rest of its payload would take the reason for it.
+    async fn deny_part(
+        &self,
+        connection: &mut Connection,
+        copy: ChunkCopy,
+        (fault, is_within): (CopyFault, bool),
+    ) -> Result<(), NetError> {
+        if is_within {
+            let _ = self.events.send(DiskEvent::Found { copy, fault });
+            return Err(NetError::Damaged);
+        }
+        self.deny_read(connection, copy, fault).await
     }
 
     async fn deny_read(
@@ -325,7 +410,7 @@ impl ChunkService {
 
     async fn write(
         &self,
-        connection: &mut Connection,
+        (connection, place): (&mut Connection, &mut SharedPlace),
         scope: &Scope,
         (copy, bytes): (ChunkCopy, u64),
     ) -> Result<(), NetError> {
@@ -335,12 +420,25 @@ impl ChunkService {
         let mut arriving = Arriving { copy, bytes, received: 0, label: Label::default(), chunk };
         let mut buffer = Vec::new();
         loop {
-            match connection.read_expected_frame("receiving a chunk").await? {
+            let came = connection.read_expected_frame("receiving a chunk", Some(place)).await?;
+            let frame = match came {
+                Some(frame) => frame,
+                None => {
+                    (place.end(), buffer = Vec::new());
+                    let came = connection.read_expected_frame("receiving a chunk", None).await?;
+                    place.begin().await;
+                    came.expect("nobody was given way to")
+                }
+            };
+            match frame {
                 Frame::WriteData(payload) => {
-                    buffer = self.receive(connection, &mut arriving, payload, buffer).await?;
+                    let from = (&mut *connection, &mut *place);
+                    buffer = self.receive(from, &mut arriving, payload, buffer).await?;
                 }
                 Frame::WriteLabel(payload) => {
+                    place.end();
                     arriving.label = self.receive_label(connection, payload).await?;
+                    place.begin().await;
                 }
                 Frame::WriteEnd { crc } => {
                     if !self.was_told(connection, copy) {
@@ -358,6 +456,7 @@ impl ChunkService {
                         Ok(()) => Frame::WriteDone,
                         Err(denial) => Frame::Error(denial),
                     };
+                    place.end();
                     return connection.write_frame(reply).await;
                 }
                 frame => return Err(NetError::Unexpected(frame)),
@@ -403,37 +502,62 @@ impl ChunkService {
     /// Takes the next bytes of a chunk; gives the buffer back.
     async fn receive(
         &self,
-        connection: &mut Connection,
+        (connection, place): (&mut Connection, &mut SharedPlace),
         arriving: &mut Arriving,
         payload: Payload,
         mut buffer: Vec<u8>,
     ) -> Result<Vec<u8>, NetError> {
         let traffic = Traffic { port: &self.downlink, purpose: Purpose::Client };
-        let (offset, bytes) = (arriving.received, payload.bytes as usize);
-        if bytes as u64 > arriving.bytes - offset {
+        if u64::from(payload.bytes) > arriving.bytes - arriving.received {
             return Err(NetError::Unexpected(Frame::WriteData(payload)));
         }
-        arriving.received += bytes as u64;
-        let chunk = match &arriving.chunk {
-            Ok(chunk) => chunk.clone(),
-            Err(_) => {
-                connection.skip_payload(payload.bytes, traffic).await?;
+        let (mut left, mut sum) = (payload.bytes as usize, Crc32c::new());
+        while left > 0 {
+            if arriving.chunk.is_err() {
+                place.end();
+                connection.skip_payload(left as u32, traffic).await?;
+                place.begin().await;
+                arriving.received += left as u64;
                 return Ok(buffer);
             }
-        };
-        buffer.resize(buffer.len().max(bytes), 0);
-        connection.read_payload(&mut buffer[..bytes], traffic).await?;
-        if crc32c(&buffer[..bytes]) != payload.crc {
-            return Err(NetError::Damaged);
+            buffer.resize(buffer.len().max(left), 0);
+            let into = &mut buffer[..left];
+            let came = connection.read_payload_giving_way(into, traffic, place).await?;
+            sum.update(&buffer[..came]);
+            left -= came;
+            if left == 0 && sum.value() != payload.crc {
+                return Err(NetError::Damaged);
+            }
+            buffer = self.write_part(arriving, buffer, came).await?;
+            if left > 0 {
+                // Somebody else wants the place, and there is nothing to be done with it.
+                (place.end(), buffer = Vec::new());
+                connection.readable().await?;
+                place.begin().await;
+            }
         }
-        let metrics = self.metrics.clone();
-        let (result, buffer) = blocking(move || {
-            (
-                metrics.timed(DiskOperation::ClientWrite, || chunk.write(offset, &buffer[..bytes])),
-                buffer,
-            )
-        })
-        .await?;
+        Ok(buffer)
+    }
+
+    /// Writes what came of a chunk; gives the buffer back.
+    async fn write_part(
+        &self,
+        arriving: &mut Arriving,
+        buffer: Vec<u8>,
+        bytes: usize,
+    ) -> Result<Vec<u8>, NetError> {
+        let Ok(chunk) = arriving.chunk.clone() else { return Ok(buffer) };
+        let (metrics, offset) = (self.metrics.clone(), arriving.received);
+        arriving.received += bytes as u64;
+        let write = move || {
+            let write = || chunk.write(offset, &buffer[..bytes]);
+            let result = match bytes {
+                0 => Ok(()),
+                _ => metrics.timed(DiskOperation::ClientWrite, write),
+            };
+            (result, buffer)
+        };
+        let (result, buffer) = blocking(write).await?;
         if let Err(why) = result {
             arriving.chunk = Err(denial(arriving.copy, why));
         }
@@ -474,6 +598,7 @@ impl ChunkService {
     ) -> Result<Result<Vec<u8>, CopyFault>, NetError> {
         let metrics = self.metrics.clone();
         let read = move || {
+            buffer.resize(buffer.len().max(bytes), 0);
             let read = || chunk.read(offset, &mut buffer[..bytes]);
             metrics.timed(DiskOperation::ClientRead, read).map(|()| buffer)
         };

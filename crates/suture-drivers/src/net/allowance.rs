@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// The least that is asked of the other side in one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct LeastRate {
@@ -22,7 +24,24 @@ pub(super) struct Allowance {
     pub left: Duration,
 }
 
+/// A wait for the other side, which takes from its allowance however it ends.
+pub(super) struct Waiting<'a> {
+    allowance: &'a mut Allowance,
+    began: Instant,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.allowance.left = self.allowance.left.saturating_sub(self.began.elapsed());
+    }
+}
+
 impl Allowance {
+    /// A wait begins.
+    pub fn wait(&mut self) -> Waiting<'_> {
+        Waiting { allowance: self, began: Instant::now() }
+    }
+
     pub fn moved(&mut self, bytes: usize) {
         let earned = Duration::from_secs_f64(bytes as f64 / self.least.rate as f64);
         self.left = (self.left + earned).min(self.least.grace);

@@ -15,12 +15,14 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use suture_repair::wire::{DecodeError, Denial, Frame, HEADER_BYTES, Who};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::allowance::{Allowance, LeastRate};
 use super::error::NetError;
+use super::fair_places::SharedPlace;
 use super::greeting::Greeting;
 use super::in_place::IN_PLACE_BYTES;
+use super::places::Holder;
 use super::tls::Stream;
 use crate::address::AgentAddress;
 use crate::identity::Principal;
@@ -45,6 +47,10 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// What skipped payload is read into.
 const SKIP_BYTES: usize = 16 * 1024;
+
+/// Of what is sent while its place may be wanted, so much is encrypted at a time: a connection that
+/// goes without a place keeps no more than that.
+const GIVING_WAY_BYTES: usize = 64 * 1024;
 
 /// A connection, with the header of the next frame as far as it has come.
 #[derive(Debug)]
@@ -257,20 +263,28 @@ impl Connection {
         timeout(waited, self.read_frame()).await.unwrap_or(Err(stalled))
     }
 
-    /// The next header of an operation.
+    /// The next header of an operation; none if somebody wants its place before it is there.
     ///
     /// # Errors
     /// As [`Connection::read_frame`], and when it does not come in the time that the operation has.
-    pub async fn read_expected_frame(&mut self, doing: &'static str) -> Result<Frame, NetError> {
-        let Some(Allowance { least, left }) = self.allowance else {
-            return self.read_frame_within(self.timeout, doing).await;
+    pub async fn read_expected_frame(
+        &mut self,
+        doing: &'static str,
+        place: Option<&SharedPlace>,
+    ) -> Result<Option<Frame>, NetError> {
+        let Some(mut allowance) = self.allowance else {
+            return self.read_frame_within(self.timeout, doing).await.map(Some);
         };
-        let began = Instant::now();
-        let result = timeout(left, self.read_frame()).await;
-        let frame = result.unwrap_or(Err(NetError::Slow { doing, least }));
-        let left = left.saturating_sub(began.elapsed());
-        self.allowance = Some(Allowance { least, left });
-        frame
+        let Allowance { least, left } = allowance;
+        let waiting = allowance.wait();
+        let read = timeout(left, self.read_frame());
+        let frame = match place {
+            None => Some(read.await),
+            Some(place) => place.unless_wanted(read).await,
+        };
+        drop(waiting);
+        self.allowance = Some(allowance);
+        frame.map(|frame| frame.unwrap_or(Err(NetError::Slow { doing, least }))).transpose()
     }
 
     /// Fills `into` with the payload of the last frame.
@@ -282,22 +296,38 @@ impl Connection {
         into: &mut [u8],
         traffic: Traffic<'_>,
     ) -> Result<(), NetError> {
-        self.read_part(into, 0, traffic).await
+        self.read_part(into, 0, traffic, None).await.map(drop)
     }
 
-    /// Fills `into` with payload of the last frame, of which so many bytes are still to follow.
+    /// Fills `into` with the payload of the last frame, or less of it if there is nothing to read
+    /// and somebody wants the place; gives how much came.
+    ///
+    /// # Errors
+    /// When the connection breaks or stalls.
+    pub async fn read_payload_giving_way(
+        &mut self,
+        into: &mut [u8],
+        traffic: Traffic<'_>,
+        place: &SharedPlace,
+    ) -> Result<usize, NetError> {
+        self.read_part(into, 0, traffic, Some(place)).await
+    }
+
+    /// Fills `into` with payload of the last frame, of which so many bytes are still to follow;
+    /// gives how much came.
     async fn read_part(
         &mut self,
         into: &mut [u8],
         following: usize,
         traffic: Traffic<'_>,
-    ) -> Result<(), NetError> {
+        place: Option<&SharedPlace>,
+    ) -> Result<usize, NetError> {
+        let all = into.len();
         let mut rest = into;
         while !rest.is_empty() {
-            if self.turn == 0 {
-                // Whoever has nothing to read yet is not to be paid for.
-                let ready = self.stream.readable();
-                wait(self.timeout, &mut self.allowance, "receiving", ready).await?;
+            // Whoever has nothing to read yet is not to be paid for.
+            if self.turn == 0 && !self.wait_readable(place).await? {
+                return Ok(all - rest.len());
             }
             self.take_turn(traffic).await;
             let (now, later) = rest.split_at_mut(rest.len().min(self.turn));
@@ -317,8 +347,9 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
-                    let ready = self.stream.readable();
-                    wait(self.timeout, &mut self.allowance, "receiving", ready).await?;
+                    if !self.wait_readable(place).await? {
+                        return Ok(all - rest.len());
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -326,7 +357,22 @@ impl Connection {
         if following == 0 && self.filled < HEADER_BYTES {
             self.end_turn(traffic);
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// Waits until there may be something to read; not, if somebody wants the place before.
+    async fn wait_readable(&mut self, place: Option<&SharedPlace>) -> Result<bool, NetError> {
+        let ready = self.stream.readable();
+        let ready = wait(self.timeout, &mut self.allowance, "receiving", ready);
+        unless_wanted(place, ready).await
+    }
+
+    /// Waits until there may be something to read.
+    ///
+    /// # Errors
+    /// When nothing comes in the time that there is.
+    pub async fn readable(&mut self) -> Result<(), NetError> {
+        self.wait_readable(None).await.map(drop)
     }
 
     /// Gives back what is left of the turn: there is nothing to be moved for now. To be called
@@ -351,7 +397,7 @@ impl Connection {
         while left > 0 {
             let part = left.min(SKIP_BYTES);
             left -= part;
-            self.read_part(&mut nowhere[..part], left, traffic).await?;
+            self.read_part(&mut nowhere[..part], left, traffic, None).await?;
         }
         Ok(())
     }
@@ -425,7 +471,7 @@ impl Connection {
             let (now, later) = rest.split_at_mut(bytes);
             let sealed = tls.seal(std::mem::take(&mut headers), now)?;
             self.turn -= bytes;
-            self.send_sealed(now, sealed, traffic).await?;
+            self.send_sealed(now, sealed, traffic, None).await?;
             traffic.port.count(traffic.purpose, bytes);
             rest = later;
         }
@@ -433,12 +479,79 @@ impl Connection {
         self.write(headers, rest, traffic).await
     }
 
+    /// As [`Connection::write_spent`], but less of the payload if the other side takes no more for
+    /// now and somebody wants the place; gives how much of it was taken.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub async fn write_giving_way(
+        &mut self,
+        mut headers: &[u8],
+        payload: &mut [u8],
+        traffic: Traffic<'_>,
+        place: &SharedPlace,
+    ) -> Result<usize, NetError> {
+        self.check_proven()?;
+        let mut taken = 0;
+        while taken < payload.len() {
+            self.take_turn(traffic).await;
+            let bytes = (payload.len() - taken).min(self.turn).min(GIVING_WAY_BYTES);
+            let now = &mut payload[taken..taken + bytes];
+            let (moved, goes_on) = match &mut self.stream {
+                Stream::Tls(tls) => {
+                    let sealed = tls.seal(std::mem::take(&mut headers), now)?;
+                    self.turn -= bytes;
+                    (bytes, self.send_sealed(now, sealed, traffic, Some(place)).await?)
+                }
+                Stream::Plain(_) => self.write_part(&mut headers, now, traffic, place).await?,
+            };
+            traffic.port.count(traffic.purpose, moved);
+            taken += moved;
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Sends headers, and some of the payload as it is; gives how much, and whether the place is
+    /// still had.
+    async fn write_part(
+        &mut self,
+        headers: &mut &[u8],
+        payload: &[u8],
+        traffic: Traffic<'_>,
+        place: &SharedPlace,
+    ) -> Result<(usize, bool), NetError> {
+        match self.stream.try_write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]) {
+            Ok(bytes) => {
+                let of_headers = bytes.min(headers.len());
+                *headers = &headers[of_headers..];
+                self.turn -= bytes - of_headers;
+                self.moved(bytes - of_headers);
+                Ok((bytes - of_headers, true))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.end_turn(traffic);
+                let ready = self.stream.writable();
+                let ready = wait(self.timeout, &mut self.allowance, "sending", ready);
+                // Half a header is nothing that can be gone on with.
+                let place = headers.is_empty().then_some(place);
+                Ok((0, unless_wanted(place, ready).await?))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends what was encrypted where it lies; gives whether all of it left. If somebody wants the
+    /// place before, the connection keeps the rest, and `drained` sends it.
     async fn send_sealed(
         &mut self,
         payload: &[u8],
         bytes: usize,
         traffic: Traffic<'_>,
-    ) -> Result<(), NetError> {
+        place: Option<&SharedPlace>,
+    ) -> Result<bool, NetError> {
         let mut sent = 0;
         while sent < bytes {
             match self.stream.try_send_sealed(payload, sent) {
@@ -449,18 +562,47 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
                     let ready = self.stream.writable();
-                    wait(self.timeout, &mut self.allowance, "sending", ready).await?;
+                    let ready = wait(self.timeout, &mut self.allowance, "sending", ready);
+                    if !unless_wanted(place, ready).await? {
+                        let Stream::Tls(tls) = &mut self.stream else { return Ok(false) };
+                        tls.keep_sealed(payload, sent);
+                        return Ok(false);
+                    }
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Whether all that was taken has left, and more can be sent at once.
+    pub async fn is_drained(&mut self) -> bool {
+        let is_writable = async |stream: &Stream| {
+            tokio::select! {
+                biased;
+                ready = stream.writable() => ready.is_ok(),
+                () = std::future::ready(()) => false,
+            }
+        };
+        self.stream.try_flush().is_ok() && is_writable(&self.stream).await
+    }
+
+    /// Waits until all that was taken has left, and more can be sent.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub async fn drained(&mut self, traffic: Traffic<'_>) -> Result<(), NetError> {
+        self.flush(traffic).await?;
+        wait(self.timeout, &mut self.allowance, "sending", self.stream.writable()).await
     }
 
     /// Sends what was encrypted and did not leave at once.
     async fn flush(&mut self, traffic: Traffic<'_>) -> Result<(), NetError> {
         loop {
-            match self.stream.try_flush() {
+            let before = self.stream.unsent();
+            let flushed = self.stream.try_flush();
+            self.moved(before - self.stream.unsent());
+            match flushed {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.end_turn(traffic);
@@ -475,6 +617,14 @@ impl Connection {
     /// Who is at the other end, where that is proven.
     pub fn principal(&self) -> Option<&Principal> {
         self.proven.as_ref().map(|proven| &proven.said.principal)
+    }
+
+    /// What it is counted by: who is at the other end, or else where that is.
+    pub fn holder(&self) -> Holder {
+        match self.principal() {
+            Some(principal) => Holder::Principal(principal.to_string()),
+            None => self.address().into(),
+        }
     }
 
     /// Whether the other end is to be believed still.
@@ -501,8 +651,21 @@ async fn wait(
         return Ok(timeout(within, ready).await.map_err(|_| stalled)??);
     };
     let late = if *left < within { NetError::Slow { doing, least: *least } } else { stalled };
-    let began = Instant::now();
-    let result = timeout(within.min(*left), ready).await;
-    *left = left.saturating_sub(began.elapsed());
-    Ok(result.map_err(|_| late)??)
+    let within = within.min(*left);
+    let _waiting = allowance.as_mut().map(Allowance::wait);
+    Ok(timeout(within, ready).await.map_err(|_| late)??)
+}
+
+/// Whether what is waited for came before somebody wanted the place, where there is one to give.
+async fn unless_wanted(
+    place: Option<&SharedPlace>,
+    ready: impl Future<Output = Result<(), NetError>>,
+) -> Result<bool, NetError> {
+    match place {
+        None => ready.await.map(|()| true),
+        Some(place) => match place.unless_wanted(ready).await {
+            Some(result) => result.map(|()| true),
+            None => Ok(false),
+        },
+    }
 }

@@ -4,8 +4,8 @@
 //! A peer's slices are read into buffers that its grants reserved, checked and handed to the
 //! agent. A client's connection is handed on to whoever serves chunks.
 //!
-//! Clients have places of their own, so that they never take those of peers, however many they
-//! are; so have connections that have not said whose they are.
+//! Clients have places of their own, so that they never take those of peers or of who runs the
+//! cluster, however many they are; so have connections that have not said whose they are.
 //!
 //! A peer that connects anew has given up its former connection, and maybe its former life: that
 //! one is reported lost before anything of the new one is.
@@ -30,7 +30,7 @@ use super::connection::{Connection, Traffic};
 use super::error::NetError;
 use super::grants::Grants;
 use super::greeting::Greeting;
-use super::places::{HeldPlace, Newcomer, Newcomers, Places};
+use super::places::{HeldPlace, Holder, Newcomer, Newcomers, Places};
 use super::refusals::RefusalLog;
 use super::round::Round;
 use crate::buffer::{Buffer, Pool};
@@ -69,6 +69,10 @@ pub struct Acceptor {
 pub struct Admission {
     /// What each connection of a client takes one of.
     pub clients: Places,
+    /// The same of those who run the cluster: an admin, a coordinator.
+    pub operators: Places,
+    /// The same of agents that ask for probes.
+    pub probers: Places,
     /// Connections that have not said whose they are.
     pub newcomers: Arc<Newcomers>,
     /// What is logged of those who may not connect.
@@ -226,15 +230,25 @@ impl Acceptor {
         who: Who,
         principal: Option<Principal>,
     ) -> Result<Admitted, Denial> {
-        if let Some(principal) = principal
-            && !self.is_proven(who, &principal).await
+        if let Some(principal) = &principal
+            && !self.is_proven(who, principal).await
         {
             debug!("{principal} says that it is {who}");
             return Err(Denial::Unproven);
         }
         match who {
             Who::Client | Who::Prober => {
-                self.admission.clients.try_take(address).map(Admitted::Client)
+                let Admission { clients, operators, probers, .. } = &self.admission;
+                let places = match principal.as_ref().map(|who| who.role) {
+                    _ if who == Who::Prober => probers,
+                    None | Some(AccessRole::Client) => clients,
+                    Some(_) => operators,
+                };
+                let holder = principal.map_or_else(
+                    || Holder::from(address),
+                    |who| Holder::Principal(who.to_string()),
+                );
+                places.try_take(holder).map(Admitted::Client)
             }
             Who::Agent(peer) => {
                 let peers = self.peers();

@@ -160,6 +160,14 @@ impl Stream {
         }
     }
 
+    /// How much was encrypted and did not leave yet.
+    pub fn unsent(&self) -> usize {
+        match self {
+            Stream::Plain(_) => 0,
+            Stream::Tls(tls) => tls.encrypted.len(),
+        }
+    }
+
     /// Gives back the memory of buffers that hold nothing: this may wait for long.
     pub fn rest(&mut self) {
         if let Stream::Tls(tls) = self {
@@ -350,6 +358,14 @@ impl TlsStream {
         match self.tcp.try_write_vectored(&self.fringe.parts(payload, sent))? {
             0 => Err(ErrorKind::WriteZero.into()),
             sent => Ok(sent),
+        }
+    }
+
+    /// Keeps what is left of a payload that was encrypted where it lies, but for the first `sent`
+    /// bytes of it: `flush` sends it, and the payload's own space is free.
+    pub fn keep_sealed(&mut self, payload: &[u8], sent: usize) {
+        for part in self.fringe.parts(payload, sent) {
+            self.encrypted.append(&part);
         }
     }
 

@@ -113,7 +113,8 @@ impl Cluster {
         Cluster::start_all(count, (rates, clients), &|_| None).await
     }
 
-    async fn start_all(
+    /// Both.
+    pub async fn start_all(
         count: u32,
         limits: (Rates, ClientLimits),
         credentials: CredentialsOf<'_>,

@@ -26,10 +26,17 @@ impl Signed {
     }
 
     pub fn folder(&self, role: AccessRole, name: &str) -> PathBuf {
-        let out = self.dir.path().join(format!("{role}-{name}"));
-        let principal = Principal::new(role, name).unwrap();
-        self.authority.issue(&principal, DAY, &out, SystemTime::now()).unwrap();
+        self.folder_of(&Principal::new(role, name).unwrap())
+    }
+
+    pub fn folder_of(&self, principal: &Principal) -> PathBuf {
+        let out = self.dir.path().join(format!("{}-{}", principal.role, principal.name));
+        self.authority.issue(principal, DAY, &out, SystemTime::now()).unwrap();
         out
+    }
+
+    pub fn credentials_of(&self, principal: &Principal) -> Arc<Kept> {
+        open(&self.folder_of(principal))
     }
 
     pub fn credentials(&self, role: AccessRole, name: &str) -> Arc<Kept> {
