@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use suture_edge::error::{bad_input, quoted};
+use suture_edge::error::{bad_input, is_hidden, quoted};
 use suture_edge::units::{format_rate, format_size};
 use suture_repair::coordinator::ScrubConfig;
 use suture_repair::event::Timers;
@@ -486,7 +486,7 @@ impl Default for AgentTimers {
 /// # Errors
 /// What names are like.
 pub fn check_name(of: &str, name: &str) -> Result<(), String> {
-    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    let is_plain = name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !is_hidden(c));
     if is_plain && (1..=NAME_BYTES_MAX).contains(&name.len()) {
         return Ok(());
     }

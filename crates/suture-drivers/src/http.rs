@@ -6,11 +6,13 @@
 //! a connection lasts at most half a minute. So slow ones, however many, hold a few kilobytes each of
 //! a bounded number of connections, and keep nobody else waiting.
 //! Where there are credentials the connection is TLS, and who asks has proven who it is and may look.
+//! On loopback without them, whoever asks has to ask for this machine: a page of somebody else's, in a
+//! browser on it, can have its own name lead here, and would read what is shown.
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::http::{HeaderValue, header};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -82,6 +85,14 @@ pub struct HttpAccess {
     pub credentials: Option<Arc<Kept>>,
     /// The roles that may.
     pub roles: &'static [AccessRole],
+}
+
+/// Whether a `Host` is this machine's own: a name for it, or an address that only it has.
+fn is_local(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = name.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    is_loopback || name.eq_ignore_ascii_case("localhost")
 }
 
 /// What is answered to a request.
@@ -166,7 +177,9 @@ pub async fn serve(
     limits: HttpLimits,
     pages: impl HttpPages,
 ) {
+    let is_loopback = listener.local_addr().is_ok_and(|at| at.ip().is_loopback());
     let server = Arc::new(HttpServer {
+        is_local_only: is_loopback && access.credentials.is_none(),
         access,
         limits,
         pages,
@@ -194,6 +207,8 @@ pub async fn serve(
 
 struct HttpServer<P> {
     access: HttpAccess,
+    /// Whether only this machine itself may be asked for.
+    is_local_only: bool,
     limits: HttpLimits,
     pages: P,
     newcomers: Arc<Newcomers>,
@@ -326,6 +341,14 @@ impl<P: HttpPages> Exchange<P> {
             return refusal;
         }
         let (parts, _) = request.into_parts();
+        // Whoever says none is no browser.
+        let hosts = parts.headers.get_all(header::HOST).iter();
+        let mut hosts = hosts.map(|host| host.to_str().is_ok_and(is_local));
+        if self.server.is_local_only && !hosts.all(|is_local| is_local) {
+            let why = "this is answered to localhost, 127.0.0.1 and [::1] only, and another Host \
+                       was asked for";
+            return HttpReply::refusal(StatusCode::MISDIRECTED_REQUEST, why);
+        }
         if parts.method != Method::GET && parts.method != Method::HEAD {
             let why = format!("{} is not answered here: only GET and HEAD are", parts.method);
             return HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why);

@@ -16,7 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use suture_edge::error::quoted;
+use suture_edge::error::{is_hidden, quoted};
 
 /// What a certificate's URI begins with.
 const SCHEME: &str = "suture://";
@@ -97,7 +97,8 @@ impl Principal {
     /// # Errors
     /// What is wrong with the name or the prefix.
     pub fn with_prefix(role: AccessRole, name: &str, prefix: String) -> Result<Principal, String> {
-        let is_text = |text: &str| text.len() <= NAME_BYTES_MAX && !text.contains(char::is_control);
+        let is_seen = |c: char| !c.is_control() && !is_hidden(c);
+        let is_text = |text: &str| text.len() <= NAME_BYTES_MAX && text.chars().all(is_seen);
         if name.is_empty() || !is_text(name) {
             return Err(format!("a name has 1 to {NAME_BYTES_MAX} bytes of text on one line"));
         }
@@ -243,6 +244,8 @@ mod tests {
             "suture://agent/n1?prefix=x/",
             "suture://client/a?prefix=",
             "suture://client/a?prefix=x?y",
+            "suture://admin/alice%E2%80%AE",
+            "suture://client/a?prefix=x%E2%80%8B/",
             &format!("suture://agent/{}", "n".repeat(129)),
         ] {
             let error = Principal::from_uri(uri).unwrap().unwrap_err();

@@ -93,11 +93,12 @@ async fn an_address_has_its_share_of_connections() {
     let refused = async {
         let third = client::connect(&address.to_string(), None).await;
         match third {
-            Ok(mut third) => third.status(status()).await.is_err(),
-            Err(_) => true,
+            Ok(mut third) => client::refusal(third.status(status()).await.unwrap_err()),
+            Err(why) => why,
         }
     };
-    assert!(timeout(TIMEOUT, refused).await.unwrap(), "there was a third");
+    let why = timeout(TIMEOUT, refused).await.expect("there was a third").to_string();
+    assert!(why.contains("too many connections, or too many of yours"), "{why}");
 
     // Elsewhere there are more, until there are none at all.
     let mut elsewhere = connect_from("127.0.0.2:0", address).await;

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use signed::Signed;
 use suture_drivers::control::acceptor::{self, ControlLimits};
@@ -47,9 +48,13 @@ impl Running {
     }
 }
 
+/// Of those who run the cluster, then of all others.
 fn lines(log: &PathBuf) -> Vec<serde_json::Value> {
-    let text = fs::read_to_string(log).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let of = |log| {
+        let text = fs::read_to_string(log).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>()
+    };
+    [of(log.clone()), of(log.with_extension("others.jsonl"))].concat()
 }
 
 fn named(name: &str) -> proto::ObjectName {
@@ -90,6 +95,41 @@ async fn who_asked_for_what_and_what_came_of_it_is_written_down() {
     assert!(lines[0]["from"].as_str().unwrap().starts_with("127.0.0.1:"));
     assert!(lines[0]["time"].as_str().unwrap().ends_with('Z'));
     drop(running.dir);
+}
+
+#[tokio::test]
+async fn no_number_of_calls_of_a_client_makes_the_lines_of_others_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.jsonl");
+    let running = Running::start(&log).await;
+    let mut alice = running.client(AccessRole::Admin, "alice").await;
+    alice.start_scrub(proto::ScrubRequest {}).await.unwrap();
+    let before = fs::read(&log).unwrap();
+    let mut bob = running.client(AccessRole::Client, "bob").await;
+    let mut codes = Vec::new();
+    for name in ["alice/x", "bob/x", &"bob/".repeat(5000)] {
+        for _ in 0..300 {
+            codes.push(bob.remove(named(name)).await.unwrap_err().code());
+        }
+    }
+    let begin = proto::PutBegin { name: "bob/\n".into(), ..Default::default() };
+    let step = Some(proto::put_request::Step::Begin(begin));
+    for _ in 0..300 {
+        let said = tokio_stream::iter([proto::PutRequest { step: step.clone() }]);
+        let mut replies = bob.put(said).await.unwrap().into_inner();
+        codes.push(replies.message().await.unwrap_err().code());
+    }
+    for code in [Code::PermissionDenied, Code::NotFound, Code::ResourceExhausted] {
+        assert!(codes.contains(&code), "{code:?}");
+    }
+    assert_eq!(fs::read(&log).unwrap(), before, "of alice nothing has gone");
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    bob.remove(named("alice/x")).await.unwrap_err();
+    let said = lines(&log);
+    assert!(said.len() < 400, "{} lines for {} calls", said.len(), codes.len());
+    assert!(said.iter().any(|line| line["result"].to_string().contains("others before it)")));
+    alice.remove(named("bob/x")).await.unwrap_err();
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 4, "she is not held up");
 }
 
 #[tokio::test]

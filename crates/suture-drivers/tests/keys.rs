@@ -9,6 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use rcgen::string::Ia5String;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType};
+use suture_drivers::identity::authority::Authority;
 use suture_drivers::identity::credentials::Credentials;
 
 /// What comes of a folder with this certificate and this key.
@@ -56,4 +59,34 @@ fn a_key_with_a_passphrase_is_said_to_have_one() {
 fn a_key_of_another_certificate_is_said_to_be_one() {
     let error = read("p256", "p384").unwrap_err();
     assert!(error.contains("is not the key of"), "{error}");
+}
+
+#[test]
+fn a_certificate_that_names_purposes_needs_that_of_a_client() {
+    let dir = tempfile::tempdir().unwrap();
+    Authority::create(dir.path(), "tests", SystemTime::now()).unwrap();
+    let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    let key = KeyPair::from_pem(&text("ca.key")).unwrap();
+    let signer = Issuer::from_ca_cert_pem(&text("ca.crt"), key).unwrap();
+    let read = |purposes: Vec<ExtendedKeyUsagePurpose>| {
+        let (own, key) = (tempfile::tempdir().unwrap(), KeyPair::generate().unwrap());
+        let mut params = CertificateParams::default();
+        let uri = Ia5String::try_from("suture://agent/n0").unwrap();
+        params.subject_alt_names = vec![SanType::URI(uri)];
+        params.extended_key_usages = purposes;
+        let certificate = params.signed_by(&key, &signer).unwrap().pem();
+        fs::write(own.path().join("tls.crt"), certificate).unwrap();
+        fs::write(own.path().join("ca.crt"), text("ca.crt")).unwrap();
+        fs::write(own.path().join("tls.key"), key.serialize_pem()).unwrap();
+        let private = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(own.path().join("tls.key"), private).unwrap();
+        let found = Credentials::read(own.path(), SystemTime::now());
+        found.map(drop).map_err(|error| error.to_string())
+    };
+    use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+    for purposes in [vec![], vec![ClientAuth], vec![ClientAuth, ServerAuth]] {
+        read(purposes).unwrap();
+    }
+    let error = read(vec![ServerAuth]).unwrap_err();
+    assert!(error.contains("tls.crt: "), "{error}");
 }

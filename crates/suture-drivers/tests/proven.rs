@@ -21,7 +21,7 @@ use suture_edge::checksum::crc32c;
 use suture_repair::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, Stamp, StripeId};
 use suture_repair::label::Label;
 use suture_repair::plan::{Mode, Range};
-use suture_repair::wire::Who;
+use suture_repair::wire::{Denial, Frame, Who};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -153,6 +153,27 @@ async fn a_client_reads_and_writes_chunks_of_its_own_objects_only() {
         assert!(error.contains("missing"), "it was not kept: {error}");
         client = connect(AccessRole::Client, "us").await;
     }
+}
+
+#[tokio::test]
+async fn probes_are_for_agents() {
+    let signed = Signed::new();
+    let cluster = Cluster::start_proven(1, &|node| Some(agent(&signed, node))).await;
+    let limits = suture_drivers::limit::Port::unlimited();
+    let probe = async |role, name: &str, who| {
+        let credentials = Some(signed.credentials(role, name));
+        let greeting = Greeting { cluster: CLUSTER, who, credentials };
+        let opened = Connection::open(&cluster.nodes[0].address(), &greeting, &limits, DAY).await;
+        let mut connection = opened.unwrap().0;
+        connection.write_frame(Frame::Probe { bytes: 4 << 20 }).await.unwrap();
+        connection.read_frame().await.unwrap()
+    };
+    for role in [AccessRole::Client, AccessRole::Admin, AccessRole::Coordinator] {
+        let answer = probe(role, "x", Who::Client).await;
+        assert_eq!(answer, Frame::Error(Denial::Unproven), "{role}");
+    }
+    let answer = probe(AccessRole::Agent, "n1", Who::Prober).await;
+    assert!(matches!(answer, Frame::ReadData(_)), "{answer:?}");
 }
 
 #[tokio::test]

@@ -51,6 +51,15 @@ pub fn brief(text: &str, chars: usize) -> String {
     }
 }
 
+/// Whether a character is not seen, or turns around how others are shown: a name with it could pass
+/// for another one.
+pub fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
 /// A name as messages show it: in quotes, escaped where a terminal would act on it, and cut where it
 /// is longer than a line.
 pub fn quoted(name: &str) -> String {

@@ -3,6 +3,7 @@
 //! With `--format json` stdout holds exactly one JSON object, also where the command fails; progress
 //! and chatter go to stderr.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
+use suture_edge::error::is_hidden;
 
 /// The `--format` of every command that prints a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -29,7 +31,7 @@ pub enum Format {
 pub fn print_json(report: &impl serde::Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(report)?;
     begin_json();
-    line(text);
+    print(&text);
     Ok(())
 }
 
@@ -46,7 +48,7 @@ pub fn begin_json() {
 /// printed one already.
 pub fn print_json_error(error: &str, status: u8) {
     if !HAS_JSON.load(Ordering::Relaxed) && is_json_asked(std::env::args_os()) {
-        line(format_args!("{:#}", json!({ "error": error, "status": status })));
+        print(&format!("{:#}", json!({ "error": error, "status": status })));
     }
 }
 
@@ -90,6 +92,23 @@ static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 /// Prints a line to stdout. A reader who has seen enough, as in `suture ls | head`, is no error;
 /// any other reason is named once on stderr, and [`is_complete`] is false from then on.
 pub fn line(text: impl Display) {
+    print(&visible(&text.to_string()));
+}
+
+/// A text with characters that are not seen written as `\u{202e}`: what somebody called an object
+/// must not pass for something else.
+fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let show = |c: char| match is_hidden(c) {
+        true => c.escape_unicode().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(show).collect()
+}
+
+fn print(text: &str) {
     let Err(error) = writeln!(io::stdout().lock(), "{text}") else { return };
     let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
     if !is_gone && !INCOMPLETE.swap(true, Ordering::Relaxed) {
@@ -100,7 +119,7 @@ pub fn line(text: impl Display) {
 /// Prints a line to stderr if it can be written.
 pub fn remark(text: impl Display) {
     // There is nowhere left to say that nothing can be said.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(&text.to_string()));
 }
 
 /// Whether all that was to be printed on stdout was.
@@ -138,6 +157,12 @@ pub fn print_table(table: &Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_written_out() {
+        assert_eq!(visible("photo\u{202e}gpj.exe"), "photo\\u{202e}gpj.exe");
+        assert_eq!(visible("kn\u{f6}ten \u{1f41f}\n"), "kn\u{f6}ten \u{1f41f}\n");
+    }
 
     #[test]
     fn json_is_asked_for_in_two_spellings_and_not_behind_two_dashes() {

@@ -29,6 +29,11 @@ const CERT: &[Row] = &[
     ("suture cert init && suture cert init", "this folder has an authority. Change it with", 2),
     ("suture cert node ''", "a name has 1 to 128 bytes of text on one line", 2),
     ("suture cert node \"$(printf 'a\\nb')\"", "a name has 1 to 128 bytes of text on one line", 2),
+    (
+        "suture cert node \"$(printf 'a\\342\\200\\256b')\"",
+        "a name has 1 to 128 bytes of text on",
+        2,
+    ),
     ("suture cert node $(printf %0200d 7)", "a name has 1 to 128 bytes", 2),
     ("suture cert node a/b", "'a/b' is not a name for a folder: name one by --out", 2),
     ("suture cert node ..", "'..' is not a name for a folder: name one by --out", 2),
@@ -45,6 +50,9 @@ const CERT: &[Row] = &[
     ("suture cert node n1 && suture cert node n1", SILENT, 0),
     ("suture cert node n2 --out n1", "is the certificate of agent n1: say another folder", 2),
     ("suture cert user n1 --role viewer", "is the certificate of agent n1: say another folder", 2),
+    ("suture cert node n9 --out suture-authority", "is the folder of the authority, which", 2),
+    ("suture cert node n9 --out ./suture-authority/../suture-authority", "say another folder", 2),
+    ("test -e suture-authority/tls.key", SILENT, 1),
     ("suture cert node n3 --out /proc/n3", "cannot make /proc/n3", 1),
     ("suture cert revoke 'agent n9'", "has no certificate of this authority that counts", 2),
     ("suture cert revoke n1", "say a role and a name, such as 'agent n1'", 2),
@@ -78,6 +86,11 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture status --credentials open", "(mode 644): chmod go-rwx open/tls.key", 2),
     ("suture status --credentials changeable", "others than its owner may change", 2),
     ("suture status --credentials changeable", "(mode 666), and so whom this believes: chmod", 2),
+    ("suture status --credentials shared", "others than its owner may change what is in shared", 2),
+    ("suture status --credentials shared", "(mode 777), and so whom this believes: chmod go-w", 2),
+    ("suture status --credentials foreign", "foreign belongs to another user (number 65534)", 2),
+    ("suture status --credentials foreign", "chown 0 foreign, and see that it is as it", 2),
+    ("suture status --credentials foreign-key", "foreign-key/tls.key belongs to another user", 2),
     ("suture status --credentials endless", "endless/ca.crt: it has 1048576 bytes or more", 2),
     ("suture status --credentials pipe", "pipe/tls.key: it is not a regular file", 2),
     ("suture status --credentials two", "client team may not look at the cluster", 2),
@@ -136,7 +149,8 @@ fn sign_roleless(authority: &Path, out: &Path) {
 /// Folders of credentials, each with one thing that is wrong.
 fn prepare(cluster: &Secured, folder: &Path) {
     let copy = "set -e
-        for d in roleless unreadable hidden nothing open swapped mixed changeable endless pipe; do
+        for d in roleless unreadable hidden nothing open swapped mixed changeable endless pipe \
+            shared foreign foreign-key; do
             cp -r own/root $d; done
         for d in two two-others; do cp -r own/team $d; done
         mkdir emptydir; echo hello > f
@@ -145,6 +159,8 @@ fn prepare(cluster: &Secured, folder: &Path) {
         echo nothing > nothing/tls.crt
         cp own/ops/tls.key swapped/tls.key
         chmod 666 changeable/ca.crt
+        chmod 777 shared
+        chown 65534 foreign foreign-key/tls.key
         truncate -s 3G endless/ca.crt
         rm pipe/tls.key; mkfifo -m 600 pipe/tls.key
         cat own/team/tls.crt own/root/tls.crt > two/tls.crt

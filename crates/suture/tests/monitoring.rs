@@ -65,7 +65,7 @@ fn exchange(address: SocketAddr, request: &[u8]) -> String {
 }
 
 fn get(address: SocketAddr, path: &str, more: &str) -> String {
-    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n{more}\r\n").as_bytes())
+    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n").as_bytes())
 }
 
 /// The text of the metrics.
@@ -260,17 +260,28 @@ fn strangers_who_say_nothing_or_nonsense_keep_nobody_from_the_metrics() {
     let long = "a".repeat(100_000);
     let many: String = (0..1000).map(|n| format!("X-{n}: y\r\n")).collect();
     for (request, status) in [
-        ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_string(), "200"),
-        ("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_string(), "200"),
+        ("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), "200"),
         ("GET /metrics HTTP/1.0\r\n\r\n".into(), "200"),
-        ("GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n".into(), "200"),
-        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n".into(), "404"),
-        ("GET /metrics/../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n".into(), "404"),
-        ("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello".into(), "405"),
-        ("BREW /metrics HTTP/1.1\r\nHost: x\r\n\r\n".into(), "405"),
-        (format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"), "4"),
-        (format!("GET /metrics HTTP/1.1\r\nHost: x\r\nX: {long}\r\n\r\n"), "431"),
-        (format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{many}\r\n"), "431"),
+        ("GET /metrics?x=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), "200"),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), "404"),
+        ("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.1\r\nHost: [::1]:9\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.1\r\nHost: LocalHost:9\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.0\r\n\r\n".into(), "200"),
+        ("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n".into(), "421"),
+        ("GET /metrics HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n".into(), "421"),
+        ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n".into(), "421"),
+        ("GET /metrics HTTP/1.1\r\nHost: \r\n\r\n".into(), "421"),
+        ("GET /metrics/../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), "404"),
+        (
+            "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello".into(),
+            "405",
+        ),
+        ("BREW /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), "405"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: localhost\r\n\r\n"), "4"),
+        (format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n"), "431"),
+        (format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"), "431"),
         ("nonsense\r\n\r\n".into(), "400"),
         ("GET /metrics HTTP/9.9\r\n\r\n".into(), "400"),
         ("\r\n\r\n\r\n".into(), ""),

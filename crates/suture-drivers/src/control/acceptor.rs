@@ -262,14 +262,13 @@ impl Accepted {
         Poll::Ready(Ok(()))
     }
 
-    /// Notes that so many bytes came. With the last of the preface it needs a place.
-    fn note(&mut self, bytes: usize) -> io::Result<()> {
-        let Handshake::New { received, places, guests, .. } = &mut self.handshake else {
-            return Ok(());
-        };
+    /// Notes that so many bytes came. With the last of the preface it needs a place; where there is
+    /// none it stays a newcomer, whose calls hear why, until its time is over.
+    fn note(&mut self, bytes: usize) {
+        let Handshake::New { received, places, guests, .. } = &mut self.handshake else { return };
         *received += bytes;
         if *received < PREFACE_BYTES {
-            return Ok(());
+            return;
         }
         let caller = self.caller.get();
         let holder = match caller.and_then(|caller| caller.principal.as_ref()) {
@@ -277,12 +276,13 @@ impl Accepted {
             None => self.from.ip().into(),
         };
         let places = if caller.is_some_and(Caller::is_guest) { guests } else { places };
-        let Some(place) = places.try_take(holder) else {
+        let place = places.try_take(holder);
+        if self.caller.set_crowded(place.is_none()) && place.is_none() {
             self.refusals.note(self.from, "there are too many");
-            return Err(ErrorKind::ConnectionRefused.into());
-        };
-        self.handshake = Handshake::Begun { _place: place };
-        Ok(())
+        }
+        if let Some(place) = place {
+            self.handshake = Handshake::Begun { _place: place };
+        }
     }
 }
 
@@ -316,7 +316,8 @@ impl AsyncRead for Accepted {
             Wire::Tls(stream) => ready!(Pin::new(stream).poll_read(waker, buffer))?,
             Wire::Shaking(..) => unreachable!("proven above"),
         }
-        Poll::Ready(self.note(buffer.filled().len() - before))
+        self.note(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use suture_edge::error::quoted;
@@ -149,7 +150,7 @@ impl Call {
 
 /// Who is at the other end of a connection, once that is known: before it is, no call comes.
 #[derive(Clone, Debug, Default)]
-pub struct CallerCell(Arc<OnceLock<Caller>>);
+pub struct CallerCell(Arc<OnceLock<Caller>>, Arc<AtomicBool>);
 
 impl CallerCell {
     /// Whoever that is, if it is known.
@@ -160,6 +161,25 @@ impl CallerCell {
     /// Notes who it is; once for each connection.
     pub fn set(&self, caller: Caller) {
         self.0.set(caller).expect("a connection is believed once");
+    }
+
+    /// Notes whether its connection is one too many: gives whether that is new.
+    pub fn set_crowded(&self, is_crowded: bool) -> bool {
+        self.1.swap(is_crowded, Ordering::Relaxed) != is_crowded
+    }
+
+    /// Lets a call of a connection that has a place through.
+    ///
+    /// # Errors
+    /// That there are too many connections.
+    pub fn check_place(&self) -> Result<(), Status> {
+        match self.1.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(Status::resource_exhausted(
+                "the coordinator has too many connections, or too many of yours: end some, or try \
+                 again later",
+            )),
+        }
     }
 }
 

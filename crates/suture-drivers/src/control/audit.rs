@@ -4,8 +4,15 @@
 //! it is answered. A line of JSON for each, appended to a file that is kept in pieces; nothing in it
 //! is ever changed. Where the first line cannot be written nothing is changed, so a full disk stops
 //! changes that somebody asks for; what repairs wait for, sessions of agents and reports of readers,
-//! goes on. Refusals are written down as far as that goes, and only so many a second of each caller:
-//! whoever is refused must not fill the disk.
+//! goes on. Refusals are written down as far as that goes, and only some of each caller's, with the
+//! number of the others: whoever is refused must not fill the disk.
+//!
+//! There are two files. What those do who run the cluster is kept apart from what agents, clients and
+//! viewers do, so that no number of calls of the others makes it go. Of these, whoever has changes
+//! fail over and over is refused further ones for some seconds.
+//!
+//! A line about a change is on the disk before what follows it: one call to the system for all that
+//! were written meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,8 +20,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -23,10 +29,13 @@ use suture_edge::error::brief;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use tonic::Status;
 use tracing::warn;
 
 use super::access::{Call, Caller, Record};
+use crate::identity::AccessRole;
+use crate::net::refusals::RefusalLog;
 
 /// A piece of the log is no longer than that.
 const PIECE_BYTES_MAX: u64 = 64 << 20;
@@ -38,18 +47,36 @@ const PIECES_KEPT: u32 = 15;
 /// things must not fill the log. No object has a longer name.
 const SHOWN_CHARS: usize = 1024;
 
-/// Refusals of one caller that are written down in a second.
-const REFUSALS_MAX: u32 = 20;
+/// What stands in the name of the file of all others than those who run the cluster.
+const OTHERS: &str = "others";
 
 /// The log of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    log: Arc<Mutex<AuditFile>>,
-    refusals: Arc<Mutex<BTreeMap<String, Refusals>>>,
+    /// Of operators, admins, and those who do not have to prove who they are.
+    runners: AuditLog,
+    /// Of agents, clients and viewers.
+    others: AuditLog,
+    refusals: Arc<Mutex<BTreeMap<String, RefusalLog>>>,
+    /// The changes that failed, of callers whose lines are among those of the others.
+    failures: Arc<Mutex<BTreeMap<String, Failures>>>,
     /// Tells the lines about one change from others; from 1 in each life of a coordinator.
     next: Arc<AtomicU64>,
+}
+
+/// One of its two files.
+#[derive(Clone, Debug)]
+struct AuditLog {
+    pieces: Arc<AuditPieces>,
     /// Held by each change that has begun and not ended.
     open: Arc<()>,
+}
+
+#[derive(Debug)]
+struct AuditPieces {
+    file: Mutex<AuditFile>,
+    /// How many of its lines are on the disk for certain.
+    synced: Mutex<u64>,
 }
 
 /// A change that was written down, and is to be ended.
@@ -57,24 +84,39 @@ pub struct Audit {
 pub struct Begun {
     number: u64,
     call: Call,
-    _open: Arc<()>,
+    caller: String,
+    log: AuditLog,
 }
 
 #[derive(Debug)]
 struct AuditFile {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     piece_bytes_max: u64,
+    /// Lines that were written since it was opened.
+    lines: u64,
 }
 
 /// Longer than any line about how a change went.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// How often a caller was refused in a second.
+/// Changes that may fail at once.
+const FAILURES_MAX: u64 = 60;
+
+/// How many changes of a caller failed, less one for each second.
 #[derive(Debug)]
-struct Refusals {
+struct Failures {
     since: Instant,
-    count: u32,
+    count: u64,
+}
+
+impl Failures {
+    fn note_time(&mut self, now: Instant) {
+        let seconds = now.duration_since(self.since).as_secs();
+        if seconds > 0 {
+            (self.since, self.count) = (now, self.count.saturating_sub(seconds));
+        }
+    }
 }
 
 impl Audit {
@@ -87,24 +129,39 @@ impl Audit {
     }
 
     fn in_pieces(path: &Path, piece_bytes_max: u64) -> io::Result<Audit> {
-        let log = AuditFile::open(path.to_owned(), piece_bytes_max)?;
-        Ok(Audit {
-            log: Arc::new(Mutex::new(log)),
-            refusals: Arc::default(),
-            next: Arc::new(AtomicU64::new(1)),
-            open: Arc::default(),
-        })
+        let runners = AuditLog::open(path.to_owned(), piece_bytes_max)?;
+        // What is no file, such as a device, has no other beside it.
+        let others = match fs::metadata(path)?.is_file() {
+            true => AuditLog::open(others_path(path), piece_bytes_max)?,
+            false => runners.clone(),
+        };
+        let next = Arc::new(AtomicU64::new(1));
+        Ok(Audit { runners, others, refusals: Arc::default(), failures: Arc::default(), next })
+    }
+
+    fn log_of(&self, caller: &Caller) -> &AuditLog {
+        match runs_the_cluster(caller) {
+            true => &self.runners,
+            false => &self.others,
+        }
     }
 
     /// Writes down that somebody asks for a change of `what`.
     ///
     /// # Errors
-    /// When it cannot be written down: then nothing is to be changed.
+    /// When it cannot be written down, or too many of the caller's changes failed just now: then
+    /// nothing is to be changed.
     pub async fn begin(&self, caller: &Caller, call: Call, what: &str) -> Result<Begun, Status> {
+        if call.rule().record == Record::First && self.fails_often(caller) {
+            let why = "too many of your changes failed just now: try again in a minute";
+            self.refuse(caller, (call, what), why).await;
+            return Err(Status::resource_exhausted(why));
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let begun = Begun { number, call, _open: self.open.clone() };
+        let log = self.log_of(caller).clone();
+        let begun = Begun { number, call, caller: caller.name(), log };
         let line = line(Some(number), caller, (call, what), "asked");
-        match self.write(line).await {
+        match begun.log.write(line, call.rule().record == Record::First).await {
             Err(why) if call.rule().record == Record::First => {
                 let why = format!("nothing was changed: the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
@@ -127,12 +184,16 @@ impl Audit {
     pub async fn end(&self, begun: Begun, outcome: Result<(), Status>) -> Result<(), Status> {
         let how = match outcome {
             Ok(()) => "done".to_owned(),
-            Err(status) => format!("failed: {}", brief(status.message(), SHOWN_CHARS)),
+            Err(status) => {
+                self.note_failure(&begun);
+                format!("failed: {}", brief(status.message(), SHOWN_CHARS))
+            }
         };
         let (time, rpc) = (now(), begun.call.rule().rpc);
         let line = json!({ "time": time, "number": begun.number, "call": rpc, "result": how });
-        match self.write_reserved(line.to_string()).await {
-            Err(why) if begun.call.rule().record == Record::First => {
+        let is_first = begun.call.rule().record == Record::First;
+        match begun.log.write_reserved(line.to_string(), is_first).await {
+            Err(why) if is_first => {
                 let why = format!("{how}, but the audit log cannot be written: {why}");
                 Err(Status::unavailable(why))
             }
@@ -140,45 +201,121 @@ impl Audit {
         }
     }
 
-    /// Writes down that somebody was refused, unless many are.
+    /// Writes down that somebody was refused, or counts it where many are.
     pub async fn refuse(&self, caller: &Caller, (call, what): (Call, &str), why: &str) {
-        let many = {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            refusals.retain(|_, of| of.since.elapsed() <= Duration::from_secs(1));
-            let new = Refusals { since: Instant::now(), count: 0 };
-            let of = refusals.entry(caller.name()).or_insert(new);
-            of.count += 1;
-            of.count > REFUSALS_MAX
+        let said = {
+            let (mut refusals, now) = (lock(&self.refusals), Instant::now());
+            refusals.retain(|_, of| !of.is_rested(now));
+            refusals.entry(caller.name()).or_default().allow(now)
         };
-        if many {
-            return;
-        }
+        let why = match said {
+            None => return,
+            Some(0) => why.to_owned(),
+            Some(unsaid) => format!("{why} (and {unsaid} others before it)"),
+        };
         warn!(from = %caller.from, "{why}");
         let line = line(None, caller, (call, what), &format!("refused: {why}"));
-        if let Err(why) = self.write(line).await {
+        if let Err(why) = self.log_of(caller).write(line, false).await {
             warn!("a refusal is not in the audit log, which cannot be written: {why}");
         }
     }
 
+    /// Whether so many of its changes failed that further ones would fill the log.
+    fn fails_often(&self, caller: &Caller) -> bool {
+        let (mut failures, now) = (lock(&self.failures), Instant::now());
+        failures.retain(|_, of| {
+            of.note_time(now);
+            of.count > 0
+        });
+        failures.get(&caller.name()).is_some_and(|of| of.count >= FAILURES_MAX)
+    }
+
+    fn note_failure(&self, begun: &Begun) {
+        if Arc::ptr_eq(&begun.log.pieces, &self.runners.pieces) {
+            return;
+        }
+        let (mut failures, since) = (lock(&self.failures), Instant::now());
+        failures.entry(begun.caller.clone()).or_insert(Failures { since, count: 0 }).count += 1;
+    }
+}
+
+impl AuditLog {
+    fn open(path: PathBuf, piece_bytes_max: u64) -> io::Result<AuditLog> {
+        let file = Mutex::new(AuditFile::open(path, piece_bytes_max)?);
+        let pieces = Arc::new(AuditPieces { file, synced: Mutex::default() });
+        Ok(AuditLog { pieces, open: Arc::default() })
+    }
+
     /// Writes a line, if it leaves the space that all who have begun need for their second one.
-    async fn write(&self, line: String) -> io::Result<()> {
+    async fn write(&self, line: String, is_synced: bool) -> io::Result<()> {
         let space = (Arc::strong_count(&self.open) as u64 - 1) * LINE_BYTES_MAX;
-        self.append(move |log| log.append(&line, space)).await
+        self.append(is_synced, move |log| log.append(&line, space)).await
     }
 
     /// Writes a second line, into the space that is kept for it.
-    async fn write_reserved(&self, line: String) -> io::Result<()> {
-        self.append(move |log| log.append_reserved(&line)).await
+    async fn write_reserved(&self, line: String, is_synced: bool) -> io::Result<()> {
+        self.append(is_synced, move |log| log.append_reserved(&line)).await
     }
 
     async fn append(
         &self,
+        is_synced: bool,
         append: impl FnOnce(&mut AuditFile) -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
-        let log = self.log.clone();
-        let write = move || append(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+        let pieces = self.pieces.clone();
+        let write = move || {
+            let number = {
+                let mut file = lock(&pieces.file);
+                append(&mut file)?;
+                file.lines += 1;
+                file.lines
+            };
+            if is_synced { pieces.sync(number) } else { Ok(()) }
+        };
         spawn_blocking(write).await.map_err(io::Error::other)?
     }
+}
+
+impl AuditPieces {
+    /// Returns when that line is on the disk. Whoever waits for another's sync finds that it was of
+    /// its own line too.
+    fn sync(&self, number: u64) -> io::Result<()> {
+        let mut synced = lock(&self.synced);
+        if *synced >= number {
+            return Ok(());
+        }
+        let (file, lines) = {
+            let file = lock(&self.file);
+            (file.file.clone(), file.lines)
+        };
+        sync(&file)?;
+        *synced = lines;
+        Ok(())
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What cannot be made durable, such as a device, is as it is.
+fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        Err(why) if why.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether what it does is written down apart from what others do.
+fn runs_the_cluster(caller: &Caller) -> bool {
+    let role = caller.principal.as_ref().map(|who| who.role);
+    matches!(role, None | Some(AccessRole::Operator | AccessRole::Admin))
+}
+
+/// `audit.jsonl` has `audit.others.jsonl` beside it.
+fn others_path(path: &Path) -> PathBuf {
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_extension(format!("{OTHERS}.{extension}").trim_end_matches('.'))
 }
 
 /// A line about what somebody asks.
@@ -204,7 +341,7 @@ fn now() -> String {
 impl AuditFile {
     fn open(path: PathBuf, piece_bytes_max: u64) -> io::Result<AuditFile> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-        Ok(AuditFile { path, file, piece_bytes_max })
+        Ok(AuditFile { path, file: Arc::new(file), piece_bytes_max, lines: 0 })
     }
 
     /// Appends a line, whole or not at all as far as the system lets it, and keeps so much space
@@ -233,7 +370,8 @@ impl AuditFile {
         let is_it = fs::metadata(&self.path)
             .is_ok_and(|there| self.file.metadata().is_ok_and(|own| of(own) == of(there)));
         if !is_it {
-            *self = AuditFile::open(self.path.clone(), self.piece_bytes_max)?;
+            sync(&self.file)?;
+            self.file = AuditFile::open(self.path.clone(), self.piece_bytes_max)?.file;
         }
         Ok(())
     }
@@ -249,7 +387,7 @@ impl AuditFile {
     }
 
     fn write_line(&mut self, before: u64, line: &str) -> io::Result<()> {
-        self.file.write_all(format!("{line}\n").as_bytes()).inspect_err(|_| {
+        (&*self.file).write_all(format!("{line}\n").as_bytes()).inspect_err(|_| {
             // Half a line is none; whoever reads the log finds whole ones.
             let _ = self.file.set_len(before);
         })
@@ -272,6 +410,7 @@ impl AuditFile {
                 fs::rename(piece(number), piece(number + 1))?;
             }
         }
+        sync(&self.file)?;
         fs::rename(&self.path, piece(1))?;
         fs::rename(&next.path, &self.path)?;
         self.file = next.file;
@@ -349,7 +488,9 @@ mod tests {
         for number in 0..60 {
             audit.begin(&caller(), Call::Put, &format!("object-{number}")).await.unwrap();
         }
-        let files = fs::read_dir(dir.path()).unwrap().count() as u32;
+        let names = fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name());
+        let is_piece = |name: &std::ffi::OsString| !name.to_string_lossy().contains(OTHERS);
+        let files = names.filter(is_piece).count() as u32;
         assert_eq!(files, PIECES_KEPT + 1);
         assert_eq!(lines(&path).last().unwrap()["what"], "object-59");
         for entry in fs::read_dir(dir.path()).unwrap() {
@@ -386,11 +527,11 @@ mod tests {
             open.push(audit.begin(&caller(), Call::Put, "a").await.unwrap());
             assert!(reserved(&path) >= number * LINE_BYTES_MAX);
         }
-        assert_eq!(Arc::strong_count(&audit.open), 9);
+        assert_eq!(Arc::strong_count(&audit.runners.open), 9);
         for begun in open {
             audit.end(begun, Ok(())).await.unwrap();
         }
-        assert_eq!(Arc::strong_count(&audit.open), 1, "those that ended need no more");
+        assert_eq!(Arc::strong_count(&audit.runners.open), 1, "those that ended need no more");
     }
 
     #[tokio::test]
@@ -406,9 +547,45 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.jsonl");
         let audit = Audit::open(&path).unwrap();
-        for _ in 0..10 * REFUSALS_MAX {
+        for _ in 0..200 {
             audit.refuse(&caller(), (Call::Status, ""), "no").await;
         }
-        assert!(lines(&path).len() < 5 * REFUSALS_MAX as usize);
+        assert!(lines(&path).len() < 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_without_a_line_are_counted_in_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let audit = Audit::open(&path).unwrap();
+        for _ in 0..200 {
+            audit.refuse(&caller(), (Call::Put, "a"), "no").await;
+        }
+        let said = lines(&path).len();
+        tokio::time::advance(std::time::Duration::from_secs(10)).await;
+        audit.refuse(&caller(), (Call::Put, "b"), "no").await;
+        let last = lines(&path).pop().unwrap();
+        let expected = format!("refused: no (and {} others before it)", 200 - said);
+        assert_eq!((&last["what"], &last["result"]), (&"b".into(), &expected.into()));
+    }
+
+    #[test]
+    fn lines_are_synced_once_for_all_that_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(dir.path().join("audit.jsonl"), PIECE_BYTES_MAX).unwrap();
+        for text in ["a", "b", "c"] {
+            let mut file = lock(&log.pieces.file);
+            file.append(text, 0).unwrap();
+            file.lines += 1;
+        }
+        log.pieces.sync(1).unwrap();
+        assert_eq!(*lock(&log.pieces.synced), 3, "those that came meanwhile are on the disk too");
+        log.pieces.sync(2).unwrap();
+    }
+
+    #[test]
+    fn the_others_have_a_file_beside_the_first() {
+        assert_eq!(others_path(Path::new("a/audit.jsonl")), Path::new("a/audit.others.jsonl"));
+        assert_eq!(others_path(Path::new("audit")), Path::new("audit.others"));
     }
 }

@@ -33,7 +33,7 @@ use crate::metadata::{Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
 /// Longer names would make every listing a burden.
-const NAME_BYTES_MAX: usize = 1024;
+pub const NAME_BYTES_MAX: usize = 1024;
 
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
 /// bytes are kept from all others. Commands have a part of one message's stripes under way.
@@ -121,6 +121,7 @@ async fn steps(
         let step = request.step.ok_or(Status::invalid_argument("a step of a put is empty"))?;
         let reply = match (step, &mut *put) {
             (Step::Begin(begin), None) => {
+                served.check_object_name(&begin.name).await?;
                 served.check_name(&begin.name).await?;
                 let share = service.puts.share(served.caller_name())?;
                 let begun = served.begin(&begin.name).await?;
@@ -162,7 +163,6 @@ async fn begin_put(
     caller: RenewablePut,
 ) -> Result<PutSession, Status> {
     let code = convert::decode_code("PutBegin.code", &begin.code)?;
-    check_name(&begin.name).map_err(Status::invalid_argument)?;
     check_chunk_bytes(&code, begin.chunk_bytes)?;
     check_nodes(service, code).await?;
     let name = begin.name.clone();

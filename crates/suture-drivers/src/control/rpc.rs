@@ -149,6 +149,7 @@ impl Coordinator for RpcAdapter {
     async fn remove(&self, request: Request<proto::ObjectName>) -> Answer<proto::RemoveReply> {
         let served = self.served_of(&request, Call::Remove, &request.get_ref().name).await?;
         let name = request.into_inner().name;
+        served.check_length(&name).await?;
         served.check_name(&name).await?;
         let (what, service) = (name.clone(), served.service.clone());
         let remove =

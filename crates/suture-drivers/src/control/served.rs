@@ -15,8 +15,10 @@ use tonic::{Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
+use super::put;
 use super::put_renewal::RenewablePut;
 use super::service::{ControlService, OF_HDFS, REBUILDING};
+use crate::metadata::MetadataError;
 
 /// An answer of many parts, for as long as whoever asked is believed.
 #[derive(Debug)]
@@ -61,8 +63,10 @@ impl Served {
         request: &Request<T>,
         (call, what): (Call, &str),
     ) -> Result<Served, Status> {
-        let caller = request.extensions().get::<CallerCell>().and_then(CallerCell::get).cloned();
-        let caller = caller.ok_or_else(|| Status::internal("who asks is not known"))?;
+        let unknown = || Status::internal("who asks is not known");
+        let cell = request.extensions().get::<CallerCell>().ok_or_else(unknown)?;
+        cell.check_place()?;
+        let caller = cell.get().cloned().ok_or_else(unknown)?;
         let served = Served { service: service.clone(), caller, call };
         served.judge(what, served.caller.check_still()).await?;
         service.trust.iter().for_each(|trust| trust.note(&served.caller));
@@ -74,6 +78,25 @@ impl Served {
             (_, true) => Err(Status::failed_precondition(OF_HDFS)),
             (false, false) => Ok(served),
         }
+    }
+
+    /// Lets a name through that an object can have, or not: others are refused before a change of
+    /// them is written down.
+    ///
+    /// # Errors
+    /// What names are like.
+    pub async fn check_object_name(&self, name: &str) -> Result<(), Status> {
+        self.judge(name, put::check_name(name).map_err(Status::invalid_argument)).await
+    }
+
+    /// The same of a name that is to be removed.
+    ///
+    /// # Errors
+    /// That no object has a name of that length.
+    pub async fn check_length(&self, name: &str) -> Result<(), Status> {
+        let is_possible = name.len() <= put::NAME_BYTES_MAX;
+        let missing = || MetadataError::NoSuchObject(name.to_owned()).into();
+        self.judge(name, is_possible.then_some(()).ok_or_else(missing)).await
     }
 
     /// Lets it name that object, or not.

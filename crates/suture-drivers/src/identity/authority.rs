@@ -150,6 +150,7 @@ impl Authority {
         out: &Path,
         now: SystemTime,
     ) -> Result<Issued> {
+        self.refuse_own(out)?;
         refuse_other(out, principal)?;
         let (signer, of) = self.signer()?;
         let not_after = now + lifetime;
@@ -187,6 +188,20 @@ impl Authority {
         write_private(&out.join(KEY), key.serialize_pem().as_bytes())?;
         write_public(&out.join(CERTIFICATE), certificate.pem().as_bytes())?;
         Ok(issued)
+    }
+
+    /// Credentials in its own folder would be copied to a machine with the authority's key.
+    fn refuse_own(&self, out: &Path) -> Result<()> {
+        let is_own = fs::canonicalize(out)
+            .is_ok_and(|out| fs::canonicalize(&self.dir).is_ok_and(|own| out.starts_with(own)));
+        match is_own {
+            false => Ok(()),
+            true => Err(bad_input(format!(
+                "{} is the folder of the authority, which is to stay away from the cluster's \
+                 machines: say another folder with --out",
+                out.display(),
+            ))),
+        }
     }
 
     /// Puts what is to be trusted, and what no more, into a folder with credentials.

@@ -59,6 +59,13 @@ const OTHERS: u32 = 0o077;
 /// write where that is the system's custom.
 const OTHERS_WRITE: u32 = 0o002;
 
+/// What others than the owner of a folder may do to its names: they could put files of their own
+/// there.
+const FOLDER_WRITE: u32 = 0o022;
+
+/// With this bit nobody takes away or replaces what belongs to others in a folder that all may write.
+const STICKY: u32 = 0o1000;
+
 /// Hundreds of authorities or thousands of revocations fit.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -210,6 +217,7 @@ impl CredentialFiles {
                 ))
             })
         };
+        check_folder(dir)?;
         for path in [dir.join(AUTHORITY), dir.join(REVOKED), dir.join(CERTIFICATE)] {
             let mode = fs::metadata(&path).map_or(0, |of| of.mode());
             if mode & OTHERS_WRITE != 0 {
@@ -237,6 +245,32 @@ impl CredentialFiles {
         let (certificate, authority) = (read(CERTIFICATE)?, read(AUTHORITY)?);
         Ok(CredentialFiles { certificate, key: read(KEY)?, authority, revoked })
     }
+}
+
+/// Refuses what others than this process's user and root could have put there, or can any time.
+fn check_folder(dir: &Path) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let files = [CERTIFICATE, KEY, AUTHORITY, REVOKED].map(|name| dir.join(name));
+    for path in [dir.to_owned()].into_iter().chain(files) {
+        // What cannot be looked at cannot be read either, which says more.
+        let Ok(of) = fs::metadata(&path) else { continue };
+        if of.uid() != own && of.uid() != 0 {
+            let (path, owner) = (path.display(), of.uid());
+            return Err(bad_input(format!(
+                "{path} belongs to another user (number {owner}), who may change it any time: chown \
+                 {own} {path}, and see that it is as it should be"
+            )));
+        }
+        let mode = of.mode();
+        if of.is_dir() && mode & FOLDER_WRITE != 0 && mode & STICKY == 0 {
+            let (path, mode) = (path.display(), mode & 0o777);
+            return Err(bad_input(format!(
+                "others than its owner may change what is in {path} (mode {mode:o}), and so whom \
+                 this believes: chmod go-w {path}, and see that all in it is as it should be"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong with bytes that hold no key.

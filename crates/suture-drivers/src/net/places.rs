@@ -35,9 +35,18 @@ impl From<IpAddr> for Holder {
 pub struct Places {
     all: Arc<Semaphore>,
     each: usize,
+    /// When no more than so many are left, they are for holders that have few.
+    last: usize,
+    few: usize,
     /// Those who have a place or wait for one.
     of: Mutex<HashMap<Holder, Arc<Semaphore>>>,
 }
+
+/// Such a part of all places is for holders that have few: a handful of greedy ones cannot have all.
+const LAST_PART: usize = 4;
+
+/// Few is less than such a part of what each may have.
+const FEW_PART: usize = 16;
 
 /// One place; dropping it gives it back.
 #[derive(Debug)]
@@ -49,12 +58,18 @@ pub struct HeldPlace {
 impl Places {
     /// `all` places, `each` of them at most for one holder.
     pub fn new(all: usize, each: usize) -> Places {
-        Places { all: Arc::new(Semaphore::new(all)), each, of: Mutex::default() }
+        let (last, few) = (all / LAST_PART, (each / FEW_PART).max(1));
+        Places { all: Arc::new(Semaphore::new(all)), each, last, few, of: Mutex::default() }
     }
 
-    /// A place, if the holder may have one more and there is one.
+    /// A place, if the holder may have one more and there is one for it.
     pub fn try_take(&self, holder: impl Into<Holder>) -> Option<HeldPlace> {
-        let of_holder = self.of(holder.into()).try_acquire_owned().ok()?;
+        let of_holder = self.of(holder.into());
+        let has_few = self.each - of_holder.available_permits() < self.few;
+        if self.all.available_permits() <= self.last && !has_few {
+            return None;
+        }
+        let of_holder = of_holder.try_acquire_owned().ok()?;
         let of_all = self.all.clone().try_acquire_owned().ok()?;
         Some(HeldPlace { _of_holder: of_holder, _of_all: of_all })
     }
@@ -172,6 +187,22 @@ mod tests {
             drop(places.try_take(IpAddr::from([10, 0, 1, host])));
         }
         assert!(places.of.lock().unwrap().len() <= 3);
+    }
+
+    #[test]
+    fn a_few_holders_do_not_take_all() {
+        let places = Places::new(64, 32);
+        let of = |name: &str| Holder::Principal(name.into());
+        let mut held = Vec::new();
+        for name in ["a", "b", "c", "d"].iter().cycle().take(4 * 32) {
+            held.extend(places.try_take(of(name)));
+        }
+        assert_eq!(held.len(), 48, "three quarters");
+        for other in 0..8 {
+            held.push(places.try_take(of(&format!("other {other}"))).expect("there are some left"));
+            held.push(places.try_take(of(&format!("other {other}"))).expect("and one more each"));
+        }
+        assert!(places.try_take(of("too late")).is_none(), "all are taken");
     }
 
     #[test]

@@ -50,8 +50,15 @@ impl RefusalLog {
         }
     }
 
+    /// Whether nothing was said for so long that this one says no less than a new one.
+    pub fn is_rested(&self, now: Instant) -> bool {
+        let allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = now.duration_since(allowed.since).as_secs() / EVERY.as_secs();
+        allowed.unsaid == 0 && u64::from(allowed.lines) + rest >= u64::from(BURST)
+    }
+
     /// Whether there is to be a line now; then how many were refused without one since the last.
-    fn allow(&self, now: Instant) -> Option<u64> {
+    pub fn allow(&self, now: Instant) -> Option<u64> {
         let mut allowed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let more = now.duration_since(allowed.since).as_secs() / EVERY.as_secs();
         if more > 0 {
