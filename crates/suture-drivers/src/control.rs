@@ -23,6 +23,7 @@ pub mod join;
 pub mod listing;
 pub mod membership;
 mod node_command;
+pub mod object_name;
 pub mod put;
 mod put_budget;
 mod put_renewal;

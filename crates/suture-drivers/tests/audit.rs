@@ -7,7 +7,7 @@ mod words;
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -49,12 +49,12 @@ impl Running {
 }
 
 /// Of those who run the cluster, then of all others.
-fn lines(log: &PathBuf) -> Vec<serde_json::Value> {
-    let of = |log| {
+fn lines(log: &Path) -> Vec<serde_json::Value> {
+    let of = |log: &Path| {
         let text = fs::read_to_string(log).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>()
     };
-    [of(log.clone()), of(log.with_extension("others.jsonl"))].concat()
+    [of(log), of(&log.with_extension("others.jsonl"))].concat()
 }
 
 fn named(name: &str) -> proto::ObjectName {

@@ -12,8 +12,9 @@
 //! rate ends, and so does a connection on which nothing is asked for; space on disk is taken as a
 //! chunk's bytes come.
 
+mod limits;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use suture_edge::checksum::{Crc32c, crc32c};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published, short};
@@ -32,67 +33,14 @@ use super::scope::Scope;
 use crate::identity::AccessRole;
 use crate::limit::{Port, Purpose};
 use crate::metrics::agent::{AgentMetrics, DiskOperation};
-use crate::net::allowance::LeastRate;
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
-use crate::net::fair_places::{FairPlaces, SharedPlace};
-use crate::net::incoming::Admission;
-use crate::net::places::{HeldPlace, Newcomers, Places};
+use crate::net::fair_places::SharedPlace;
 use crate::net::refusals::RefusalLog;
 use crate::put_key::PutKey;
 
-/// What clients may hold of an agent, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientLimits {
-    /// Connections that may be open at a time: so many of clients, and so many of those who run the
-    /// cluster.
-    pub connections: usize,
-    /// How many of them one may have: whoever proves who it is, or else an address.
-    pub connections_each: usize,
-    /// Connections that have not said whose they are; the oldest give way to more.
-    pub newcomers: usize,
-    /// How long they may take to.
-    pub handshake: Duration,
-    /// How long a connection may be idle.
-    pub idle: Duration,
-    /// Chunks that are read.
-    pub reads: OperationLimits,
-    /// Chunks that are written.
-    pub writes: OperationLimits,
-}
-
-/// How many operations of one kind clients may have under way, and what is asked of each.
-#[derive(Clone, Copy, Debug)]
-pub struct OperationLimits {
-    /// Operations that move bytes at a time; each holds a buffer. More wait.
-    pub places: usize,
-    /// How many of one may be under way, whether they move bytes or not. More of it wait.
-    pub each: usize,
-    /// How fast the client has to be.
-    pub least: LeastRate,
-}
-
-impl Default for ClientLimits {
-    /// Nine chunks over an uplink of 1 Mbit/s move 14 kB/s each. A reader takes what comes; a
-    /// writer may have to wait for a slower agent, so it may pause for longer, and has places of
-    /// its own. Clients open a connection anew where theirs was closed.
-    fn default() -> ClientLimits {
-        let operations = |grace| OperationLimits {
-            places: 16,
-            each: 32,
-            least: LeastRate { rate: 4096, grace: Duration::from_secs(grace) },
-        };
-        ClientLimits {
-            connections: 1024,
-            connections_each: 256,
-            newcomers: 256,
-            handshake: Duration::from_secs(15),
-            idle: Duration::from_secs(60),
-            reads: operations(15),
-            writes: operations(60),
-        }
-    }
-}
+use limits::OperationPlaces;
+pub use limits::{ClientLimits, OperationLimits};
 
 /// What a read sends at a time.
 const READ_BYTES: u64 = 256 * 1024;
@@ -102,21 +50,6 @@ const AGAIN_BYTES: u64 = 64 * 1024;
 
 /// Of what a probe asks for, in one frame.
 const PROBE_BYTES: usize = 64 * 1024;
-
-impl ClientLimits {
-    /// What of it concerns connections.
-    pub fn admission(&self) -> Admission {
-        let places = || Places::new(self.connections, self.connections_each);
-        Admission {
-            clients: places(),
-            operators: places(),
-            probers: places(),
-            newcomers: Newcomers::new(self.newcomers),
-            handshake: self.handshake,
-            refusals: RefusalLog::default(),
-        }
-    }
-}
 
 /// Serves the chunks of one store.
 #[derive(Debug)]
@@ -134,38 +67,6 @@ pub struct ChunkService {
     /// By which the stamps of puts are known, once a coordinator has told it.
     put_key: watch::Receiver<Option<PutKey>>,
     metrics: Arc<AgentMetrics>,
-}
-
-/// The places for operations of one kind.
-#[derive(Debug)]
-struct OperationPlaces {
-    under_way: Places,
-    clients: Arc<FairPlaces>,
-    /// For those who run the cluster.
-    operators: Arc<FairPlaces>,
-    /// For agents, who ask for probes.
-    probers: Arc<FairPlaces>,
-}
-
-impl OperationPlaces {
-    fn new(limits: OperationLimits, connections: usize) -> OperationPlaces {
-        let fair = || FairPlaces::new(limits.places);
-        // No connection has two of them under way, so these are never all taken.
-        let under_way = Places::new(2 * connections, limits.each);
-        OperationPlaces { under_way, clients: fair(), operators: fair(), probers: fair() }
-    }
-
-    /// What an operation is counted by while it is under way, and its place once it moves bytes.
-    async fn enter(&self, connection: &Connection) -> (HeldPlace, SharedPlace) {
-        let role = connection.principal().map(|who| who.role);
-        let shared = match role {
-            None | Some(AccessRole::Client) => &self.clients,
-            Some(AccessRole::Agent) => &self.probers,
-            Some(_) => &self.operators,
-        };
-        let holder = connection.holder();
-        (self.under_way.take(holder.clone()).await, shared.share(holder))
-    }
 }
 
 /// A chunk on its way in.
@@ -233,7 +134,7 @@ impl ChunkService {
             Frame::WriteChunk { .. } => (&self.writers, self.limits.writes),
             _ => (&self.readers, self.limits.reads),
         };
-        let (_under_way, mut place) = places.enter(connection).await;
+        let (_begun, mut place) = places.enter(connection).await;
         connection.expect(Some(least));
         self.perform((connection, &mut place), scope, frame).await?;
         connection.expect(None);
@@ -313,7 +214,8 @@ impl ChunkService {
         let mut left = 0;
         while offset < range.to {
             if place.is_wanted() || !connection.is_drained().await {
-                (place.end(), buffer = Vec::new());
+                place.end();
+                buffer = Vec::new();
                 connection.drained(traffic).await?;
                 place.begin().await;
             }
@@ -334,7 +236,7 @@ impl ChunkService {
             let header = Frame::ReadData(payload).encode();
             let headers = if left == 0 { &header[..] } else { &[] };
             left = if left == 0 { bytes } else { left };
-            let taken = connection.write_giving_way(headers, data, traffic, place).await?;
+            let taken = connection.write_sharing(headers, data, traffic, place).await?;
             connection.end_turn(traffic);
             (offset, left) = (offset + taken as u64, left - taken as u64);
         }
@@ -424,7 +326,8 @@ impl ChunkService {
             let frame = match came {
                 Some(frame) => frame,
                 None => {
-                    (place.end(), buffer = Vec::new());
+                    place.end();
+                    buffer = Vec::new();
                     let came = connection.read_expected_frame("receiving a chunk", None).await?;
                     place.begin().await;
                     came.expect("nobody was given way to")
@@ -522,7 +425,7 @@ impl ChunkService {
             }
             buffer.resize(buffer.len().max(left), 0);
             let into = &mut buffer[..left];
-            let came = connection.read_payload_giving_way(into, traffic, place).await?;
+            let came = connection.read_payload_sharing(into, traffic, place).await?;
             sum.update(&buffer[..came]);
             left -= came;
             if left == 0 && sum.value() != payload.crc {
@@ -531,7 +434,8 @@ impl ChunkService {
             buffer = self.write_part(arriving, buffer, came).await?;
             if left > 0 {
                 // Somebody else wants the place, and there is nothing to be done with it.
-                (place.end(), buffer = Vec::new());
+                place.end();
+                buffer = Vec::new();
                 connection.readable().await?;
                 place.begin().await;
             }

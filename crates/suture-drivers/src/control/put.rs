@@ -12,7 +12,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use suture_code::Code;
 use suture_code::layout::{self, SizeError};
-use suture_edge::error::quoted;
 use suture_repair::event::Health;
 use suture_repair::id::{Generation, NodeId, StripeId};
 use suture_repair::stripe::CHUNK_BYTES_MAX;
@@ -31,9 +30,6 @@ use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::NewPlaces;
 use crate::metadata::{Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
-
-/// Longer names would make every listing a burden.
-pub const NAME_BYTES_MAX: usize = 1024;
 
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
 /// bytes are kept from all others. Commands have a part of one message's stripes under way.
@@ -329,20 +325,6 @@ impl PutSession {
         let (id, stripes) = (self.id, mem::take(&mut self.stripes));
         Ok(service.metadata.ask(move |store| store.commit_put(id, &object, stripes)).await?)
     }
-}
-
-/// Whether an object can have this name.
-///
-/// # Errors
-/// What names are like.
-pub fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        return Err(format!(
-            "{} is not a name for an object: 1 to {NAME_BYTES_MAX} bytes, no control characters",
-            quoted(name)
-        ));
-    }
-    Ok(())
 }
 
 fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {

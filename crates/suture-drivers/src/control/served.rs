@@ -15,7 +15,7 @@ use tonic::{Request, Status};
 
 use super::access::{Call, Caller, CallerCell, Record};
 use super::audit::Begun;
-use super::put;
+use super::object_name::{NAME_BYTES_MAX, check_name};
 use super::put_renewal::RenewablePut;
 use super::service::{ControlService, OF_HDFS, REBUILDING};
 use crate::metadata::MetadataError;
@@ -86,7 +86,7 @@ impl Served {
     /// # Errors
     /// What names are like.
     pub async fn check_object_name(&self, name: &str) -> Result<(), Status> {
-        self.judge(name, put::check_name(name).map_err(Status::invalid_argument)).await
+        self.judge(name, check_name(name).map_err(Status::invalid_argument)).await
     }
 
     /// The same of a name that is to be removed.
@@ -94,7 +94,7 @@ impl Served {
     /// # Errors
     /// That no object has a name of that length.
     pub async fn check_length(&self, name: &str) -> Result<(), Status> {
-        let is_possible = name.len() <= put::NAME_BYTES_MAX;
+        let is_possible = name.len() <= NAME_BYTES_MAX;
         let missing = || MetadataError::NoSuchObject(name.to_owned()).into();
         self.judge(name, is_possible.then_some(()).ok_or_else(missing)).await
     }

@@ -25,21 +25,21 @@ pub(super) struct Allowance {
 }
 
 /// A wait for the other side, which takes from its allowance however it ends.
-pub(super) struct Waiting<'a> {
+pub(super) struct AllowedWait<'a> {
     allowance: &'a mut Allowance,
     began: Instant,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for AllowedWait<'_> {
     fn drop(&mut self) {
         self.allowance.left = self.allowance.left.saturating_sub(self.began.elapsed());
     }
 }
 
 impl Allowance {
-    /// A wait begins.
-    pub fn wait(&mut self) -> Waiting<'_> {
-        Waiting { allowance: self, began: Instant::now() }
+    /// Begins a wait for the other side.
+    pub fn wait(&mut self) -> AllowedWait<'_> {
+        AllowedWait { allowance: self, began: Instant::now() }
     }
 
     pub fn moved(&mut self, bytes: usize) {

@@ -8,6 +8,8 @@
 //! by so much time and no more (`Allowance`). What counts is only time in which the other side was
 //! waited for, not what rate limits, disks and others take.
 
+mod shared;
+
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -47,10 +49,6 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// What skipped payload is read into.
 const SKIP_BYTES: usize = 16 * 1024;
-
-/// Of what is sent while its place may be wanted, so much is encrypted at a time: a connection that
-/// goes without a place keeps no more than that.
-const GIVING_WAY_BYTES: usize = 64 * 1024;
 
 /// A connection, with the header of the next frame as far as it has come.
 #[derive(Debug)]
@@ -299,20 +297,6 @@ impl Connection {
         self.read_part(into, 0, traffic, None).await.map(drop)
     }
 
-    /// Fills `into` with the payload of the last frame, or less of it if there is nothing to read
-    /// and somebody wants the place; gives how much came.
-    ///
-    /// # Errors
-    /// When the connection breaks or stalls.
-    pub async fn read_payload_giving_way(
-        &mut self,
-        into: &mut [u8],
-        traffic: Traffic<'_>,
-        place: &SharedPlace,
-    ) -> Result<usize, NetError> {
-        self.read_part(into, 0, traffic, Some(place)).await
-    }
-
     /// Fills `into` with payload of the last frame, of which so many bytes are still to follow;
     /// gives how much came.
     async fn read_part(
@@ -365,14 +349,6 @@ impl Connection {
         let ready = self.stream.readable();
         let ready = wait(self.timeout, &mut self.allowance, "receiving", ready);
         unless_wanted(place, ready).await
-    }
-
-    /// Waits until there may be something to read.
-    ///
-    /// # Errors
-    /// When nothing comes in the time that there is.
-    pub async fn readable(&mut self) -> Result<(), NetError> {
-        self.wait_readable(None).await.map(drop)
     }
 
     /// Gives back what is left of the turn: there is nothing to be moved for now. To be called
@@ -479,70 +455,6 @@ impl Connection {
         self.write(headers, rest, traffic).await
     }
 
-    /// As [`Connection::write_spent`], but less of the payload if the other side takes no more for
-    /// now and somebody wants the place; gives how much of it was taken.
-    ///
-    /// # Errors
-    /// As [`Connection::write`].
-    pub async fn write_giving_way(
-        &mut self,
-        mut headers: &[u8],
-        payload: &mut [u8],
-        traffic: Traffic<'_>,
-        place: &SharedPlace,
-    ) -> Result<usize, NetError> {
-        self.check_proven()?;
-        let mut taken = 0;
-        while taken < payload.len() {
-            self.take_turn(traffic).await;
-            let bytes = (payload.len() - taken).min(self.turn).min(GIVING_WAY_BYTES);
-            let now = &mut payload[taken..taken + bytes];
-            let (moved, goes_on) = match &mut self.stream {
-                Stream::Tls(tls) => {
-                    let sealed = tls.seal(std::mem::take(&mut headers), now)?;
-                    self.turn -= bytes;
-                    (bytes, self.send_sealed(now, sealed, traffic, Some(place)).await?)
-                }
-                Stream::Plain(_) => self.write_part(&mut headers, now, traffic, place).await?,
-            };
-            traffic.port.count(traffic.purpose, moved);
-            taken += moved;
-            if !goes_on {
-                break;
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Sends headers, and some of the payload as it is; gives how much, and whether the place is
-    /// still had.
-    async fn write_part(
-        &mut self,
-        headers: &mut &[u8],
-        payload: &[u8],
-        traffic: Traffic<'_>,
-        place: &SharedPlace,
-    ) -> Result<(usize, bool), NetError> {
-        match self.stream.try_write_vectored(&[IoSlice::new(headers), IoSlice::new(payload)]) {
-            Ok(bytes) => {
-                let of_headers = bytes.min(headers.len());
-                *headers = &headers[of_headers..];
-                self.turn -= bytes - of_headers;
-                self.moved(bytes - of_headers);
-                Ok((bytes - of_headers, true))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.end_turn(traffic);
-                let ready = self.stream.writable();
-                let ready = wait(self.timeout, &mut self.allowance, "sending", ready);
-                // Half a header is nothing that can be gone on with.
-                let place = headers.is_empty().then_some(place);
-                Ok((0, unless_wanted(place, ready).await?))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Sends what was encrypted where it lies; gives whether all of it left. If somebody wants the
     /// place before, the connection keeps the rest, and `drained` sends it.
     async fn send_sealed(
@@ -573,27 +485,6 @@ impl Connection {
             }
         }
         Ok(true)
-    }
-
-    /// Whether all that was taken has left, and more can be sent at once.
-    pub async fn is_drained(&mut self) -> bool {
-        let is_writable = async |stream: &Stream| {
-            tokio::select! {
-                biased;
-                ready = stream.writable() => ready.is_ok(),
-                () = std::future::ready(()) => false,
-            }
-        };
-        self.stream.try_flush().is_ok() && is_writable(&self.stream).await
-    }
-
-    /// Waits until all that was taken has left, and more can be sent.
-    ///
-    /// # Errors
-    /// As [`Connection::write`].
-    pub async fn drained(&mut self, traffic: Traffic<'_>) -> Result<(), NetError> {
-        self.flush(traffic).await?;
-        wait(self.timeout, &mut self.allowance, "sending", self.stream.writable()).await
     }
 
     /// Sends what was encrypted and did not leave at once.
@@ -639,6 +530,20 @@ impl Connection {
     }
 }
 
+/// Whether what is waited for came before somebody wanted the place, where there is one to give.
+async fn unless_wanted(
+    place: Option<&SharedPlace>,
+    ready: impl Future<Output = Result<(), NetError>>,
+) -> Result<bool, NetError> {
+    match place {
+        None => ready.await.map(|()| true),
+        Some(place) => match place.unless_wanted(ready).await {
+            Some(result) => result.map(|()| true),
+            None => Ok(false),
+        },
+    }
+}
+
 /// Waits for the other side, for `within` or what its allowance has left.
 async fn wait(
     within: Duration,
@@ -654,18 +559,4 @@ async fn wait(
     let within = within.min(*left);
     let _waiting = allowance.as_mut().map(Allowance::wait);
     Ok(timeout(within, ready).await.map_err(|_| late)??)
-}
-
-/// Whether what is waited for came before somebody wanted the place, where there is one to give.
-async fn unless_wanted(
-    place: Option<&SharedPlace>,
-    ready: impl Future<Output = Result<(), NetError>>,
-) -> Result<bool, NetError> {
-    match place {
-        None => ready.await.map(|()| true),
-        Some(place) => match place.unless_wanted(ready).await {
-            Some(result) => result.map(|()| true),
-            None => Ok(false),
-        },
-    }
 }

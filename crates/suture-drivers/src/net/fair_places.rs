@@ -19,7 +19,7 @@ use super::places::Holder;
 #[derive(Debug)]
 pub struct FairPlaces {
     state: Mutex<FairState>,
-    /// How many wait.
+    /// How many wait for one.
     waiting: watch::Sender<usize>,
 }
 
@@ -56,7 +56,7 @@ pub struct SharedPlace {
 }
 
 impl FairPlaces {
-    /// So many places.
+    /// So many places, of which none is held.
     pub fn new(places: usize) -> Arc<FairPlaces> {
         let state = FairState { free: places, of: HashMap::new(), given: 0 };
         Arc::new(FairPlaces { state: Mutex::new(state), waiting: watch::Sender::new(0) })

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result};
 use rustix::fs::OFlags;
-use suture_drivers::control::put::check_name;
+use suture_drivers::control::object_name::check_name;
 use suture_edge::error::{bad_input, quoted};
 
 use crate::outcome::Failures;
