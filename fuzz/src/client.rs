@@ -11,11 +11,11 @@ use suture_drivers::control::convert::{
     Malformed, decode_chunk, decode_code, decode_copy, decode_object, decode_object_stripe,
     decode_peer, encode_chunk, encode_copy, encode_object, encode_object_stripe,
 };
+use suture_drivers::control::object_name::check_name;
 use suture_drivers::control::proto;
 use suture_drivers::control::proto::lookup_reply::Part as Looked;
 use suture_drivers::control::proto::put_reply::Step as Answered;
 use suture_drivers::control::proto::put_request::Step as Asked;
-use suture_drivers::control::put::check_name;
 use suture_drivers::metadata::{Object, ObjectStripe};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Generation, NodeId, Stamp, StripeId};
 use suture_repair::stripe::{ChunkRecord, Stripe};
