@@ -131,6 +131,31 @@ fn chunks_of_any_length_come_back_whole_and_in_part() {
     assert_eq!(leftovers(dir.path()), 0);
 }
 
+/// Bytes that this process has had read from disks.
+fn read_from_disks() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap();
+    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[test]
+fn a_copy_that_was_just_written_is_checked_on_the_disk_and_not_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DataDir::open(dir.path()).unwrap().claim(&identity()).unwrap();
+    let (copy, data) = (copy(1), data(8 << 20, 1));
+    put(&store, copy, &data).unwrap();
+    let kind = rustix::fs::statfs(dir.path()).unwrap().f_type;
+    if kind == 0x0102_1994 {
+        eprintln!("SKIPPED: {} is in memory, and has no disk", dir.path().display());
+        return;
+    }
+    let reader = store.open(copy).unwrap();
+    reader.read(0, &mut vec![0; data.len()]).unwrap();
+    let before = read_from_disks();
+    ChunkStore::check(&store, copy).unwrap();
+    assert!(read_from_disks() - before >= data.len() as u64);
+}
+
 #[test]
 fn a_chunk_beyond_one_table_segment_is_read_everywhere() {
     let dir = tempfile::tempdir().unwrap();

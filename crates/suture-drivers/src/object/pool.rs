@@ -1,14 +1,17 @@
-//! Connections to agents: kept while they work, and not tried again where nobody answers.
+//! Connections to agents: kept while they work, and tried again ever more rarely where nobody
+//! answers.
 //!
 //! Place: under `[put]` and `[get]`.
 //! A dead agent is noticed once and not once for each chunk: waiting for a connection that will
-//! not stand is what makes a degraded read slow.
+//! not stand is what makes a degraded read slow. One that was only busy is asked again, or all that
+//! follows in a long put would lack its chunks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use suture_repair::wire::{ClusterId, Who};
+use tokio::time::Instant;
 
 use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkClient, ChunkConnection, ChunkError};
@@ -21,11 +24,48 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// A busy disk may take seconds to make a chunk durable.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// For so long an agent that did not answer is not asked again, the first time and at most.
+const SILENT_FOR: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(240)];
+
+/// Agents that did not answer when they were last asked.
+#[derive(Debug, Default)]
+struct Silences(BTreeMap<AgentAddress, Silence>);
+
+#[derive(Debug)]
+struct Silence {
+    /// When the agent may be asked again.
+    until: Instant,
+    /// How long it was left alone the last time.
+    span: Duration,
+}
+
+impl Silences {
+    fn covers(&self, agent: &AgentAddress, now: Instant) -> bool {
+        self.0.get(agent).is_some_and(|silence| now < silence.until)
+    }
+
+    /// It did not answer. What was under way meanwhile says nothing new.
+    fn add(&mut self, agent: &AgentAddress, now: Instant) {
+        let [first, longest] = SILENT_FOR;
+        let span = match self.0.get(agent) {
+            None => first,
+            Some(known) if now < known.until => return,
+            Some(known) => longest.min(2 * known.span),
+        };
+        self.0.insert(agent.clone(), Silence { until: now + span, span });
+    }
+
+    /// It answered.
+    fn end(&mut self, agent: &AgentAddress) {
+        self.0.remove(agent);
+    }
+}
+
 /// Connections to the agents of one cluster.
 pub struct ConnectionPool {
     client: ChunkClient,
     idle: Mutex<BTreeMap<AgentAddress, Vec<ChunkConnection>>>,
-    silent: Mutex<BTreeSet<AgentAddress>>,
+    silences: Mutex<Silences>,
 }
 
 impl ConnectionPool {
@@ -34,12 +74,12 @@ impl ConnectionPool {
         let greeting = Greeting { cluster, who: Who::Client, credentials };
         let (connect_timeout, idle_timeout) = (CONNECT_TIMEOUT, IDLE_TIMEOUT);
         let client = ChunkClient { greeting, connect_timeout, idle_timeout };
-        ConnectionPool { client, idle: Mutex::default(), silent: Mutex::default() }
+        ConnectionPool { client, idle: Mutex::default(), silences: Mutex::default() }
     }
 
-    /// Whether the agent failed to answer before.
+    /// Whether the agent failed to answer a while ago, and is not to be asked again yet.
     pub fn is_silent(&self, agent: &AgentAddress) -> bool {
-        self.silent.lock().expect("no thread panics here").contains(agent)
+        self.silences.lock().expect("no thread panics here").covers(agent, Instant::now())
     }
 
     /// A connection to the agent, to be given back with how it went.
@@ -93,10 +133,40 @@ impl ConnectionPool {
     }
 
     fn note<T>(&self, agent: &AgentAddress, result: &Result<T, ChunkError>) {
-        let is_silent =
-            matches!(result, Err(ChunkError::Unreachable { .. }) | Err(ChunkError::Timeout { .. }));
-        if is_silent {
-            self.silent.lock().expect("no thread panics here").insert(agent.clone());
+        let mut silences = self.silences.lock().expect("no thread panics here");
+        match result {
+            Err(ChunkError::Unreachable { .. } | ChunkError::Timeout { .. }) => {
+                silences.add(agent, Instant::now());
+            }
+            _ => silences.end(agent),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_did_not_answer_is_asked_again_ever_more_rarely_until_it_does() {
+        let addr = "127.0.0.1:1".parse().unwrap();
+        let agent = AgentAddress { name: "n1".into(), addr };
+        let (mut silences, mut now) = (Silences::default(), Instant::now());
+        let mut spans = Vec::new();
+        for _ in 0..6 {
+            assert!(!silences.covers(&agent, now));
+            silences.add(&agent, now);
+            let begun = now;
+            while silences.covers(&agent, now) {
+                // All that was under way fails too, and makes it no longer.
+                silences.add(&agent, now);
+                now += Duration::from_secs(5);
+            }
+            spans.push(now.duration_since(begun).as_secs());
+        }
+        assert_eq!(spans, [15, 30, 60, 120, 240, 240]);
+        silences.end(&agent);
+        silences.add(&agent, now);
+        assert!(silences.covers(&agent, now) && !silences.covers(&agent, now + SILENT_FOR[0]));
     }
 }
