@@ -49,7 +49,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, warn};
 
 use crate::address::AgentAddress;
 use crate::buffer::{Buffer, Pool};
@@ -352,24 +352,17 @@ impl AgentDriver {
     fn beat(&mut self) {
         self.metrics.observe(&self.core.status(), self.pool_bytes, self.free_bytes);
         self.disk.ask_free_bytes();
-        self.look_at_disk();
+        self.note_disk();
         self.measure();
     }
 
     /// Tells the core how the disk is, and the operator what is wrong with it.
-    fn look_at_disk(&mut self) {
+    fn note_disk(&mut self) {
         let state = self.watch.state(std::time::Instant::now());
         if state == self.disk_state {
             return;
         }
-        match (state, self.disk_state) {
-            (DiskState::Hanging, _) => {
-                error!("the disk does not answer: until it does this node counts as silent");
-            }
-            (DiskState::Failing, _) => warn!("the disk gave an error; what it holds is read again"),
-            (DiskState::ReadOnly, _) => warn!("the disk is read-only: it is given no chunks"),
-            (DiskState::Good, before) => info!("the disk is {before} no more"),
-        }
+        DiskWatch::log_change(self.disk_state, state);
         self.disk_state = state;
         self.handle(AgentInput::Disk(state));
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::fs::{StatVfs, StatVfsMountFlags};
 use tracing::warn;
 
 /// The mode of files.
@@ -85,4 +86,9 @@ pub fn new_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(FILE_MODE);
     options
+}
+
+/// Whether nothing can be written where that was asked for.
+pub fn is_read_only(of: &StatVfs) -> bool {
+    of.f_flag.contains(StatVfsMountFlags::RDONLY)
 }

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use rustix::fs::{FlockOperation, StatVfsMountFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, ListedCopy, Stamp, StripeId};
 use suture_repair::label::Label;
@@ -175,7 +175,8 @@ impl DataDir {
             move |source| OpenError::Io { path, source }
         };
         data_dir::open(dir).map_err(at(dir))?;
-        let is_read_only = is_read_only(dir).map_err(at(dir))?;
+        let stat = rustix::fs::statvfs(dir).map_err(io::Error::from).map_err(at(dir))?;
+        let is_read_only = data_dir::is_read_only(&stat);
         // The folder itself: a lock file could be removed, and with it what it keeps apart.
         let lock = File::open(dir).map_err(at(dir))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -364,7 +365,7 @@ impl ChunkStore for Store {
     fn free_bytes(&self) -> Result<u64, Failure> {
         let stat = rustix::fs::fstatvfs(&self.lock).map_err(|errno| failure(&errno.into()))?;
         // What cannot be written has no space, whatever is free.
-        if stat.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        if data_dir::is_read_only(&stat) {
             return Ok(0);
         }
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
@@ -373,8 +374,7 @@ impl ChunkStore for Store {
     }
 
     fn is_read_only(&self) -> bool {
-        let stat = rustix::fs::fstatvfs(&self.lock);
-        stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY))
+        rustix::fs::fstatvfs(&self.lock).is_ok_and(|stat| data_dir::is_read_only(&stat))
     }
 
     fn open(&self, copy: ChunkCopy) -> Result<Arc<dyn ChunkReader>, CopyFault> {
@@ -529,10 +529,6 @@ pub fn identity(dir: &Path) -> Result<Option<Identity>, OpenError> {
         }
         _ => Err(io(io::Error::new(io::ErrorKind::InvalidData, "not readable"))),
     }
-}
-
-fn is_read_only(dir: &Path) -> io::Result<bool> {
-    Ok(rustix::fs::statvfs(dir)?.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Whether there is any chunk.

@@ -5,13 +5,13 @@
 //! the seed allows losses beyond repair; so whatever the checkers find missing in the end was
 //! lost by Suture and not by us.
 
+mod disks;
 mod impostor;
 mod intent;
 mod restored;
 
 use std::collections::BTreeSet;
 
-use suture_repair::agent::AgentInput;
 use suture_repair::chunk_store::short;
 use suture_repair::cluster::Cluster;
 use suture_repair::cluster::NodeIntent;
@@ -264,57 +264,6 @@ impl World {
         }
     }
 
-    /// A disk is full, or calls of it fail.
-    fn trouble_disk(&mut self, fault: Fault, span: Span) {
-        let node = match fault {
-            Fault::DiskErrors(_) => self.writing_node(),
-            _ => self.any_node(),
-        };
-        let recovery = match fault {
-            Fault::Full(_) => {
-                self.coverage.count(Kind::FullDisk);
-                self.host(node).disk.set_capacity(0);
-                Recovery::Capacity(node)
-            }
-            Fault::Unreadable(_) => {
-                self.coverage.count(Kind::UnreadableDisk);
-                self.host(node).disk.set_unreadable(true);
-                Recovery::Reads(node)
-            }
-            Fault::DiskErrors(_) => {
-                let seed = self.random.next_u64();
-                self.host(node).disk.set_errors(Some(seed));
-                Recovery::Errors(node)
-            }
-            _ => {
-                self.host(node).disk.set_out_of_descriptors(true);
-                Recovery::Descriptors(node)
-            }
-        };
-        self.later(span, Event::Recovery(recovery));
-    }
-
-    /// A disk answers nothing, which its agent notices.
-    fn hang_disk(&mut self, span: Span) {
-        let node = self.any_node();
-        let until = self.now + span;
-        if self.host(node).hangs_until.is_some() {
-            return;
-        }
-        self.coverage.count(Kind::HangingDisk);
-        self.hosts[node.index()].hangs_until = Some(until);
-        self.agent_input(node, AgentInput::Disk(DiskState::Hanging));
-        self.later(span, Event::Recovery(Recovery::Answers(node)));
-    }
-
-    /// Unless another time has begun since.
-    fn end_hang(&mut self, node: NodeId) {
-        let host = &mut self.hosts[node.index()];
-        if host.hangs_until.take_if(|until| *until <= self.now).is_some() {
-            self.agent_input(node, AgentInput::Disk(DiskState::Good));
-        }
-    }
-
     fn decommission(&mut self, node: NodeId, span: Span) {
         if self.metadata.node_state(node) == NodeState::Up {
             self.coverage.count(Kind::Decommission);
@@ -325,13 +274,6 @@ impl World {
 
     fn any_node(&mut self) -> NodeId {
         NodeId(self.random.index(self.hosts.len()) as u32)
-    }
-
-    /// One that makes a chunk, if there is one: that is the hard case.
-    fn writing_node(&mut self) -> NodeId {
-        let node = self.any_node();
-        let writes = |node: &NodeId| !self.host(*node).writers.is_empty();
-        self.nodes().find(writes).unwrap_or(node)
     }
 
     fn crash(&mut self, back_after: Span, wipe: bool) {

@@ -175,8 +175,8 @@ impl Metadata {
         if self.safeguards.compare_and_set && stripe.generation != commit.generation {
             return Err(Some(stripe.clone()));
         }
-        let in_the_way = stripe.chunk_on(commit.node).filter(|chunk| *chunk != commit.copy.chunk);
-        if in_the_way != commit.clears {
+        let other = stripe.chunk_on(commit.node).filter(|chunk| *chunk != commit.copy.chunk);
+        if other != commit.clears {
             return Err(Some(stripe.clone()));
         }
         if let Some(chunk) = commit.clears {

@@ -14,6 +14,7 @@ use suture_repair::chunk_store::{ChunkReader, ChunkStore, ChunkWriter, Published
 use suture_repair::id::{ChunkCopy, ListedCopy};
 use suture_repair::label::Label;
 use suture_repair::message::{CopyFault, DiskState, Failure};
+use tracing::{error, info, warn};
 
 /// For so long after an error a disk counts as failing: as long as somebody who looks at the status
 /// now and then needs to see it.
@@ -23,11 +24,11 @@ const FAILING_FOR: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct DiskWatch {
     hangs_after: Duration,
-    seen: Mutex<Seen>,
+    notes: Mutex<DiskNotes>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct DiskNotes {
     /// When each call that is under way last went on.
     calls: BTreeMap<u64, Instant>,
     next_call: u64,
@@ -36,7 +37,7 @@ struct Seen {
 }
 
 /// A call that is under way.
-struct Call<'a> {
+struct WatchedCall<'a> {
     watch: &'a DiskWatch,
     number: u64,
 }
@@ -44,45 +45,57 @@ struct Call<'a> {
 impl DiskWatch {
     /// A disk hangs when a call of it has not gone on for so long.
     pub fn new(hangs_after: Duration) -> DiskWatch {
-        DiskWatch { hangs_after, seen: Mutex::default() }
+        DiskWatch { hangs_after, notes: Mutex::default() }
     }
 
     /// How the disk is.
     pub fn state(&self, now: Instant) -> DiskState {
-        let seen = self.seen();
+        let notes = self.notes();
         let since = |at: &Instant| now.saturating_duration_since(*at);
-        if seen.calls.values().any(|at| since(at) >= self.hangs_after) {
+        if notes.calls.values().any(|at| since(at) >= self.hangs_after) {
             DiskState::Hanging
-        } else if seen.failed_at.is_some_and(|at| since(&at) < FAILING_FOR) {
+        } else if notes.failed_at.is_some_and(|at| since(&at) < FAILING_FOR) {
             DiskState::Failing
-        } else if seen.is_read_only {
+        } else if notes.is_read_only {
             DiskState::ReadOnly
         } else {
             DiskState::Good
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nobody panics with it")
+    fn notes(&self) -> MutexGuard<'_, DiskNotes> {
+        self.notes.lock().expect("nobody panics with it")
     }
 
-    fn call(&self) -> Call<'_> {
-        let mut seen = self.seen();
-        let number = seen.next_call;
-        seen.next_call += 1;
-        seen.calls.insert(number, Instant::now());
-        Call { watch: self, number }
+    /// Says in the log how the disk is, where that has changed.
+    pub fn log_change(before: DiskState, now: DiskState) {
+        match now {
+            DiskState::Hanging => {
+                error!("the disk does not answer: until it does this node counts as silent");
+            }
+            DiskState::Failing => warn!("the disk gave an error; what it holds is read again"),
+            DiskState::ReadOnly => warn!("the disk is read-only: it is given no chunks"),
+            DiskState::Good => info!("the disk is {before} no more"),
+        }
+    }
+
+    fn call(&self) -> WatchedCall<'_> {
+        let mut notes = self.notes();
+        let number = notes.next_call;
+        notes.next_call += 1;
+        notes.calls.insert(number, Instant::now());
+        WatchedCall { watch: self, number }
     }
 
     /// The medium or the system gave an error.
     fn failed(&self) {
-        self.seen().failed_at = Some(Instant::now());
+        self.notes().failed_at = Some(Instant::now());
     }
 
     /// Does a call that answers with a fault of a copy.
     fn copy_call<T>(
         &self,
-        call: impl FnOnce(&Call<'_>) -> Result<T, CopyFault>,
+        call: impl FnOnce(&WatchedCall<'_>) -> Result<T, CopyFault>,
     ) -> Result<T, CopyFault> {
         let result = call(&self.call());
         if matches!(result, Err(CopyFault::Unreadable)) {
@@ -94,7 +107,7 @@ impl DiskWatch {
     /// Does a call that answers with another failure.
     fn disk_call<T>(
         &self,
-        call: impl FnOnce(&Call<'_>) -> Result<T, Failure>,
+        call: impl FnOnce(&WatchedCall<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let result = call(&self.call());
         if matches!(result, Err(Failure::Disk(_))) {
@@ -104,15 +117,15 @@ impl DiskWatch {
     }
 }
 
-impl Call<'_> {
+impl WatchedCall<'_> {
     fn goes_on(&self) {
-        self.watch.seen().calls.insert(self.number, Instant::now());
+        self.watch.notes().calls.insert(self.number, Instant::now());
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for WatchedCall<'_> {
     fn drop(&mut self) {
-        self.watch.seen().calls.remove(&self.number);
+        self.watch.notes().calls.remove(&self.number);
     }
 }
 
@@ -142,7 +155,7 @@ impl ChunkStore for WatchedStore {
     fn free_bytes(&self) -> Result<u64, Failure> {
         self.watch.disk_call(|_| {
             let is_read_only = self.store.is_read_only();
-            self.watch.seen().is_read_only = is_read_only;
+            self.watch.notes().is_read_only = is_read_only;
             self.store.free_bytes()
         })
     }
@@ -260,11 +273,12 @@ mod tests {
     #[test]
     fn an_error_of_the_medium_is_seen_for_a_while_and_what_is_no_error_is_not() {
         let watch = DiskWatch::new(LIMIT);
-        let no_fault = [CopyFault::Missing, CopyFault::Corrupt];
-        no_fault.map(|fault| watch.copy_call(|_| Err::<(), _>(fault)).unwrap_err());
+        for fault in [CopyFault::Missing, CopyFault::Corrupt] {
+            watch.copy_call(|_| Err::<(), _>(fault)).unwrap_err();
+        }
         watch.disk_call(|_| Err::<(), _>(Failure::NoSpace)).unwrap_err();
         assert_eq!(watch.state(Instant::now()), DiskState::Good);
-        watch.seen().is_read_only = true;
+        watch.notes().is_read_only = true;
         assert_eq!(watch.state(Instant::now()), DiskState::ReadOnly);
         watch.copy_call(|_| Err::<(), _>(CopyFault::Unreadable)).unwrap_err();
         assert_eq!(watch.state(Instant::now()), DiskState::Failing);

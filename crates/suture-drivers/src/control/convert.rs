@@ -5,6 +5,7 @@
 //! unknown, a code that does not parse is a [`Malformed`] that names message and field. Sizes are
 //! bounded before anything is allocated for them.
 
+mod disk;
 mod links;
 mod plan;
 
@@ -21,8 +22,8 @@ use suture_repair::id::{
 };
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{
-    Check, CopyFault, DiskState, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal,
-    Task, ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
+    ToAgent,
 };
 use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
@@ -388,7 +389,7 @@ fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {
         arrived: beat.arrived.into_iter().map(edge).collect(),
         written: beat.written.into_iter().map(|repair| repair.0).collect(),
         links: beat.links.map(|report| links::encode_report(*report)),
-        disk: encode_disk(beat.disk).into(),
+        disk: disk::encode(beat.disk).into(),
     }
 }
 
@@ -401,26 +402,7 @@ fn decode_heartbeat(beat: proto::Heartbeat) -> Result<Heartbeat, Malformed> {
         arrived: beat.arrived.into_iter().map(decode_edge).collect::<Result<_, _>>()?,
         written: beat.written.into_iter().map(RepairId).collect(),
         links: beat.links.map(links::decode_report).transpose()?.map(Box::new),
-        disk: decode_disk(beat.disk)?,
-    })
-}
-
-fn encode_disk(disk: DiskState) -> proto::Disk {
-    match disk {
-        DiskState::Good => proto::Disk::Good,
-        DiskState::ReadOnly => proto::Disk::ReadOnly,
-        DiskState::Failing => proto::Disk::Failing,
-        DiskState::Hanging => proto::Disk::Hanging,
-    }
-}
-
-fn decode_disk(disk: i32) -> Result<DiskState, Malformed> {
-    let disk = proto::Disk::try_from(disk).map_err(|error| malformed("Heartbeat.disk", error))?;
-    Ok(match disk {
-        proto::Disk::Good => DiskState::Good,
-        proto::Disk::ReadOnly => DiskState::ReadOnly,
-        proto::Disk::Failing => DiskState::Failing,
-        proto::Disk::Hanging => DiskState::Hanging,
+        disk: disk::decode(beat.disk)?,
     })
 }
 

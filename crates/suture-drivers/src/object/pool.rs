@@ -55,7 +55,7 @@ impl Silences {
         self.0.insert(agent.clone(), Silence { until: now + span, span });
     }
 
-    /// It answered.
+    /// It answered: nothing keeps it from being asked at once.
     fn end(&mut self, agent: &AgentAddress) {
         self.0.remove(agent);
     }

@@ -481,11 +481,11 @@ impl Coordinator {
     fn can_adopt(&self, node: NodeId, copy: ChunkCopy) -> bool {
         let Some(stripe) = self.stripes.get(copy.stripe) else { return false };
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
-        let in_the_way = |chunk: ChunkIndex| {
+        let is_taken = |chunk: ChunkIndex| {
             let fault = stripe.copy(chunk).and_then(|recorded| self.faults.fault(recorded));
             chunk != copy.chunk && fault != Some(CopyFault::Missing)
         };
-        let elsewhere = stripe.chunk_on(node).is_some_and(in_the_way);
+        let elsewhere = stripe.chunk_on(node).is_some_and(is_taken);
         let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));
         let attempt = self.ledger.repair_of(copy.stripe).map(|(_, attempt)| attempt);
         let busy = attempt.is_some_and(|a| a.is_committing() || !a.serves(copy.chunk));

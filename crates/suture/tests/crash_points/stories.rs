@@ -355,7 +355,7 @@ fn commits(folder: &Path, acts: &mut Acts) {
         let repair = RepairId::new(1, 7);
         let copy = ChunkCopy { stripe: StripeId(0), chunk: ChunkIndex(0), stamp: repair.into() };
         let generation = Generation(0);
-        store.commit_location(&Commit { repair, copy, node: NodeId(3), generation })
+        store.commit_location(&Commit { repair, copy, node: NodeId(3), generation, clears: None })
     });
     acts.step(|| store.fold_log(true));
     acts.step(|| store.remove("gone").map(drop));

@@ -205,11 +205,11 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
             "no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait"
         );
     }
-    let heard = listings.len() as u64;
-    if let Some(all) = args.agents.filter(|all| args.forget_rest && heard < *all) {
+    let came = listings.len() as u64;
+    if let Some(all) = args.agents.filter(|all| args.forget_rest && came < *all) {
         bail!(
             "{} of {all} have come, and the others may hold what --forget-rest would have deleted: start them, or give a longer --wait",
-            counted(heard, "agent")
+            counted(came, "agent")
         );
     }
     let address = |(node, name, address): &(NodeId, String, Option<String>)| {
