@@ -4,7 +4,8 @@
 //! A disk that hangs gives no error: whoever asks it waits, and an agent that says all the same that
 //! it lives is counted on for what it cannot give. So a call that takes longer than anything that a
 //! disk does makes the agent say that its disk hangs. A call that reads a whole chunk is as old as
-//! the last part that it has shown. Listings do not count: they take as long as there are copies.
+//! the last part that it has shown, and one that makes a chunk durable, or makes room for it, has
+//! time by its bytes. Listings do not count: they take as long as there are copies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,6 +21,9 @@ use tracing::{error, info, warn};
 /// now and then needs to see it.
 const FAILING_FOR: Duration = Duration::from_secs(600);
 
+/// So many bytes a second any disk makes durable, however many chunks come at once.
+const SLOWEST: u64 = 2 << 20;
+
 /// What is known of a disk.
 #[derive(Debug)]
 pub struct DiskWatch {
@@ -29,7 +33,7 @@ pub struct DiskWatch {
 
 #[derive(Debug, Default)]
 struct DiskNotes {
-    /// When each call that is under way last went on.
+    /// When each call that is under way last went on, or will have had time for its bytes.
     calls: BTreeMap<u64, Instant>,
     next_call: u64,
     failed_at: Option<Instant>,
@@ -80,10 +84,15 @@ impl DiskWatch {
     }
 
     fn call(&self) -> WatchedCall<'_> {
+        self.call_for(0)
+    }
+
+    /// A call that has to move so many bytes.
+    fn call_for(&self, bytes: u64) -> WatchedCall<'_> {
         let mut notes = self.notes();
         let number = notes.next_call;
         notes.next_call += 1;
-        notes.calls.insert(number, Instant::now());
+        notes.calls.insert(number, Instant::now() + Duration::from_secs(bytes / SLOWEST));
         WatchedCall { watch: self, number }
     }
 
@@ -109,7 +118,15 @@ impl DiskWatch {
         &self,
         call: impl FnOnce(&WatchedCall<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let result = call(&self.call());
+        self.disk_call_for(0, call)
+    }
+
+    fn disk_call_for<T>(
+        &self,
+        bytes: u64,
+        call: impl FnOnce(&WatchedCall<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let result = call(&self.call_for(bytes));
         if matches!(result, Err(Failure::Disk(_))) {
             self.failed();
         }
@@ -183,7 +200,9 @@ impl ChunkStore for WatchedStore {
     }
 
     fn begin(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
-        self.watch.disk_call(|_| self.store.begin(bytes)).map(|writer| self.watched(writer))
+        self.watch
+            .disk_call_for(bytes, |_| self.store.begin(bytes))
+            .map(|writer| self.watched(writer))
     }
 
     fn begin_arriving(&self, bytes: u64) -> Result<Arc<dyn ChunkWriter>, Failure> {
@@ -241,7 +260,8 @@ impl ChunkWriter for WatchedWriter {
     }
 
     fn publish(&self, copy: ChunkCopy, label: &Label) -> Result<Published, Failure> {
-        self.watch.disk_call(|_| self.writer.publish(copy, label))
+        let bytes = self.writer.bytes();
+        self.watch.disk_call_for(bytes, |_| self.writer.publish(copy, label))
     }
 }
 
@@ -268,6 +288,16 @@ mod tests {
         assert_eq!(watch.state(Instant::now() + LIMIT), DiskState::Hanging);
         drop(call);
         assert_eq!(watch.state(late + LIMIT), DiskState::Good);
+    }
+
+    #[test]
+    fn a_call_that_moves_many_bytes_has_time_for_them() {
+        let watch = DiskWatch::new(LIMIT);
+        let call = watch.call_for(60 * SLOWEST);
+        let begun = Instant::now();
+        assert_eq!(watch.state(begun + LIMIT), DiskState::Good);
+        assert_eq!(watch.state(begun + 2 * LIMIT), DiskState::Hanging);
+        drop(call);
     }
 
     #[test]
