@@ -556,15 +556,39 @@ fn has_sent(outputs: &[AgentOutput], wanted: &FromAgent) -> bool {
 }
 
 #[test]
-fn a_copy_that_went_while_it_was_read_is_missing() {
-    let mut host = Host::new();
+fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     let check = Check { copy: copy_here(1), digest: Digest::default(), excess: None };
+    let read = |host: &mut Host| {
+        host.handle(AgentInput::Checked { check: Box::new(check), result: Ok(()) })
+    };
+    let is_asked = |said: &[AgentOutput]| {
+        said.iter().any(|output| matches!(output, AgentOutput::Check(asked) if **asked == check))
+    };
+    let missing = FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing };
+    let verified = FromAgent::Verified(check);
+
+    // It is read to its end before it is gone.
+    let mut host = Host::new();
+    host.tell(ToAgent::Check(check));
+    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    let said = read(&mut host);
+    assert!(has_sent(&said, &missing) && !has_sent(&said, &verified), "{said:?}");
+
+    // It is gone before, and asked for again: what the first read found says nothing.
+    let mut host = Host::new();
+    host.tell(ToAgent::Check(check));
+    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    assert!(has_sent(&host.handle(AgentInput::Deleted(check.copy)), &missing));
+    assert!(!is_asked(&host.tell(ToAgent::Check(check))), "it is being read");
+    let said = read(&mut host);
+    assert!(is_asked(&said) && !has_sent(&said, &verified), "{said:?}");
+    assert!(has_sent(&read(&mut host), &verified));
+
+    // Where nobody asks again nothing is said.
     host.tell(ToAgent::Check(check));
     host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
     host.handle(AgentInput::Deleted(check.copy));
-    let said = host.handle(AgentInput::Checked { check: Box::new(check), result: Ok(()) });
-    let missing = FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing };
-    assert!(has_sent(&said, &missing) && !has_sent(&said, &FromAgent::Verified(check)), "{said:?}");
+    assert!(read(&mut host).is_empty());
 }
 
 #[test]
@@ -577,13 +601,18 @@ fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
     };
     let check = Check { copy: copy_here(2), digest: Digest::default(), excess: None };
     host.tell(ToAgent::Check(check));
-    host.tell(ToAgent::Delete { epoch: 1, copy: copy_here(3) });
     let result = Err(CopyFault::Missing);
     host.handle(AgentInput::Checked { check: Box::new(check), result });
-    host.handle(AgentInput::Deleted(copy_here(3)));
     let said = host.handle(listed([1, 2, 3]));
-    assert_eq!(inventory(&said), Some(vec![copy_here(1)]));
+    assert_eq!(inventory(&said), Some(vec![copy_here(1), copy_here(3)]));
     // The next one begins later than all of that.
+    host.tell(ToAgent::List);
+    assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
+    // A listing that failed says nothing, and neither does what went while it ran.
+    host.tell(ToAgent::List);
+    host.tell(ToAgent::Check(check));
+    host.handle(AgentInput::Checked { check: Box::new(check), result });
+    assert!(has_sent(&host.handle(AgentInput::NotListed), &FromAgent::NotListed));
     host.tell(ToAgent::List);
     assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
     // Where no listing runs, nothing needs to be remembered.

@@ -131,6 +131,18 @@ fn a_copy_takes_the_place_of_another_chunk_that_is_recorded_there_and_missing() 
 }
 
 #[test]
+fn where_a_keeper_deletes_by_itself_no_other_chunk_loses_its_location() {
+    let found = copy(0, 0, 9);
+    let own = |config| Config { deletes: false, ..config };
+    let policy = ("suture", Liveness::Own);
+    let mut story = Story::configured(own, policy, 6, [stripe(0, [0, 1, 2, 3])]);
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story.hear(1, bad(copy(0, 1, 0), CopyFault::Missing));
+    let said = list(&mut story, 1, &[found]);
+    assert!(!is_checked(&said, 1, found), "{said:?}");
+}
+
+#[test]
 fn chunks_that_have_changed_places_are_adopted_where_they_are() {
     let mut story = Story::new(4, [stripe(0, [0, 1, 2, 3])]);
     // Each is one node further than it is recorded.

@@ -213,7 +213,7 @@ impl ChunkService {
         // Of the frame that was begun, if its payload was not taken whole.
         let mut left = 0;
         while offset < range.to {
-            if place.is_wanted() || !connection.is_drained().await {
+            if place.is_wanted() {
                 place.end();
                 buffer = Vec::new();
                 connection.drained(traffic).await?;
@@ -355,11 +355,12 @@ impl ChunkService {
                         self.note_foreign(connection, "a chunk", copy);
                         arriving.chunk = Err(denial);
                     }
+                    // Proving has places of its own.
+                    place.end();
                     let reply = match self.publish(arriving, crc).await? {
                         Ok(()) => Frame::WriteDone,
                         Err(denial) => Frame::Error(denial),
                     };
-                    place.end();
                     return connection.write_frame(reply).await;
                 }
                 frame => return Err(NetError::Unexpected(frame)),

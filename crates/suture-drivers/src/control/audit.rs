@@ -235,7 +235,8 @@ impl Audit {
             return;
         }
         let (mut failures, since) = (lock(&self.failures), Instant::now());
-        failures.entry(begun.caller.clone()).or_insert(Failures { since, count: 0 }).count += 1;
+        let of = failures.entry(begun.caller.clone()).or_insert(Failures { since, count: 0 });
+        of.count = (of.count + 1).min(2 * FAILURES_MAX);
     }
 }
 

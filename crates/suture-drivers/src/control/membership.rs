@@ -11,15 +11,20 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use suture_repair::id::NodeId;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::warn;
 
 use crate::data_dir;
 
 /// The version of the file; a change adds one.
 const VERSION: u32 = 1;
+
+/// No disk that answers takes longer to keep a line.
+const KEPT_WITHIN: Duration = Duration::from_secs(10);
 
 /// What an agent knows of itself in its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +72,12 @@ impl MembershipFile {
         self.wanted.send_if_modified(|known| std::mem::replace(known, membership) != membership);
     }
 
-    /// Waits until what is wanted was written, or could not be.
+    /// Waits until what is wanted was written, or could not be, but not for ever.
     pub(super) async fn kept(&mut self) {
         let wanted = *self.wanted.borrow();
-        // Nobody writes any more where this fails: the runtime ends.
-        let _ = self.done.wait_for(|done| *done == wanted).await;
+        let done = self.done.wait_for(|done| *done == wanted);
+        // A disk that takes longer hangs, of which the session can tell.
+        let _ = timeout(KEPT_WITHIN, done).await;
     }
 }
 

@@ -69,7 +69,12 @@ impl FairPlaces {
 
     async fn take(self: &Arc<FairPlaces>, holder: Holder) -> FairPlace {
         let (sender, place) = oneshot::channel();
-        self.state().of.entry(holder).or_default().waiting.push_back(sender);
+        {
+            let mut state = self.state();
+            // Whoever has just had a place and is back is no older than those who wait for theirs.
+            let new = OfHolder { served: state.given, ..OfHolder::default() };
+            state.of.entry(holder).or_insert(new).waiting.push_back(sender);
+        }
         self.waiting.send_modify(|waiting| *waiting += 1);
         self.hand_out();
         place.await.expect("whoever waits is not forgotten")
@@ -197,6 +202,28 @@ mod tests {
         assert_eq!(order.lock().unwrap()[0], "one");
         assert!(!first.is_wanted());
         assert!(places.state().of.len() <= 2, "nobody is remembered for ever");
+    }
+
+    /// Each comes back as soon as it has had the place, so that all but one always wait.
+    #[tokio::test]
+    async fn whoever_comes_back_stands_behind_those_who_wait() {
+        let places = FairPlaces::new(1);
+        let turns = Arc::new(Mutex::new(std::collections::BTreeMap::<u32, u32>::new()));
+        for number in 0..4 {
+            let (places, turns) = (places.clone(), turns.clone());
+            tokio::spawn(async move {
+                loop {
+                    let _place = held(&places, &number.to_string()).await;
+                    *turns.lock().unwrap().entry(number).or_default() += 1;
+                    yield_now().await;
+                }
+            });
+        }
+        while turns.lock().unwrap().values().sum::<u32>() < 400 {
+            yield_now().await;
+        }
+        let turns = turns.lock().unwrap().clone();
+        assert!(turns.len() == 4 && turns.values().all(|of| (95..=105).contains(of)), "{turns:?}");
     }
 
     #[tokio::test]

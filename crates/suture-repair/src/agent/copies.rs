@@ -21,6 +21,8 @@ use crate::time::Time;
 pub(super) struct CopyWork {
     listing: Listing,
     checks: BTreeSet<Check>,
+    /// Reads of copies that were deleted meanwhile: what comes of them says nothing.
+    outdated: BTreeSet<Check>,
     deletes: BTreeSet<ChunkCopy>,
     /// Copies that went since the listing that runs began, which may show them.
     gone: BTreeSet<ChunkCopy>,
@@ -89,16 +91,23 @@ impl Agent {
         if self.copy_work.deletes.contains(&check.copy) {
             return self.send(FromAgent::Bad { copy: check.copy, fault: CopyFault::Missing });
         }
-        if self.copy_work.checks.insert(check) {
+        if self.copy_work.checks.insert(check) && !self.copy_work.outdated.contains(&check) {
             self.outputs.push_back(AgentOutput::Check(Box::new(check)));
         }
     }
 
     pub(super) fn checked(&mut self, check: Check, result: Result<(), CopyFault>) {
-        // A copy that was deleted meanwhile may have been read to its end all the same.
-        let is_there = self.copy_work.checks.remove(&check);
-        let result = if is_there { result } else { Err(CopyFault::Missing) };
-        if result == Err(CopyFault::Missing) {
+        if self.copy_work.outdated.remove(&check) {
+            if self.copy_work.checks.contains(&check) {
+                self.outputs.push_back(AgentOutput::Check(Box::new(check)));
+            }
+            return;
+        }
+        self.copy_work.checks.remove(&check);
+        // One that is being deleted may be read to its end all the same.
+        let is_going = self.copy_work.deletes.contains(&check.copy);
+        let result = if is_going { Err(CopyFault::Missing) } else { result };
+        if result == Err(CopyFault::Missing) && !is_going {
             self.copy_work.went(check.copy);
         }
         self.send(match result {
@@ -119,8 +128,12 @@ impl Agent {
 
     pub(super) fn deleted(&mut self, copy: ChunkCopy) {
         self.copy_work.deletes.remove(&copy);
-        self.copy_work.checks.retain(|check| check.copy != copy);
-        self.copy_work.went(copy);
+        let checks = self.copy_work.checks.extract_if(.., |check| check.copy == copy);
+        let checks: Vec<Check> = checks.collect();
+        for check in checks {
+            self.copy_work.outdated.insert(check);
+            self.send(FromAgent::Bad { copy, fault: CopyFault::Missing });
+        }
         self.send(FromAgent::Deleted(copy));
     }
 }

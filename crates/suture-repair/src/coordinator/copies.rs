@@ -184,7 +184,9 @@ impl Coordinator {
         for (&copy, &found) in listed.iter().filter(|(copy, _)| !expected.contains(copy)) {
             match self.is_what_it_is_called(copy, found) {
                 true => {
-                    self.found.entry(copy.stripe).or_default().insert((node, copy));
+                    if self.stripes.get(copy.stripe).is_some() {
+                        self.found.entry(copy.stripe).or_default().insert((node, copy));
+                    }
                     self.reconcile(node, copy);
                 }
                 // Bytes of something else under this name: perhaps the last that there are of it.
@@ -483,7 +485,9 @@ impl Coordinator {
         let known = usize::from(copy.chunk.0) < stripe.chunks.len();
         let is_taken = |chunk: ChunkIndex| {
             let fault = stripe.copy(chunk).and_then(|recorded| self.faults.fault(recorded));
-            chunk != copy.chunk && fault != Some(CopyFault::Missing)
+            // A keeper that deletes by itself says by itself what is where.
+            let is_gone = fault == Some(CopyFault::Missing) && self.config.deletes;
+            chunk != copy.chunk && !is_gone
         };
         let elsewhere = stripe.chunk_on(node).is_some_and(is_taken);
         let condemned = self.faults.is_bad((node, copy)) || self.deleting.contains(&(node, copy));

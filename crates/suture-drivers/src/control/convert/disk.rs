@@ -4,7 +4,6 @@
 
 use suture_repair::message::DiskState;
 
-use super::{Malformed, malformed};
 use crate::control::proto;
 
 pub(super) fn encode(disk: DiskState) -> proto::Disk {
@@ -16,12 +15,12 @@ pub(super) fn encode(disk: DiskState) -> proto::Disk {
     }
 }
 
-pub(super) fn decode(disk: i32) -> Result<DiskState, Malformed> {
-    let disk = proto::Disk::try_from(disk).map_err(|error| malformed("Heartbeat.disk", error))?;
-    Ok(match disk {
-        proto::Disk::Good => DiskState::Good,
-        proto::Disk::ReadOnly => DiskState::ReadOnly,
-        proto::Disk::Failing => DiskState::Failing,
-        proto::Disk::Hanging => DiskState::Hanging,
-    })
+/// What this version does not know is nothing good.
+pub(super) fn decode(disk: i32) -> DiskState {
+    match proto::Disk::try_from(disk) {
+        Ok(proto::Disk::Good) => DiskState::Good,
+        Ok(proto::Disk::ReadOnly) => DiskState::ReadOnly,
+        Ok(proto::Disk::Hanging) => DiskState::Hanging,
+        Ok(proto::Disk::Failing) | Err(_) => DiskState::Failing,
+    }
 }

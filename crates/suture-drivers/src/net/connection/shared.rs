@@ -52,7 +52,12 @@ impl Connection {
         let mut taken = 0;
         while taken < payload.len() {
             self.take_turn(traffic).await;
-            let bytes = (payload.len() - taken).min(self.turn).min(SHARED_BYTES);
+            let most = match self.stream {
+                Stream::Tls(_) => SHARED_BYTES,
+                // Nothing is kept of what is sent as it is.
+                Stream::Plain(_) => usize::MAX,
+            };
+            let bytes = (payload.len() - taken).min(self.turn).min(most);
             let now = &mut payload[taken..taken + bytes];
             let (moved, goes_on) = match &mut self.stream {
                 Stream::Tls(tls) => {
@@ -98,18 +103,6 @@ impl Connection {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Whether all that was taken has left, and more can be sent at once.
-    pub async fn is_drained(&mut self) -> bool {
-        let is_writable = async |stream: &Stream| {
-            tokio::select! {
-                biased;
-                ready = stream.writable() => ready.is_ok(),
-                () = std::future::ready(()) => false,
-            }
-        };
-        self.stream.try_flush().is_ok() && is_writable(&self.stream).await
     }
 
     /// Waits until all that was taken has left, and more can be sent.
