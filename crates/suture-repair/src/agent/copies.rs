@@ -128,9 +128,10 @@ impl Agent {
 
     pub(super) fn deleted(&mut self, copy: ChunkCopy) {
         self.copy_work.deletes.remove(&copy);
-        let checks = self.copy_work.checks.extract_if(.., |check| check.copy == copy);
-        let checks: Vec<Check> = checks.collect();
+        let checks = self.copy_work.checks.iter().filter(|check| check.copy == copy);
+        let checks: Vec<Check> = checks.copied().collect();
         for check in checks {
+            self.copy_work.checks.remove(&check);
             self.copy_work.outdated.insert(check);
             self.send(FromAgent::Bad { copy, fault: CopyFault::Missing });
         }
