@@ -4,7 +4,7 @@
 //! A coordinator asks again for what it has not heard of, and every session begins with a listing.
 //! So what is being done already is not begun again: a second request for a listing is answered by
 //! one more, however many there are, and a check, delete or fingerprint that is in flight answers
-//! all requests for it.
+//! all requests for it. What a read says of a copy that was deleted meanwhile answers nobody.
 //!
 //! Invariant: one listing runs at most, and each check, delete and fingerprint once.
 
