@@ -381,7 +381,9 @@ impl Coordinator {
             FromAgent::Hello(_) => {
                 // An order of a former session was carried out, is being carried out, which a check
                 // says, or never came.
-                self.deleting.retain(|(holder, _)| *holder != node);
+                if !self.ledger.mistake.is(Mutant::TrustDelete) {
+                    self.deleting.retain(|(holder, _)| *holder != node);
+                }
                 self.send_again(node);
                 self.ask_fingerprints_again(node);
             }
