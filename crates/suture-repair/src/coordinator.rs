@@ -3,7 +3,7 @@
 //! Place: [failure noticed -> stripes affected -> queue -> plan -> admit -> dispatch -> ... ->
 //! commit location -> stripe healthy]; the agents do what lies between. This file holds the
 //! lifecycle: which event moves a repair from which state to which. Beside it: which copies count
-//! (`copies.rs`), what is asked of the planner (`planning.rs`), what is started and ended
+//! (`copies.rs`), what is asked of the planner (`planning.rs`), what would be (`preview.rs`), what is started and ended
 //! (`dispatch.rs`), how chunks without a recorded checksum are proven (`proof.rs`), how durable
 //! ones become locations (`commit.rs`), what the schedule wants of what runs (`orders.rs`), the
 //! accounts of all that waits and runs (`ledger.rs`), how far each attempt has come (`attempt.rs`),
@@ -27,6 +27,7 @@ mod ledger;
 mod moves;
 mod orders;
 mod planning;
+mod preview;
 mod proof;
 mod ranges;
 mod restored;
@@ -60,7 +61,7 @@ use scrub::Scrub;
 use trouble::Trouble;
 use work_list::WorkLists;
 
-pub use planning::Preview;
+pub use preview::{Preview, PreviewJobs};
 pub use scrub::ScrubConfig;
 pub use work_list::IN_FLIGHT_MAX;
 

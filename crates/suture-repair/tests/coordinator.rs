@@ -287,7 +287,7 @@ fn a_paused_coordinator_begins_nothing_and_a_cancelled_one_stops() {
     story.give(Input::Operator(Command::Pause));
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert!(story.dispatched().is_empty());
-    assert_eq!(story.core.preview().plans.len(), 1, "a preview says what would be done");
+    assert_eq!(story.preview().chunks, 1, "a preview says what would be done");
     story.give(Input::Operator(Command::Resume));
     let task = story.dispatched().remove(0);
     story.give(Input::Operator(Command::Cancel));
@@ -432,7 +432,7 @@ fn a_node_may_change_its_rack_while_repairs_run_and_wait() {
     let commit = story.store(&second);
     story.accept(commit);
     assert_eq!(story.core.status().lost_chunks, 0);
-    assert_eq!(story.core.preview().max_load_seconds, 0.0, "nothing is left in the books");
+    assert_eq!(story.core.preview().max_load_seconds(), 0.0, "nothing is left in the books");
 }
 
 #[test]

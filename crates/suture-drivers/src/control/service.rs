@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use suture_repair::cluster::NodeIntent;
-use suture_repair::coordinator::Coordinator as Core;
+use suture_repair::coordinator::{Coordinator as Core, Preview};
 use suture_repair::event::{Blocked, Command, NodeStatus};
 use suture_repair::id::{NodeId, StripeId};
 use suture_repair::message::DiskState;
 use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
 
 use super::audit::Audit;
@@ -63,6 +63,8 @@ pub struct ControlService {
     pub(super) puts: Arc<PutBudget>,
     /// Who does the puts that are under way, by their numbers.
     pub(super) put_callers: Arc<PutCallers>,
+    /// Held while all that is lost is planned for a preview.
+    previewing: Mutex<()>,
 }
 
 impl ControlService {
@@ -84,6 +86,7 @@ impl ControlService {
             put_key,
             puts: Arc::default(),
             put_callers: Arc::default(),
+            previewing: Mutex::default(),
         }
     }
 
@@ -107,6 +110,7 @@ impl ControlService {
             put_key,
             puts: Arc::default(),
             put_callers: Arc::default(),
+            previewing: Mutex::default(),
         }
     }
 
@@ -357,8 +361,23 @@ impl ControlService {
     }
 
     pub(super) async fn preview(&self) -> Result<proto::PreviewReply, Status> {
+        let _one_at_a_time = self.previewing.lock().await;
         let removed = self.metadata.query(|store| store.intent()).await?.removed;
-        let mut reply = self.query(move |driver| preview_of(driver.core(), &removed)).await?;
+        let mut preview = self.query(|driver| driver.core().preview()).await?;
+        loop {
+            let stripes = preview.take_stripes();
+            if stripes.is_empty() {
+                break;
+            }
+            let jobs = self.query(move |driver| driver.core().preview_jobs(&stripes)).await?;
+            let plan = move || {
+                preview.plan(&jobs);
+                preview
+            };
+            let planned = tokio::task::spawn_blocking(plan).await;
+            preview = planned.map_err(|error| Status::internal(error.to_string()))?;
+        }
+        let mut reply = preview_reply(&preview, &removed);
         reply.blocked = self.name_blocked(reply.blocked).await?;
         Ok(reply)
     }
@@ -499,37 +518,31 @@ fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::Blocke
     proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
 }
 
-fn preview_of(core: &Core, removed: &[NodeId]) -> proto::PreviewReply {
-    let preview = core.preview();
-    let empty = |id: NodeId| proto::NodeLoad {
-        name: core.cluster().node(id).name.clone(),
-        ..Default::default()
-    };
-    let mut load: Vec<proto::NodeLoad> = core.cluster().ids().map(empty).collect();
-    let mut reply =
-        proto::PreviewReply { max_load_seconds: preview.max_load_seconds, ..Default::default() };
-    for plan in &preview.plans {
-        let stripe = core.stripes().get(plan.stripe);
-        let bytes = |chunk| stripe.map_or(0, |stripe| stripe.record(chunk).bytes);
-        reply.chunks += plan.lost.len() as u64;
-        reply.bytes += plan.lost.iter().map(|chunk| bytes(*chunk)).sum::<u64>();
-        plan.destinations.values().for_each(|node| load[node.index()].chunks_rebuilt_here += 1);
-        for edge in plan.lanes.iter().flat_map(|lane| &lane.edges) {
-            reply.moved_bytes += edge.bytes;
-            load[edge.child.index()].up_bytes += edge.bytes;
-            load[edge.parent.index()].down_bytes += edge.bytes;
+fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {
+    let cluster = preview.cluster();
+    let load = cluster.ids().filter(|node| !removed.contains(node)).map(|id| {
+        let load = preview.load.node(id);
+        proto::NodeLoad {
+            name: cluster.node(id).name.clone(),
+            up_bytes: load.up_bytes,
+            down_bytes: load.down_bytes,
+            chunks_rebuilt_here: preview.rebuilt_at[id.index()],
         }
-    }
-    let shown = core.cluster().ids().zip(load).filter(|(node, _)| !removed.contains(node));
-    reply.load = shown.map(|(_, load)| load).collect();
+    });
     let refused = preview.refused.iter().map(|(stripe, why)| proto::BlockedStripe {
         stripe: stripe.0,
         object: String::new(),
         why: why.to_string(),
         unrepairable: why.is_beyond_repair(),
     });
-    reply.blocked = refused.collect();
-    reply
+    proto::PreviewReply {
+        chunks: preview.chunks,
+        bytes: preview.bytes,
+        moved_bytes: preview.load.moved_bytes(),
+        max_load_seconds: preview.max_load_seconds(),
+        load: load.collect(),
+        blocked: refused.collect(),
+    }
 }
 
 impl From<MetadataError> for Status {

@@ -10,7 +10,6 @@ use super::Coordinator;
 use crate::event::{Blocked, Report};
 use crate::id::{ChunkIndex, NodeId, StripeId};
 use crate::mutant::Mutant;
-use crate::plan::Plan;
 use crate::plan::load::Load;
 use crate::planner::{self, Job, PlanError, View};
 use crate::policy::{self, Balance, Policy, Schedule, Shape};
@@ -19,45 +18,14 @@ use crate::stripe::Stripe;
 use crate::time::Time;
 
 /// Stripes planned at a time: enough to balance thousands of nodes, few enough to stay quick.
-const BATCH_MAX: usize = 8192;
+pub(super) const BATCH_MAX: usize = 8192;
 
 /// How a stripe is planned whose usual plan takes more memory than some agent has: one chunk at a
 /// time and one lane, which every code allows.
-const SINGLE_CHUNK: Policy =
+pub(super) const SINGLE_CHUNK: Policy =
     Policy { shape: Shape::Star, balance: Balance::Greedy, schedule: Schedule::All };
 
-/// What an operator may learn before anything is done.
-#[derive(Clone, Debug, Default)]
-pub struct Preview {
-    /// What would be dispatched.
-    pub plans: Vec<Plan>,
-    /// What cannot be repaired, and why.
-    pub refused: Vec<(StripeId, PlanError)>,
-    /// What the fullest link or disk would need, in seconds.
-    pub max_load_seconds: f64,
-}
-
 impl Coordinator {
-    /// What would be done about everything that is lost now, without doing it.
-    pub fn preview(&self) -> Preview {
-        let waiting = self.wanting().into_iter().filter(|id| self.ledger.repair_of(*id).is_none());
-        let jobs: Vec<Job> = waiting.filter_map(|id| self.job(id)).collect();
-        let (free_bytes, load, cluster) =
-            (self.free_bytes(), self.ledger.load(), self.ledger.cluster());
-        let view = self.view(&free_bytes, load);
-        let batch = planner::plan_checked(self.config.policy, &jobs, &view, self.seed());
-        let mut total = load.clone();
-        for plan in &batch.plans {
-            let at = jobs.binary_search_by_key(&plan.stripe, |job| job.stripe);
-            total.add(cluster, plan, &jobs[at.expect("planned a job")].facts());
-        }
-        Preview {
-            plans: batch.plans,
-            refused: batch.refused.into_iter().map(|(i, why)| (jobs[i].stripe, why)).collect(),
-            max_load_seconds: total.max_seconds(cluster),
-        }
-    }
-
     /// Whether it can matter how far running repairs have come: the schedule looks at it, or
     /// something is still to be planned, and plans go by what running repairs have left. Once it
     /// cannot, it stays so until more is lost or a repair fails.
@@ -102,9 +70,8 @@ impl Coordinator {
         let cluster = quota.cluster.as_ref().unwrap_or(self.ledger.cluster());
         let left = self.ledger.load_left();
         let view = View { cluster, ..self.view(&free_bytes, &left) };
-        let is_single_chunk =
-            |job: &Job| self.trouble.get(&job.stripe).is_some_and(|t| t.is_single_chunk);
-        let (single, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_single_chunk);
+        let (single, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| self.is_single_chunk(job.stripe));
         let mut batches = Vec::new();
         for (jobs, policy) in [(single, SINGLE_CHUNK), (jobs, self.config.policy)] {
             let batch = planner::plan_checked(policy, &jobs, &view, self.seed());
@@ -183,8 +150,13 @@ impl Coordinator {
         }
     }
 
+    /// Whether only one chunk of the stripe is rebuilt at a time.
+    pub(super) fn is_single_chunk(&self, id: StripeId) -> bool {
+        self.trouble.get(&id).is_some_and(|trouble| trouble.is_single_chunk)
+    }
+
     /// One seed for each batch, so that the next attempt chooses otherwise.
-    fn seed(&self) -> u64 {
+    pub(super) fn seed(&self) -> u64 {
         self.config.seed ^ self.ledger.next_id().0
     }
 
@@ -199,23 +171,24 @@ impl Coordinator {
 
     /// What each node can take: what is free, less what running and planned repairs bring it.
     fn free_bytes(&self) -> Vec<u64> {
-        let free_bytes = |id: NodeId| match self.health.takes_chunks(id) {
-            true => {
-                let coming = self.ledger.load().node(id).disk_write_bytes;
-                self.health.get(id).free_bytes.saturating_sub(coming)
-            }
+        free_beside(self.ledger.load(), &self.takes())
+    }
+
+    /// What is free at each node, in bytes; nothing where no chunks may go.
+    pub(super) fn takes(&self) -> Vec<u64> {
+        let takes = |id: NodeId| match self.health.takes_chunks(id) {
+            true => self.health.get(id).free_bytes,
             false => 0,
         };
-        self.ledger.cluster().ids().map(free_bytes).collect()
+        self.ledger.cluster().ids().map(takes).collect()
     }
 
     /// The question for the planner.
-    fn job(&self, id: StripeId) -> Option<Job> {
+    pub(super) fn job(&self, id: StripeId) -> Option<Job> {
         let job = self.job_for(id, None)?;
-        let is_single_chunk = self.trouble.get(&id).is_some_and(|trouble| trouble.is_single_chunk);
         match job.lost[..] {
             // Not the first that is lost: that may be beyond repair, and another one not.
-            [first, _, ..] if is_single_chunk => self.job_for(id, Some(first)),
+            [first, _, ..] if self.is_single_chunk(id) => self.job_for(id, Some(first)),
             _ => Some(job),
         }
     }
@@ -325,6 +298,12 @@ impl Coordinator {
         };
         stripe.indices().filter(is_left).collect()
     }
+}
+
+/// What each node can take beside what `load` writes to it.
+pub(super) fn free_beside(load: &Load, takes: &[u64]) -> Vec<u64> {
+    let nodes = load.nodes().iter().zip(takes);
+    nodes.map(|(node, bytes)| bytes.saturating_sub(node.disk_write_bytes)).collect()
 }
 
 /// Those of a stripe's lost chunks that are to be rebuilt from what is known: all of them; or, where

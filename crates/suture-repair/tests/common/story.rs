@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use suture_repair::cluster::{Cluster, Node, Rate};
-use suture_repair::coordinator::{Config, Coordinator, ScrubConfig};
+use suture_repair::coordinator::{Config, Coordinator, Preview, ScrubConfig};
 use suture_repair::event::{Commit, Input, Liveness, Output, Timers};
 use suture_repair::id::{ChunkCopy, ChunkIndex, Digest, Generation, NodeId, Stamp, StripeId};
 use suture_repair::message::{CopyFault, FromAgent, Heartbeat, Hello, Task, ToAgent};
@@ -160,6 +160,18 @@ impl Story {
     pub fn beat(&mut self, node: u32) {
         let beat = Heartbeat { incarnation: 1, free_bytes: 1 << 30, ..Heartbeat::default() };
         self.hear(node, FromAgent::Heartbeat(beat));
+    }
+
+    /// What would be done about all that is lost.
+    pub fn preview(&self) -> Preview {
+        let mut preview = self.core.preview();
+        loop {
+            let stripes = preview.take_stripes();
+            if stripes.is_empty() {
+                return preview;
+            }
+            preview.plan(&self.core.preview_jobs(&stripes));
+        }
     }
 
     pub fn take(&mut self) -> Vec<Output> {

@@ -1,0 +1,149 @@
+//! What would be done about all that is lost, without doing it.
+//!
+//! Place: beside stripes affected -> queue -> [plan]. All that is lost may be a million stripes,
+//! and planning them may take a minute in which no repair may wait. So the coordinator only says
+//! which stripes there are (`Coordinator::preview`) and what is asked of the planner for a batch of
+//! them (`Coordinator::preview_jobs`); planning needs no coordinator and may happen on a thread of
+//! its own (`Preview::plan`).
+
+use super::Coordinator;
+use super::planning::{BATCH_MAX, SINGLE_CHUNK, free_beside};
+use crate::cluster::Cluster;
+use crate::id::{ChunkIndex, StripeId};
+use crate::plan::load::Load;
+use crate::planner::{self, Abilities, Job, PlanError, View};
+use crate::policy::Policy;
+
+/// What would be dispatched, as far as it has been planned.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Lost chunks that would be rebuilt, and chunks that would be moved.
+    pub chunks: u64,
+    /// The bytes of those chunks.
+    pub bytes: u64,
+    /// The load of all plans.
+    pub load: Load,
+    /// Chunks that would be rebuilt at each node, in the order of the cluster.
+    pub rebuilt_at: Vec<u64>,
+    /// What cannot be repaired, and why.
+    pub refused: Vec<(StripeId, PlanError)>,
+    /// The load of what runs and waits now.
+    load_now: Load,
+    /// What each node takes now, in bytes: 0 for nodes that take nothing.
+    takes: Vec<u64>,
+    cluster: Cluster,
+    abilities: Abilities,
+    policy: Policy,
+    seed: u64,
+    /// Stripes to plan yet, the next last.
+    left: Vec<StripeId>,
+}
+
+/// What is asked of the planner for some stripes.
+#[derive(Clone, Debug, Default)]
+pub struct PreviewJobs {
+    jobs: Vec<Job>,
+    /// Stripes whose chunks are planned one at a time.
+    single: Vec<Job>,
+    /// The lengths of the chunks in question, ascending.
+    bytes: Vec<(StripeId, ChunkIndex, u64)>,
+}
+
+impl Coordinator {
+    /// A preview of all that is lost or has to move and is not under repair; nothing of it is
+    /// planned yet.
+    pub fn preview(&self) -> Preview {
+        let cluster = self.ledger.cluster().clone();
+        let wanting = self.wanting().into_iter().rev();
+        Preview {
+            chunks: 0,
+            bytes: 0,
+            load: Load::new(&cluster),
+            rebuilt_at: vec![0; cluster.nodes.len()],
+            refused: Vec::new(),
+            load_now: self.ledger.load().clone(),
+            takes: self.takes(),
+            abilities: self.health.abilities(),
+            policy: self.config.policy,
+            seed: self.seed(),
+            left: wanting.filter(|id| self.ledger.repair_of(*id).is_none()).collect(),
+            cluster,
+        }
+    }
+
+    /// What is asked of the planner for these stripes as they stand now; none that is healthy or
+    /// under repair by now.
+    pub fn preview_jobs(&self, stripes: &[StripeId]) -> PreviewJobs {
+        let mut asked = PreviewJobs::default();
+        for id in stripes.iter().filter(|id| self.ledger.repair_of(**id).is_none()) {
+            let (Some(stripe), Some(job)) = (self.stripes.get(*id), self.job(*id)) else {
+                continue;
+            };
+            let bytes = job.lost.iter().map(|lost| (*id, *lost, stripe.record(*lost).bytes));
+            asked.bytes.extend(bytes);
+            match self.is_single_chunk(*id) {
+                true => asked.single.push(job),
+                false => asked.jobs.push(job),
+            }
+        }
+        asked
+    }
+}
+
+impl Preview {
+    /// Takes the stripes to plan next, at most as many as are planned together; none at the end.
+    pub fn take_stripes(&mut self) -> Vec<StripeId> {
+        let from = self.left.len().saturating_sub(BATCH_MAX);
+        self.left.drain(from..).rev().collect()
+    }
+
+    /// Plans one batch beside those before it.
+    pub fn plan(&mut self, asked: &PreviewJobs) {
+        for (jobs, policy) in [(&asked.single, SINGLE_CHUNK), (&asked.jobs, self.policy)] {
+            let all = self.load_of_all();
+            let free_bytes = free_beside(&all, &self.takes);
+            let (cluster, abilities) = (&self.cluster, self.abilities);
+            let view = View { cluster, free_bytes: &free_bytes, load: &all, abilities };
+            let batch = planner::plan_checked(policy, jobs, &view, self.seed);
+            let job_of = |stripe| {
+                let at = jobs.binary_search_by_key(&stripe, |job| job.stripe);
+                jobs[at.expect("planned a job")].facts()
+            };
+            let plans = batch.plans.iter().map(|plan| (plan, job_of(plan.stripe)));
+            self.load.add_all(&self.cluster, plans);
+            for plan in &batch.plans {
+                self.chunks += plan.lost.len() as u64;
+                let bytes = plan.lost.iter().map(|lost| asked.bytes_of(plan.stripe, *lost));
+                self.bytes += bytes.sum::<u64>();
+                let destinations = plan.destinations.values();
+                destinations.for_each(|node| self.rebuilt_at[node.index()] += 1);
+            }
+            let refused = batch.refused.into_iter();
+            self.refused.extend(refused.map(|(at, why)| (jobs[at].stripe, why)));
+        }
+    }
+
+    /// What the fullest link or disk needs for this and for what runs and waits, in seconds.
+    pub fn max_load_seconds(&self) -> f64 {
+        self.load_of_all().max_seconds(&self.cluster)
+    }
+
+    /// The cluster as it was when the preview began.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    fn load_of_all(&self) -> Load {
+        let mut all = self.load_now.clone();
+        all.add_load(&self.load);
+        all
+    }
+}
+
+impl PreviewJobs {
+    fn bytes_of(&self, stripe: StripeId, chunk: ChunkIndex) -> u64 {
+        let key = |&(stripe, chunk, _): &(StripeId, ChunkIndex, u64)| (stripe, chunk);
+        let at = self.bytes.binary_search_by_key(&(stripe, chunk), key);
+        at.map_or(0, |at| self.bytes[at].2)
+    }
+}

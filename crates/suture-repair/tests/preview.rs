@@ -1,0 +1,96 @@
+//! What `repair start --dry-run` says before anything is done.
+
+#[path = "common/story.rs"]
+mod story;
+
+use std::collections::BTreeMap;
+
+use story::{Story, stripe};
+use suture_repair::event::{Command, Input};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::message::{FromAgent, Heartbeat};
+use suture_repair::planner::PlanError;
+use suture_repair::stripe::Stripe;
+
+/// Stripes on eight of nine nodes in turn.
+fn stripes(count: u64) -> impl Iterator<Item = Stripe> {
+    (0..count).map(|id| {
+        let first = (id % 8) as u32;
+        stripe(id, [first, (first + 1) % 8, (first + 2) % 8, (first + 3) % 8])
+    })
+}
+
+/// A paused coordinator of which a node has failed.
+fn paused(count: u64) -> Story {
+    let mut story = Story::new(9, stripes(count));
+    story.give(Input::Operator(Command::Pause));
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    story
+}
+
+#[test]
+fn it_says_what_is_then_done() {
+    let mut story = paused(16);
+    let preview = story.preview();
+    assert_eq!((preview.chunks, preview.bytes), (8, 8 * 4096));
+    assert_eq!(preview.load.moved_bytes(), 16 * 4096, "two helpers for each of eight chunks");
+    assert!(preview.refused.is_empty());
+    let mut rebuilt_at: BTreeMap<NodeId, u64> = BTreeMap::new();
+    story.take();
+    story.give(Input::Operator(Command::Resume));
+    let mut moved_bytes = 0;
+    for _ in 0..8 {
+        for task in story.dispatched() {
+            let plan = &task.plan;
+            *rebuilt_at.entry(plan.destinations[&plan.lost[0]]).or_default() += 1;
+            let edges = plan.lanes.iter().flat_map(|lane| &lane.edges);
+            moved_bytes += edges.map(|edge| edge.bytes).sum::<u64>();
+            let commit = story.store(&task);
+            story.accept(commit);
+        }
+    }
+    assert_eq!(rebuilt_at.values().sum::<u64>(), 8);
+    assert_eq!(moved_bytes, preview.load.moved_bytes());
+    assert_eq!(story.preview().chunks, 0, "nothing is left to do");
+}
+
+#[test]
+fn batches_leave_each_other_less_space() {
+    // Twenty thousand chunks are lost; there is space for nine thousand.
+    let mut story = paused(40_000);
+    for node in 1..9 {
+        let free_bytes = if node == 8 { 9000 * 4096 } else { 0 };
+        let beat = Heartbeat { incarnation: 1, free_bytes, ..Heartbeat::default() };
+        story.hear(node, FromAgent::Heartbeat(beat));
+    }
+    let mut preview = story.core.preview();
+    let mut batches = Vec::new();
+    loop {
+        let stripes = preview.take_stripes();
+        if stripes.is_empty() {
+            break;
+        }
+        batches.push(stripes.len());
+        preview.plan(&story.core.preview_jobs(&stripes));
+    }
+    assert_eq!(batches, [8192, 8192, 3616]);
+    assert_eq!(preview.chunks + preview.refused.len() as u64, 20_000);
+    assert!((8990..=9000).contains(&preview.chunks), "{} chunks", preview.chunks);
+    let is_full = |(_, why): &(StripeId, PlanError)| matches!(why, PlanError::NoDestination);
+    assert!(preview.refused.iter().all(is_full), "{:?}", preview.refused.first());
+}
+
+#[test]
+fn what_is_repaired_meanwhile_is_not_planned() {
+    let mut story = paused(16);
+    let mut preview = story.core.preview();
+    let stripes = preview.take_stripes();
+    assert_eq!(stripes.len(), 8);
+    story.take();
+    story.give(Input::Operator(Command::Resume));
+    let task = story.dispatched().remove(0);
+    let under_way = story.core.status().running.len() as u64;
+    assert!(under_way > 0 && stripes.contains(&task.stripe.id));
+    preview.plan(&story.core.preview_jobs(&stripes));
+    assert_eq!(preview.chunks, 8 - under_way);
+}
