@@ -307,7 +307,8 @@ async fn perform(role: u32, dir: &Path, folder: Option<&Path>) {
         let task = the_task(round, &crcs);
         let (stripe, stamp) = (task.stripe.id, Stamp::from(task.repair));
         let at = |node| task.plan.destinations.iter().find(|(_, at)| **at == node);
-        let made = at(NodeId(role + 1)).map(|(chunk, _)| ChunkCopy { stripe, chunk: *chunk, stamp });
+        let made =
+            at(NodeId(role + 1)).map(|(chunk, _)| ChunkCopy { stripe, chunk: *chunk, stamp });
         println!("{}", measure(&mut feed, task).await);
         // Memory that no round has touched before costs more than all else that a round does.
         made.into_iter().for_each(|copy| kept.delete(copy).unwrap());

@@ -1,4 +1,4 @@
-//! What an agent needs from whoever keeps its chunks: the native store, a test, later a DataNode.
+//! What an agent needs from whoever keeps its chunks: the native store, a test, or a DataNode.
 //!
 //! Place: ... dispatch -> [slices flow -> chunk proven and durable] -> commit ...
 //! A rebuilt chunk goes `begin -> write, in any order -> prove -> publish`; dropping the writer at

@@ -1,4 +1,4 @@
-//! What the coordinator needs from the keeper of stripes: SQLite, a simulated one, later a
+//! What the coordinator needs from the keeper of stripes: SQLite, a simulated one, or a
 //! NameNode.
 //!
 //! Place: failure -> [stripes affected] -> queue -> plan -> [claim] -> dispatch -> slices flow ->

@@ -1,7 +1,7 @@
 //! Where chunks live: stripes and the map of them, with the generation that guards each.
 //!
 //! Place: `failure noticed -> [stripes affected] -> queue -> plan -> ... -> commit -> healthy`.
-//! The map mirrors the keeper's, which is durable (SQLite; later HDFS's NameNode): it changes only
+//! The map mirrors the keeper's, which is durable (SQLite, or HDFS's NameNode): it changes only
 //! by what the keeper reported back.
 //!
 //! A chunk may be shorter than its stripe: past its end it reads as zeros. A chunk of no bytes is

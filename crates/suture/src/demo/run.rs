@@ -16,9 +16,10 @@ use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::lookup::Lookup;
 use suture_drivers::object::put_stream::PutOptions;
 use suture_drivers::object::{read, write};
-use suture_edge::progress::Progress as Listener;
+use suture_edge::progress::{Progress as Listener, Step};
 use suture_edge::units::{format_seconds, format_size};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use super::processes::{Processes, Setting};
 use super::source::Source;
@@ -28,6 +29,9 @@ use crate::status;
 
 /// How often the coordinator is asked how it goes.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// Objects compared at a time: each is read from a few nodes, and links may be slow.
+const VERIFIED_AT_ONCE: usize = 4;
 
 /// Agents that have not joined after this are not going to.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -114,7 +118,7 @@ pub async fn run(
         counted(last.repaired_chunks, "chunk"),
         format_seconds(measured.seconds),
     ));
-    verify(scenario, &mut client).await?;
+    verify(scenario, &client).await?;
     measured.verified = true;
     print_line(format!(
         "  verified   {}: every byte equals its source",
@@ -271,21 +275,38 @@ fn helper_counts(code: &Code) -> String {
 ///
 /// # Errors
 /// When one cannot be read or differs.
-pub async fn verify(scenario: &DemoScenario, client: &mut Client) -> Result<()> {
+pub async fn verify(scenario: &DemoScenario, client: &Client) -> Result<()> {
     let progress = Progress::bytes(scenario.format, "verifying", scenario.bytes());
+    let mut reads = JoinSet::new();
     for source in &scenario.sources {
-        let lookup = Lookup::of(client, &source.name).await?;
-        let file = File::open(&source.path)?;
-        let mut comparison = ComparingSink { file, name: &source.name, buffer: Vec::new() };
-        let fetched = read::get(client, lookup, &mut comparison, &progress.listener()).await?;
-        ensure!(
-            fetched.bytes == source.bytes,
-            "'{}' came back with {} bytes instead of {}",
-            source.name,
-            fetched.bytes,
-            source.bytes
-        );
+        if reads.len() == VERIFIED_AT_ONCE {
+            reads.join_next().await.expect("there are some")??;
+        }
+        reads.spawn(compare(client.clone(), source.clone(), progress.listener()));
     }
+    while let Some(read) = reads.join_next().await {
+        read??;
+    }
+    Ok(())
+}
+
+/// Reads an object and compares it with its source.
+async fn compare(
+    mut client: Client,
+    source: Source,
+    listener: impl Fn(Step) + Send + Sync,
+) -> Result<()> {
+    let lookup = Lookup::of(&mut client, &source.name).await?;
+    let file = File::open(&source.path)?;
+    let mut comparison = ComparingSink { file, name: &source.name, buffer: Vec::new() };
+    let fetched = read::get(&client, lookup, &mut comparison, &listener).await?;
+    ensure!(
+        fetched.bytes == source.bytes,
+        "'{}' came back with {} bytes instead of {}",
+        source.name,
+        fetched.bytes,
+        source.bytes
+    );
     Ok(())
 }
 

@@ -87,7 +87,7 @@ impl Bed<'_> {
         let figures = self.repair(&mut client, processes, &stripes, load.as_ref()).await;
         shaping::release(self.network)?;
         let mut figures = figures?;
-        run::verify(&scenario, &mut client).await?;
+        run::verify(&scenario, &client).await?;
         figures.verified = true;
         processes.check()?;
         Ok(figures)
