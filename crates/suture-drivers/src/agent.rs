@@ -66,7 +66,7 @@ use crate::put_key::PutKey;
 use crate::record::{RecordTo, RecordedAgent};
 use disk::{Disk, DiskEvent};
 use disk_watch::{DiskWatch, WatchedStore};
-use links::{LinkMeter, RateSettings};
+use links::{LinkMeter, RateSettings, in_turn};
 use peers::Peers;
 use serve::{ChunkService, ClientLimits};
 use session::{Session, SessionEvent};
@@ -392,7 +392,7 @@ impl AgentDriver {
                 self.names.send_replace(named.map(|(node, of)| (node, of.name.clone())).collect());
                 let others = addresses.iter().filter(|(node, _)| *node != self.me);
                 let others = others.filter_map(|(node, agent)| Some((*node, agent.clone()?)));
-                self.probed.send_replace(others.collect());
+                self.probed.send_replace(in_turn(self.me, others.collect()));
                 for peer in self.peers.update(addresses) {
                     self.handle(AgentInput::PeerLost(peer));
                 }

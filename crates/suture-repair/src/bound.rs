@@ -24,6 +24,7 @@
 //! repairs that read more than they need to, around a slow node.
 
 mod crossing;
+mod crossings;
 mod gathered;
 mod own;
 mod price;

@@ -34,6 +34,11 @@ const ASK_EVERY: Duration = Duration::from_millis(250);
 /// So many times, before it is the next one's turn.
 const ASKED_EACH: usize = 20;
 
+/// After a start turns are short until so many of them have shown what links carry, or for so many
+/// turns: whatever is planned soon is planned by it.
+const FIRST_RATES: usize = 8;
+const FIRST_TURNS: usize = 32;
+
 /// The wait before the next peer where one cannot be reached.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -48,7 +53,7 @@ const BULK_SKIPPED: usize = 512 << 10;
 /// Waits that are remembered: those of ten seconds.
 const LATENCIES_MAX: usize = 40;
 
-/// Links at rest carry less than this in a report.
+/// Links at rest carry less than this in a report, probes aside.
 const REST_BYTES: u64 = 1 << 20;
 
 /// Of repairs' payload, what segments' headers add; and what acknowledgements take of the other
@@ -155,8 +160,9 @@ impl LinkMeter {
         let counters = self.counters();
         let before = std::mem::replace(&mut self.before, counters);
         let [sent, received] = moved(before, counters);
-        let passed = sent.repair + sent.others + received.repair + received.others;
-        self.probes.rests.store(!repairs && passed < REST_BYTES, Relaxed);
+        // While nothing is repaired, what passes for repair are probes.
+        let rests = !repairs && sent.others + received.others < REST_BYTES;
+        self.probes.rests.store(rests, Relaxed);
         let mut found = self.probes.found();
         let latency = found.latencies.iter().max().copied();
         LinkReport {
@@ -229,6 +235,13 @@ fn interface_bytes(name: &str, table: &str) -> Option<(u64, u64)> {
     Some((*numbers.get(8)?, *numbers.first()?))
 }
 
+/// The peers of a node in the order in which it probes them: from its next one on. So agents that
+/// begin together share no links with each other's probes: each is asked by one of them at a time.
+pub fn in_turn<T>(me: NodeId, mut peers: Vec<(NodeId, T)>) -> Vec<(NodeId, T)> {
+    peers.sort_by_key(|(node, _)| (*node <= me, *node));
+    peers
+}
+
 /// Probes one peer after the other for as long as it is polled.
 pub async fn probe(
     greeting: Greeting,
@@ -237,50 +250,56 @@ pub async fn probe(
     mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>,
 ) {
     let greeting = Greeting { who: Who::Prober, ..greeting };
-    let mut turn = 0;
+    let (mut turn, mut rates) = (0, 0);
     loop {
         let next = {
             let peers = peers.borrow_and_update();
             peers.get(turn % peers.len().max(1)).cloned()
         };
-        turn += 1;
         let Some((node, agent)) = next else {
             if peers.changed().await.is_err() {
                 return;
             }
             continue;
         };
-        if let Err(error) = probe_one(&greeting, (&probes, &downlink), node, &agent).await {
-            debug!("cannot probe {agent}: {error}");
-            tokio::time::sleep(RETRY).await;
+        let is_first = turn < FIRST_TURNS && rates < FIRST_RATES;
+        turn += 1;
+        let times = if is_first { 1 } else { ASKED_EACH };
+        match probe_one(&greeting, (&probes, &downlink), (node, &agent), times).await {
+            Ok(has_rate) => rates += usize::from(has_rate),
+            Err(error) => {
+                debug!("cannot probe {agent}: {error}");
+                tokio::time::sleep(RETRY).await;
+            }
         }
     }
 }
 
+/// One peer's turn; says whether it has shown what links carry.
 async fn probe_one(
     greeting: &Greeting,
     (probes, downlink): (&Probes, &Port),
-    node: NodeId,
-    agent: &AgentAddress,
-) -> Result<(), NetError> {
+    (node, agent): (NodeId, &AgentAddress),
+    times: usize,
+) -> Result<bool, NetError> {
     let unlimited = Port::unlimited();
     let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
     connection.set_timeout(TIMEOUT);
     let one = Traffic { port: &unlimited, purpose: Purpose::Client };
     let bulk = Traffic { port: downlink, purpose: Purpose::Probe };
     ask(&mut connection, 1, 0, one).await?;
-    if probes.rests.load(Relaxed)
-        && let Some(rate) = ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?
-    {
-        probes.found().rates.push((node, rate));
-    }
-    for _ in 0..ASKED_EACH {
+    let rate = match probes.rests.load(Relaxed) {
+        true => ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?,
+        false => None,
+    };
+    probes.found().rates.extend(rate.map(|rate| (node, rate)));
+    for _ in 0..times {
         tokio::time::sleep(ASK_EVERY).await;
         let asked = Instant::now();
         ask(&mut connection, 1, 0, one).await?;
         probes.waited(asked.elapsed());
     }
-    Ok(())
+    Ok(rate.is_some())
 }
 
 /// Has a peer send so many bytes; gives how many came per second after those that are skipped, where
@@ -333,6 +352,22 @@ mod tests {
         assert_eq!(find("127.0.0.1"), None, "it is everybody's");
         assert_eq!(find("::1"), None);
         assert_eq!(interface_of("10.253.0.7".parse().unwrap(), ""), None);
+    }
+
+    #[test]
+    fn of_agents_that_begin_together_no_two_probe_the_same_peer() {
+        let others = |me: u32| (0..5).filter(|node| *node != me).map(|node| (NodeId(node), ()));
+        let orders: Vec<Vec<u32>> = (0..5)
+            .map(|me| {
+                in_turn(NodeId(me), others(me).rev().collect()).iter().map(|(n, ())| n.0).collect()
+            })
+            .collect();
+        assert_eq!(orders[3], [4, 0, 1, 2]);
+        for turn in 0..4 {
+            let mut asked: Vec<u32> = orders.iter().map(|order| order[turn]).collect();
+            asked.sort_unstable();
+            assert_eq!(asked, [0, 1, 2, 3, 4], "turn {turn}");
+        }
     }
 
     #[test]

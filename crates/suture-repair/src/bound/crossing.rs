@@ -25,11 +25,11 @@ mod tree;
 
 use suture_code::ChunkIndex;
 
-use crate::bound::search::{Search, SearchLimits};
-use crate::bound::several::{self, JointRepair};
+use crate::bound::search::{Amounts, Search, SearchLimits};
+use crate::bound::several::{self, JointCosts, JointRepair};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
-use crate::need::Part;
+use crate::need::{Needs, Part};
 use crate::planner::View;
 use crate::planner::ports::Ports;
 
@@ -70,11 +70,11 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
         .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let relays: Vec<u32> = takes_part().collect();
-    let joints = several::joints(batch);
+    let joints = Several::all(batch);
     if stripes.is_empty() && joints.is_empty() {
         return 0.0;
     }
-    let known = several::alone_seconds(&joints, ports, &relays, known);
+    let known = alone_seconds(&joints, (ports, &relays), known);
     let search = CrossingSearch { ports, relays: &relays, joints: &joints };
     let steps = search.steps(&stripes, WORK_MAX);
     if steps < STEPS_MIN {
@@ -86,6 +86,84 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
         true => together,
         false => search.with_whole_chunks(search.whole_seconds(&stripes, together), stripes),
     }
+}
+
+/// Several lost chunks of a stripe, which are rebuilt from one set of helpers, or each from its own.
+struct Several {
+    joint: JointRepair,
+    /// Each by itself, where that may be cheaper for some port.
+    apart: Vec<RackedStripe>,
+}
+
+impl Several {
+    fn all(batch: BatchDemands<'_>) -> Vec<Several> {
+        let mut needs = Needs::default();
+        let several = several::joints(batch).into_iter().map(|(joint, demand, part)| {
+            let apart = match joint.may_be_apart() {
+                true => apart(demand, part, &mut needs, batch),
+                false => Vec::new(),
+            };
+            Several { joint, apart }
+        });
+        several.collect()
+    }
+
+    fn work(&self) -> usize {
+        self.joint.work() / JOINT_WORK + self.apart.iter().map(RackedStripe::work).sum::<usize>()
+    }
+
+    /// Puts the cheapest way on `loads`, and returns what it costs; together it is as `joint`.
+    fn take_cheapest(
+        &self,
+        (joint, joint_costs): (&JointRepair, &JointCosts<'_>),
+        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+        loads: &mut Amounts,
+    ) -> f64 {
+        if self.apart.is_empty() {
+            return joint_costs.take_cheapest(joint, loads);
+        }
+        let mut together = loads.nothing();
+        let mut apart = loads.nothing();
+        let cost = joint_costs.take_cheapest(joint, &mut together);
+        let each = self.apart.iter().map(|one| one.take_cheapest(costs, workspace, &mut apart));
+        let apart_cost = each.sum::<f64>();
+        let (least, cheapest) =
+            if apart_cost < cost { (apart_cost, apart) } else { (cost, together) };
+        loads.add_all(&cheapest);
+        least
+    }
+}
+
+/// The lost chunks of a part as stripes with one loss each; none where one of them needs another.
+fn apart(
+    demand: &Demand<'_>,
+    part: &Part,
+    needs: &mut Needs,
+    BatchDemands { view, ports, .. }: BatchDemands<'_>,
+) -> Vec<RackedStripe> {
+    let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
+    let mut apart = Vec::new();
+    for lost in &part.lost {
+        let Some(name) = needs.find(demand.job.code, &[*lost], available.clone()) else {
+            return Vec::new();
+        };
+        let parts = needs.get(name).parts.iter();
+        apart.extend(parts.map(|part| RackedStripe::new(demand, part, view, ports)));
+    }
+    match apart.iter().any(|stripe| stripe.targets.is_empty()) {
+        true => Vec::new(),
+        false => apart,
+    }
+}
+
+/// The most that any stripe with several losses takes by itself; `known` where that is no more.
+fn alone_seconds(several: &[Several], (ports, relays): (&Ports, &[u32]), known: f64) -> f64 {
+    let joints: Vec<&JointRepair> = several.iter().map(|several| &several.joint).collect();
+    several::alone_seconds(&joints, ports, known, |index, spread, prices, loads| {
+        let mut costs = Costs::new(ports, prices, relays);
+        let joint = (spread, &JointCosts::new(ports, prices, relays));
+        several[index].take_cheapest(joint, (&mut costs, &mut Workspace::default()), loads)
+    })
 }
 
 /// The chunks of a demand that are sums.
@@ -102,13 +180,13 @@ struct CrossingSearch<'a> {
     /// Nodes that may relay without a chunk.
     relays: &'a [u32],
     /// Stripes with several losses, which take part besides.
-    joints: &'a [JointRepair],
+    joints: &'a [Several],
 }
 
 impl CrossingSearch<'_> {
     /// How many steps take so much work.
     fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
-        let joints = self.joints.iter().map(|joint| joint.work() / JOINT_WORK).sum::<usize>();
+        let joints = self.joints.iter().map(Several::work).sum::<usize>();
         let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
         (work / (step + joints)).min(STEPS_MAX)
     }
@@ -120,8 +198,11 @@ impl CrossingSearch<'_> {
             let cost =
                 |stripe: &RackedStripe| stripe.take_cheapest(&mut costs, &mut workspace, loads);
             let sums: f64 = stripes.iter().map(cost).sum();
-            let costs = several::JointCosts::new(self.ports, prices, self.relays);
-            let joints = self.joints.iter().map(|joint| costs.take_cheapest(joint, loads));
+            let joint_costs = JointCosts::new(self.ports, prices, self.relays);
+            let joints = self.joints.iter().map(|several| {
+                let joint = (&several.joint, &joint_costs);
+                several.take_cheapest(joint, (&mut costs, &mut workspace), loads)
+            });
             sums + joints.sum::<f64>()
         });
         search.seconds_from_nothing()

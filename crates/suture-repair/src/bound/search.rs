@@ -87,6 +87,16 @@ impl Amounts {
         self.0[port] += amount;
     }
 
+    /// Nothing for as many ports.
+    pub fn nothing(&self) -> Amounts {
+        Amounts(vec![0.0; self.0.len()])
+    }
+
+    /// All of the others on top.
+    pub fn add_all(&mut self, other: &Amounts) {
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += other);
+    }
+
     /// Becomes so much more like `other`.
     fn mix(&mut self, other: &Amounts, part: f64) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own += part * (other - *own));

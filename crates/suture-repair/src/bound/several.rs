@@ -6,10 +6,8 @@
 //! * every helper reads and sends it once, every node that keeps a chunk receives and writes it;
 //! * helpers and keepers together are linked by one message less than there are of them, so there
 //!   are more messages than these, at the cheapest nodes;
-//! * of a code of which any k chunks determine all others (MDS), the other helpers leave min(h, c)
-//!   of c chunks that other racks keep undetermined without the h helpers of a rack: so many
-//!   messages leave it. Of c chunks that it keeps itself, its own helpers leave min(c, k - h)
-//!   undetermined: so many arrive;
+//! * what a rack's helpers alone say of chunks that other racks keep leaves it, and what the others
+//!   alone say of those that it keeps arrives (`crossings.rs`);
 //! * what leaves racks arrives at racks.
 //!
 //! So a rack's cost depends on how many help there and how many chunks it keeps, and the cheapest
@@ -18,6 +16,11 @@
 //! A chunk is kept by one node, which prices do not see: what a stripe takes by itself, for the
 //! best of all ways to spread its chunks over racks, counts as well.
 
+use std::collections::BTreeMap;
+
+use suture_code::ChunkIndex;
+
+use crate::bound::crossings::{Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
 use crate::need::Part;
@@ -34,24 +37,34 @@ const WORK_MAX: usize = 30_000_000;
 /// Ways to spread chunks over racks that are tried for a stripe.
 const SPREADS_MAX: usize = 128;
 
-/// What stripes with several losses need, of all demands.
-pub(super) fn joints(BatchDemands { demands, view, ports }: BatchDemands<'_>) -> Vec<JointRepair> {
-    let parts = demands.iter().flat_map(|demand| {
-        let several = demand.need.parts.iter().filter(|part| part.lost.len() > 1);
-        several.filter_map(move |part| JointRepair::new(demand, part, view, ports))
-    });
-    parts.collect()
+/// What stripes with several losses need, of all demands, each beside what it is of.
+pub(super) fn joints<'a>(
+    BatchDemands { demands, view, ports }: BatchDemands<'a>,
+) -> Vec<(JointRepair, &'a Demand<'a>, &'a Part)> {
+    // Stripes of one name ask the code the same.
+    let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
+    let mut joints = Vec::new();
+    for demand in demands {
+        for (at, part) in demand.need.parts.iter().enumerate().filter(|(_, p)| p.lost.len() > 1) {
+            let sets = asked.entry((demand.name, at));
+            let sets = sets.or_insert_with(|| HelperSets::new(demand.job.code, part));
+            let joint = JointRepair::new(demand, part, (view, ports), sets.as_mut());
+            joints.extend(joint.map(|joint| (joint, demand, part)));
+        }
+    }
+    joints
 }
 
-/// The most that any stripe takes by itself, in seconds; `known` where that is no more.
+/// The most that any stripe takes by itself, in seconds; `known` where that is no more. Whoever asks
+/// says how the cheapest way of one, spread over racks in some way, is put on loads at some prices.
 pub(super) fn alone_seconds(
-    joints: &[JointRepair],
+    joints: &[&JointRepair],
     ports: &Ports,
-    relays: &[u32],
     known: f64,
+    cheapest: impl Fn(usize, &JointRepair, &Amounts, &mut Amounts) -> f64,
 ) -> f64 {
     let mut seconds = known;
-    for joint in joints {
+    for (index, joint) in joints.iter().enumerate() {
         let spreads = joint.spreads();
         let work: usize = spreads.iter().map(JointRepair::work).sum();
         let steps = WORK_MAX / (joints.len() * (work + ports.count() * spreads.len())).max(1);
@@ -60,10 +73,9 @@ pub(super) fn alone_seconds(
         }
         let at = |spread: &JointRepair| {
             let limits = SearchLimits { known, enough: f64::INFINITY, steps: steps.min(STEPS_MAX) };
-            let search = Search::new(ports, limits, |prices, loads| {
-                JointCosts::new(ports, prices, relays).take_cheapest(spread, loads)
-            });
-            search.seconds_from_nothing()
+            let of_spread =
+                |prices: &Amounts, loads: &mut Amounts| cheapest(index, spread, prices, loads);
+            Search::new(ports, limits, of_spread).seconds_from_nothing()
         };
         seconds = spreads.iter().map(at).fold(f64::INFINITY, f64::min).max(seconds);
     }
@@ -91,6 +103,7 @@ struct JointRack {
     keepers: Vec<u32>,
     /// The fewest and most chunks that the rack may keep.
     kept: (usize, usize),
+    crossings: Crossings,
 }
 
 impl JointRepair {
@@ -98,8 +111,8 @@ impl JointRepair {
     fn new(
         demand: &Demand<'_>,
         part: &Part,
-        view: &View<'_>,
-        ports: &Ports,
+        (view, ports): (&View<'_>, &Ports),
+        mut sets: Option<&mut HelperSets<'_>>,
     ) -> Option<JointRepair> {
         let code = demand.job.code;
         let alpha = code.sub_chunk_count();
@@ -115,7 +128,8 @@ impl JointRepair {
         let places = rack_places(demand.job, view);
         let mut racks: Vec<JointRack> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
-        for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {
+        let chunks = || forced.clone().chain(part.free.iter().map(|chunk| (*chunk, 0)));
+        for (chunk, forced) in chunks() {
             let node = demand.holder(chunk).0;
             let rack = JointRack::of(node, &mut racks, ports);
             rack.holders.push(node);
@@ -127,9 +141,25 @@ impl JointRepair {
             rack.keepers.push(node.0);
             rack.kept.1 = rack.keepers.len().min(places).min(lost);
         }
+        for rack in &mut racks {
+            let holders = rack.holders.len();
+            let is_held = |chunk: &ChunkIndex| ports.rack(demand.holder(*chunk).0) == rack.rack;
+            let held = chunks().map(|(chunk, _)| chunk).filter(is_held).collect();
+            rack.crossings = match &mut sets {
+                _ if is_mds => Crossings::of_any(helpers, lost, holders),
+                Some(sets) => sets.crossings(held),
+                None => Crossings::of_unknown(lost, holders),
+            };
+        }
         let most: usize = racks.iter().map(|rack| rack.kept.1).sum();
         let bytes = demand.job.chunk_bytes as f64;
         (lost <= most).then_some(JointRepair { bytes, lost, helpers, is_mds, racks })
+    }
+
+    /// Whether the chunks may have helpers of their own each, for whom less crosses: of local codes,
+    /// though more is sent.
+    pub fn may_be_apart(&self) -> bool {
+        !self.is_mds
     }
 
     /// The same with each way to spread the chunks over racks; none if there are too many.
@@ -178,15 +208,6 @@ impl JointRepair {
     fn balances(&self) -> usize {
         self.helpers + self.lost + 1
     }
-
-    /// How many messages leave a rack at least, and how many arrive.
-    fn crossing(&self, helping: usize, kept: usize) -> (usize, usize) {
-        match self.is_mds {
-            true => (helping.min(self.lost - kept), kept.min(self.helpers - helping)),
-            // Nobody helps for nothing.
-            false => (usize::from(helping > 0 && kept == 0), 0),
-        }
-    }
 }
 
 impl JointRack {
@@ -195,7 +216,8 @@ impl JointRack {
         let at = racks.iter().position(|known| known.rack == rack).unwrap_or(racks.len());
         if at == racks.len() {
             let (holders, keepers) = (Vec::new(), Vec::new());
-            racks.push(JointRack { rack, holders, forced: 0, keepers, kept: (0, 0) });
+            let crossings = Crossings::of_unknown(0, 0);
+            racks.push(JointRack { rack, holders, forced: 0, keepers, kept: (0, 0), crossings });
         }
         &mut racks[at]
     }
@@ -267,7 +289,8 @@ impl<'a> JointCosts<'a> {
             let JointStep { helping, kept, .. } =
                 steps[at + 1][joint.state(helpers, lost, balance)];
             let (helping, kept) = (usize::from(helping), usize::from(kept));
-            let (leaving, arriving) = joint.crossing(helping, kept);
+            let crossing = rack.rack.crossings.at(helping, kept);
+            let (leaving, arriving) = crossing.expect("a choice of the rack");
             rack.charge((helping, kept), (leaving, arriving), self.ports, |port, chunks| {
                 loads.add(port, chunks as f64 * joint.bytes);
             });
@@ -358,7 +381,9 @@ impl<'a> JointPrices<'a> {
         let mut choices = Vec::new();
         for helping in rack.forced..=holders.len().min(joint.helpers) {
             for kept in rack.kept.0..=rack.kept.1 {
-                let (leaving, arriving) = joint.crossing(helping, kept);
+                let Some((leaving, arriving)) = rack.crossings.at(helping, kept) else {
+                    continue;
+                };
                 let cost = holders[..helping].iter().map(sending).sum::<f64>()
                     + keepers[..kept].iter().map(keeping).sum::<f64>()
                     + leaving as f64 * links.0
@@ -390,7 +415,7 @@ impl<'a> JointPrices<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{JointCosts, JointRack, JointRepair};
+    use super::{Crossings, JointCosts, JointRack, JointRepair};
     use crate::bound::search::Amounts;
     use crate::cluster::{Cluster, Core, Rate};
     use crate::id::RackId;
@@ -425,12 +450,20 @@ mod tests {
             }
             let forced = random.index(holders.len() + 1);
             let kept = (0, random.index(keepers.len() + 1));
-            racks.push(JointRack { rack, holders, forced, keepers, kept });
+            let crossings = Crossings::of_unknown(0, 0);
+            racks.push(JointRack { rack, holders, forced, keepers, kept, crossings });
         }
         let least = racks.iter().map(|rack| rack.forced).sum::<usize>().max(1);
         let held = racks.iter().map(|rack| rack.holders.len()).sum::<usize>();
         let helpers = random.between(least as u64, held.max(least) as u64) as usize;
-        JointRepair { bytes: 1.0, lost: 2, helpers, is_mds: random.below(4) > 0, racks }
+        let is_mds = random.below(4) > 0;
+        for rack in &mut racks {
+            rack.crossings = match is_mds {
+                true => Crossings::of_any(helpers, 2, rack.holders.len()),
+                false => Crossings::of_unknown(2, rack.holders.len()),
+            };
+        }
+        JointRepair { bytes: 1.0, lost: 2, helpers, is_mds, racks }
     }
 
     /// The cost of the cheapest way, of all sets of nodes.
@@ -465,7 +498,7 @@ mod tests {
                 for node in keeping.iter().copied() {
                     cost += prices.at(ports.down(*node)) + prices.at(ports.write(*node));
                 }
-                let (out, into) = joint.crossing(helping.len(), keeping.len());
+                let (out, into) = rack.crossings.at(helping.len(), keeping.len()).unwrap();
                 cost += out as f64 * leaving(rack.rack) + into as f64 * arriving(rack.rack);
                 more += out as f64 - into as f64;
             }

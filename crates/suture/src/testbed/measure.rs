@@ -22,9 +22,9 @@ use tempfile::TempDir;
 
 use super::applications::{Felt, Ready, Waits};
 use super::figures::{Counted, RepairFigures};
-use super::network::Network;
+use super::network::{Network, PortName};
 use super::replay::Replay;
-use super::scenario::Experiment;
+use super::scenario::{Experiment, Told};
 use super::shaping;
 use super::watch::{LinkWatch, goodput_cluster};
 use crate::demo::processes::{AgentSpec, LinkRates, Processes, Setting, SilenceTimers, Site};
@@ -100,17 +100,15 @@ impl Bed<'_> {
             listen: host.listen(),
         };
         let cluster = &experiment.cluster;
-        let agent = |(node, host): (&suture_repair::cluster::Node, _)| AgentSpec {
-            name: node.name.clone(),
-            rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
-            link: experiment
-                .is_declared
-                .then_some(LinkRates { up: node.uplink.0, down: node.downlink.0 }),
+        let agent = |(id, host): (NodeId, _)| AgentSpec {
+            name: cluster.node(id).name.clone(),
+            rack: cluster.node(id).rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
+            link: self.told(id),
             memory: experiment.agent_memory,
             site: at(host),
         };
         let mut agents: Vec<AgentSpec> =
-            cluster.nodes.iter().zip(&self.network.nodes).map(agent).collect();
+            cluster.ids().zip(&self.network.nodes).map(agent).collect();
         // The coordinator numbers nodes in the order in which they join, and places by numbers.
         Random::new(experiment.placement_seed).shuffle(&mut agents);
         DemoScenario {
@@ -126,6 +124,21 @@ impl Bed<'_> {
             },
             // Bars and lines of a demo are not for a report.
             format: Format::Json,
+        }
+    }
+
+    /// What a node's agent is told of its links.
+    fn told(&self, id: NodeId) -> Option<LinkRates> {
+        let node = self.experiment.cluster.node(id);
+        let LinkRates { up, down } = LinkRates { up: node.uplink.0, down: node.downlink.0 };
+        let at_first = |port| self.experiment.traces.rate(port, 0);
+        match self.experiment.told {
+            Told::Nothing => None,
+            Told::Links => Some(LinkRates { up, down }),
+            Told::Beginning => Some(LinkRates {
+                up: at_first(PortName::NodeUp(id.index())).unwrap_or(up),
+                down: at_first(PortName::NodeDown(id.index())).unwrap_or(down),
+            }),
         }
     }
 

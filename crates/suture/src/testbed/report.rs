@@ -17,7 +17,7 @@ use suture_edge::error::bad_input;
 
 use super::campaign::{Campaign, RunRecord};
 use super::figures::{Medians, RepairFigures};
-use super::scenario::ChunkPlace;
+use super::scenario::{ChunkPlace, Told};
 use super::shaping::GOODPUT;
 use super::usage::machine_name;
 
@@ -86,7 +86,7 @@ pub fn document(campaign: &Campaign) -> CampaignReport {
         racks: cluster.racks.len(),
         failed: experiment.failed.iter().map(|node| cluster.node(*node).name.clone()).collect(),
         placement_seed: experiment.placement_seed,
-        declared: experiment.is_declared,
+        declared: experiment.told != Told::Nothing,
         replayed: experiment.traces.is_some(),
         chunks: match experiment.chunks {
             ChunkPlace::Memory => "memory",

@@ -85,6 +85,18 @@ pub enum ChunkPlace {
     Disk,
 }
 
+/// What agents are told of their links, which they also keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: they learn it.
+    Nothing,
+    /// What the cluster says.
+    Links,
+    /// What links that follow traces have when the failure is declared: right for repairs that are
+    /// over in a second or two.
+    Beginning,
+}
+
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Experiment {
@@ -108,8 +120,8 @@ pub struct Experiment {
     pub policies: Vec<Policy>,
     /// How often each is measured.
     pub repetitions: usize,
-    /// Whether agents are told what their links carry.
-    pub is_declared: bool,
+    /// What agents are told of their links.
+    pub told: Told,
     /// How long links are at rest before the failure.
     pub rest: Duration,
     /// Where chunks are kept.
@@ -183,7 +195,7 @@ impl Experiment {
             failed,
             policies,
             repetitions,
-            is_declared: toml.declared.unwrap_or(true),
+            told: if toml.declared.unwrap_or(true) { Told::Links } else { Told::Nothing },
             rest: match &toml.rest {
                 Some(rest) => parse_duration(rest).map_err(bad_input)?,
                 None => Duration::ZERO,
@@ -344,7 +356,7 @@ mod tests {
     #[test]
     fn what_is_left_out_has_a_default() {
         let experiment = read(SCENARIO).unwrap();
-        assert_eq!((experiment.repetitions, experiment.is_declared), (1, true));
+        assert_eq!((experiment.repetitions, experiment.told), (1, Told::Links));
         assert_eq!((experiment.failed, experiment.chunks), (vec![NodeId(1)], ChunkPlace::Memory));
         assert_eq!(experiment.cluster.nodes[4].uplink, Rate(6.25e6));
     }

@@ -30,10 +30,13 @@ pub fn report(reproduction: &Reproduction<'_>) -> String {
 
 /// The claims alone: those that hold, and those that do not and why.
 pub fn claims(reproduction: &Reproduction<'_>) -> String {
-    let command = match reproduction.configuration.quick {
-        true => "suture reproduce all --quick",
-        false => "suture reproduce all",
-    };
+    let configuration = reproduction.configuration;
+    let mut command = "suture reproduce all".to_string();
+    for (is_given, option) in
+        [(configuration.quick, " --quick"), (configuration.testbed, " --on testbed")]
+    {
+        command.push_str(if is_given { option } else { "" });
+    }
     let mut out = format!(
         "<!-- Made by `{command} -o DIR`: this is DIR/claims.md. Change the command, not this \
          file. -->\n# What the papers say, and what holds here\n\n`{command}` measures every figure \
@@ -66,6 +69,15 @@ pub fn claims(reproduction: &Reproduction<'_>) -> String {
                 measured(judged),
             );
         }
+    }
+    let emulated = reproduction.finished.iter();
+    let emulated = emulated.filter_map(|f| Some((f, f.outcome.emulated.as_ref()?)));
+    for (index, (finished, of)) in emulated.enumerate() {
+        if index == 0 {
+            out.push_str("\n## Simulated and emulated, side by side\n\n");
+        }
+        let _ = writeln!(out, "### {}\n", finished.experiment.name());
+        emulation(&mut out, of);
     }
     out
 }
