@@ -432,7 +432,7 @@ fn a_node_may_change_its_rack_while_repairs_run_and_wait() {
     let commit = story.store(&second);
     story.accept(commit);
     assert_eq!(story.core.status().lost_chunks, 0);
-    assert_eq!(story.core.preview().max_load_seconds(), 0.0, "nothing is left in the books");
+    assert_eq!(story.preview().max_load_seconds(), 0.0, "nothing is left in the books");
 }
 
 #[test]

@@ -314,10 +314,10 @@ fn a_stripe_that_fits_no_pool_is_shown_with_what_it_needs() {
 #[test]
 fn a_preview_counts_what_would_be_moved() {
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
-    assert_eq!(story.core.preview().max_load_seconds, 0.0);
+    assert_eq!(story.preview().max_load_seconds(), 0.0);
     story.give(Input::Operator(Command::Pause));
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
-    assert!(story.core.preview().max_load_seconds > 0.001);
+    assert!(story.preview().max_load_seconds() > 0.001);
 }
 
 #[test]

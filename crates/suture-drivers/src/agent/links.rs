@@ -356,12 +356,11 @@ mod tests {
 
     #[test]
     fn of_agents_that_begin_together_no_two_probe_the_same_peer() {
-        let others = |me: u32| (0..5).filter(|node| *node != me).map(|node| (NodeId(node), ()));
-        let orders: Vec<Vec<u32>> = (0..5)
-            .map(|me| {
-                in_turn(NodeId(me), others(me).rev().collect()).iter().map(|(n, ())| n.0).collect()
-            })
-            .collect();
+        let order = |me: u32| {
+            let others = (0..5).rev().filter(|node| *node != me).map(|node| (NodeId(node), ()));
+            in_turn(NodeId(me), others.collect()).into_iter().map(|(node, ())| node.0).collect()
+        };
+        let orders: Vec<Vec<u32>> = (0..5).map(order).collect();
         assert_eq!(orders[3], [4, 0, 1, 2]);
         for turn in 0..4 {
             let mut asked: Vec<u32> = orders.iter().map(|order| order[turn]).collect();
