@@ -615,6 +615,11 @@ fn a_listing_that_runs_says_nothing_of_what_has_gone_meanwhile() {
     assert!(has_sent(&host.handle(AgentInput::NotListed), &FromAgent::NotListed));
     host.tell(ToAgent::List);
     assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
+    // What a check has read while it ran is there.
+    host.tell(ToAgent::List);
+    host.tell(ToAgent::Check(check));
+    host.handle(AgentInput::Checked { check: Box::new(check), result: Ok(()) });
+    assert_eq!(inventory(&host.handle(listed([1, 2, 3]))).map(|copies| copies.len()), Some(3));
     // Where no listing runs, nothing needs to be remembered.
     host.handle(AgentInput::Checked { check: Box::new(check), result });
     host.tell(ToAgent::List);

@@ -50,6 +50,8 @@ fn it_says_what_is_then_done() {
         }
     }
     assert_eq!(rebuilt_at.values().sum::<u64>(), 8);
+    assert_eq!(preview.rebuilt_at.iter().sum::<u64>(), 8);
+    assert_eq!(preview.rebuilt_at[0], 0, "it has failed");
     assert_eq!(moved_bytes, preview.load.moved_bytes());
     assert_eq!(story.preview().chunks, 0, "nothing is left to do");
 }
