@@ -203,7 +203,7 @@ pub async fn run(
     let (uplink, downlink) = ports.clone();
     let meter = LinkMeter::new(config.links, ports.clone());
     let (probed, known_peers) = watch::channel(Vec::new());
-    let prober = links::probe(config.greeting(), meter.probes(), ports.1.clone(), known_peers);
+    let prober = meter.prober(config.greeting(), known_peers);
     let (clients, metrics) = (config.clients, config.metrics.clone());
     let found = (proofs.clone(), disk_events.clone());
     let (put_key, known_put_key) = watch::channel(None);

@@ -90,6 +90,8 @@ pub struct Moved {
     pub repair: Counter,
     /// Bytes that clients moved.
     pub client: Counter,
+    /// Bytes that only showed what links carry.
+    pub probe: Counter,
 }
 
 /// One direction of a node's link.
@@ -166,8 +168,9 @@ impl Port {
     /// Counts payload that has passed.
     pub fn count(&self, purpose: Purpose, bytes: usize) {
         let counter = match purpose {
-            Purpose::Repair { .. } | Purpose::Probe => &self.moved.repair,
+            Purpose::Repair { .. } => &self.moved.repair,
             Purpose::Client => &self.moved.client,
+            Purpose::Probe => &self.moved.probe,
         };
         counter.inc_by(bytes as u64);
     }
@@ -188,9 +191,9 @@ impl Port {
         self.repair.bytes_per_sec.store(rate, Relaxed);
     }
 
-    /// Bytes that have passed so far: for repairs, and for clients.
-    pub fn moved(&self) -> (u64, u64) {
-        (self.moved.repair.get(), self.moved.client.get())
+    /// Bytes that have passed so far.
+    pub fn moved(&self) -> &Moved {
+        &self.moved
     }
 
     /// Waits for a turn, in the order of asking, and pays for it. Gives the bytes that may pass

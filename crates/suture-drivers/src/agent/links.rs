@@ -2,8 +2,8 @@
 //!
 //! Place: beside [slices flow]: what the coordinator learns of this node's links.
 //! Payload is counted at the ports. What else passes the interface is what its counters say beyond
-//! the repairs and what segments and acknowledgements add to them; on loopback, which everybody
-//! shares, it is what clients of this agent move. A prober asks one peer after the other for a byte
+//! the repairs, the probes, and what segments and acknowledgements add to them; on loopback, which
+//! everybody shares, it is what clients of this agent move. A prober asks one peer after the other for a byte
 //! now and then, as clients ask, and waits; and while nothing is repaired, rarely, for as much as
 //! the links carry for a moment.
 
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_repair::id::NodeId;
-use suture_repair::message::{LinkReport, Moved};
+use suture_repair::message::{self, LinkReport};
 use suture_repair::time::Span;
 use suture_repair::wire::{Frame, Who};
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::address::AgentAddress;
-use crate::limit::{Port, Purpose};
+use crate::limit::{Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
 use crate::net::error::NetError;
 use crate::net::greeting::Greeting;
@@ -38,6 +38,10 @@ const ASKED_EACH: usize = 20;
 /// turns: whatever is planned soon is planned by it.
 const FIRST_RATES: usize = 8;
 const FIRST_TURNS: usize = 32;
+
+/// An agent whose links are both declared probes rates only so often, in turns: a peer that declares
+/// none learns of its uplink by that, and nobody else of anything.
+const DECLARED_TURNS: usize = 12;
 
 /// The wait before the next peer where one cannot be reached.
 const RETRY: Duration = Duration::from_secs(1);
@@ -132,6 +136,7 @@ pub struct LinkMeter {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     repair: u64,
+    probes: u64,
     clients: u64,
     interface: Option<u64>,
 }
@@ -148,9 +153,17 @@ impl LinkMeter {
         meter
     }
 
-    /// Where the prober puts what it finds.
-    pub fn probes(&self) -> Arc<Probes> {
-        self.probes.clone()
+    /// Probes one peer after the other for as long as it is polled; what it finds is reported here.
+    pub fn prober(
+        &self,
+        greeting: Greeting,
+        peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>,
+    ) -> impl Future<Output = ()> + use<> {
+        let RateSettings { has_uplink, has_downlink, .. } = self.settings;
+        let greeting = Greeting { who: Who::Prober, ..greeting };
+        let is_declared = has_uplink && has_downlink;
+        let (probes, downlink) = (self.probes.clone(), self.downlink.clone());
+        Prober { greeting, is_declared, probes, downlink }.probe(peers)
     }
 
     /// What has passed since it was last asked, while this agent repaired something or not.
@@ -160,7 +173,6 @@ impl LinkMeter {
         let counters = self.counters();
         let before = std::mem::replace(&mut self.before, counters);
         let [sent, received] = moved(before, counters);
-        // While nothing is repaired, what passes for repair are probes.
         let rests = !repairs && sent.others + received.others < REST_BYTES;
         self.probes.rests.store(rests, Relaxed);
         let mut found = self.probes.found();
@@ -182,8 +194,9 @@ impl LinkMeter {
         let interface = self.interface.as_ref();
         let counted = interface.and_then(|name| interface_bytes(name, &table()?));
         let of = |port: &Port, interface: Option<u64>| {
-            let (repair, clients) = port.moved();
-            Counters { repair, clients, interface }
+            let Moved { repair, client, probe } = port.moved();
+            let (repair, probes, clients) = (repair.get(), probe.get(), client.get());
+            Counters { repair, probes, clients, interface }
         };
         [
             of(&self.uplink, counted.map(|(sent, _)| sent)),
@@ -193,18 +206,21 @@ impl LinkMeter {
 }
 
 /// What has passed in each direction between two looks.
-fn moved(before: [Counters; 2], after: [Counters; 2]) -> [Moved; 2] {
+fn moved(before: [Counters; 2], after: [Counters; 2]) -> [message::Moved; 2] {
     let passed = |direction: usize| {
         let (before, after) = (before[direction], after[direction]);
         let interface = after.interface.zip(before.interface);
         let interface = interface.map(|(after, before)| after.saturating_sub(before));
-        (after.repair - before.repair, after.clients - before.clients, interface)
+        let repair = after.repair - before.repair;
+        let bulk = repair + after.probes - before.probes;
+        (repair, bulk, after.clients - before.clients, interface)
     };
     [0, 1].map(|direction| {
-        let ((repair, clients, interface), (back, ..)) = (passed(direction), passed(1 - direction));
-        let ours = repair + repair / HEADERS_PART + back / ACKS_PART;
+        let ((repair, bulk, clients, interface), (_, back, ..)) =
+            (passed(direction), passed(1 - direction));
+        let ours = bulk + bulk / HEADERS_PART + back / ACKS_PART;
         let others = interface.map_or(0, |all| all.saturating_sub(ours));
-        Moved { repair, others: others.max(clients) }
+        message::Moved { repair, others: others.max(clients) }
     })
 }
 
@@ -242,64 +258,77 @@ pub fn in_turn<T>(me: NodeId, mut peers: Vec<(NodeId, T)>) -> Vec<(NodeId, T)> {
     peers
 }
 
-/// Probes one peer after the other for as long as it is polled.
-pub async fn probe(
+/// Asks peers, so as to see what links carry and how long others wait.
+struct Prober {
     greeting: Greeting,
+    /// Whether both of our own links have declared rates.
+    is_declared: bool,
     probes: Arc<Probes>,
     downlink: Arc<Port>,
-    mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>,
-) {
-    let greeting = Greeting { who: Who::Prober, ..greeting };
-    let (mut turn, mut rates) = (0, 0);
-    loop {
-        let next = {
-            let peers = peers.borrow_and_update();
-            peers.get(turn % peers.len().max(1)).cloned()
-        };
-        let Some((node, agent)) = next else {
-            if peers.changed().await.is_err() {
-                return;
-            }
-            continue;
-        };
-        let is_first = turn < FIRST_TURNS && rates < FIRST_RATES;
-        turn += 1;
-        let times = if is_first { 1 } else { ASKED_EACH };
-        match probe_one(&greeting, (&probes, &downlink), (node, &agent), times).await {
-            Ok(has_rate) => rates += usize::from(has_rate),
-            Err(error) => {
-                debug!("cannot probe {agent}: {error}");
-                tokio::time::sleep(RETRY).await;
+}
+
+/// What one peer is asked for in its turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// How often for a byte.
+    times: usize,
+    /// Whether for as much as the links carry, too.
+    wants_rate: bool,
+}
+
+impl Prober {
+    async fn probe(self, mut peers: watch::Receiver<Vec<(NodeId, AgentAddress)>>) {
+        let (mut turn, mut rates) = (0, 0);
+        loop {
+            let next = {
+                let peers = peers.borrow_and_update();
+                peers.get(turn % peers.len().max(1)).cloned()
+            };
+            let Some((node, agent)) = next else {
+                if peers.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let is_first = !self.is_declared && turn < FIRST_TURNS && rates < FIRST_RATES;
+            turn += 1;
+            let wants_rate = !self.is_declared || turn % DECLARED_TURNS == 0;
+            let of_turn = Turn { times: if is_first { 1 } else { ASKED_EACH }, wants_rate };
+            match self.probe_one((node, &agent), of_turn).await {
+                Ok(has_rate) => rates += usize::from(has_rate),
+                Err(error) => {
+                    debug!("cannot probe {agent}: {error}");
+                    tokio::time::sleep(RETRY).await;
+                }
             }
         }
     }
-}
 
-/// One peer's turn; says whether it has shown what links carry.
-async fn probe_one(
-    greeting: &Greeting,
-    (probes, downlink): (&Probes, &Port),
-    (node, agent): (NodeId, &AgentAddress),
-    times: usize,
-) -> Result<bool, NetError> {
-    let unlimited = Port::unlimited();
-    let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
-    connection.set_timeout(TIMEOUT);
-    let one = Traffic { port: &unlimited, purpose: Purpose::Client };
-    let bulk = Traffic { port: downlink, purpose: Purpose::Probe };
-    ask(&mut connection, 1, 0, one).await?;
-    let rate = match probes.rests.load(Relaxed) {
-        true => ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?,
-        false => None,
-    };
-    probes.found().rates.extend(rate.map(|rate| (node, rate)));
-    for _ in 0..times {
-        tokio::time::sleep(ASK_EVERY).await;
-        let asked = Instant::now();
+    /// One peer's turn; says whether it has shown what links carry.
+    async fn probe_one(
+        &self,
+        (node, agent): (NodeId, &AgentAddress),
+        Turn { times, wants_rate }: Turn,
+    ) -> Result<bool, NetError> {
+        let (unlimited, greeting) = (Port::unlimited(), &self.greeting);
+        let (mut connection, _) = Connection::open(agent, greeting, &unlimited, TIMEOUT).await?;
+        connection.set_timeout(TIMEOUT);
+        let one = Traffic { port: &unlimited, purpose: Purpose::Client };
+        let bulk = Traffic { port: &self.downlink, purpose: Purpose::Probe };
         ask(&mut connection, 1, 0, one).await?;
-        probes.waited(asked.elapsed());
+        let rate = match wants_rate && self.probes.rests.load(Relaxed) {
+            true => ask(&mut connection, BULK_BYTES, BULK_SKIPPED, bulk).await?,
+            false => None,
+        };
+        self.probes.found().rates.extend(rate.map(|rate| (node, rate)));
+        for _ in 0..times {
+            tokio::time::sleep(ASK_EVERY).await;
+            let asked = Instant::now();
+            ask(&mut connection, 1, 0, one).await?;
+            self.probes.waited(asked.elapsed());
+        }
+        Ok(rate.is_some())
     }
-    Ok(rate.is_some())
 }
 
 /// Has a peer send so many bytes; gives how many came per second after those that are skipped, where
@@ -381,7 +410,8 @@ mod tests {
 
     #[test]
     fn what_repairs_add_by_headers_and_acknowledgements_is_not_taken_for_others() {
-        let counters = |repair, clients, interface| Counters { repair, clients, interface };
+        let counters =
+            |repair, clients, interface| Counters { repair, probes: 0, clients, interface };
         let before = [counters(0, 0, Some(0)), counters(0, 0, Some(0))];
         // 16 MB sent for repairs, with 4.6 % of headers; acknowledgements came.
         let (mb, part) = (1_000_000, 0.0456);
@@ -389,6 +419,10 @@ mod tests {
         let received = counters(0, 0, Some(16 * mb / 44));
         let [sent, received] = moved(before, [sent, received]);
         assert_eq!((sent.repair, sent.others, received.others), (16 * mb, 0, 0));
+        // Probes are neither.
+        let probed = Counters { probes: mb, ..counters(0, 0, Some(mb + mb / 20)) };
+        let [sent, received] = moved(before, [probed, counters(0, 0, Some(mb / 44))]);
+        assert_eq!((sent.repair, sent.others, received.others), (0, 0, 0));
         let busy = counters(0, 3 * mb, Some(5 * mb));
         assert_eq!(moved(before, [busy, busy])[0].others, 5 * mb);
         let shared = counters(0, 3 * mb, None);

@@ -95,7 +95,7 @@ impl AgentMetrics {
                 let labels = vec![("direction", direction.into()), ("purpose", purpose.into())];
                 bytes.get_or_create_owned(&labels)
             };
-            Moved { repair: of("repair"), client: of("client") }
+            Moved { repair: of("repair"), client: of("client"), probe: of("probe") }
         };
         let (sent, received) = (moved("sent"), moved("received"));
         let errors = of.new_one("suture_agent_errors", "What failed here, by kind");
