@@ -3,7 +3,8 @@
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... -> [commit location] -> stripe healthy.
 //! * [`convert`] is the one place where the core's types become messages and come back, checked;
 //! * [`acceptor`] takes the connections, [`rpc`] the calls; who asks what is judged by [`access`], what
-//!   is changed comes into the [`audit`] log ([`served`]), and [`trust`] knows when certificates end;
+//!   is changed comes into the [`audit`] log ([`served`]; what operators command: [`command`]), and
+//!   [`trust`] knows when certificates end;
 //!   [`service`] answers clients and operators
 //!   (of scrubs with [`scrub`]), [`session`] talks to one agent, [`put`] follows one put within a
 //!   [`put_budget`] and across changes of certificates ([`put_renewal`]), [`backup`] sends the metadata: the coordinator's side;
@@ -18,6 +19,7 @@ pub mod access;
 pub mod audit;
 pub mod backup;
 pub mod client;
+mod command;
 pub mod convert;
 pub mod join;
 pub mod listing;

@@ -12,6 +12,7 @@
 //! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
 //! in the next status.
 
+pub mod history;
 pub mod meter;
 pub mod outbox;
 pub mod report;
@@ -35,7 +36,7 @@ use tracing::{error, info, warn};
 
 use crate::hdfs::link::{Condition, Link};
 use crate::hdfs::rebuilt::RebuiltLog;
-use crate::metadata::{Metadata, NodeRecord};
+use crate::metadata::{Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
@@ -455,7 +456,7 @@ impl CoordinatorDriver {
             }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
-                self.meter.note(self.now(), &report);
+                self.meter.note(self.now(), seconds_since_1970(), &report);
                 self.metrics.note(self.now(), &report);
                 let now = self.now();
                 if let Some(hdfs) = &mut self.hdfs {

@@ -8,6 +8,9 @@
 //! Where there are credentials the connection is TLS, and who asks has proven who it is and may look.
 //! On loopback without them, whoever asks has to ask for this machine: a page of somebody else's, in a
 //! browser on it, can have its own name lead here, and would read what is shown.
+//! A browser shows its user's certificate for every page that asks, so a command is taken only from
+//! pages that came from here: as JSON, which other origins may not send without being asked first, and
+//! never where the browser says that it comes from elsewhere.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -17,11 +20,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use hyper::http::{HeaderValue, header};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -61,6 +64,8 @@ pub struct HttpLimits {
     pub request_bytes: usize,
     /// How many headers it may have.
     pub headers: usize,
+    /// Bytes of a command.
+    pub command_bytes: usize,
 }
 
 impl Default for HttpLimits {
@@ -74,6 +79,7 @@ impl Default for HttpLimits {
             connection: Duration::from_secs(30),
             request_bytes: 16 << 10,
             headers: 64,
+            command_bytes: 4 << 10,
         }
     }
 }
@@ -164,10 +170,33 @@ impl<T: Clone> Cached<T> {
     }
 }
 
-/// What answers requests: only GET and HEAD come this far, and the server leaves out HEAD's body.
+/// A request, all of which has come.
+#[derive(Debug)]
+pub struct HttpRequest {
+    /// Its first line and its headers.
+    pub parts: Parts,
+    /// Who asks, where that is proven.
+    pub proven: Option<Arc<Proven>>,
+    /// Where the connection comes from.
+    pub from: SocketAddr,
+    /// The JSON of a command (POST); none where something is only looked at (GET and HEAD).
+    pub command: Option<Bytes>,
+}
+
+impl HttpRequest {
+    /// The path that is asked for.
+    pub fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+}
+
+/// What answers requests. The server leaves out the body of answers to HEAD.
 pub trait HttpPages: Send + Sync + 'static {
-    /// The answer to a request for this path.
-    fn answer(&self, request: &Parts) -> impl Future<Output = HttpReply> + Send;
+    /// Whether commands are taken. Where not, only GET and HEAD come as far as `answer`.
+    const COMMANDS: bool;
+
+    /// The answer to a request.
+    fn answer(&self, request: HttpRequest) -> impl Future<Output = HttpReply> + Send;
 }
 
 /// Serves until it is dropped; then its connections end too.
@@ -296,7 +325,7 @@ impl<P: HttpPages> Exchange<P> {
             return self.serve_over(stream, None).await;
         };
         match self.server.believe(stream, kept).await {
-            Ok((stream, proven)) => self.serve_over(stream, Some(proven)).await,
+            Ok((stream, proven)) => self.serve_over(stream, Some(Arc::new(proven))).await,
             Err(why) => {
                 self.server.refusals.note(self.from, why);
                 Ok(())
@@ -307,7 +336,7 @@ impl<P: HttpPages> Exchange<P> {
     async fn serve_over(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        proven: Option<Proven>,
+        proven: Option<Arc<Proven>>,
     ) -> io::Result<()> {
         let HttpLimits { request_bytes, headers, .. } = self.server.limits;
         let exchange = &self;
@@ -328,7 +357,7 @@ impl<P: HttpPages> Exchange<P> {
         served.map_err(io::Error::other)
     }
 
-    async fn answer(&self, request: Request<Incoming>, proven: Option<&Proven>) -> HttpReply {
+    async fn answer(&self, request: Request<Incoming>, proven: Option<&Arc<Proven>>) -> HttpReply {
         let came = self.came.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Nobody waits for that any more where the connection ends.
         came.map(|came| came.send(()));
@@ -337,10 +366,10 @@ impl<P: HttpPages> Exchange<P> {
             return HttpReply::refusal(StatusCode::SERVICE_UNAVAILABLE, why);
         };
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
-        if let Some(refusal) = self.server.refuse(proven) {
+        if let Some(refusal) = self.server.refuse(proven.map(Arc::as_ref)) {
             return refusal;
         }
-        let (parts, _) = request.into_parts();
+        let (parts, body) = request.into_parts();
         // Whoever says none is no browser.
         let hosts = parts.headers.get_all(header::HOST).iter();
         let mut hosts = hosts.map(|host| host.to_str().is_ok_and(is_local));
@@ -349,10 +378,58 @@ impl<P: HttpPages> Exchange<P> {
                        was asked for";
             return HttpReply::refusal(StatusCode::MISDIRECTED_REQUEST, why);
         }
-        if parts.method != Method::GET && parts.method != Method::HEAD {
-            let why = format!("{} is not answered here: only GET and HEAD are", parts.method);
-            return HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why);
-        }
-        self.server.pages.answer(&parts).await
+        let command = match &parts.method {
+            &Method::GET | &Method::HEAD => None,
+            &Method::POST if P::COMMANDS => match self.command(&parts.headers, body).await {
+                Ok(command) => Some(command),
+                Err(refusal) => return refusal,
+            },
+            method => {
+                let others = if P::COMMANDS { "GET, HEAD and POST" } else { "GET and HEAD" };
+                let why = format!("{method} is not answered here: only {others} are");
+                return HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why);
+            }
+        };
+        let (proven, from) = (proven.cloned(), self.from);
+        self.server.pages.answer(HttpRequest { parts, proven, from, command }).await
     }
+
+    /// The whole of a command, if it may come from where it comes.
+    async fn command(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, HttpReply> {
+        if let Some(why) = foreign(headers) {
+            return Err(HttpReply::refusal(StatusCode::FORBIDDEN, why));
+        }
+        let limits = self.server.limits;
+        let (most, within) = (limits.command_bytes, limits.request);
+        let refused = |status, why: String| Err(HttpReply::refusal(status, why));
+        match timeout(within, Limited::new(body, most).collect()).await {
+            Ok(Ok(whole)) => Ok(whole.to_bytes()),
+            Ok(Err(why)) if why.is::<LengthLimitError>() => {
+                let why = format!("a command has at most {most} bytes");
+                refused(StatusCode::PAYLOAD_TOO_LARGE, why)
+            }
+            Ok(Err(why)) => refused(StatusCode::BAD_REQUEST, format!("the command: {why}")),
+            Err(_) => {
+                let why = format!("the command did not come within {} s", within.as_secs());
+                refused(StatusCode::REQUEST_TIMEOUT, why)
+            }
+        }
+    }
+}
+
+/// Why a command is none of a page from here, nor of a program: by what browsers say where it comes
+/// from, which pages cannot change.
+fn foreign(headers: &HeaderMap) -> Option<&'static str> {
+    const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let content = text(header::CONTENT_TYPE).and_then(|text| text.split(';').next());
+    if content.is_none_or(|content| !content.trim().eq_ignore_ascii_case("application/json")) {
+        return Some("a command is JSON: say so (Content-Type: application/json)");
+    }
+    let origin = text(header::ORIGIN).map(|origin| {
+        origin.strip_prefix("https://").or(origin.strip_prefix("http://")).unwrap_or(origin)
+    });
+    let is_elsewhere = origin.is_some() && origin != text(header::HOST);
+    let is_foreign = !matches!(text(SEC_FETCH_SITE), None | Some("same-origin"));
+    (is_elsewhere || is_foreign).then_some("commands are taken from pages of this address only")
 }

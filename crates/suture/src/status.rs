@@ -313,7 +313,28 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "blocked": describe_blocked(&status.blocked),
         "scrub": describe_scrub(&status.scrub.clone().unwrap_or_default()),
         "throttle": describe_throttle(&status.throttle.clone().unwrap_or_default()),
+        "planned_repairs": status.planned_repairs,
+        "planned_seconds": status.planned_seconds,
+        "history": describe_history(&status.history),
     })
+}
+
+/// What was repaired, for scripts.
+fn describe_history(history: &[proto::Episode]) -> Vec<Value> {
+    let episode = |episode: &proto::Episode| {
+        json!({
+            "began": episode.began,
+            "seconds": episode.seconds,
+            "ended": episode.ended,
+            "failed": episode.failed,
+            "failed_nodes": episode.failed_nodes,
+            "bad_copies": episode.bad_copies,
+            "chunks": episode.chunks,
+            "bytes": episode.bytes,
+            "failed_attempts": episode.failed_attempts,
+        })
+    };
+    history.iter().map(episode).collect()
 }
 
 /// What repair may take and why it is that, in a line; nothing where nothing is limited.
@@ -333,6 +354,25 @@ pub fn throttle_line(status: &proto::StatusReply) -> Option<String> {
         false => format!("repairs move {}; ", format_link_rate(throttle.moved as f64)),
     };
     Some(format!("throttle: {moved}{}", parts.join("; ")))
+}
+
+/// The last repair that came to its end, in a line; nothing where there was none.
+pub fn last_repair_line(history: &[proto::Episode]) -> Option<String> {
+    let last = history.iter().find(|episode| episode.ended)?;
+    let more = last.failed_nodes - last.failed.len() as u64;
+    let why = match (last.failed_nodes, last.bad_copies) {
+        (0, 0) => String::new(),
+        (0, bad) => format!(", {} found", counted(bad, "bad chunk")),
+        _ if more > 0 => format!(", {} and {more} more failed", last.failed.join(", ")),
+        _ => format!(", {} failed", last.failed.join(", ")),
+    };
+    Some(format!(
+        "last repair: {} UTC{why}: {} ({}) in {}",
+        format_timestamp(last.began),
+        counted(last.chunks, "chunk"),
+        format_size(last.bytes),
+        format_seconds(last.seconds),
+    ))
 }
 
 /// How copies are searched for damage, in a line; nothing where nobody has begun with it.
@@ -488,6 +528,23 @@ pub fn describe_blocked(blocked: &[proto::BlockedStripe]) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_repair_is_said_with_what_it_was_for() {
+        let mut last =
+            proto::Episode { chunks: 2, bytes: 2048, seconds: 1.5, ..Default::default() };
+        assert_eq!(last_repair_line(&[last.clone()]), None, "it runs still");
+        last.ended = true;
+        let said = |of: &proto::Episode| last_repair_line(&[proto::Episode::default(), of.clone()]);
+        let took = "2 chunks (2.00 KiB) in 1.50 s";
+        assert_eq!(said(&last).unwrap(), format!("last repair: 1970-01-01 00:00:00 UTC: {took}"));
+        last.bad_copies = 1;
+        assert!(said(&last).unwrap().ends_with(&format!(" UTC, 1 bad chunk found: {took}")));
+        (last.failed, last.failed_nodes) = (vec!["n3".into()], 1);
+        assert!(said(&last).unwrap().ends_with(&format!(" UTC, n3 failed: {took}")));
+        last.failed_nodes = 3;
+        assert!(said(&last).unwrap().ends_with(&format!(" UTC, n3 and 2 more failed: {took}")));
+    }
 
     #[test]
     fn time_left_is_a_range_or_unknown_but_never_nothing() {

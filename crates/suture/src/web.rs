@@ -1,21 +1,29 @@
-//! The page that a coordinator shows to browsers: the cluster as it is now.
+//! The page that a coordinator shows to browsers: the cluster as it is now, and what operators do
+//! most often.
 //!
-//! Place: beside every step of failure -> ... -> stripe healthy; it only looks, as `status` does, and
-//! says the same. All of it is in this binary; nothing comes from anywhere else.
+//! Place: beside every step of failure -> ... -> stripe healthy; it shows what `status` says, and its
+//! commands are those of the command line: the same roles, the same refusals, the same audit log. What
+//! would need `--force` is left to that. All of it is in this binary; nothing comes from elsewhere.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::http::request::Parts;
+use serde::Deserialize;
+use suture_drivers::config::throttle::{cap, or_off};
+use suture_drivers::control::access::{Call, Caller};
+use suture_drivers::control::proto::{NodeAction, NodeCommand, RepairAction, RepairCommand};
+use suture_drivers::control::served::Served;
 use suture_drivers::control::service::ControlService;
-use suture_drivers::http::{Cached, HttpPages, HttpReply};
+use suture_drivers::http::{Cached, HttpPages, HttpReply, HttpRequest};
+use tonic::{Code, Status};
 
 use crate::status::describe;
 
 const INDEX: &str = include_str!("../web/index.html");
 const STYLE: &str = include_str!("../web/style.css");
 const SCRIPT: &str = include_str!("../web/page.js");
+const ICON: &str = include_str!("../web/icon.svg");
 
 /// The page, and what it asks for each second.
 pub struct WebPages {
@@ -43,13 +51,136 @@ impl WebPages {
 }
 
 impl HttpPages for WebPages {
-    async fn answer(&self, request: &Parts) -> HttpReply {
-        match request.uri.path() {
-            "/" | "/index.html" => HttpReply::ok("text/html; charset=utf-8", INDEX),
-            "/style.css" => HttpReply::ok("text/css; charset=utf-8", STYLE),
-            "/page.js" => HttpReply::ok("text/javascript; charset=utf-8", SCRIPT),
-            "/status.json" => self.status().await,
+    const COMMANDS: bool = true;
+
+    async fn answer(&self, request: HttpRequest) -> HttpReply {
+        let caller = match &request.proven {
+            Some(proven) => Caller::proven(proven.clone(), request.from),
+            None => Caller::unproven(request.from),
+        };
+        match (request.path(), &request.command) {
+            ("/command", Some(command)) => {
+                let command = match serde_json::from_slice::<PageCommand>(command) {
+                    Ok(command) => command,
+                    Err(why) => {
+                        let why = format!("this is no command: {why}");
+                        return HttpReply::refusal(StatusCode::BAD_REQUEST, why);
+                    }
+                };
+                match command.carry_out(&self.service, caller).await {
+                    Ok(()) => HttpReply::ok("application/json", "{}"),
+                    Err(why) => HttpReply::refusal(http_status(&why), why.message()),
+                }
+            }
+            ("/" | "/index.html", None) => HttpReply::ok("text/html; charset=utf-8", INDEX),
+            ("/style.css", None) => HttpReply::ok("text/css; charset=utf-8", STYLE),
+            ("/page.js", None) => HttpReply::ok("text/javascript; charset=utf-8", SCRIPT),
+            ("/icon.svg", None) => HttpReply::ok("image/svg+xml", ICON),
+            ("/status.json", None) => self.status().await,
+            ("/viewer.json", None) => viewer(&caller),
+            ("/command", None) => {
+                let why = "a command is sent by POST, as JSON";
+                HttpReply::refusal(StatusCode::METHOD_NOT_ALLOWED, why)
+            }
             _ => HttpReply::refusal(StatusCode::NOT_FOUND, "there is nothing here: see /"),
+        }
+    }
+}
+
+/// Who looks at the page, and what that one may do on it.
+fn viewer(caller: &Caller) -> HttpReply {
+    let name = caller.principal.as_ref().map(ToString::to_string);
+    let commands = [Call::CommandRepair, Call::SetThrottle, Call::DrainNode, Call::FailNode];
+    let may_command = commands.iter().all(|call| caller.check(*call).is_ok());
+    let viewer = serde_json::json!({ "name": name, "may_command": may_command });
+    HttpReply::ok("application/json", viewer.to_string())
+}
+
+/// What is commanded on the page.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+enum PageCommand {
+    /// No repair begins any more.
+    Pause {},
+    /// They go on.
+    Resume {},
+    /// What repair moves at most at each node in each direction: a rate, or `off`.
+    Cap { rate: String },
+    /// All chunks of a node move elsewhere.
+    Drain { node: String },
+    /// They count as lost.
+    Fail { node: String },
+    /// Neither any more.
+    Return { node: String },
+}
+
+impl PageCommand {
+    /// Carries it out, if whoever sent it may have that done.
+    async fn carry_out(self, service: &Arc<ControlService>, caller: Caller) -> Result<(), Status> {
+        let admit = async |call: Call, what: &str| {
+            Served::admit_caller(service, caller.clone(), (call, what)).await
+        };
+        let of_repair = async |action: RepairAction| {
+            let command = RepairCommand { action: action.into(), ..Default::default() };
+            admit(Call::CommandRepair, "").await?.command_repair(command).await
+        };
+        let of_node = async |action: NodeAction, name: String| {
+            let served = admit(Call::of_node(action), &name).await?;
+            let command = NodeCommand { name, action: action.into(), ..Default::default() };
+            served.command_node(command).await
+        };
+        match self {
+            PageCommand::Pause {} => of_repair(RepairAction::Pause).await,
+            PageCommand::Resume {} => of_repair(RepairAction::Resume).await,
+            PageCommand::Cap { rate } => {
+                let served = admit(Call::SetThrottle, "").await?;
+                let cap = or_off(&rate, cap).map_err(Status::invalid_argument)?;
+                served.cap_repair(cap).await
+            }
+            PageCommand::Drain { node } => of_node(NodeAction::Drain, node).await,
+            PageCommand::Fail { node } => of_node(NodeAction::Fail, node).await,
+            PageCommand::Return { node } => of_node(NodeAction::Return, node).await,
+        }
+    }
+}
+
+/// The status of HTTP that says what a refusal is.
+fn http_status(why: &Status) -> StatusCode {
+    match why.code() {
+        Code::InvalidArgument => StatusCode::BAD_REQUEST,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::FailedPrecondition | Code::Aborted => StatusCode::CONFLICT,
+        Code::Unavailable | Code::ResourceExhausted => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_says_what_is_to_be_done_and_nothing_else() {
+        let read = |text: &str| serde_json::from_str::<PageCommand>(text);
+        assert_eq!(read(r#"{"command":"pause"}"#).unwrap(), PageCommand::Pause {});
+        let drain = PageCommand::Drain { node: "n1".into() };
+        assert_eq!(read(r#"{"command":"drain","node":"n1"}"#).unwrap(), drain);
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            "7",
+            r#"{"command":"remove","node":"n1"}"#,
+            r#"{"command":"drain"}"#,
+            r#"{"command":"drain","node":1}"#,
+            r#"{"command":"fail","node":"n1","force":true}"#,
+            r#"{"command":"pause","node":"n1"}"#,
+            r#"{"command":"cap","rate":null}"#,
+            r#"{"command":"pause"} {"command":"resume"}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
         }
     }
 }

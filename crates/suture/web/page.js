@@ -1,13 +1,18 @@
 // The page: asks for the status each second or so, and shows it. Everything that comes from outside
-// is set as text, never as HTML.
+// is set as text, never as HTML. Rows that are still there are changed in place, so that whoever is
+// at one of their buttons stays there.
 'use strict';
 
 const EVERY_MS = 1500;
 const SHOWN = 10;
-const HISTORY = 240;
+const LINKS_SHOWN = 40;
+const RATES = 240;
 const rates = [];
+let last = null;
+let mayCommand = false;
 
 const byId = (id) => document.getElementById(id);
+const byNumber = new Intl.Collator('en', { numeric: true });
 
 function text(parent, tag, content, className) {
   const element = document.createElement(tag);
@@ -17,27 +22,77 @@ function text(parent, tag, content, className) {
   return element;
 }
 
+// Nothing is written that is there already: a screen reader reads what changes.
+function write(element, content) {
+  if (element.textContent !== String(content)) element.textContent = content;
+}
+
 function size(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let unit = 0;
   while (bytes >= 1024 && unit < units.length - 1) { bytes /= 1024; unit += 1; }
-  return `${unit === 0 ? bytes : bytes.toPrecision(3)} ${units[unit]}`;
+  return `${unit === 0 ? Math.round(bytes) : bytes.toPrecision(3)} ${units[unit]}`;
+}
+
+function linkRate(bytes) {
+  const units = ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s', 'Tbit/s'];
+  let bits = 8 * bytes;
+  let unit = 0;
+  while (bits >= 1000 && unit < units.length - 1) { bits /= 1000; unit += 1; }
+  return `${unit === 0 ? Math.round(bits) : Number(bits.toPrecision(3))} ${units[unit]}`;
 }
 
 function time(seconds) {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 10) return `${Number(seconds.toPrecision(2))} s`;
+  if (seconds < 90) return `${Math.round(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
   return `${Math.round(seconds / 86400)} days`;
 }
 
-const count = (number, word) => `${number} ${word}${number === 1 ? '' : 's'}`;
+// A time that nobody knows well.
+const rough = (seconds) => time(Math.max(1, Math.round(seconds)));
+
+const count = (number, word, words = `${word}s`) => `${number} ${number === 1 ? word : words}`;
+
+function bar(tag, value, max, words) {
+  const element = document.createElement(tag);
+  setBar(element, value, max, words);
+  return element;
+}
+
+function setBar(element, value, max, words) {
+  element.max = Math.max(1, max);
+  element.value = value;
+  element.setAttribute('aria-label', words);
+  element.title = words;
+}
+
+// Makes a table's rows those of `items`, each known by `key`; rows of items that stay are kept.
+function showKeyed(id, items, key, make, update) {
+  const body = byId(id).tBodies[0];
+  byId(id).hidden = items.length === 0;
+  const known = new Map([...body.rows].map((row) => [row.dataset.key, row]));
+  items.forEach((item, index) => {
+    const name = String(key(item));
+    let row = known.get(name);
+    known.delete(name);
+    if (!row) {
+      row = document.createElement('tr');
+      row.dataset.key = name;
+      make(row, item);
+    }
+    if (body.rows[index] !== row) body.insertBefore(row, body.rows[index] || null);
+    update(row, item);
+  });
+  known.forEach((row) => row.remove());
+}
 
 function tile(list, name, value, className) {
-  const tile = document.createElement('div');
-  text(tile, 'dt', name);
-  text(tile, 'dd', value, className);
-  list.append(tile);
+  const box = document.createElement('div');
+  text(box, 'dt', name);
+  text(box, 'dd', value, className);
+  list.append(box);
 }
 
 function showRisk(status) {
@@ -56,63 +111,62 @@ function showRisk(status) {
 
 function showProgress(status) {
   const done = count(status.repaired_chunks, 'chunk');
-  let words = `${done} (${size(status.repaired_bytes)}) rebuilt since the coordinator began. `;
+  let words = `${done} (${size(status.repaired_bytes)}) rebuilt since the coordinator began.`;
   if (status.lost_chunks > 0) {
-    words += `${count(status.lost_chunks, 'chunk')} (${size(status.lost_bytes)}) left`;
+    words += ` ${count(status.lost_chunks, 'chunk')} (${size(status.lost_bytes)}) left`;
     if (status.eta_seconds === null) words += ', time left unknown.';
     else {
-      const range = `${time(status.eta_low_seconds)} to ${time(status.eta_high_seconds)}`;
-      words += `, about ${time(status.eta_seconds)} (${range}).`;
+      const range = `${rough(status.eta_low_seconds)} to ${rough(status.eta_high_seconds)}`;
+      words += `, about ${rough(status.eta_seconds)} (${range}).`;
     }
   }
+  if (status.leaving_chunks > 0) {
+    words += ` ${count(status.leaving_chunks, 'chunk')} (${size(status.leaving_bytes)}) to move.`;
+  }
+  if (status.running.length > 0 && status.planned_repairs > 0) {
+    words += ` The last plan, of ${count(status.planned_repairs, 'repair')}, needs`
+      + ` ${time(status.planned_seconds)} of the busiest link or disk.`;
+  }
   if (status.paused) words += ' Repairs are paused.';
-  byId('progress').textContent = words;
+  write(byId('progress'), words);
+  const { cap, why, window_closed_seconds: closed } = status.throttle;
+  const limits = [];
+  if (cap !== null) limits.push(`Repair moves at most ${linkRate(cap)} at each node in each direction.`);
+  if (why) limits.push(`Now ${why}.`);
+  if (closed !== null) limits.push(`The window opens in ${time(closed)}.`);
+  write(byId('limited'), limits.join(' '));
 }
 
-function showHistory(status) {
+function showRate(status) {
   rates.push(status.running.length > 0 ? status.bytes_per_second : 0);
-  if (rates.length > HISTORY) rates.shift();
+  if (rates.length > RATES) rates.shift();
   const most = Math.max(1, ...rates);
   const at = (rate, index) =>
-    `${(index * 600 / (HISTORY - 1)).toFixed(1)},${(116 - rate / most * 112).toFixed(1)}`;
-  byId('history-line').setAttribute('points', rates.map(at).join(' '));
+    `${(index * 600 / (RATES - 1)).toFixed(1)},${(116 - rate / most * 112).toFixed(1)}`;
+  byId('rate-line').setAttribute('points', rates.map(at).join(' '));
   const now = rates[rates.length - 1];
-  byId('history-caption').textContent =
-    `Rebuilt per second since this page was opened: ${size(now)} now, ${size(most)} at most`;
-}
-
-function showRows(id, rows) {
-  const table = byId(id);
-  table.hidden = rows.length === 0;
-  const body = table.tBodies[0];
-  body.replaceChildren();
-  rows.forEach((cells) => {
-    const row = body.insertRow();
-    cells.forEach((cell) => {
-      if (cell instanceof Node) row.insertCell().append(cell);
-      else row.insertCell().textContent = cell;
-    });
-  });
-}
-
-function bar(tag, value, max, words) {
-  const element = document.createElement(tag);
-  element.max = Math.max(1, max);
-  element.value = value;
-  element.setAttribute('aria-label', words);
-  element.title = words;
-  return element;
+  const highest = rates.some((rate) => rate > 0) ? `, ${size(most)} at most` : '';
+  write(byId('rate-caption'),
+    `Rebuilt per second since this page was opened: ${size(now)} now${highest}`);
 }
 
 function showRunning(status) {
-  const row = (repair) => {
-    const words = `${size(repair.bytes_done)} of ${size(repair.bytes)}`;
-    const done = bar('progress', repair.bytes_done, repair.bytes, words);
-    return [repair.stripe, repair.chunk, repair.destination, done, time(repair.seconds)];
+  const make = (row) => {
+    for (let cell = 0; cell < 5; cell += 1) row.insertCell();
+    row.cells[3].append(document.createElement('progress'));
   };
-  showRows('running', status.running.slice(0, SHOWN).map(row));
+  const update = (row, repair) => {
+    const words = `${size(repair.bytes_done)} of ${size(repair.bytes)}`;
+    write(row.cells[0], repair.stripe);
+    write(row.cells[1], repair.chunk);
+    write(row.cells[2], repair.destination);
+    setBar(row.cells[3].firstChild, repair.bytes_done, repair.bytes, words);
+    write(row.cells[4], time(repair.seconds));
+  };
+  const key = (repair) => `${repair.repair} ${repair.chunk}`;
+  showKeyed('running', status.running.slice(0, SHOWN), key, make, update);
   const more = status.running.length - SHOWN;
-  byId('running-more').textContent = more > 0 ? `... and ${more} more` : '';
+  write(byId('running-more'), more > 0 ? `... and ${more} more` : '');
 }
 
 function showBlocked(status) {
@@ -123,80 +177,285 @@ function showBlocked(status) {
     group.objects.add(entry.object);
     groups.set(entry.why, group);
   });
-  const row = ([why, group]) => {
+  const make = (row) => { for (let cell = 0; cell < 3; cell += 1) row.insertCell(); };
+  const update = (row, [why, group]) => {
     const objects = [...group.objects];
     const more = objects.length > 3 ? ', ...' : '';
-    return [why, group.stripes, objects.slice(0, 3).join(', ') + more];
+    write(row.cells[0], why);
+    write(row.cells[1], group.stripes);
+    write(row.cells[2], objects.slice(0, 3).join(', ') + more);
   };
-  showRows('blocked', [...groups].slice(0, SHOWN).map(row));
+  showKeyed('blocked', [...groups].slice(0, SHOWN), ([why]) => why, make, update);
+}
+
+const used = (link) => (link ? link.applications + link.repair : 0);
+const part = (link) => (link && link.capacity > 0 ? used(link) / link.capacity : 0);
+
+// What the links of a node carry is known from it alone.
+const linksOf = ({ node, name, health, uplink, downlink }) =>
+  (health === 'up' ? { node, name, uplink, downlink } : { node, name, uplink: null, downlink: null });
+
+// A link as a pipe: what applications and repairs fill of it, and how far repairs may.
+function makePipe(cell) {
+  const pipe = text(cell, 'div', '', 'pipe');
+  ['applications', 'repair', 'limit'].forEach((name) => text(pipe, 'div', '', name));
+  text(cell, 'span', '', 'use');
+}
+
+function showPipe(cell, link) {
+  const [pipe, use] = cell.children;
+  const known = Boolean(link) && link.capacity > 0;
+  pipe.hidden = !known;
+  if (!known) { write(use, '-'); return; }
+  const percent = (bytes) => `${Math.min(100, 100 * bytes / link.capacity).toFixed(1)}%`;
+  const [applications, repair, limit] = pipe.children;
+  applications.style.width = percent(link.applications);
+  repair.style.width = percent(link.repair);
+  limit.hidden = link.limit === null;
+  limit.style.width = percent(link.limit === null ? link.capacity : link.limit);
+  const about = link.is_declared || link.uncertainty !== null ? '' : 'about ';
+  write(use, `${linkRate(used(link))} of ${about}${linkRate(link.capacity)}`);
+  const words = `${linkRate(link.repair)} repair, ${linkRate(link.applications)} applications`;
+  const limited = link.limit === null ? '' : `; repair may take ${linkRate(link.limit)}: ${link.why}`;
+  cell.title = words + limited;
+}
+
+function showLinks(status) {
+  const busy = (node) => Math.max(part(node.uplink), part(node.downlink));
+  let nodes = status.nodes.map(linksOf);
+  const more = nodes.length - LINKS_SHOWN;
+  if (more > 0) {
+    nodes = [...nodes].sort((a, b) => busy(b) - busy(a)).slice(0, LINKS_SHOWN);
+    nodes.sort((a, b) => byNumber.compare(a.name, b.name));
+  }
+  write(byId('links-more'), more > 0 ? `... and ${more} that carry less` : '');
+  const make = (row, node) => {
+    makePipe(row.insertCell());
+    text(row, 'th', node.name).scope = 'row';
+    makePipe(row.insertCell());
+  };
+  const update = (row, node) => {
+    showPipe(row.cells[0], node.downlink);
+    showPipe(row.cells[2], node.uplink);
+  };
+  showKeyed('links', nodes, (node) => node.node, make, update);
+  const all = nodes.flatMap((node) => [
+    { node, link: node.uplink, verb: 'sends' }, { node, link: node.downlink, verb: 'receives' },
+  ]);
+  const busiest = all.reduce((a, b) => (part(b.link) > part(a.link) ? b : a), all[0]);
+  write(byId('busiest'), !busiest || part(busiest.link) < 0.005
+    ? 'No link carries anything worth naming.'
+    : `The busiest: ${busiest.node.name} ${busiest.verb} ${linkRate(used(busiest.link))} of `
+      + `${linkRate(busiest.link.capacity)} (${Math.round(100 * part(busiest.link))} %).`);
+}
+
+function healthOf(node) {
+  const words = [node.health];
+  if (node.disk !== 'good') words.push(`disk ${node.disk}`);
+  if (node.intent === 'draining') {
+    const all = Math.max(node.chunks_before, node.chunks);
+    words.push(`draining: ${all - node.chunks} of ${all} moved`);
+  } else if (node.intent === 'paused') words.push(`paused for ${time(node.paused_seconds)}`);
+  else if (node.intent && node.intent !== node.health) words.push(node.intent);
+  return words.join(', ');
+}
+
+// What can be commanded of a node as it is, the mildest first.
+function commandsOf(node) {
+  if (node.intent) return ['return'];
+  if (node.health === 'failed') return [];
+  return node.health === 'up' ? ['drain', 'fail'] : ['fail'];
+}
+
+function showCommands(cell, node) {
+  const wanted = commandsOf(node);
+  if (cell.dataset.commands === wanted.join(' ')) return;
+  cell.dataset.commands = wanted.join(' ');
+  cell.replaceChildren();
+  wanted.forEach((command) => {
+    const button = text(cell, 'button', capital(command));
+    button.type = 'button';
+    button.setAttribute('aria-label', `${capital(command)} ${node.name}`);
+    button.addEventListener('click', () => askNode(command, node.name));
+  });
 }
 
 function showNodes(status) {
-  const racks = new Map();
-  status.nodes.forEach((node) => {
-    const rack = node.rack || '';
-    racks.set(rack, [...(racks.get(rack) || []), node]);
-  });
-  const place = byId('racks');
-  place.replaceChildren();
-  [...racks].sort().forEach(([rack, nodes]) => {
-    if (rack) text(place, 'h3', `Rack ${rack}`);
-    const table = document.createElement('table');
-    const head = table.createTHead().insertRow();
-    ['Node', 'Health', 'Chunks', 'Used', 'Free'].forEach((name) => {
-      text(head, 'th', name).scope = 'col';
-    });
-    const body = table.createTBody();
-    const order = new Intl.Collator('en', { numeric: true });
-    nodes.sort((a, b) => order.compare(a.name, b.name)).forEach((node) => {
-      const row = body.insertRow();
-      text(row, 'th', node.name).scope = 'row';
-      const words = [node.health, node.intent].filter((word) => word);
-      const health = [...new Set(words)].join(', ');
-      text(row, 'td', health, node.health === 'up' ? 'good' : 'bad');
-      text(row, 'td', node.chunks);
-      const all = node.used_bytes + node.free_bytes;
-      const used = `${size(node.used_bytes)} of ${size(all)} used`;
-      const cell = row.insertCell();
-      cell.append(bar('meter', node.used_bytes, all, used), ` ${size(node.used_bytes)}`);
-      text(row, 'td', size(node.free_bytes));
-    });
-    place.append(table);
-  });
+  const nodes = [...status.nodes].sort((a, b) =>
+    byNumber.compare(a.rack || '', b.rack || '') || byNumber.compare(a.name, b.name));
+  byId('nodes').classList.toggle('may-command', mayCommand);
+  const make = (row, node) => {
+    text(row, 'th', node.name).scope = 'row';
+    for (let cell = 0; cell < 6; cell += 1) row.insertCell();
+    row.cells[4].append(document.createElement('meter'), text(row.cells[4], 'span', ''));
+    row.cells[6].className = 'command';
+  };
+  const update = (row, node) => {
+    const all = node.used_bytes + node.free_bytes;
+    write(row.cells[1], node.rack || '-');
+    write(row.cells[2], healthOf(node));
+    row.cells[2].className = node.health === 'up' ? 'good' : 'bad';
+    write(row.cells[3], node.chunks);
+    const [meter, words] = row.cells[4].children;
+    setBar(meter, node.used_bytes, all, `${size(node.used_bytes)} of ${size(all)} used`);
+    write(words, size(node.used_bytes));
+    write(row.cells[5], size(node.free_bytes));
+    showCommands(row.cells[6], node);
+  };
+  showKeyed('nodes', nodes, (node) => node.node, make, update);
+}
+
+function lostIn(episode) {
+  const words = [];
+  if (episode.failed_nodes > 0) {
+    const more = episode.failed_nodes - episode.failed.length;
+    words.push(`${episode.failed.join(', ')}${more > 0 ? ` and ${more} more` : ''} failed`);
+  }
+  if (episode.bad_copies > 0) words.push(count(episode.bad_copies, 'bad copy', 'bad copies'));
+  return words.join('; ') || 'moved';
+}
+
+function showPast(status) {
+  byId('past-none').hidden = status.history.length > 0;
+  const make = (row) => { for (let cell = 0; cell < 5; cell += 1) row.insertCell(); };
+  const update = (row, episode) => {
+    const when = new Date(1000 * episode.began);
+    write(row.cells[0], when.toLocaleString());
+    write(row.cells[1], lostIn(episode));
+    const again = episode.failed_attempts > 0
+      ? `, ${count(episode.failed_attempts, 'attempt')} made again` : '';
+    write(row.cells[2], `${count(episode.chunks, 'chunk')} (${size(episode.bytes)})${again}`);
+    write(row.cells[3], episode.ended ? time(episode.seconds) : `${time(episode.seconds)} so far`);
+    write(row.cells[4], size(episode.bytes / Math.max(episode.seconds, 0.001)));
+  };
+  const key = (episode) => `${episode.began} ${episode.failed.join(' ')}`;
+  showKeyed('past', status.history, key, make, update);
 }
 
 function show(status) {
+  last = status;
   const grades = { healthy: 'good', unreadable: 'bad', unrepairable: 'bad' };
   const state = byId('state');
-  // Said again only when it changes: a screen reader reads it aloud.
-  const words = status.paused ? `${status.state}, repairs are paused` : status.state;
-  if (state.textContent !== words) state.textContent = words;
+  const isSaid = status.paused && status.state !== 'paused';
+  write(state, isSaid ? `${status.state}, repairs are paused` : status.state);
   state.className = grades[status.state] || 'care';
   document.title = `${status.state} - Suture`;
+  byId('commands').hidden = !mayCommand;
+  write(byId('pause'), status.paused ? 'Resume repairs' : 'Pause repairs');
   const warnings = byId('warnings');
   warnings.replaceChildren();
   status.warnings.forEach((warning) => text(warnings, 'li', warning));
   showRisk(status);
   showProgress(status);
-  showHistory(status);
+  showRate(status);
   showRunning(status);
   showBlocked(status);
+  showLinks(status);
   showNodes(status);
-  byId('about').textContent =
-    `cluster ${status.cluster}, epoch ${status.epoch}, up for ${time(status.uptime_seconds)}`;
+  showPast(status);
+  write(byId('about'),
+    `cluster ${status.cluster}, epoch ${status.epoch}, up for ${time(status.uptime_seconds)}`);
 }
 
-async function ask() {
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
+
+// What is asked before anything is done, and what is sent if so.
+let asked = null;
+
+function ask(title, words, go, command) {
+  asked = command;
+  write(byId('dialog-title'), title);
+  write(byId('dialog-text'), words);
+  write(byId('dialog-go'), go);
+  write(byId('dialog-refusal'), '');
+  byId('dialog-field').hidden = command.command !== 'cap';
+  byId('dialog').showModal();
+  (command.command === 'cap' ? byId('dialog-rate') : byId('dialog-cancel')).focus();
+}
+
+function askNode(command, node) {
+  const words = {
+    drain: 'Its chunks move to other nodes, and are read from it meanwhile. It may be stopped once'
+      + ' nothing is left on it.',
+    fail: 'Its chunks count as lost, and are rebuilt elsewhere. That is refused where data could'
+      + ' not be read without it.',
+    return: 'It is used again, with the chunks that it has.',
+  };
+  ask(`${capital(command)} ${node}?`, words[command], `${capital(command)} ${node}`,
+    { command, node });
+}
+
+function askPause() {
+  const isPaused = Boolean(last && last.paused);
+  if (isPaused) {
+    ask('Resume repairs?', 'What is lost is rebuilt again.', 'Resume', { command: 'resume' });
+  } else {
+    ask('Pause repairs?', 'Nothing that is lost is rebuilt until they are resumed, also after a'
+      + ' restart. What runs comes to its end.', 'Pause', { command: 'pause' });
+  }
+}
+
+function askCap() {
+  const cap = last ? last.throttle.cap : null;
+  byId('dialog-rate').value = cap === null ? 'off' : `${Number((8 * cap / 1e6).toPrecision(4))}Mbit`;
+  ask('Limit repairs?', 'Applications keep the rest. Other limits stay as they are.', 'Limit',
+    { command: 'cap' });
+}
+
+async function send() {
+  const command = { ...asked };
+  if (command.command === 'cap') command.rate = byId('dialog-rate').value.trim();
+  const go = byId('dialog-go');
+  go.disabled = true;
   try {
-    const answer = await fetch('status.json', { cache: 'no-store' });
-    if (!answer.ok) throw new Error(await answer.text());
-    show(await answer.json());
+    const answer = await fetch('command', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify(command),
+    });
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    byId('dialog').close();
+    await refresh();
+  } catch (error) {
+    write(byId('dialog-refusal'), `Not done: ${error.message.slice(0, 1000)}`);
+    if (command.command === 'cap') byId('dialog-rate').focus();
+  } finally {
+    go.disabled = false;
+  }
+}
+
+async function json(path) {
+  const answer = await fetch(path, { cache: 'no-store' });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+let isKnown = false;
+
+async function refresh() {
+  try {
+    if (!isKnown) {
+      const viewer = await json('viewer.json');
+      mayCommand = viewer.may_command;
+      write(byId('viewer'), viewer.name ? `seen by ${viewer.name}` : '');
+      isKnown = true;
+    }
+    show(await json('status.json'));
   } catch (error) {
     const state = byId('state');
-    state.textContent = `The coordinator does not answer: ${error.message.slice(0, 200)}`;
+    write(state, `The coordinator does not answer: ${error.message.slice(0, 200)}`);
     state.className = 'bad';
   }
-  setTimeout(ask, EVERY_MS);
 }
 
-ask();
+async function follow() {
+  await refresh();
+  setTimeout(follow, EVERY_MS);
+}
+
+byId('pause').addEventListener('click', askPause);
+byId('cap').addEventListener('click', askCap);
+byId('dialog-cancel').addEventListener('click', () => byId('dialog').close());
+byId('dialog-go').addEventListener('click', send);
+byId('dialog-rate').addEventListener('keydown', (event) => { if (event.key === 'Enter') send(); });
+follow();

@@ -16,7 +16,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::access::Call;
 use super::proto::coordinator_server::{Coordinator, CoordinatorServer};
-use super::proto::{NodeAction, RepairAction};
 use super::served::{Guarded, Served};
 use super::service::ControlService;
 use super::{
@@ -24,7 +23,6 @@ use super::{
     session, throttle,
 };
 use crate::metadata::MetadataStore;
-use crate::window::ThrottleIntent;
 
 /// Messages that may wait for a client; then it is waited for.
 const REPLIES_MAX: usize = 4;
@@ -185,45 +183,22 @@ impl Coordinator for RpcAdapter {
     }
 
     async fn command_node(&self, request: Request<proto::NodeCommand>) -> Answer<proto::Done> {
-        let action = request.get_ref().action();
-        let served =
-            self.served_of(&request, Call::of_node(action), &request.get_ref().name).await?;
-        if action == NodeAction::Unspecified {
-            return Err(Status::invalid_argument("unknown command for a node"));
-        }
-        let command = request.into_inner();
-        let names = [&command.name].into_iter().chain(&command.others);
-        let names = names.map(String::as_str).collect::<Vec<_>>().join(" ");
-        let service = served.service.clone();
-        served.change(names, async move { service.command_nodes(command).await }).await?;
+        let call = Call::of_node(request.get_ref().action());
+        let served = self.served_of(&request, call, &request.get_ref().name).await?;
+        served.command_node(request.into_inner()).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn command_repair(&self, request: Request<proto::RepairCommand>) -> Answer<proto::Done> {
         let served = self.served(&request, Call::CommandRepair).await?;
-        let command = request.into_inner();
-        let action = command.action();
-        if action == RepairAction::Unspecified {
-            return Err(Status::invalid_argument("unknown command for repairs"));
-        }
-        let what = [action.as_str_name(), &command.object].join(" ").trim_end().to_owned();
-        let service = served.service.clone();
-        served.change(what, async move { service.command_repair(command).await }).await?;
+        served.command_repair(request.into_inner()).await?;
         Ok(Response::new(proto::Done {}))
     }
 
     async fn set_throttle(&self, request: Request<proto::ThrottleCommand>) -> Answer<proto::Done> {
         let served = self.served(&request, Call::SetThrottle).await?;
         let wanted = request.into_inner().throttle.map(throttle::decode).transpose()?;
-        let what = match &wanted {
-            None => "as configured".to_owned(),
-            Some(ThrottleIntent { config, window: None }) => config.to_string(),
-            Some(ThrottleIntent { config, window: Some(window) }) => {
-                format!("{config} window {window}")
-            }
-        };
-        let service = served.service.clone();
-        served.change(what, async move { service.set_throttle(wanted).await }).await?;
+        served.set_throttle(wanted).await?;
         Ok(Response::new(proto::Done {}))
     }
 

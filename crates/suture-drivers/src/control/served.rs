@@ -67,6 +67,18 @@ impl Served {
         let cell = request.extensions().get::<CallerCell>().ok_or_else(unknown)?;
         cell.check_place()?;
         let caller = cell.get().cloned().ok_or_else(unknown)?;
+        Served::admit_caller(service, caller, (call, what)).await
+    }
+
+    /// The same for who is known already.
+    ///
+    /// # Errors
+    /// As [`Served::admit`].
+    pub async fn admit_caller(
+        service: &Arc<ControlService>,
+        caller: Caller,
+        (call, what): (Call, &str),
+    ) -> Result<Served, Status> {
         let served = Served { service: service.clone(), caller, call };
         served.judge(what, served.caller.check_still()).await?;
         service.trust.iter().for_each(|trust| trust.note(&served.caller));

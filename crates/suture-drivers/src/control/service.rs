@@ -23,6 +23,7 @@ use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
+use crate::coordinator::history::Episode;
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
@@ -488,11 +489,36 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
             driver.is_throttle_default(),
             (&status, core.cluster()),
         )),
+        history: driver
+            .meter()
+            .history()
+            .episodes()
+            .map(|of| describe_episode(driver, of))
+            .collect(),
         ..Default::default()
     };
     let blocked = status.blocked.iter();
     let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
     (reply, blocked.collect())
+}
+
+fn describe_episode(driver: &CoordinatorDriver, episode: &Episode) -> proto::Episode {
+    let until = match episode.has_ended {
+        true => episode.rebuilt_at.unwrap_or(episode.began_at),
+        false => driver.now(),
+    };
+    let name = |node: &NodeId| driver.core().cluster().node(*node).name.clone();
+    proto::Episode {
+        began: episode.began,
+        seconds: until.since(episode.began_at).as_secs_f64(),
+        ended: episode.has_ended,
+        failed: episode.failed.iter().map(name).collect(),
+        failed_nodes: episode.failed_nodes,
+        bad_copies: episode.bad_copies,
+        chunks: episode.chunks,
+        bytes: episode.bytes,
+        failed_attempts: episode.failed_attempts,
+    }
 }
 
 /// What the operator wants of a node, in the protocol's word.

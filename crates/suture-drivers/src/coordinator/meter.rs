@@ -8,6 +8,8 @@ use suture_repair::estimate::{Amount, Estimate, Estimator};
 use suture_repair::event::{Health, Report, Status};
 use suture_repair::time::{Span, Time};
 
+use super::history::History;
+
 /// Weight is lost by a factor of e over this time.
 const MEMORY_SECONDS: f64 = 5.0;
 
@@ -24,6 +26,7 @@ pub struct Meter {
     rate: f64,
     estimator: Estimator,
     milestones: Milestones,
+    history: History,
 }
 
 /// When things last happened, and what was planned last.
@@ -47,10 +50,12 @@ impl Meter {
         let (done, is_running) = (done(status), !status.running.is_empty());
         self.estimator.observe(now, done, left(status), is_running);
         self.observe(now, done.bytes, is_running);
+        self.history.measure(status);
     }
 
-    /// Remembers what a report says of the course of things.
-    pub fn note(&mut self, now: Time, report: &Report) {
+    /// Remembers what a report says of the course of things; `clock` is now in seconds since 1970.
+    pub fn note(&mut self, now: Time, clock: u64, report: &Report) {
+        self.history.note(now, clock, report);
         match report {
             Report::Node { health: Health::Failed, .. } => {
                 self.milestones.declared_at = Some(now);
@@ -71,6 +76,11 @@ impl Meter {
     /// When things last happened.
     pub fn milestones(&self) -> Milestones {
         self.milestones
+    }
+
+    /// What was repaired since the coordinator began.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// Rebuilt bytes per second.

@@ -4,10 +4,9 @@
 
 use hyper::StatusCode;
 use hyper::http::header;
-use hyper::http::request::Parts;
 
 use super::Exposition;
-use crate::http::{Cached, HttpPages, HttpReply};
+use crate::http::{Cached, HttpPages, HttpReply, HttpRequest};
 
 /// The path that monitoring asks for.
 const PATH: &str = "/metrics";
@@ -31,12 +30,15 @@ where
     M: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = Option<Exposition>> + Send,
 {
-    async fn answer(&self, request: &Parts) -> HttpReply {
-        if request.uri.path() != PATH {
+    const COMMANDS: bool = false;
+
+    async fn answer(&self, request: HttpRequest) -> HttpReply {
+        if request.path() != PATH {
             let why = format!("there is nothing here but {PATH}");
             return HttpReply::refusal(StatusCode::NOT_FOUND, why);
         }
-        let accepted = request.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+        let accepted =
+            request.parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         let open = accepted.is_some_and(|text| text.contains("application/openmetrics-text"));
         let make = async { (self.make)().await.ok_or(()) };
         match self.cached.get(make).await {

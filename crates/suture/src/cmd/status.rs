@@ -9,8 +9,8 @@ use crate::daemon;
 use crate::outcome::Outcome;
 use crate::output::{Format, alarm, counted, print_json, print_table, table};
 use crate::status::{
-    ROWS_SHOWN, ask, describe, outcome, print_blocked, print_nodes, print_rest, scrub_line, state,
-    summary, throttle_line,
+    ROWS_SHOWN, ask, describe, last_repair_line, outcome, print_blocked, print_nodes, print_rest,
+    scrub_line, state, summary, throttle_line,
 };
 
 /// Show the cluster: nodes, what is at risk, what is being repaired, what waits and why.
@@ -56,6 +56,7 @@ fn print(status: &proto::StatusReply) {
         format_size(status.repaired_bytes),
         if status.paused { "; repairs are paused" } else { "" },
     );
+    last_repair_line(&status.history).into_iter().for_each(|line| outln!("{line}"));
     let scrub = status.scrub.as_ref().and_then(scrub_line);
     scrub.into_iter().for_each(|line| outln!("{line}"));
     throttle_line(status).into_iter().for_each(|line| outln!("{line}"));

@@ -6,7 +6,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -234,4 +235,27 @@ pub fn noise(bytes: usize) -> Vec<u8> {
         state as u8
     };
     (0..bytes).map(|_| next()).collect()
+}
+
+/// Where a daemon with that log says that `what` is.
+pub fn address_in_log(log: &Path, what: &str) -> SocketAddr {
+    let text = fs::read_to_string(log).unwrap();
+    let after = text.split(what).nth(1).expect("it says so");
+    after.split('/').next().unwrap().parse().unwrap()
+}
+
+/// What the listener answers to these bytes; all of it, to the end of the connection.
+pub fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+    // Whoever is refused early cannot say everything.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// What it answers to a request for that path, with more headers.
+pub fn get(address: SocketAddr, path: &str, more: &str) -> String {
+    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n").as_bytes())
 }
