@@ -293,6 +293,56 @@ fn a_put_that_loses_nodes_says_so_and_repair_brings_the_rest() {
 }
 
 #[test]
+fn a_put_needs_one_node_more_than_hold_the_data_and_the_others_get_their_chunks_later() {
+    let mut cluster = Cluster::of(6);
+    let path = cluster.path("source");
+    let content = noise(400_000);
+    fs::write(&path, &content).unwrap();
+    let put = |name: &'static str| {
+        let source = path.to_str().unwrap().to_owned();
+        move |cluster: &Cluster| {
+            cluster.run(&[
+                "put",
+                &source,
+                "--code",
+                "rs(4,2)",
+                "--chunk-size",
+                "64KiB",
+                "--name",
+                name,
+            ])
+        }
+    };
+    cluster.agents[5].kill();
+    cluster.wait("one node is given up", |status| count(status, "failed") == 1);
+    let stored = put("x")(&cluster);
+    assert_eq!(stored.status, 0, "{}", stored.stderr);
+    assert!(stored.stdout.contains("2 chunks could not be stored"), "{}", stored.stdout);
+    cluster.assert_reads("x", &content);
+    let status = cluster.wait("what waits is shown", |status| status["state"] == "blocked");
+    assert_eq!((&status["lost_chunks"], &status["at_risk"][1]), (&2.into(), &2.into()));
+    // One node less than that, and a stripe could lose no more.
+    cluster.agents[4].kill();
+    cluster.wait("two nodes are silent", |status| count(status, "up") == 4);
+    let refused = put("y")(&cluster);
+    let why = "rs(4,2) needs at least 5 of 6 nodes, 4 are up (of 6 that take chunks";
+    assert!(refused.status == 1 && refused.stderr.contains(why), "{}", refused.stderr);
+
+    let (folder, address) = (cluster.folder.path().to_path_buf(), cluster.address.clone());
+    (4..6).for_each(|agent| cluster.agents[agent] = start_agent(&folder, &address, agent, ""));
+    cluster.wait_healthy();
+    assert_eq!(cluster.json(&["stat", "x"])["missing_chunks"], 0);
+    // A node that is on its way out takes no chunks, and its place is nobody's.
+    cluster.ok(&["node", "drain", "n0", "--force"]);
+    let refused = put("z")(&cluster);
+    let why = "rs(4,2) needs 6 nodes, 5 are up (of 5 that take chunks";
+    assert!(refused.status == 1 && refused.stderr.contains(why), "{}", refused.stderr);
+    cluster.ok(&["node", "return", "n0"]);
+    (0..2).for_each(|agent| cluster.agents[agent].kill());
+    cluster.assert_reads("x", &content);
+}
+
+#[test]
 fn an_operator_can_pause_preview_and_resume() {
     let cluster = Cluster::of(8);
     let content = cluster.put("x", 2_000_000, &["--code", "rs(4,2)", "--chunk-size", "64KiB"]);

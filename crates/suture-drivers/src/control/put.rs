@@ -28,7 +28,7 @@ use super::served::Served;
 use super::service::ControlService;
 use super::{STRIPES_PER_MESSAGE, convert, proto};
 use crate::coordinator::NewPlaces;
-use crate::metadata::{Object, ObjectStripe, PutId};
+use crate::metadata::{Intent, Object, ObjectStripe, PutId};
 use crate::put_key::PutKey;
 
 /// Stripes of a put that have places and of which nothing was said yet, before it gets more: their
@@ -339,18 +339,25 @@ fn check_chunk_bytes(code: &Code, chunk_bytes: u64) -> Result<(), Status> {
     })
 }
 
+/// Refuses a code that the cluster has too few nodes for, now or ever. Where some of enough nodes are
+/// silent, their chunks wait for repair.
 async fn check_nodes(service: &ControlService, code: Code) -> Result<(), Status> {
-    let healths = service.coordinator.query(|driver| {
+    let Intent { failed, draining, .. } = service.metadata.query(|store| store.intent()).await?;
+    let healths = service.coordinator.query(move |driver| {
         let core = driver.core();
-        core.cluster().ids().map(|node| core.health(node)).collect::<Vec<_>>()
+        let takes = |node: &NodeId| !failed.contains(node) && !draining.contains(node);
+        let nodes = core.cluster().ids().filter(takes);
+        nodes.map(|node| core.health(node)).collect::<Vec<_>>()
     });
     let healths = healths.await.unwrap_or_default();
     let up = healths.iter().filter(|health| **health == Health::Up).count();
-    if up >= code.chunk_count() {
-        return Ok(());
-    }
-    let (needed, known) = (code.chunk_count(), healths.len());
+    let (needed, least, known) = (code.chunk_count(), code.durable_chunks_min(), healths.len());
+    let too_few = match (known >= needed, up >= least) {
+        (true, true) => return Ok(()),
+        (false, _) => format!("needs {needed} nodes"),
+        (true, false) => format!("needs at least {least} of {needed} nodes"),
+    };
     Err(Status::resource_exhausted(format!(
-        "{code} needs {needed} nodes, {up} are up (of {known} known; see suture node list): start more agents or choose a smaller --code"
+        "{code} {too_few}, {up} are up (of {known} that take chunks; see suture node list): start more agents or choose a smaller --code"
     )))
 }
