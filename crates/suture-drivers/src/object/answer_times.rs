@@ -1,6 +1,6 @@
 //! How fast agents answer, and which of them lag behind the others.
 //!
-//! Place: under `[get]`.
+//! Place: under `[get]` and `[put]`.
 //! An agent that is silent is noticed by a timeout; one that is only slow would be waited for as
 //! long as it moves a byte now and then. So each is measured against the others: whoever takes
 //! several times as long as they usually do for as many bytes lags, and is asked only when nothing
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::address::AgentAddress;
 
 /// An agent lags when it takes so many times as long as the others.
-const LAG: f64 = 3.0;
+pub(super) const LAG: f64 = 3.0;
 
 /// What says nothing of an agent: a busy moment of its disk or of the scheduler.
 const GRACE: Duration = Duration::from_millis(30);
@@ -29,8 +29,9 @@ const NEWS: f64 = 0.3;
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// What is known of each agent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AnswerTimes {
+    grace: Duration,
     agents: BTreeMap<AgentAddress, Known>,
 }
 
@@ -42,7 +43,18 @@ struct Known {
     slow_until: Option<Instant>,
 }
 
+impl Default for AnswerTimes {
+    fn default() -> AnswerTimes {
+        AnswerTimes::with_grace(GRACE)
+    }
+}
+
 impl AnswerTimes {
+    /// Nothing is known yet; whoever takes so much longer than usual does not lag by that alone.
+    pub fn with_grace(grace: Duration) -> AnswerTimes {
+        AnswerTimes { grace, agents: BTreeMap::new() }
+    }
+
     /// An agent answered with so many bytes after so long.
     pub fn answered(&mut self, agent: &AgentAddress, bytes: u64, took: Duration, now: Instant) {
         let is_late = self.timeout(agent, bytes).is_some_and(|timeout| took > timeout);
@@ -80,7 +92,7 @@ impl AnswerTimes {
         }
         others.sort_by(f64::total_cmp);
         let usual = others[others.len() / 2] * bytes as f64;
-        Some(GRACE + Duration::from_secs_f64((LAG * usual).min(3600.0)))
+        Some(self.grace + Duration::from_secs_f64((LAG * usual).min(3600.0)))
     }
 }
 

@@ -29,7 +29,7 @@ const SILENT_FOR: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(
 
 /// Agents that did not answer when they were last asked.
 #[derive(Debug, Default)]
-struct Silences(BTreeMap<AgentAddress, Silence>);
+pub(super) struct Silences(BTreeMap<AgentAddress, Silence>);
 
 #[derive(Debug)]
 struct Silence {
@@ -40,12 +40,12 @@ struct Silence {
 }
 
 impl Silences {
-    fn covers(&self, agent: &AgentAddress, now: Instant) -> bool {
+    pub(super) fn covers(&self, agent: &AgentAddress, now: Instant) -> bool {
         self.0.get(agent).is_some_and(|silence| now < silence.until)
     }
 
     /// It did not answer. What was under way meanwhile says nothing new.
-    fn add(&mut self, agent: &AgentAddress, now: Instant) {
+    pub(super) fn add(&mut self, agent: &AgentAddress, now: Instant) {
         let [first, longest] = SILENT_FOR;
         let span = match self.0.get(agent) {
             None => first,

@@ -4,14 +4,15 @@
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
 //!   window and hands all n to n tasks, which push them to n agents. When all have their last
 //!   window the checksums of all chunks are known, and each gets the label of the stripe.
-//! * A chunk that cannot be stored is encoded again for another node, as long as there is one. Then
-//!   it is left without a location, and repair will bring it, if enough others of its stripe are
-//!   durable ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
+//! * A chunk that cannot be stored, or whose agent lags far behind the others ([`patience`]), is
+//!   encoded again for another node, as long as there is one. Then it is left without a location, and
+//!   repair will bring it, if enough others of its stripe are durable
+//!   ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
 //! * Stripes are told to the coordinator in order, and only `Commit` makes the object visible.
 
-use std::collections::BTreeMap;
-use std::error::Error;
-use std::fmt;
+mod chunk;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::mem;
 use std::os::unix::fs::FileExt;
@@ -27,13 +28,14 @@ use suture_repair::id::{ChunkCopy, Stamp, StripeId};
 use suture_repair::label::Label;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 
+use self::chunk::{Interrupted, Windows, lags_behind};
 use super::cut::{Cut, Cutter, ObjectSource};
 use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
+use super::patience::{Patience, Spare};
 use super::pool::ConnectionPool;
 use super::put_stream::{PutOptions, PutStream};
-use crate::address::AgentAddress;
-use crate::chunk_client::ChunkError;
 use crate::control::client::Client;
 use crate::control::proto::put_request::Step;
 use crate::control::{convert, proto};
@@ -82,6 +84,7 @@ pub async fn put(
         created: session.created,
         encode: Program::compile(&options.code.encode_dag())?,
         pool: ConnectionPool::new(session.cluster, client.credentials.clone()),
+        patience: Patience::default(),
         progress: progress.clone(),
     });
     let mut cutter = Cutter::new(source, options.code, options.chunk_bytes);
@@ -97,7 +100,11 @@ pub async fn put(
             .await?;
             cutter = back;
             let Some(cut) = cut? else { break };
-            let place = session.place(cutter.stripes_left().map(|left| left + 1)).await?;
+            let mut place = session.place(cutter.stripes_left().map(|left| left + 1)).await?;
+            // Places are given ahead: of what lags since then, others are asked for at once.
+            while let Some(lagging) = writer.lagging(&place) {
+                place = session.replace(place.stripe, lagging).await?;
+            }
             let first = *first.get_or_insert(StripeId(place.stripe));
             let stripe = StripeWrite {
                 position: Position { first, ordinal },
@@ -169,6 +176,7 @@ struct Writer {
     created: u64,
     encode: Program,
     pool: ConnectionPool,
+    patience: Patience,
     progress: Arc<Progress<'static>>,
 }
 
@@ -196,18 +204,6 @@ struct StripeWrite {
     /// go at the chunk.
     is_interrupted: bool,
 }
-
-/// A connection was made with former credentials, and ended.
-#[derive(Debug)]
-struct Interrupted(ChunkError);
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for Interrupted {}
 
 /// A stripe that is durable.
 struct Done {
@@ -252,23 +248,40 @@ impl StripeWrite {
     }
 }
 
-/// The bytes of one chunk, and what it and its stripe tell each other while it is written.
-struct Windows {
-    feed: mpsc::Receiver<Bytes>,
-    /// Of what was taken so far.
-    crc: Crc32c,
-    /// Takes the checksum of all.
-    told: Option<oneshot::Sender<u32>>,
-    /// What is kept beside the chunk, when the checksums of all chunks are known.
-    label: watch::Receiver<Label>,
+/// The chunks of a stripe that are being written: each says which it was and how it went.
+type Chunks = JoinSet<(usize, Result<()>)>;
+
+/// Whether a node was found for a chunk.
+fn has_node(peer: &proto::Peer) -> bool {
+    !peer.address.is_empty()
 }
 
 impl Writer {
+    /// Chunks whose agents lag, as far as they are spare; none where nothing is to be done.
+    fn lagging(&self, place: &proto::Place) -> Option<Vec<u32>> {
+        let lags = |peer: &proto::Peer| {
+            let agent = convert::decode_peer(peer).ok().and_then(|(_, agent)| agent);
+            agent.is_some_and(|agent| self.patience.lags(&agent))
+        };
+        let spare = self.spare(place);
+        let chunks = (0..).zip(&place.nodes).filter(|(_, peer)| has_node(peer) && lags(peer));
+        let chunks: Vec<u32> =
+            chunks.map(|(chunk, _)| chunk).take_while(|_| spare.take()).collect();
+        (!chunks.is_empty()).then_some(chunks)
+    }
+
+    /// What need not be stored of a stripe for it to be durable.
+    fn spare(&self, place: &proto::Place) -> Spare {
+        let chunks = place.nodes.iter().filter(|peer| has_node(peer)).count();
+        Spare::new(chunks, self.options.code.durable_chunks_min())
+    }
+
     /// Stores the chunks that are not stored yet, each at the node that it was given.
     async fn write_stripe(self: Arc<Self>, mut stripe: StripeWrite) -> Result<StripeWrite> {
         let place = &stripe.place;
         let (labelled, label) = watch::channel(Label::default());
-        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), JoinSet::new());
+        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), Chunks::new());
+        let spare = Arc::new(self.spare(place));
         for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
             let (told, sum) = oneshot::channel();
@@ -287,9 +300,9 @@ impl Writer {
                 told: Some(told),
                 label: label.clone(),
             };
-            let (writer, chunk_bytes) = (self.clone(), stripe.cut.chunk_bytes);
+            let (writer, spare, bytes) = (self.clone(), spare.clone(), stripe.cut.chunk_bytes);
             chunks.spawn(async move {
-                (index, writer.write_chunk(agent, copy, chunk_bytes, windows).await)
+                (index, writer.write_chunk(agent, (copy, bytes), windows, &spare).await)
             });
         }
         let label = match stripe.label.take() {
@@ -298,17 +311,48 @@ impl Writer {
         };
         labelled.send_replace(label.encode());
         stripe.label = Some(label);
-        while let Some(result) = chunks.join_next().await {
+        self.until_durable(chunks, &mut stripe).await?;
+        Ok(stripe)
+    }
+
+    /// Waits for the chunks that are written; for those that are spare only as long as is fair.
+    async fn until_durable(&self, mut chunks: Chunks, stripe: &mut StripeWrite) -> Result<()> {
+        let least = self.options.code.durable_chunks_min();
+        let mut waits: BTreeSet<usize> =
+            (0..stripe.is_stored.len()).filter(|index| !stripe.is_stored[*index]).collect();
+        let (since, mut deadline) = (Instant::now(), None);
+        loop {
+            let next = match deadline {
+                None => chunks.join_next().await,
+                Some(at) => match timeout_at(at, chunks.join_next()).await {
+                    Ok(next) => next,
+                    // What they stored all the same is in excess, and goes as such.
+                    Err(_) => break,
+                },
+            };
+            let Some(result) = next else { break };
             let (index, result) = result?;
+            waits.remove(&index);
             stripe.is_stored[index] = result.is_ok();
             stripe.is_interrupted |= result.as_ref().is_err_and(|why| why.is::<Interrupted>());
             // What there is no node for says less than what failed before.
-            let is_told = stripe.place.nodes[index].address.is_empty() && stripe.trouble.is_some();
+            let is_told = !has_node(&stripe.place.nodes[index]) && stripe.trouble.is_some();
             if let (Err(why), false) = (result, is_told) {
                 stripe.trouble = Some(why);
             }
+            let durable = stripe.is_stored.iter().filter(|is_stored| **is_stored).count();
+            if durable >= least && deadline.is_none() {
+                deadline = Some(self.patience.until_durable(since));
+            }
         }
-        Ok(stripe)
+        for index in waits {
+            let agent = convert::decode_peer(&stripe.place.nodes[index]).ok();
+            if let Some((_, Some(agent))) = agent {
+                self.patience.lagged(&agent);
+                stripe.trouble = Some(lags_behind(&agent));
+            }
+        }
+        Ok(())
     }
 
     /// Hands out a stripe, and gives its label: the checksums of all of its chunks are in it.
@@ -434,77 +478,5 @@ impl Writer {
             }
         }
         Ok(spool)
-    }
-
-    /// Stores one chunk as its windows come, with the label that follows them. Its checksum is told
-    /// whether or not it is stored, because a chunk without a location is rebuilt against it.
-    async fn write_chunk(
-        self: Arc<Self>,
-        agent: Option<AgentAddress>,
-        copy: ChunkCopy,
-        bytes: u64,
-        mut windows: Windows,
-    ) -> Result<()> {
-        let result = match agent {
-            None => Err(anyhow!("no node has enough free bytes for {copy}")),
-            Some(agent) if self.pool.is_silent(&agent) => {
-                Err(anyhow!("agent {agent} does not answer"))
-            }
-            Some(agent) => self.send_chunk(&agent, copy, bytes, &mut windows).await,
-        };
-        windows.drain().await;
-        result
-    }
-
-    async fn send_chunk(
-        &self,
-        agent: &AgentAddress,
-        copy: ChunkCopy,
-        bytes: u64,
-        windows: &mut Windows,
-    ) -> Result<()> {
-        let mut connection = self.pool.take(agent).await?;
-        let send = async {
-            let mut writer = connection.write(copy, bytes).await?;
-            while let Some(window) = windows.next().await {
-                writer.push(&window).await?;
-            }
-            let crc = windows.drain().await;
-            match windows.label().await {
-                Some(label) => writer.finish(crc, &label).await.map(|()| true),
-                None => Ok(false),
-            }
-        };
-        let result = send.await;
-        if self.pool.give(agent, connection, &result)
-            && let Err(why) = result
-        {
-            return Err(Interrupted(why).into());
-        }
-        ensure!(result?, "the stripe was given up");
-        Ok(())
-    }
-}
-
-impl Windows {
-    async fn next(&mut self) -> Option<Bytes> {
-        let window = self.feed.recv().await?;
-        self.crc.update(&window);
-        Some(window)
-    }
-
-    /// Takes what is left, and tells the checksum of all, once.
-    async fn drain(&mut self) -> u32 {
-        while self.next().await.is_some() {}
-        let crc = self.crc.value();
-        // Where the stripe was given up nobody waits for it.
-        self.told.take().map(|told| told.send(crc));
-        crc
-    }
-
-    /// What is kept beside the chunk; nothing when the stripe was given up.
-    async fn label(&mut self) -> Option<Label> {
-        self.label.changed().await.ok()?;
-        Some(self.label.borrow().clone())
     }
 }

@@ -1,0 +1,167 @@
+//! One chunk of a stripe that is put: sent to its agent as its windows come, or given up.
+//!
+//! Place: source -> [encoded, every chunk durable] -> object visible: the last step of it.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, ensure};
+use bytes::Bytes;
+use suture_edge::checksum::Crc32c;
+use suture_repair::id::ChunkCopy;
+use suture_repair::label::Label;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use super::Writer;
+use crate::address::AgentAddress;
+use crate::chunk_client::{ChunkError, ChunkWriter};
+use crate::object::patience::Spare;
+
+/// The bytes of one chunk, and what it and its stripe tell each other while it is written.
+pub(super) struct Windows {
+    pub feed: mpsc::Receiver<Bytes>,
+    /// Of what was taken so far.
+    pub crc: Crc32c,
+    /// Takes the checksum of all.
+    pub told: Option<oneshot::Sender<u32>>,
+    /// What is kept beside the chunk, when the checksums of all chunks are known.
+    pub label: watch::Receiver<Label>,
+}
+
+/// How a chunk was sent.
+enum Sent {
+    /// All of it is durable.
+    Durable,
+    /// Its stripe was given up meanwhile.
+    Unwanted,
+    /// Its agent lags, and enough others do not.
+    Lagging,
+}
+
+/// A connection was made with former credentials, and ended.
+#[derive(Debug)]
+pub(super) struct Interrupted(ChunkError);
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Interrupted {}
+
+impl Writer {
+    /// Stores one chunk as its windows come, with the label that follows them. Its checksum is told
+    /// whether or not it is stored, because a chunk without a location is rebuilt against it.
+    pub(super) async fn write_chunk(
+        self: Arc<Self>,
+        agent: Option<AgentAddress>,
+        (copy, bytes): (ChunkCopy, u64),
+        mut windows: Windows,
+        spare: &Spare,
+    ) -> Result<()> {
+        let result = match agent {
+            None => Err(anyhow!("no node has enough free bytes for {copy}")),
+            Some(agent) if self.pool.is_silent(&agent) => {
+                spare.fail();
+                Err(anyhow!("agent {agent} does not answer"))
+            }
+            Some(agent) if self.patience.lags(&agent) && spare.take() => Err(lags_behind(&agent)),
+            Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut windows, spare).await,
+        };
+        windows.drain().await;
+        result
+    }
+
+    async fn send_chunk(
+        &self,
+        agent: &AgentAddress,
+        (copy, bytes): (ChunkCopy, u64),
+        windows: &mut Windows,
+        spare: &Spare,
+    ) -> Result<()> {
+        let mut connection = self.pool.take(agent).await.inspect_err(|_| spare.fail())?;
+        let send = async {
+            let mut writer = connection.write(copy, bytes).await?;
+            while let Some(window) = windows.next().await {
+                if !self.push(&mut writer, agent, &window, spare).await? {
+                    return Ok(Sent::Lagging);
+                }
+            }
+            let crc = windows.drain().await;
+            match windows.label().await {
+                Some(label) => writer.finish(crc, &label).await.map(|()| Sent::Durable),
+                None => Ok(Sent::Unwanted),
+            }
+        };
+        let result = send.await;
+        if let Ok(Sent::Lagging) = result {
+            // Its connection ends, and with it what the agent has of the chunk.
+            self.patience.lagged(agent);
+            return Err(lags_behind(agent));
+        }
+        if result.is_err() {
+            spare.fail();
+        }
+        if self.pool.give(agent, connection, &result)
+            && let Err(why) = result
+        {
+            return Err(Interrupted(why).into());
+        }
+        ensure!(matches!(result?, Sent::Durable), "the stripe was given up");
+        Ok(())
+    }
+
+    /// Sends a window; says whether the agent takes it in time, or is waited for.
+    async fn push(
+        &self,
+        writer: &mut ChunkWriter<'_>,
+        agent: &AgentAddress,
+        window: &[u8],
+        spare: &Spare,
+    ) -> Result<bool, ChunkError> {
+        let (since, bytes) = (Instant::now(), window.len() as u64);
+        let mut push = std::pin::pin!(writer.push(window));
+        if let Some(until) = self.patience.until(agent, bytes, since) {
+            match timeout_at(until, &mut push).await {
+                Ok(pushed) => pushed?,
+                Err(_) if spare.take() => return Ok(false),
+                Err(_) => push.await?,
+            }
+        } else {
+            push.await?;
+        }
+        self.patience.took(agent, bytes, since);
+        Ok(true)
+    }
+}
+
+/// What is said of an agent that lags.
+pub(super) fn lags_behind(agent: &AgentAddress) -> anyhow::Error {
+    anyhow!("agent {agent} is several times slower than the others")
+}
+
+impl Windows {
+    async fn next(&mut self) -> Option<Bytes> {
+        let window = self.feed.recv().await?;
+        self.crc.update(&window);
+        Some(window)
+    }
+
+    /// Takes what is left, and tells the checksum of all, once.
+    async fn drain(&mut self) -> u32 {
+        while self.next().await.is_some() {}
+        let crc = self.crc.value();
+        // Where the stripe was given up nobody waits for it.
+        self.told.take().map(|told| told.send(crc));
+        crc
+    }
+
+    /// What is kept beside the chunk; nothing when the stripe was given up.
+    async fn label(&mut self) -> Option<Label> {
+        self.label.changed().await.ok()?;
+        Some(self.label.borrow().clone())
+    }
+}
