@@ -3,7 +3,7 @@
 //! Place: `[put]` -> failure noticed -> ... -> stripe healthy -> `[get]`; both also in between.
 //! * [`layout`] says which byte of an object lies in which chunk of which stripe;
 //! * [`pool`] keeps connections to agents and remembers which agents do not answer;
-//! * [`answer_times`] knows which agents lag behind the others, and [`patience`] how long a put waits
+//! * [`answer_times`] knows which agents lag behind the others, and [`put_times`] how long a put waits
 //!   for one that does;
 //! * [`cut`] cuts a source of bytes into stripes, [`mod@write`] stores them, as a
 //!   [`put_stream`] tells the coordinator, [`lookup`] finds an
@@ -16,8 +16,8 @@ pub mod answer_times;
 pub mod cut;
 pub mod layout;
 pub mod lookup;
-mod patience;
 pub mod pool;
 pub mod put_stream;
+mod put_times;
 pub mod read;
 pub mod write;

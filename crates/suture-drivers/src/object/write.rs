@@ -4,7 +4,7 @@
 //! * Each stripe streams: a thread reads a window of every data chunk, computes the parity of that
 //!   window and hands all n to n tasks, which push them to n agents. When all have their last
 //!   window the checksums of all chunks are known, and each gets the label of the stripe.
-//! * A chunk that cannot be stored, or whose agent lags far behind the others ([`patience`]), is
+//! * A chunk that cannot be stored, or whose agent lags far behind the others ([`put_times`]), is
 //!   encoded again for another node, as long as there is one. Then it is left without a location, and
 //!   repair will bring it, if enough others of its stripe are durable
 //!   ([`Code::durable_chunks_min`]); if not, the put fails and nothing is visible.
@@ -33,9 +33,9 @@ use tokio::time::{Instant, timeout_at};
 use self::chunk::{Interrupted, Windows, lags_behind};
 use super::cut::{Cut, Cutter, ObjectSource};
 use super::layout::{Checksum, data_in_chunk, join_checksums, object_digest};
-use super::patience::{Patience, Spare};
 use super::pool::ConnectionPool;
 use super::put_stream::{PutOptions, PutStream};
+use super::put_times::{PutTimes, Spare};
 use crate::control::client::Client;
 use crate::control::proto::put_request::Step;
 use crate::control::{convert, proto};
@@ -84,7 +84,7 @@ pub async fn put(
         created: session.created,
         encode: Program::compile(&options.code.encode_dag())?,
         pool: ConnectionPool::new(session.cluster, client.credentials.clone()),
-        patience: Patience::default(),
+        times: PutTimes::default(),
         progress: progress.clone(),
     });
     let mut cutter = Cutter::new(source, options.code, options.chunk_bytes);
@@ -176,7 +176,7 @@ struct Writer {
     created: u64,
     encode: Program,
     pool: ConnectionPool,
-    patience: Patience,
+    times: PutTimes,
     progress: Arc<Progress<'static>>,
 }
 
@@ -249,7 +249,7 @@ impl StripeWrite {
 }
 
 /// The chunks of a stripe that are being written: each says which it was and how it went.
-type Chunks = JoinSet<(usize, Result<()>)>;
+type ChunkWrites = JoinSet<(usize, Result<()>)>;
 
 /// Whether a node was found for a chunk.
 fn has_node(peer: &proto::Peer) -> bool {
@@ -261,7 +261,7 @@ impl Writer {
     fn lagging(&self, place: &proto::Place) -> Option<Vec<u32>> {
         let lags = |peer: &proto::Peer| {
             let agent = convert::decode_peer(peer).ok().and_then(|(_, agent)| agent);
-            agent.is_some_and(|agent| self.patience.lags(&agent))
+            agent.is_some_and(|agent| self.times.lags(&agent))
         };
         let spare = self.spare(place);
         let chunks = (0..).zip(&place.nodes).filter(|(_, peer)| has_node(peer) && lags(peer));
@@ -280,7 +280,7 @@ impl Writer {
     async fn write_stripe(self: Arc<Self>, mut stripe: StripeWrite) -> Result<StripeWrite> {
         let place = &stripe.place;
         let (labelled, label) = watch::channel(Label::default());
-        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), Chunks::new());
+        let (mut feeds, mut sums, mut chunks) = (Vec::new(), Vec::new(), ChunkWrites::new());
         let spare = Arc::new(self.spare(place));
         for ((index, chunk), peer) in self.options.code.chunks().enumerate().zip(&place.nodes) {
             let (feed, windows) = mpsc::channel(WINDOWS_AHEAD);
@@ -316,7 +316,7 @@ impl Writer {
     }
 
     /// Waits for the chunks that are written; for those that are spare only as long as is fair.
-    async fn until_durable(&self, mut chunks: Chunks, stripe: &mut StripeWrite) -> Result<()> {
+    async fn until_durable(&self, mut chunks: ChunkWrites, stripe: &mut StripeWrite) -> Result<()> {
         let least = self.options.code.durable_chunks_min();
         let mut waits: BTreeSet<usize> =
             (0..stripe.is_stored.len()).filter(|index| !stripe.is_stored[*index]).collect();
@@ -342,13 +342,13 @@ impl Writer {
             }
             let durable = stripe.is_stored.iter().filter(|is_stored| **is_stored).count();
             if durable >= least && deadline.is_none() {
-                deadline = Some(self.patience.until_durable(since));
+                deadline = Some(self.times.until_durable(since));
             }
         }
         for index in waits {
             let agent = convert::decode_peer(&stripe.place.nodes[index]).ok();
             if let Some((_, Some(agent))) = agent {
-                self.patience.lagged(&agent);
+                self.times.lagged(&agent);
                 stripe.trouble = Some(lags_behind(&agent));
             }
         }

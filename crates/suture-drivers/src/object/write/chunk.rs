@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Writer;
 use crate::address::AgentAddress;
 use crate::chunk_client::{ChunkError, ChunkWriter};
-use crate::object::patience::Spare;
+use crate::object::put_times::Spare;
 
 /// The bytes of one chunk, and what it and its stripe tell each other while it is written.
 pub(super) struct Windows {
@@ -68,7 +68,7 @@ impl Writer {
                 spare.fail();
                 Err(anyhow!("agent {agent} does not answer"))
             }
-            Some(agent) if self.patience.lags(&agent) && spare.take() => Err(lags_behind(&agent)),
+            Some(agent) if self.times.lags(&agent) && spare.take() => Err(lags_behind(&agent)),
             Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut windows, spare).await,
         };
         windows.drain().await;
@@ -99,7 +99,7 @@ impl Writer {
         let result = send.await;
         if let Ok(Sent::Lagging) = result {
             // Its connection ends, and with it what the agent has of the chunk.
-            self.patience.lagged(agent);
+            self.times.lagged(agent);
             return Err(lags_behind(agent));
         }
         if result.is_err() {
@@ -124,7 +124,7 @@ impl Writer {
     ) -> Result<bool, ChunkError> {
         let (since, bytes) = (Instant::now(), window.len() as u64);
         let mut push = std::pin::pin!(writer.push(window));
-        if let Some(until) = self.patience.until(agent, bytes, since) {
+        if let Some(until) = self.times.until(agent, bytes, since) {
             match timeout_at(until, &mut push).await {
                 Ok(pushed) => pushed?,
                 Err(_) if spare.take() => return Ok(false),
@@ -133,7 +133,7 @@ impl Writer {
         } else {
             push.await?;
         }
-        self.patience.took(agent, bytes, since);
+        self.times.took(agent, bytes, since);
         Ok(true)
     }
 }

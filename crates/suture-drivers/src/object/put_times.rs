@@ -46,19 +46,19 @@ impl Spare {
 
 /// What a put knows of how fast agents are.
 #[derive(Debug)]
-pub struct Patience {
+pub struct PutTimes {
     times: Mutex<AnswerTimes>,
     lags: Mutex<Silences>,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
+impl Default for PutTimes {
+    fn default() -> PutTimes {
         let times = AnswerTimes::with_grace(PUSH_GRACE);
-        Patience { times: times.into(), lags: Mutex::default() }
+        PutTimes { times: times.into(), lags: Mutex::default() }
     }
 }
 
-impl Patience {
+impl PutTimes {
     /// An agent took so many bytes.
     pub fn took(&self, agent: &AgentAddress, bytes: u64, since: Instant) {
         let mut times = self.times.lock().expect("no thread panics here");
@@ -101,17 +101,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_agent_lags_against_the_others_and_gets_another_chance() {
         let agent = |port| AgentAddress::from(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
-        let patience = Patience::default();
+        let times = PutTimes::default();
         let since = Instant::now();
-        assert_eq!(patience.until(&agent(1), 1 << 18, since), None, "nothing is known yet");
+        assert_eq!(times.until(&agent(1), 1 << 18, since), None, "nothing is known yet");
         tokio::time::advance(Duration::from_millis(10)).await;
-        (1..5).for_each(|port| patience.took(&agent(port), 1 << 18, since));
-        let until = patience.until(&agent(9), 1 << 18, since).unwrap();
+        (1..5).for_each(|port| times.took(&agent(port), 1 << 18, since));
+        let until = times.until(&agent(9), 1 << 18, since).unwrap();
         assert_eq!(until - since, PUSH_GRACE + Duration::from_millis(30));
-        assert_eq!(patience.until_durable(since) - since, SYNC_GRACE + Duration::from_millis(40));
-        patience.lagged(&agent(9));
-        assert!(patience.lags(&agent(9)) && !patience.lags(&agent(1)));
+        assert_eq!(times.until_durable(since) - since, SYNC_GRACE + Duration::from_millis(40));
+        times.lagged(&agent(9));
+        assert!(times.lags(&agent(9)) && !times.lags(&agent(1)));
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert!(!patience.lags(&agent(9)));
+        assert!(!times.lags(&agent(9)));
     }
 }
