@@ -108,6 +108,8 @@ pub struct Config {
     pub disk_hangs_after: Duration,
     /// How fast it may send and receive.
     pub rates: Rates,
+    /// What repair may move, where that is configured anew.
+    pub repair_caps: watch::Receiver<Option<u64>>,
     /// How it learns what its links carry.
     pub links: RateSettings,
     /// Where slices that wait for others are spooled, in files without names.
@@ -251,8 +253,8 @@ pub async fn run(
     if config.links.probes {
         background.spawn(prober);
     }
-    let beat = heartbeats(config.heartbeat_every);
-    let inputs = AgentInputs { session: session.events, net, disk, beat };
+    let (beat, caps) = (heartbeats(config.heartbeat_every), config.repair_caps);
+    let inputs = AgentInputs { session: session.events, net, disk, beat, caps };
     driver.run(inputs, shutdown).await;
     Ok(())
 }
@@ -296,12 +298,13 @@ struct AgentInputs {
     net: mpsc::Receiver<NetEvent>,
     disk: mpsc::UnboundedReceiver<DiskEvent>,
     beat: Interval,
+    caps: watch::Receiver<Option<u64>>,
 }
 
 impl AgentDriver {
     /// Takes one input after the other, until `shutdown` resolves or the control plane hangs up.
     async fn run(&mut self, inputs: AgentInputs, shutdown: impl Future<Output = ()>) {
-        let AgentInputs { mut session, mut net, mut disk, mut beat } = inputs;
+        let AgentInputs { mut session, mut net, mut disk, mut beat, mut caps } = inputs;
         let (mut net_batch, mut disk_batch) = (Vec::new(), Vec::new());
         let (mut shutdown, mut alarm) = (pin!(shutdown), pin!(tokio::time::sleep(Duration::ZERO)));
         loop {
@@ -323,6 +326,7 @@ impl AgentDriver {
                 }
                 () = &mut alarm => self.handle(AgentInput::Tick),
                 _ = beat.tick() => self.beat(),
+                Ok(()) = caps.changed() => self.cap_repair(*caps.borrow_and_update()),
                 Some(()) = self.disk.reap() => {}
             }
         }
@@ -500,10 +504,7 @@ impl AgentDriver {
                 self.disk.fingerprint_copy(*request);
             }
             AgentOutput::Delete(copy) => self.disk.delete(copy),
-            AgentOutput::Limit(limit) => {
-                self.ports.0.limit_repair(limit.up);
-                self.ports.1.limit_repair(limit.down);
-            }
+            AgentOutput::Limit(limit) => self.limit_repair(limit),
         }
     }
 

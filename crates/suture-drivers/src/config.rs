@@ -7,6 +7,7 @@
 
 pub mod hdfs;
 pub mod rates;
+pub mod reload;
 pub mod shown;
 mod spelling;
 pub mod throttle;

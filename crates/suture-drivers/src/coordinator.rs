@@ -12,11 +12,12 @@
 //! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
 //! in the next status.
 
+mod handle;
 pub mod history;
 pub mod meter;
 pub mod outbox;
 pub mod report;
-mod throttle;
+pub mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +41,10 @@ use crate::metadata::{Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
+pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
+use throttle::Live;
 
 /// Requests that may wait; whoever comes after waits longer.
 const REQUESTS_MAX: usize = 1024;
@@ -63,6 +66,7 @@ enum Request {
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
     Throttle(Option<Box<ThrottleIntent>>),
+    Configure(Box<Live>),
     Place(NewPlaces, oneshot::Sender<Placed>),
     Unplace(Vec<NodeId>, u64),
     Stored(Vec<NodeId>, u64),
@@ -107,12 +111,6 @@ impl NewPlaces {
     }
 }
 
-/// The way to the driver.
-#[derive(Clone)]
-pub struct Handle {
-    requests: mpsc::Sender<Request>,
-}
-
 /// What the driver owns.
 pub struct CoordinatorDriver {
     core: RecordedCoordinator,
@@ -121,8 +119,10 @@ pub struct CoordinatorDriver {
     hdfs: Option<HdfsKeeping>,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
-    /// How often an agent is to keep a copy of the metadata, and which one was the last.
+    /// How often an agent is to keep a copy of the metadata, when the next one is due, and which
+    /// one had it last.
     backup_every: Option<Duration>,
+    next_backup: Option<Instant>,
     backed_up: Option<NodeId>,
     /// What agents have listed, where somebody wants to know.
     listings: Option<Listings>,
@@ -186,6 +186,7 @@ impl CoordinatorDriver {
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
             backup_every: None,
+            next_backup: None,
             backed_up: None,
             listings: None,
             peers_changed: false,
@@ -229,9 +230,10 @@ impl CoordinatorDriver {
         }
     }
 
-    /// Has one agent after the other keep a copy of the metadata.
+    /// Has one agent after the other keep a copy of the metadata, the first one soon.
     pub fn spread_backups(&mut self, every: Option<Duration>) {
         self.backup_every = every;
+        self.next_backup = every.map(|every| Instant::now() + every.min(FIRST_BACKUP));
     }
 
     /// Keeps what agents list from now on.
@@ -248,7 +250,6 @@ impl CoordinatorDriver {
     pub async fn run(mut self, mut inbox: Inbox) {
         let mut measure = tokio::time::interval(MEASURE_EVERY);
         measure.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut backup = self.backup_every.map(|every| Instant::now() + every.min(FIRST_BACKUP));
         loop {
             self.perform();
             let deadline = self.core.next_deadline().map(|at| self.instant(at));
@@ -258,10 +259,7 @@ impl CoordinatorDriver {
                 Some(request) = inbox.requests.recv() => self.serve(request),
                 () = sleep_until(deadline) => self.handle(Input::Tick),
                 _ = measure.tick() => self.measure(),
-                () = sleep_until(backup) => {
-                    self.back_up();
-                    backup = self.backup_every.map(|every| Instant::now() + every);
-                }
+                () = sleep_until(self.next_backup) => self.back_up(),
             }
         }
     }
@@ -367,6 +365,7 @@ impl CoordinatorDriver {
             Request::Suspect { node, copy } => self.handle(Input::ChunkSuspected { node, copy }),
             Request::Apply(command) => self.handle(Input::Operator(command)),
             Request::Throttle(wanted) => self.throttle_by(wanted.map(|wanted| *wanted)),
+            Request::Configure(live) => self.configure(*live),
             Request::Place(wanted, reply) => {
                 let nodes = self.core.status().nodes;
                 let placed = self.placer.place(self.core.cluster(), &nodes, &wanted.as_wanted());
@@ -493,6 +492,7 @@ impl CoordinatorDriver {
 
     /// Has the next agent that is there keep a copy of the metadata.
     fn back_up(&mut self) {
+        self.next_backup = self.backup_every.map(|every| Instant::now() + every);
         let is_up = |node: &NodeId| self.core.health(*node) == Health::Up;
         let up: Vec<NodeId> = self.nodes.keys().copied().filter(is_up).collect();
         if let Some(next) = placement::next_in_turn(&up, self.backed_up) {
@@ -517,72 +517,6 @@ impl CoordinatorDriver {
         if outbox.try_send(message).is_err() {
             self.lost(to);
         }
-    }
-}
-
-impl Handle {
-    /// An agent has joined.
-    pub async fn joined(&self, node: NodeRecord, session: NewSession) {
-        self.request(Request::Joined { node, session }).await;
-    }
-
-    /// A session has ended.
-    pub async fn left(&self, node: NodeId, session: u64) {
-        self.request(Request::Left { node, session }).await;
-    }
-
-    /// A message of an agent.
-    pub async fn received(&self, node: NodeId, session: u64, message: FromAgent) {
-        self.request(Request::Received { node, session, message }).await;
-    }
-
-    /// A reader found a copy to be of no use.
-    pub async fn suspect(&self, node: NodeId, copy: ChunkCopy) {
-        self.request(Request::Suspect { node, copy }).await;
-    }
-
-    /// Applies an operator's command.
-    pub async fn apply(&self, command: Command) {
-        self.request(Request::Apply(command)).await;
-    }
-
-    /// What repair may take from now on; none: as configured.
-    pub async fn throttle(&self, wanted: Option<ThrottleIntent>) {
-        self.request(Request::Throttle(wanted.map(Box::new))).await;
-    }
-
-    /// Chooses nodes for each stripe. They count as taken until they are unplaced.
-    pub async fn place(&self, wanted: NewPlaces) -> Placed {
-        let (reply, answer) = oneshot::channel();
-        self.request(Request::Place(wanted, reply)).await;
-        answer.await.unwrap_or_default()
-    }
-
-    /// Takes back what was placed: it is counted by what is stored now, or not at all.
-    /// Its chunks could have had so many bytes each, or are stored and so need none.
-    pub async fn unplace(&self, nodes: Vec<NodeId>, chunk_bytes: u64) {
-        self.request(Request::Unplace(nodes, chunk_bytes)).await;
-    }
-
-    /// Chunks of at most so many bytes are stored on these nodes, and not committed.
-    pub async fn stored(&self, nodes: Vec<NodeId>, chunk_bytes: u64) {
-        self.request(Request::Stored(nodes, chunk_bytes)).await;
-    }
-
-    /// What `query` makes of the driver; nothing while it shuts down.
-    pub async fn query<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&CoordinatorDriver) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (reply, answer) = oneshot::channel();
-        let query = move |driver: &CoordinatorDriver| drop(reply.send(query(driver)));
-        self.request(Request::Query(Box::new(query))).await;
-        answer.await.ok()
-    }
-
-    async fn request(&self, request: Request) {
-        // It fails only while the process ends.
-        let _ = self.requests.send(request).await;
     }
 }
 

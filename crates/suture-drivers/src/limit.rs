@@ -100,8 +100,9 @@ pub struct Port {
     repair: Bucket,
     link: Option<Bucket>,
     moved: Moved,
-    /// What repair may have by configuration.
-    repair_cap: u64,
+    /// What repair may have by configuration, and what it may have for now, if that is less.
+    repair_cap: AtomicU64,
+    repair_limit: AtomicU64,
     /// Clients that wait for a turn, and what wakes the repair that lets them go first.
     clients: AtomicUsize,
     calm: Notify,
@@ -153,7 +154,8 @@ impl Port {
         Port {
             link: link.map(Bucket::new),
             repair: Bucket::new(repair_cap),
-            repair_cap,
+            repair_cap: repair_cap.into(),
+            repair_limit: UNLIMITED.into(),
             clients: AtomicUsize::new(0),
             calm: Notify::new(),
             moved: Moved::default(),
@@ -187,8 +189,19 @@ impl Port {
 
     /// Repair may move so many bytes per second from now on, and no more than by configuration.
     pub fn limit_repair(&self, limit: Option<u64>) {
-        let rate = limit.unwrap_or(UNLIMITED).min(self.repair_cap).max(1);
-        self.repair.bytes_per_sec.store(rate, Relaxed);
+        self.repair_limit.store(limit.unwrap_or(UNLIMITED), Relaxed);
+        self.set_repair_rate();
+    }
+
+    /// By configuration repair may move so many from now on.
+    pub fn cap_repair(&self, cap: Option<u64>) {
+        self.repair_cap.store(cap.unwrap_or(UNLIMITED), Relaxed);
+        self.set_repair_rate();
+    }
+
+    fn set_repair_rate(&self) {
+        let [cap, limit] = [&self.repair_cap, &self.repair_limit].map(|rate| rate.load(Relaxed));
+        self.repair.bytes_per_sec.store(cap.min(limit).max(1), Relaxed);
     }
 
     /// Bytes that have passed so far.
@@ -388,6 +401,18 @@ mod tests {
             move_bytes(&port, REPAIR, expected as usize * 2).await;
             let found = expected * 2.0 / start.elapsed().as_secs_f64();
             assert!((found / expected - 1.0).abs() < 0.02, "{found} of {expected}");
+        }
+        // The configured one may change too.
+        for (cap, limit, rate) in [
+            (Some(2_000_000), None, 2_000_000),
+            (Some(2_000_000), Some(1_000_000), 1_000_000),
+            (Some(500_000), Some(1_000_000), 500_000),
+            (None, Some(1_000_000), 1_000_000),
+            (None, None, UNLIMITED),
+        ] {
+            port.limit_repair(limit);
+            port.cap_repair(cap);
+            assert_eq!(port.repair.bytes_per_sec.load(Relaxed), rate, "{cap:?} {limit:?}");
         }
     }
 

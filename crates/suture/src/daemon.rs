@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
 };
+use suture_drivers::config::reload::ChangedKeys;
 use suture_drivers::control::access::Call;
 use suture_drivers::http::{self, HttpAccess, HttpLimits, HttpPages};
 use suture_drivers::identity::AccessRole;
@@ -288,7 +289,7 @@ impl Stop {
     /// # Errors
     /// When the system does not let signals be waited for.
     pub fn new(until_stdin_closes: bool) -> Result<Stop> {
-        let signals = stop_signals()?;
+        let signals = StopSignals { hang_up: None, ..stop_signals()? };
         // What rotates logs sends them to daemons that open theirs anew; this one logs to stderr.
         for kind in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
             drop(signal(kind).context("cannot wait for signals")?);
@@ -307,8 +308,7 @@ impl Stop {
         Ok(Stop { signals, stdin_closed: Some(stdin_closed) })
     }
 
-    /// Resolves when the process is asked to end: Ctrl-C, `kill`, a terminal that closes (unless
-    /// started with `nohup`), or the end of standard input.
+    /// Resolves when the process is asked to end: Ctrl-C, `kill`, or the end of standard input.
     pub async fn requested(&mut self) {
         let closed = async {
             match self.stdin_closed.clone() {
@@ -323,11 +323,55 @@ impl Stop {
     }
 }
 
+/// Requests to read the configuration anew: SIGHUP, as other daemons take it.
+pub struct Reloads(Option<Signal>);
+
+impl Reloads {
+    /// From this call on none is lost, and a terminal that closes ends the process no more. Where it
+    /// was started to outlive that (`nohup`) there are none.
+    ///
+    /// # Errors
+    /// When the system does not let signals be waited for.
+    pub fn new() -> Result<Reloads> {
+        if is_ignored(SignalKind::hangup()) {
+            return Ok(Reloads(None));
+        }
+        let signal = signal(SignalKind::hangup()).context("cannot wait for signals")?;
+        Ok(Reloads(Some(signal)))
+    }
+
+    /// Waits for the next one, and gives what is written now, once it can be used.
+    pub async fn next<T>(&mut self, path: Option<&Path>, read: impl Fn(&Path) -> Result<T>) -> T {
+        loop {
+            match &mut self.0 {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+            match path.map(&read) {
+                Some(Ok(config)) => return config,
+                Some(Err(why)) => warn!("the configuration stays as it was: {why:#}"),
+                None => warn!("there is no configuration to read anew: see --config"),
+            }
+        }
+    }
+}
+
+/// Says what a configuration that was read anew changes.
+pub fn log_changed(ChangedKeys { live, restart }: &ChangedKeys) {
+    match live.is_empty() {
+        true => info!("the configuration was read anew"),
+        false => info!("the configuration was read anew: {} changed", live.join(", ")),
+    }
+    if !restart.is_empty() {
+        warn!("what changed of {} takes a restart", restart.join(", "));
+    }
+}
+
 /// A request for the process to end, by signal.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// None where the process was started to outlive its terminal (`nohup`).
+    /// None where the process was started to outlive its terminal (`nohup`), and of daemons.
     hang_up: Option<Signal>,
 }
 

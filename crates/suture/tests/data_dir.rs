@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use daemons::{Cluster, Process, count, finish, start_agent, start_coordinator, suture};
 use rustix::process::{Pid, Signal, kill_process};
@@ -90,27 +91,30 @@ fn what_daemons_keep_is_for_their_owner_alone() {
 }
 
 #[test]
-fn a_daemon_outlives_its_terminal_if_it_was_started_so() {
+fn a_daemon_outlives_its_terminal_and_reads_its_configuration_anew_unless_nohup_is_there() {
     let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("coordinator.toml");
+    let (config, log) = (folder.path().join("coordinator.toml"), folder.path().join("log"));
     let text = format!("listen = '127.0.0.1:0'\ndata_dir = '{}/data'\n", folder.path().display());
-    fs::write(&config, text).unwrap();
     // These tests may run under nohup themselves, which only `env` undoes.
-    let to_end = "exec env --default-signal=HUP \"$@\"";
-    for (start, outlives) in [("trap '' HUP; exec \"$@\"", true), (to_end, false)] {
+    let plain = "exec env --default-signal=HUP \"$@\"";
+    for (start, reads_anew) in [("trap '' HUP; exec \"$@\"", false), (plain, true)] {
+        fs::write(&config, &text).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", start, "sh", env!("CARGO_BIN_EXE_suture"), "coordinator", "--config"]);
-        let (mut coordinator, _) = Process::start_by(command.arg(&config).stderr(Stdio::null()));
+        command.arg(&config).stderr(fs::File::create(&log).unwrap());
+        let (mut coordinator, _) = Process::start_by(&mut command);
         let id = Pid::from_child(&coordinator.0);
         kill_process(id, Signal::HUP).unwrap();
-        if outlives {
-            // Signals are taken in order; had the first one ended it, it would have ended well, too.
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            assert!(coordinator.0.try_wait().unwrap().is_none(), "it has ended");
-            coordinator.stop();
-        } else {
-            assert!(coordinator.0.wait().unwrap().success());
+        let since = Instant::now();
+        let has_read = || fs::read_to_string(&log).unwrap().contains("was read anew");
+        // Had the first signal ended it, it would have ended well, too.
+        let enough = if reads_anew { daemons::TIMEOUT } else { Duration::from_millis(300) };
+        while !has_read() && since.elapsed() < enough {
+            std::thread::sleep(Duration::from_millis(20));
         }
+        assert_eq!(has_read(), reads_anew);
+        assert!(coordinator.0.try_wait().unwrap().is_none(), "it has ended");
+        coordinator.stop();
     }
 }
 

@@ -15,13 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use suture_repair::id::NodeId;
-use suture_repair::message::{self, LinkReport};
+use suture_repair::message::{self, LinkReport, RepairLimit};
 use suture_repair::time::Span;
 use suture_repair::wire::{Frame, Who};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::AgentDriver;
 use crate::address::AgentAddress;
 use crate::limit::{Moved, Port, Purpose};
 use crate::net::connection::{Connection, Traffic};
@@ -202,6 +203,20 @@ impl LinkMeter {
             of(&self.uplink, counted.map(|(sent, _)| sent)),
             of(&self.downlink, counted.map(|(_, received)| received)),
         ]
+    }
+}
+
+impl AgentDriver {
+    /// The coordinator lets repair move so much from now on.
+    pub(super) fn limit_repair(&self, limit: RepairLimit) {
+        self.ports.0.limit_repair(limit.up);
+        self.ports.1.limit_repair(limit.down);
+    }
+
+    /// By its configuration repair may move so much in each direction.
+    pub(super) fn cap_repair(&self, cap: Option<u64>) {
+        self.ports.0.cap_repair(cap);
+        self.ports.1.cap_repair(cap);
     }
 }
 

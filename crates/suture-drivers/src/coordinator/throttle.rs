@@ -11,7 +11,26 @@ use suture_repair::time::Span;
 use super::CoordinatorDriver;
 use crate::window::{ThrottleIntent, Window};
 
+/// What of the configuration can change while the coordinator runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    /// What repair may take, unless an operator wants something else.
+    pub throttle: ThrottleIntent,
+    /// How often an agent is to keep a copy of the metadata.
+    pub backup_every: Option<Duration>,
+}
+
 impl CoordinatorDriver {
+    /// What is configured otherwise than before holds from now on.
+    pub(super) fn configure(&mut self, Live { throttle, backup_every }: Live) {
+        if backup_every != self.backup_every {
+            self.spread_backups(backup_every);
+        }
+        self.throttle.0 = throttle;
+        let wanted = self.throttle.1.take();
+        self.throttle_by(wanted);
+    }
+
     /// What repair may take by configuration, and what an operator wants instead.
     pub fn throttle_at_first(
         &mut self,

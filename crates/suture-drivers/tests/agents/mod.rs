@@ -62,6 +62,7 @@ pub fn config(me: NodeId, rates: Rates, spool_dir: &Path) -> Config {
         inventory_every: Span::from_secs(3600),
         disk_hangs_after: Duration::from_secs(60),
         rates,
+        repair_caps: tokio::sync::watch::channel(None).1,
         links: Default::default(),
         spool_dir: spool_dir.to_path_buf(),
         record: None,

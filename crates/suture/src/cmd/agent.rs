@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use suture_drivers::agent::links::RateSettings;
 use suture_drivers::agent::serve::ClientLimits;
 use suture_drivers::agent::{self, session};
+use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::config::{AgentConfig, span};
 use suture_drivers::control::join::{self, Introduction, Left, Welcome};
 use suture_drivers::control::membership::Membership;
@@ -17,16 +18,17 @@ use suture_drivers::hdfs::link::store_id;
 use suture_drivers::hdfs::store::HdfsStore;
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
+use suture_drivers::limit::Rates;
 use suture_drivers::metrics::agent::AgentMetrics;
 use suture_drivers::record::RecordTo;
 use suture_drivers::store::{self, DataDir, Identity, OpenError, Store};
 use suture_edge::error::bad_input;
 use suture_repair::chunk_store::ChunkStore;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
 
-use crate::daemon::{self, Stop};
+use crate::daemon::{self, Reloads, Stop};
 use crate::outcome::Outcome;
 use crate::service_manager::ServiceManager;
 
@@ -59,14 +61,16 @@ pub struct Args {
 /// by the coordinator; a failure when the store or the network fails.
 pub fn run(args: Args) -> Result<Outcome> {
     let path = args.config.path(daemon::AGENT_CONFIG);
-    let config = path.as_deref().map(AgentConfig::read).transpose()?.unwrap_or_default();
+    let path = path.as_deref();
+    let config = path.map(AgentConfig::read).transpose()?.unwrap_or_default();
     daemon::log_to_stderr();
     daemon::raise_descriptor_limit()?;
-    daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, args))
+    daemon::block_on_runtime(agent::runtime(config.threads()), serve(config, path, args))
 }
 
-async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
+async fn serve(config: AgentConfig, path: Option<&Path>, args: Args) -> Result<Outcome> {
     let mut stop = Stop::new(args.until_stdin_closes)?;
+    let reloads = Reloads::new()?;
     let mut config = config;
     let mut datanode = None;
     if config.hdfs.socket.is_some() {
@@ -99,8 +103,19 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
     me.membership = Membership::read(&config.data_dir)
         .with_context(|| format!("cannot use '{}'", config.data_dir.display()))?;
     let (record, chunks) = (args.record.target(), Chunks::Unclaimed(data_dir));
-    let mut agent =
-        AgentProcess { config, record, listener, stop, chunks, credentials, datanode, metrics };
+    let (told, caps) = watch::channel(config.rates().repair);
+    let followed = follow(reloads, path, config.clone(), told);
+    let mut agent = AgentProcess {
+        config,
+        caps,
+        record,
+        listener,
+        stop,
+        chunks,
+        credentials,
+        datanode,
+        metrics,
+    };
     let manager = ServiceManager::from_environment();
     // Also without a coordinator: a machine that boots must not wait for another one.
     manager.ready(&format!("listening on {address}"));
@@ -108,14 +123,33 @@ async fn serve(config: AgentConfig, args: Args) -> Result<Outcome> {
         ended = agent.serve_on(&mut me) => ended,
         // Whatever keeps the one thread busy keeps this from answering too.
         () = manager.keep_alive(|| std::future::ready(true)) => Ok(Outcome::Done),
+        () = followed => Ok(Outcome::Done),
     };
     manager.stopping();
     ended
 }
 
+/// Has what is configured anew hold, as far as it can, for as long as it is polled.
+async fn follow(
+    mut reloads: Reloads,
+    path: Option<&Path>,
+    mut running: AgentConfig,
+    caps: watch::Sender<Option<u64>>,
+) {
+    loop {
+        let read = reloads.next(path, AgentConfig::read).await;
+        let is_live = reload::is_live_in_agent;
+        daemon::log_changed(&ChangedKeys::between(&running.shown(), &read.shown(), is_live));
+        running.repair_cap = read.repair_cap;
+        caps.send_replace(read.rates().repair);
+    }
+}
+
 /// What outlives a change of the node's number.
 struct AgentProcess {
     config: AgentConfig,
+    /// What repair may move by the configuration as it is now.
+    caps: watch::Receiver<Option<u64>>,
     record: Option<RecordTo>,
     listener: std::net::TcpListener,
     stop: Stop,
@@ -164,10 +198,13 @@ impl AgentProcess {
         let listening = self.listener.local_addr().context("cannot read the listener's address")?;
         let listener = self.listener.try_clone().and_then(TcpListener::from_std);
         let listener = listener.context("cannot keep the listener")?;
+        let repair = *self.caps.borrow_and_update();
         let config = agent::Config {
             record: self.record.clone(),
             credentials: self.credentials.clone(),
             links: link_settings(&self.config, listening),
+            rates: Rates { repair, ..self.config.rates() },
+            repair_caps: self.caps.clone(),
             ..agent_config(&self.config, joined, self.metrics.clone())
         };
         agent::run(config, store, session, listener, self.stop.requested())
@@ -356,6 +393,7 @@ fn agent_config(
         inventory_every: span(config.timers.inventory),
         disk_hangs_after: config.timers.disk_hangs,
         rates: config.rates(),
+        repair_caps: watch::channel(None).1,
         links: Default::default(),
         spool_dir: config.data_dir.clone(),
         record: None,

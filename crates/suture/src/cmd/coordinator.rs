@@ -1,15 +1,18 @@
 //! `suture coordinator`: keeps the metadata, watches the nodes, repairs what is lost.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::config::hdfs::HdfsMode;
+use suture_drivers::config::reload::{self, ChangedKeys};
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::audit::Audit;
 use suture_drivers::control::service::ControlService;
 use suture_drivers::control::trust::Trust;
+use suture_drivers::coordinator::throttle::Live;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, inbox};
 use suture_drivers::hdfs::link::Link;
 use suture_drivers::hdfs::listener;
@@ -34,7 +37,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::daemon::{self, Stop};
+use crate::daemon::{self, Reloads, Stop};
 use crate::outcome::Outcome;
 use crate::service_manager::ServiceManager;
 use crate::web::WebPages;
@@ -70,17 +73,19 @@ pub struct Args {
 /// be opened or read.
 pub fn run(args: Args) -> Result<Outcome> {
     let path = args.config.path(daemon::COORDINATOR_CONFIG);
-    let config = path.as_deref().map(CoordinatorConfig::read).transpose()?.unwrap_or_default();
+    let path = path.as_deref();
+    let config = path.map(CoordinatorConfig::read).transpose()?.unwrap_or_default();
     if SystemTime::now() < UNIX_EPOCH {
         return Err(bad_input("this machine's clock is before 1970: set it"));
     }
     daemon::log_to_stderr();
     daemon::raise_descriptor_limit()?;
-    daemon::block_on(serve(config, args))
+    daemon::block_on(serve(config, path, args))
 }
 
-async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
+async fn serve(config: CoordinatorConfig, path: Option<&Path>, args: Args) -> Result<Outcome> {
     let mut stop = Stop::new(args.until_stdin_closes)?;
+    let reloads = Reloads::new()?;
     // Before the metadata is opened: a coordinator that cannot listen must not begin an epoch.
     let credentials = daemon::credentials(config.credentials.as_deref(), AccessRole::Coordinator)?;
     let is_open = config.insecure || credentials.is_some();
@@ -112,11 +117,12 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
         let link = join_hdfs(&config, listener, credentials.clone(), &metadata, changes);
         driver.keep_by_hdfs(link, log);
     }
-    let path = config.audit();
-    let audit = Audit::open(&path);
-    let audit = audit.with_context(|| format!("cannot write the audit log {}", path.display()))?;
+    let log = config.audit();
+    let audit = Audit::open(&log);
+    let audit = audit.with_context(|| format!("cannot write the audit log {}", log.display()))?;
     let trust = Trust::new(credentials.clone(), address.ip());
     let watched = coordinator.clone();
+    let followed = follow(reloads, path, config, coordinator.clone());
     let put_key = PutKey::random().context("the system has no random bits")?;
     let service = ControlService::new(metadata.clone(), coordinator, cluster, put_key);
     let mut service = service.with_audit(audit).with_trust(trust);
@@ -132,6 +138,7 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     let ended = tokio::select! {
         () = driver.run(inbox) => Ok(()),
         () = manager.keep_alive(answers) => Ok(()),
+        () = followed => Ok(()),
         result = acceptor::serve(listener, service, ControlLimits::default(), credentials) => result,
         () = stop.requested() => Ok(()),
     };
@@ -139,6 +146,28 @@ async fn serve(config: CoordinatorConfig, args: Args) -> Result<Outcome> {
     ended.and(metadata.close().await)?;
     info!("stopped");
     Ok(Outcome::Done)
+}
+
+/// Has what is configured anew hold, as far as it can, for as long as it is polled.
+async fn follow(
+    mut reloads: Reloads,
+    path: Option<&Path>,
+    mut running: CoordinatorConfig,
+    coordinator: Handle,
+) {
+    loop {
+        let (read, throttle) = reloads
+            .next(path, |path| {
+                let read = CoordinatorConfig::read(path)?;
+                let throttle = read.throttle.intent().map_err(bad_input)?;
+                Ok((read, throttle))
+            })
+            .await;
+        let is_live = reload::is_live_in_coordinator;
+        daemon::log_changed(&ChangedKeys::between(&running.shown(), &read.shown(), is_live));
+        coordinator.configure(Live { throttle, backup_every: read.backup.every }).await;
+        (running.throttle, running.backup) = (read.throttle, read.backup);
+    }
 }
 
 /// Answers monitoring by what the driver sees.

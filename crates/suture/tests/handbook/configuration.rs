@@ -28,7 +28,7 @@ Every key of both daemons. A configuration is TOML; an unknown key and a value t
 | address | IP address and port: `"10.0.0.1:7400"` |
 | path | as it stands: no shell replaces `~` or `$NAME` |
 
-A daemon reads its configuration when it starts, and no signal has it read anew: a key takes a restart, unless the last column says what changes without one. A coordinator that is restarted loses nothing, and repairs that run begin anew; agents keep their chunks and join again.
+A daemon reads its configuration when it starts, and again on SIGHUP (`systemctl reload`): what the last column names holds then, and the log says which other keys changed and take a restart. A configuration that cannot be used changes nothing. A coordinator that is restarted loses nothing, and repairs that run begin anew; agents keep their chunks and join again.
 "#;
 
 /// How keys are written of which the type says only that they are text.
@@ -183,8 +183,9 @@ fn read_by(field: &syn::Field) -> Option<String> {
 fn live(path: &str) -> &'static str {
     match path {
         "credentials" => "its files are read anew when they change",
-        "repair_cap" => "a lower one by `suture repair throttle --node`",
-        path if path.starts_with("throttle.") => "by `suture repair throttle`",
+        "repair_cap" => "by SIGHUP; a lower one by `suture repair throttle --node`",
+        path if path.starts_with("throttle.") => "by SIGHUP, or `suture repair throttle`",
+        "backup.every" => "by SIGHUP",
         _ => "no",
     }
 }
