@@ -24,6 +24,7 @@ use super::put_renewal::PutCallers;
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::history::Episode;
+use crate::coordinator::outbox::PeerAddress;
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
@@ -410,8 +411,12 @@ fn replaced_warning(name: &str) -> String {
     )
 }
 
-fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::NodeStatus {
-    let (core, peers) = (driver.core(), driver.peers());
+fn describe_node(
+    driver: &CoordinatorDriver,
+    peers: &[PeerAddress],
+    status: &NodeStatus,
+) -> proto::NodeStatus {
+    let core = driver.core();
     let cluster = core.cluster();
     let node = cluster.node(status.node);
     let address = peers.get(status.node.index()).and_then(|peer| peer.address.clone());
@@ -444,7 +449,7 @@ fn describe_node(driver: &CoordinatorDriver, status: &NodeStatus) -> proto::Node
 }
 
 fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
-    let (core, now) = (driver.core(), driver.now());
+    let (core, now, peers) = (driver.core(), driver.now(), driver.peers());
     let status = core.status();
     let name = |node: NodeId| core.cluster().node(node).name.clone();
     let running = status.running.iter().map(|repair| proto::Running {
@@ -461,7 +466,7 @@ fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::Block
     let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
     let reply = proto::StatusReply {
         paused: status.paused,
-        nodes: status.nodes.iter().map(|node| describe_node(driver, node)).collect(),
+        nodes: status.nodes.iter().map(|node| describe_node(driver, &peers, node)).collect(),
         at_risk: status.at_risk.clone(),
         queued_stripes: status.queued,
         degraded_stripes: status.degraded,

@@ -276,7 +276,13 @@ fn why(simulated: f64, medians: &Medians) -> String {
     }
     let percent = shown(100.0 * apart.abs());
     let busy = shown(100.0 * medians.processor_part);
-    let link = shown(100.0 * medians.busiest_link_part);
+    // What the busiest link carried would fill it for so long: a repair is longer than simulated by
+    // what it carried more, and by how long it was idle.
+    let part = medians.busiest_link_part;
+    let carried = medians.seconds * part / simulated - 1.0;
+    let (carried, more) =
+        (shown(100.0 * carried.abs()), if carried < 0.0 { "less" } else { "more" });
+    let idle = shown(100.0 * (1.0 - part).max(0.0));
     match (apart > 0.0, medians.limit) {
         (true, Limit::Processor | Limit::Both) => format!(
             "{percent} % longer: the processor was full ({busy} % of all cores), so that the time \
@@ -286,18 +292,41 @@ fn why(simulated: f64, medians: &Medians) -> String {
             "{percent} % longer: applications use links and disks too, which this simulation leaves \
              out, besides publishing and committing"
         ),
-        (true, Limit::Links) => format!(
-            "{percent} % longer, though a link was full ({link} %): publishing, committing and the \
-             last slices on their way, which the simulator leaves out, and small chunks make more of"
-        ),
-        (true, Limit::Neither) => format!(
-            "{percent} % longer, and neither a link ({link} %) nor the processor ({busy} %) was full: \
-             pipelines that fill, and agents that wait for each other, which lanes of the simulator \
-             do not"
+        (true, Limit::Links | Limit::Neither) => format!(
+            "{percent} % longer: the busiest link carried {carried} % {more} than fills it in the \
+             simulated time, and was idle for {idle} % of the repair"
         ),
         (false, _) => format!(
             "{percent} % shorter: the testbed's coordinator drew other nodes for the same stripes, \
              or links gave more than their goodput in their first moments"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_time_is_told_by_what_the_busiest_link_carried_and_how_long_it_was_idle() {
+        let medians = Medians {
+            repetitions: 3,
+            seconds: 15.0,
+            seconds_range: (15.0, 15.0),
+            bound_seconds: 9.0,
+            percent_of_bound: 60.0,
+            agent_processor_seconds_per_gb: 1.0,
+            agent_processor_part: 0.1,
+            processor_part: 0.2,
+            agent_peak_memory_bytes: None,
+            busiest_link_part: 0.8,
+            limit: Limit::Links,
+            felt: None,
+        };
+        let said = why(10.0, &medians);
+        let carried = "carried 20.0 % more than fills it in the simulated time";
+        assert!(said.starts_with("50.0 % longer") && said.contains(carried), "{said}");
+        assert!(said.ends_with("idle for 20.0 % of the repair"), "{said}");
+        assert_eq!(why(14.9, &medians), "");
     }
 }
