@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::mem;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use bytes::Bytes;
@@ -66,6 +66,14 @@ pub struct Stored {
     pub missing_chunks: u64,
 }
 
+/// What puts one after the other, and beside each other, know of the agents of one cluster:
+/// connections that serve again, and who lags.
+#[derive(Default)]
+pub struct PutAgents {
+    pool: OnceLock<ConnectionPool>,
+    times: PutTimes,
+}
+
 /// Stores a source as an object.
 ///
 /// # Errors
@@ -74,17 +82,19 @@ pub struct Stored {
 /// then.
 pub async fn put(
     client: &mut Client,
+    agents: &Arc<PutAgents>,
     options: &PutOptions,
     source: ObjectSource,
     progress: &Arc<Progress<'static>>,
 ) -> Result<Stored> {
     let mut session = PutStream::begin(client, options).await?;
+    let pool = || ConnectionPool::new(session.cluster, client.credentials.clone());
+    agents.pool.get_or_init(pool);
     let writer = Arc::new(Writer {
         options: options.clone(),
         created: session.created,
         encode: Program::compile(&options.code.encode_dag())?,
-        pool: ConnectionPool::new(session.cluster, client.credentials.clone()),
-        times: PutTimes::default(),
+        agents: agents.clone(),
         progress: progress.clone(),
     });
     let mut cutter = Cutter::new(source, options.code, options.chunk_bytes);
@@ -175,8 +185,7 @@ struct Writer {
     /// When the put began, in seconds since 1970.
     created: u64,
     encode: Program,
-    pool: ConnectionPool,
-    times: PutTimes,
+    agents: Arc<PutAgents>,
     progress: Arc<Progress<'static>>,
 }
 
@@ -257,11 +266,15 @@ fn has_node(peer: &proto::Peer) -> bool {
 }
 
 impl Writer {
+    fn pool(&self) -> &ConnectionPool {
+        self.agents.pool.get().expect("a put begins with it")
+    }
+
     /// Chunks whose agents lag, as far as they are spare; none where nothing is to be done.
     fn lagging(&self, place: &proto::Place) -> Option<Vec<u32>> {
         let lags = |peer: &proto::Peer| {
             let agent = convert::decode_peer(peer).ok().and_then(|(_, agent)| agent);
-            agent.is_some_and(|agent| self.times.lags(&agent))
+            agent.is_some_and(|agent| self.agents.times.lags(&agent))
         };
         let spare = self.spare(place);
         let chunks = (0..).zip(&place.nodes).filter(|(_, peer)| has_node(peer) && lags(peer));
@@ -342,13 +355,13 @@ impl Writer {
             }
             let durable = stripe.is_stored.iter().filter(|is_stored| **is_stored).count();
             if durable >= least && deadline.is_none() {
-                deadline = Some(self.times.until_durable(since));
+                deadline = Some(self.agents.times.until_durable(since));
             }
         }
         for index in waits {
             let agent = convert::decode_peer(&stripe.place.nodes[index]).ok();
             if let Some((_, Some(agent))) = agent {
-                self.times.lagged(&agent);
+                self.agents.times.lagged(&agent);
                 stripe.trouble = Some(lags_behind(&agent));
             }
         }

@@ -16,12 +16,13 @@ use suture_code::{Code, layout};
 use suture_drivers::control::client::Client;
 use suture_drivers::object::cut::ObjectSource;
 use suture_drivers::object::put_stream::PutOptions;
-use suture_drivers::object::write::{Stored, put};
+use suture_drivers::object::write::{PutAgents, Stored, put};
 use suture_edge::error::{ErrorKind, bad_input, kind, quoted};
 use suture_edge::progress::Progress as Listener;
 use suture_edge::units::{
     format_exact_size, format_rate, format_seconds, format_size, parse_nonzero_size,
 };
+use tokio::task::JoinSet;
 
 use crate::address::CoordinatorAddress;
 use crate::daemon;
@@ -69,6 +70,10 @@ const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
 /// Stripes of one object: 12 TiB with the default code and chunks.
 const STRIPES_MAX: u64 = 1 << 18;
+
+/// Objects that are stored at a time, and the most bytes of them, unless one alone has more.
+const OBJECTS_AT_ONCE: usize = 8;
+const BYTES_AT_ONCE: u64 = 64 << 20;
 
 /// Where so many objects in a row cannot be stored, it is not for the files.
 const FAILURES_IN_A_ROW_MAX: u64 = 3;
@@ -121,7 +126,8 @@ async fn store_all(args: Args, mut items: Items) -> Result<Outcome> {
         let error = items::other_length(&item, bytes);
         put.failures.add(item.name, error);
     }
-    put.store(&mut client, &args, &new).await;
+    let args = Arc::new(args);
+    put.store(&client, &args, new).await;
     put.finish(&args)
 }
 
@@ -154,29 +160,44 @@ impl Put {
         Put { skipped: items.skipped, failures: items.failures, ..Put::default() }
     }
 
-    /// Stores the files, one after the other.
-    async fn store(&mut self, client: &mut Client, args: &Args, items: &[Item]) {
+    /// Stores the files, small ones several at a time: what makes one durable makes others durable
+    /// with it.
+    async fn store(&mut self, client: &Client, args: &Arc<Args>, items: Vec<Item>) {
         let started = Instant::now();
         let progress =
             Progress::bytes(args.format, "storing", items.iter().map(|item| item.bytes).sum());
-        let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
-        let mut failed_in_a_row = 0;
-        for (index, item) in items.iter().enumerate() {
-            if failed_in_a_row == FAILURES_IN_A_ROW_MAX {
-                let left = counted((items.len() - index) as u64, "object");
-                let error =
-                    anyhow!("{left}, from {} on, not tried: too many failed", quoted(&item.name));
-                progress.above(|| self.failures.add(&item.name, error));
-                break;
+        let (count, mut items) = (items.len(), items.into_iter().enumerate().peekable());
+        let (mut under_way, mut bytes) = (JoinSet::new(), 0);
+        let (mut failed_in_a_row, mut stored) = (0, Vec::new());
+        let shared = Shared {
+            client: client.clone(),
+            args: args.clone(),
+            agents: Arc::default(),
+            listener: Arc::new(progress.listener()),
+        };
+        loop {
+            // One by one while nothing shows yet that any can be stored.
+            let at_once = if stored.is_empty() { 1 } else { OBJECTS_AT_ONCE };
+            let is_room_for = |item: &Item| {
+                let more = bytes + item.bytes <= BYTES_AT_ONCE && under_way.len() < at_once;
+                failed_in_a_row < FAILURES_IN_A_ROW_MAX && (more || under_way.is_empty())
+            };
+            if let Some((index, item)) = items.next_if(|(_, item)| is_room_for(item)) {
+                bytes += item.bytes;
+                under_way.spawn(shared.clone().store(index, item));
+                continue;
             }
-            let stored = store(client, args, item, &listener).await;
-            match stored.with_context(|| format!("cannot store {}", quoted(&item.name))) {
-                Ok(stored) => {
+            let Some(done) = under_way.join_next().await else { break };
+            let (index, item, result) =
+                done.unwrap_or_else(|why| std::panic::resume_unwind(why.into_panic()));
+            bytes -= item.bytes;
+            match result.with_context(|| format!("cannot store {}", quoted(&item.name))) {
+                Ok(done) => {
                     failed_in_a_row = 0;
-                    if args.format == Format::Text && items.len() > 1 {
-                        progress.line(format!("{} ({})", item.name, format_size(stored.bytes)));
+                    if args.format == Format::Text && count > 1 {
+                        progress.line(format!("{} ({})", item.name, format_size(done.bytes)));
                     }
-                    self.add(args, item, &stored);
+                    stored.push((index, item, done));
                 }
                 Err(error) => {
                     // That a file cannot be opened says nothing about the next one.
@@ -188,6 +209,14 @@ impl Put {
                 }
             }
         }
+        if let Some((index, item)) = items.next() {
+            let left = counted((count - index) as u64, "object");
+            let error =
+                anyhow!("{left}, from {} on, not tried: too many failed", quoted(&item.name));
+            progress.above(|| self.failures.add(&item.name, error));
+        }
+        stored.sort_unstable_by_key(|(index, ..)| *index);
+        stored.iter().for_each(|(_, item, stored)| self.add(args, item, stored));
         self.seconds = started.elapsed().as_secs_f64();
     }
 
@@ -257,22 +286,35 @@ impl Put {
     }
 }
 
-async fn store(
-    client: &mut Client,
-    args: &Args,
-    item: &Item,
-    progress: &Arc<Listener<'static>>,
-) -> Result<Stored> {
-    let source = match item.is_stdin() {
-        true => ObjectSource::Stream(Box::new(stdin())),
-        false => {
-            let cannot = || format!("cannot read '{}'", item.path.display());
-            ObjectSource::file(File::open(&item.path).with_context(cannot)?).with_context(cannot)?
-        }
-    };
-    let options =
-        PutOptions { name: item.name.clone(), code: args.code, chunk_bytes: args.chunk_size };
-    put(client, &options, source, progress).await
+/// What all objects of one command are stored with.
+#[derive(Clone)]
+struct Shared {
+    client: Client,
+    args: Arc<Args>,
+    agents: Arc<PutAgents>,
+    listener: Arc<Listener<'static>>,
+}
+
+impl Shared {
+    /// Stores one; gives it back with what became of it.
+    async fn store(mut self, index: usize, item: Item) -> (usize, Item, Result<Stored>) {
+        let stored = self.put(&item).await;
+        (index, item, stored)
+    }
+
+    async fn put(&mut self, item: &Item) -> Result<Stored> {
+        let source = match item.is_stdin() {
+            true => ObjectSource::Stream(Box::new(stdin())),
+            false => {
+                let cannot = || format!("cannot read '{}'", item.path.display());
+                let file = File::open(&item.path).with_context(cannot)?;
+                ObjectSource::file(file).with_context(cannot)?
+            }
+        };
+        let (code, chunk_bytes) = (self.args.code, self.args.chunk_size);
+        let options = PutOptions { name: item.name.clone(), code, chunk_bytes };
+        put(&mut self.client, &self.agents, &options, source, &self.listener).await
+    }
 }
 
 fn check_chunk_size(args: &Args) -> Result<()> {

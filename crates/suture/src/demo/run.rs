@@ -173,7 +173,7 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
     let began = Instant::now();
     let progress = Progress::bytes(scenario.format, "storing", scenario.bytes());
     let listener: Arc<Listener<'static>> = Arc::new(progress.listener());
-    let (mut stripes, mut stored_bytes) = (0, 0);
+    let (mut stripes, mut stored_bytes, agents) = (0, 0, Arc::default());
     for source in &scenario.sources {
         let file = File::open(&source.path)
             .with_context(|| format!("cannot read '{}'", source.path.display()))?;
@@ -182,7 +182,8 @@ pub async fn store(scenario: &DemoScenario, client: &mut Client) -> Result<Strin
             code: scenario.code,
             chunk_bytes: scenario.chunk_bytes,
         };
-        let stored = write::put(client, &options, ObjectSource::file(file)?, &listener).await?;
+        let file = ObjectSource::file(file)?;
+        let stored = write::put(client, &agents, &options, file, &listener).await?;
         stripes += stored.stripes;
         stored_bytes += stored.stored_bytes;
     }

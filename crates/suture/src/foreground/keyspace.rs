@@ -77,7 +77,7 @@ impl Keyspace {
         let noise = Noise { noise: self.noise.clone(), at: version as usize, left: bytes };
         let source = ObjectSource::Stream(Box::new(noise));
         let progress: Arc<suture_edge::progress::Progress<'static>> = Arc::new(|_| {});
-        write::put(client, &options, source, &progress).await?;
+        write::put(client, &Arc::default(), &options, source, &progress).await?;
         Ok(self.versions[key].write().await.replace(version))
     }
 

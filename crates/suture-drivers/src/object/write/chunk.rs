@@ -64,11 +64,13 @@ impl Writer {
     ) -> Result<()> {
         let result = match agent {
             None => Err(anyhow!("no node has enough free bytes for {copy}")),
-            Some(agent) if self.pool.is_silent(&agent) => {
+            Some(agent) if self.pool().is_silent(&agent) => {
                 spare.fail();
                 Err(anyhow!("agent {agent} does not answer"))
             }
-            Some(agent) if self.times.lags(&agent) && spare.take() => Err(lags_behind(&agent)),
+            Some(agent) if self.agents.times.lags(&agent) && spare.take() => {
+                Err(lags_behind(&agent))
+            }
             Some(agent) => self.send_chunk(&agent, (copy, bytes), &mut windows, spare).await,
         };
         windows.drain().await;
@@ -82,7 +84,7 @@ impl Writer {
         windows: &mut Windows,
         spare: &Spare,
     ) -> Result<()> {
-        let mut connection = self.pool.take(agent).await.inspect_err(|_| spare.fail())?;
+        let mut connection = self.pool().take(agent).await.inspect_err(|_| spare.fail())?;
         let send = async {
             let mut writer = connection.write(copy, bytes).await?;
             while let Some(window) = windows.next().await {
@@ -99,13 +101,13 @@ impl Writer {
         let result = send.await;
         if let Ok(Sent::Lagging) = result {
             // Its connection ends, and with it what the agent has of the chunk.
-            self.times.lagged(agent);
+            self.agents.times.lagged(agent);
             return Err(lags_behind(agent));
         }
         if result.is_err() {
             spare.fail();
         }
-        if self.pool.give(agent, connection, &result)
+        if self.pool().give(agent, connection, &result)
             && let Err(why) = result
         {
             return Err(Interrupted(why).into());
@@ -124,7 +126,7 @@ impl Writer {
     ) -> Result<bool, ChunkError> {
         let (since, bytes) = (Instant::now(), window.len() as u64);
         let mut push = std::pin::pin!(writer.push(window));
-        if let Some(until) = self.times.until(agent, bytes, since) {
+        if let Some(until) = self.agents.times.until(agent, bytes, since) {
             match timeout_at(until, &mut push).await {
                 Ok(pushed) => pushed?,
                 Err(_) if spare.take() => return Ok(false),
@@ -133,7 +135,7 @@ impl Writer {
         } else {
             push.await?;
         }
-        self.times.took(agent, bytes, since);
+        self.agents.times.took(agent, bytes, since);
         Ok(true)
     }
 }
