@@ -167,9 +167,9 @@ impl Put {
         let progress =
             Progress::bytes(args.format, "storing", items.iter().map(|item| item.bytes).sum());
         let (count, mut items) = (items.len(), items.into_iter().enumerate().peekable());
-        let (mut under_way, mut bytes) = (JoinSet::new(), 0);
+        let (mut in_flight, mut bytes) = (JoinSet::new(), 0);
         let (mut failed_in_a_row, mut stored) = (0, Vec::new());
-        let shared = Shared {
+        let storing = Storing {
             client: client.clone(),
             args: args.clone(),
             agents: Arc::default(),
@@ -178,16 +178,16 @@ impl Put {
         loop {
             // One by one while nothing shows yet that any can be stored.
             let at_once = if stored.is_empty() { 1 } else { OBJECTS_AT_ONCE };
-            let is_room_for = |item: &Item| {
-                let more = bytes + item.bytes <= BYTES_AT_ONCE && under_way.len() < at_once;
-                failed_in_a_row < FAILURES_IN_A_ROW_MAX && (more || under_way.is_empty())
+            let fits = |item: &Item| {
+                let more = bytes + item.bytes <= BYTES_AT_ONCE && in_flight.len() < at_once;
+                failed_in_a_row < FAILURES_IN_A_ROW_MAX && (more || in_flight.is_empty())
             };
-            if let Some((index, item)) = items.next_if(|(_, item)| is_room_for(item)) {
+            if let Some((index, item)) = items.next_if(|(_, item)| fits(item)) {
                 bytes += item.bytes;
-                under_way.spawn(shared.clone().store(index, item));
+                in_flight.spawn(storing.clone().store(index, item));
                 continue;
             }
-            let Some(done) = under_way.join_next().await else { break };
+            let Some(done) = in_flight.join_next().await else { break };
             let (index, item, result) =
                 done.unwrap_or_else(|why| std::panic::resume_unwind(why.into_panic()));
             bytes -= item.bytes;
@@ -288,14 +288,14 @@ impl Put {
 
 /// What all objects of one command are stored with.
 #[derive(Clone)]
-struct Shared {
+struct Storing {
     client: Client,
     args: Arc<Args>,
     agents: Arc<PutAgents>,
     listener: Arc<Listener<'static>>,
 }
 
-impl Shared {
+impl Storing {
     /// Stores one; gives it back with what became of it.
     async fn store(mut self, index: usize, item: Item) -> (usize, Item, Result<Stored>) {
         let stored = self.put(&item).await;
