@@ -34,7 +34,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     inputs.extend(
         [
             ToAgent::Cancel(repair),
-            ToAgent::Delete { epoch: 3, copy },
+            ToAgent::Delete { epoch: 3, session: 2, copy },
             ToAgent::Release { repair, lane: 7, child: NodeId(2) },
             ToAgent::Publish(repair),
             ToAgent::Fingerprint(FingerprintRequest {

@@ -208,7 +208,8 @@ impl World {
     fn joins(&mut self, node: NodeId) {
         self.listings[node.index()] = Listing::default();
         let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-        let hello = Hello { incarnation: 1, abilities: Abilities::ALL, pool_bytes, free_bytes };
+        let hello =
+            Hello { incarnation: 1, session: 1, abilities: Abilities::ALL, pool_bytes, free_bytes };
         self.give(Input::Agent { node, message: FromAgent::Hello(hello) });
         let held = self.stripes.iter().filter_map(|stripe| {
             let (_, copy) = stripe.copy(stripe.chunk_on(node)?)?;

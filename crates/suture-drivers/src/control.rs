@@ -43,7 +43,8 @@ pub mod proto {
     tonic::include_proto!("suture.v1");
 }
 
-/// Raised when an old peer would misread a new one. 7: agents say that they cannot list their copies,
+/// Raised when an old peer would misread a new one. 8: orders to delete name the session.
+/// 7: agents say that they cannot list their copies,
 /// and know puts by their stamps.
 /// 6: tasks carry labels, copies are asked for theirs, agents are told to keep backups.
 /// 5: agents say which store they have, listings come in parts.
@@ -52,7 +53,7 @@ pub mod proto {
 /// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.

@@ -299,7 +299,7 @@ async fn copies_are_checked_listed_and_deleted_on_request() {
     let check = Check { copy, digest: stripe.record(ChunkIndex(1)).digest(), excess: None };
     cluster.node(node).tell(SessionEvent::Message(ToAgent::Check(check))).await;
     while cluster.next().await != (node, FromAgent::Verified(check)) {}
-    let delete = ToAgent::Delete { epoch: 1, copy };
+    let delete = ToAgent::Delete { epoch: 1, session: 2, copy };
     cluster.node(node).tell(SessionEvent::Message(delete)).await;
     let bad = FromAgent::Bad { copy, fault: CopyFault::Missing };
     let mut asked = 0;

@@ -82,6 +82,8 @@ pub struct Agent {
     config: AgentConfig,
     epoch: u32,
     connected: bool,
+    /// The session that runs, or the last one; the first one of a start follows its incarnation.
+    session: u64,
     tasks: BTreeMap<RepairId, Running>,
     outcomes: Outcomes,
     copy_work: CopyWork,
@@ -104,6 +106,7 @@ impl Agent {
     /// An agent that holds no tasks.
     pub fn new(config: AgentConfig) -> Agent {
         Agent {
+            session: config.incarnation,
             config,
             epoch: 0,
             connected: false,
@@ -215,8 +218,10 @@ impl Agent {
     fn connected(&mut self, now: Time, epoch: u32) {
         self.epoch = self.epoch.max(epoch);
         self.connected = true;
+        self.session = self.session.wrapping_add(1);
         self.send(FromAgent::Hello(Hello {
             incarnation: self.config.incarnation,
+            session: self.session,
             abilities: self.config.abilities,
             pool_bytes: self.config.pool_bytes,
             free_bytes: self.free_bytes,
@@ -240,7 +245,7 @@ impl Agent {
                     self.publish(now, repair, copy);
                 }
             }
-            ToAgent::Delete { epoch, copy } => self.delete(epoch, copy),
+            ToAgent::Delete { epoch, session, copy } => self.delete((epoch, session), copy),
             ToAgent::List => self.list(),
             ToAgent::Limit(limit) => {
                 self.links.limit = limit;

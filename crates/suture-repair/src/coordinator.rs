@@ -364,9 +364,10 @@ impl Coordinator {
     }
 
     fn receive(&mut self, now: Time, node: NodeId, message: FromAgent) {
-        if let FromAgent::Hello(hello) = &message {
-            self.join(now, node, *hello);
-        }
+        let is_new_session = match &message {
+            FromAgent::Hello(hello) => self.join(now, node, *hello),
+            _ => false,
+        };
         if let FromAgent::Heartbeat(beat) = &message {
             self.health.disk_is(node, beat);
         }
@@ -381,9 +382,11 @@ impl Coordinator {
             self.send(node, ToAgent::List);
         }
         match message {
+            // A word that came twice, or late, begins no session.
+            FromAgent::Hello(_) if !is_new_session => {}
             FromAgent::Hello(_) => {
                 // An order of a former session was carried out, is being carried out, which a check
-                // says, or never came.
+                // says, or never will be: its session is over.
                 if !self.ledger.mistake.is(Mutant::TrustDelete) {
                     self.deleting.retain(|(holder, _)| *holder != node);
                 }
@@ -429,13 +432,21 @@ impl Coordinator {
         }
     }
 
-    fn join(&mut self, now: Time, node: NodeId, hello: Hello) {
+    /// An agent introduces itself. Returns whether that begins a session.
+    fn join(&mut self, now: Time, node: NodeId, hello: Hello) -> bool {
+        let is_known = self.health.get(node).hello.is_some_and(|known| {
+            known.incarnation == hello.incarnation && known.session >= hello.session
+        });
+        if is_known {
+            return false;
+        }
         self.ledger.set_pool(node, hello.pool_bytes);
         if self.health.joined(node, hello) {
             // A new incarnation has forgotten its tasks, and its limit.
             self.throttle.forget(node);
             self.end_repairs_with(now, node);
         }
+        true
     }
 
     fn beat(&mut self, now: Time, node: NodeId, beat: &Heartbeat) {

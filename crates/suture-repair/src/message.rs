@@ -101,11 +101,14 @@ pub enum ToAgent {
     /// The chunk of this repair that was `written` here is what it should be: publish it. Answered
     /// by `Stored` or `Failed`.
     Publish(RepairId),
-    /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile. Answered by
-    /// `Deleted`.
+    /// Remove this copy, unless a newer coordinator than `epoch` has spoken meanwhile or another
+    /// session has begun: of former ones the coordinator has forgotten what it ordered, and the copy
+    /// may be needed. Answered by `Deleted`.
     Delete {
         /// The epoch of the coordinator that decided it.
         epoch: u32,
+        /// The session by the agent's last `Hello`.
+        session: u64,
         /// The copy that is to go.
         copy: ChunkCopy,
     },
@@ -262,6 +265,8 @@ pub enum FromAgent {
 pub struct Hello {
     /// Different for each start of the agent: a new one means that all its tasks are gone.
     pub incarnation: u64,
+    /// Which session of all its starts this is: greater than those before of the same start.
+    pub session: u64,
     /// What it can execute.
     pub abilities: Abilities,
     /// Slice memory that its tasks may hold together, in bytes.

@@ -556,6 +556,29 @@ fn has_sent(outputs: &[AgentOutput], wanted: &FromAgent) -> bool {
 }
 
 #[test]
+fn an_order_of_another_session_removes_nothing() {
+    let mut host = Host::new();
+    let copy = copy_here(1);
+    let delete = |session| ToAgent::Delete { epoch: 1, session, copy };
+    let removes = |said: &[AgentOutput]| {
+        said.iter().any(|output| matches!(output, AgentOutput::Delete(gone) if *gone == copy))
+    };
+    let said = host.handle(AgentInput::Connected { epoch: 1 });
+    let session = said.iter().find_map(|output| match output {
+        AgentOutput::Send(message) => match **message {
+            FromAgent::Hello(hello) => Some(hello.session),
+            _ => None,
+        },
+        _ => None,
+    });
+    let session = session.expect("it introduces itself in each session");
+    for other in [0, session - 1, session + 1] {
+        assert!(!removes(&host.tell(delete(other))), "{other}, not {session}");
+    }
+    assert!(removes(&host.tell(delete(session))));
+}
+
+#[test]
 fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     let check = Check { copy: copy_here(1), digest: Digest::default(), excess: None };
     let read = |host: &mut Host| {
@@ -570,14 +593,14 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
     // It is read to its end before it is gone.
     let mut host = Host::new();
     host.tell(ToAgent::Check(check));
-    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     let said = read(&mut host);
     assert!(has_sent(&said, &missing) && !has_sent(&said, &verified), "{said:?}");
 
     // It is gone before, and asked for again: what the first read found says nothing.
     let mut host = Host::new();
     host.tell(ToAgent::Check(check));
-    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     assert!(has_sent(&host.handle(AgentInput::Deleted(check.copy)), &missing));
     assert!(!is_asked(&host.tell(ToAgent::Check(check))), "it is being read");
     let said = read(&mut host);
@@ -586,7 +609,7 @@ fn a_copy_that_is_deleted_while_it_is_read_is_missing() {
 
     // Where nobody asks again nothing is said.
     host.tell(ToAgent::Check(check));
-    host.tell(ToAgent::Delete { epoch: 1, copy: check.copy });
+    host.tell(ToAgent::Delete { epoch: 1, session: 2, copy: check.copy });
     host.handle(AgentInput::Deleted(check.copy));
     assert!(read(&mut host).is_empty());
 }

@@ -86,11 +86,39 @@ fn an_order_to_delete_that_was_lost_with_its_session_is_not_remembered() {
     order_away(&mut story, &[old]);
     story.take();
     let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-    let hello = Hello { incarnation: 1, abilities: Abilities::PARTIAL, pool_bytes, free_bytes };
+    let hello = Hello {
+        incarnation: 1,
+        session: 1 << 20,
+        abilities: Abilities::PARTIAL,
+        pool_bytes,
+        free_bytes,
+    };
     story.hear(4, FromAgent::Hello(hello));
     assert!(is_deleted(&story.take(), 4, old));
     story.give(Input::Operator(Command::FailNode(NodeId(0))));
     assert!(!is_checked(&list(&mut story, 4, &[old]), 4, old));
+}
+
+#[test]
+fn a_hello_that_comes_twice_or_late_begins_no_session_and_orders_are_remembered() {
+    let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
+    let old = copy(0, 0, 9);
+    order_away(&mut story, &[old]);
+    story.take();
+    story.give(Input::Operator(Command::FailNode(NodeId(0))));
+    let (pool_bytes, free_bytes, abilities) = (64 << 20, 1 << 30, Abilities::PARTIAL);
+    for session in [0, 1] {
+        let hello = Hello { incarnation: 1, session, abilities, pool_bytes, free_bytes };
+        story.hear(4, FromAgent::Hello(hello));
+        assert!(!is_checked(&list(&mut story, 4, &[old]), 4, old), "it may still be on its way");
+    }
+    // A new start has a session of its own, whatever its number.
+    let hello = Hello { incarnation: 2, session: 0, abilities, pool_bytes, free_bytes };
+    story.take();
+    story.hear(4, FromAgent::Hello(hello));
+    let mut said = story.take();
+    said.extend(list(&mut story, 4, &[old]));
+    assert!(is_checked(&said, 4, old), "{said:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn rebuilt(free_bytes: u64, abilities: Abilities, pool_bytes: u64) -> Option<usi
     let mut story = Story::new(6, [stripe(0, [0, 1, 2, 3])]);
     for node in 0..6 {
         let free_bytes = if node == 5 { free_bytes } else { 1 << 30 };
-        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
+        let hello = Hello { incarnation: 1, session: 1 << 20, abilities, pool_bytes, free_bytes };
         story.hear(node, FromAgent::Hello(hello));
     }
     story.give(Input::Operator(Command::Pause));

@@ -91,6 +91,7 @@ fn of_a_new_agent_the_throttle_knows_nothing_yet() {
     assert!(told(&story.take()).iter().any(|(node, _)| *node == NodeId(4)));
     let hello = Hello {
         incarnation: 2,
+        session: 3,
         abilities: Abilities::PARTIAL,
         pool_bytes: 64 << 20,
         free_bytes: 1 << 30,

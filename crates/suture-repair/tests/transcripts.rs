@@ -340,7 +340,11 @@ fn to_agent(random: &mut Random) -> ToAgent {
         7 => ToAgent::Fingerprint(request(random)),
         8 => ToAgent::Publish(repair),
         9 => ToAgent::Limit(repair_limit(random)),
-        6 => ToAgent::Delete { epoch: random.next_u64() as u32, copy: copy(random) },
+        6 => ToAgent::Delete {
+            epoch: random.next_u64() as u32,
+            session: random.next_u64(),
+            copy: copy(random),
+        },
         _ => ToAgent::List,
     }
 }
@@ -384,6 +388,7 @@ fn from_agent(random: &mut Random) -> FromAgent {
     match random.below(9) {
         0 => FromAgent::Hello(Hello {
             incarnation: random.next_u64(),
+            session: random.next_u64(),
             abilities: abilities(random),
             pool_bytes: number(random),
             free_bytes: number(random),

@@ -16,7 +16,8 @@ use suture_repair::time::Span;
 fn give_pools(story: &mut Story, nodes: u32, pool_bytes: u64) {
     for node in 0..nodes {
         let abilities = Abilities::PARTIAL;
-        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes: 1 << 30 };
+        let hello =
+            Hello { incarnation: 1, session: 1 << 20, abilities, pool_bytes, free_bytes: 1 << 30 };
         story.hear(node, FromAgent::Hello(hello));
     }
 }
@@ -231,7 +232,7 @@ fn an_agent_that_starts_again_has_forgotten_its_tasks_and_is_avoided() {
     let (mut story, task) = one_repair();
     let node = helper(&task);
     let (abilities, pool_bytes, free_bytes) = (Abilities::PARTIAL, 64 << 20, 1 << 30);
-    let hello = Hello { incarnation: 2, abilities, pool_bytes, free_bytes };
+    let hello = Hello { incarnation: 2, session: 1 << 20, abilities, pool_bytes, free_bytes };
     story.hear(node.0, FromAgent::Hello(hello));
     let said = story.take();
     assert!(sent(&said, |_, m| *m == ToAgent::Cancel(task.repair)), "{said:?}");

@@ -173,6 +173,7 @@ impl FluidAgents {
         for node in agents.cluster.ids().filter(is_here) {
             let hello = Hello {
                 incarnation: INCARNATION,
+                session: 1,
                 abilities: Abilities::ALL,
                 pool_bytes: PLENTY,
                 free_bytes: agents.free_bytes[node.index()],

@@ -5,8 +5,9 @@
 //! run can be repeated bit for bit. Agents' effects are performed on real bytes in memory.
 //! Faults enter through `injection.rs`; `check.rs` looks on and remembers the first broken rule.
 //!
-//! What it promises like the real transport: a message never reaches a process that has begun a
-//! newer session with its sender. Everything else may be lost, doubled, late or out of order.
+//! What it promises like the real transport: what a process said never comes once another one of its
+//! name has begun. Everything else may be lost, doubled, late or out of order, words of former sessions
+//! of the same two processes among them, which the real transport never brings.
 
 mod machines;
 mod sleep;

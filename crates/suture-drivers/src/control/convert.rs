@@ -154,8 +154,8 @@ pub fn encode_to_agent(message: ToAgent) -> CoordinatorWord {
         ToAgent::Check(check) => CoordinatorWord::Check(encode_check(check)),
         ToAgent::Fingerprint(request) => CoordinatorWord::Fingerprint(encode_request(request)),
         ToAgent::Publish(repair) => CoordinatorWord::Publish(repair.0),
-        ToAgent::Delete { epoch, copy } => {
-            CoordinatorWord::Delete(proto::Delete { epoch, copy: Some(encode_copy(copy)) })
+        ToAgent::Delete { epoch, session, copy } => {
+            CoordinatorWord::Delete(proto::Delete { epoch, session, copy: Some(encode_copy(copy)) })
         }
         ToAgent::List => CoordinatorWord::List(proto::Done {}),
         ToAgent::Limit(limit) => CoordinatorWord::Limit(links::encode_limit(limit)),
@@ -191,7 +191,8 @@ pub fn decode_to_agent(word: CoordinatorWord) -> Result<ToAgent, Malformed> {
         CoordinatorWord::Fingerprint(request) => ToAgent::Fingerprint(decode_request(request)?),
         CoordinatorWord::Publish(repair) => ToAgent::Publish(RepairId(repair)),
         CoordinatorWord::Delete(delete) => {
-            ToAgent::Delete { epoch: delete.epoch, copy: decode_copy(delete.copy)? }
+            let proto::Delete { epoch, session, copy } = delete;
+            ToAgent::Delete { epoch, session, copy: decode_copy(copy)? }
         }
         CoordinatorWord::List(proto::Done {}) => ToAgent::List,
         CoordinatorWord::Limit(limit) => ToAgent::Limit(links::decode_limit(limit)?),
@@ -359,15 +360,25 @@ pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<AgentAddress>),
 }
 
 fn encode_hello(hello: Hello) -> proto::Hello {
-    let Hello { incarnation, abilities, pool_bytes, free_bytes } = hello;
+    let Hello { incarnation, session, abilities, pool_bytes, free_bytes } = hello;
     let Abilities { partial, combined, traces, finished } = abilities;
-    proto::Hello { incarnation, partial, combined, traces, finished, pool_bytes, free_bytes }
+    proto::Hello {
+        incarnation,
+        session,
+        partial,
+        combined,
+        traces,
+        finished,
+        pool_bytes,
+        free_bytes,
+    }
 }
 
 fn decode_hello(hello: proto::Hello) -> Hello {
     let proto::Hello { partial, combined, traces, finished, .. } = hello;
     Hello {
         incarnation: hello.incarnation,
+        session: hello.session,
         abilities: Abilities { partial, combined, traces, finished },
         pool_bytes: hello.pool_bytes,
         free_bytes: hello.free_bytes,

@@ -454,7 +454,9 @@ impl Coordinator {
             return self.reconcile(node, copy);
         }
         self.deleting.insert((node, copy));
-        self.send(node, ToAgent::Delete { epoch: self.config.epoch, copy });
+        // Whoever has not introduced itself yet is asked again once it has.
+        let session = self.health.get(node).hello.map_or(0, |hello| hello.session);
+        self.send(node, ToAgent::Delete { epoch: self.config.epoch, session, copy });
     }
 
     /// Whether a commit of the stripe has been asked for and not been answered: what the keeper

@@ -32,9 +32,11 @@ impl Textual for ToAgent {
             ToAgent::Check(check) => line.word("check").value(check),
             ToAgent::Fingerprint(request) => line.word("fingerprint").value(request),
             ToAgent::Publish(repair) => line.field("publish repair", repair),
-            ToAgent::Delete { epoch, copy } => {
-                line.word("delete").field("chunk", copy).field("epoch", epoch)
-            }
+            ToAgent::Delete { epoch, session, copy } => line
+                .word("delete")
+                .field("chunk", copy)
+                .field("epoch", epoch)
+                .field("session", session),
             ToAgent::List => line.word("list"),
             ToAgent::Limit(limit) => line.word("limit").value(limit),
         };
@@ -61,7 +63,8 @@ impl Textual for ToAgent {
             "publish" => ToAgent::Publish(line.field("repair")?),
             "delete" => {
                 let copy = line.field("chunk")?;
-                ToAgent::Delete { copy, epoch: line.field("epoch")? }
+                let (epoch, session) = (line.field("epoch")?, line.field("session")?);
+                ToAgent::Delete { epoch, session, copy }
             }
             "list" => ToAgent::List,
             "limit" => ToAgent::Limit(line.value::<RepairLimit>()?),
@@ -119,13 +122,15 @@ impl Textual for FromAgent {
 
 impl Textual for Hello {
     fn write(&self, line: &mut LineWriter) {
-        line.field("incarnation", &self.incarnation).field("pool", &self.pool_bytes);
+        line.field("incarnation", &self.incarnation).field("session", &self.session);
+        line.field("pool", &self.pool_bytes);
         line.field("free", &self.free_bytes).field("can", &self.abilities);
     }
 
     fn read(line: &mut LineReader<'_>) -> Result<Hello, TextError> {
         Ok(Hello {
             incarnation: line.field("incarnation")?,
+            session: line.field("session")?,
             pool_bytes: line.field("pool")?,
             free_bytes: line.field("free")?,
             abilities: line.field("can")?,

@@ -28,6 +28,8 @@ pub struct Story {
     pub said: Vec<Output>,
     /// There is too much to look at after each event.
     is_large: bool,
+    /// Sessions that agents have begun.
+    sessions: u64,
 }
 
 pub fn stripe(id: u64, nodes: [u32; 4]) -> Stripe {
@@ -106,7 +108,7 @@ impl Story {
         let cluster = Cluster::uniform(nodes as usize, Rate(1e6));
         let core = Coordinator::new(Time::ZERO, config, cluster, StripeMap::new(stripes));
         let (said, is_large) = (Vec::new(), core.stripes().iter().count() > 1000);
-        let mut story = Story { core, now: Time::ZERO, said, is_large };
+        let mut story = Story { core, now: Time::ZERO, said, is_large, sessions: 0 };
         (0..nodes).for_each(|node| story.greet(node));
         story
     }
@@ -133,7 +135,9 @@ impl Story {
 
     pub fn greet_with(&mut self, node: u32, abilities: Abilities) {
         let (pool_bytes, free_bytes) = (64 << 20, 1 << 30);
-        let hello = Hello { incarnation: 1, abilities, pool_bytes, free_bytes };
+        self.sessions += 1;
+        let session = self.sessions;
+        let hello = Hello { incarnation: 1, session, abilities, pool_bytes, free_bytes };
         self.hear(node, FromAgent::Hello(hello));
         let held = self.core.stripes().on_node(NodeId(node));
         let held = held.filter_map(|s| Some(s.copy(s.chunk_on(NodeId(node))?)?.1.into())).collect();

@@ -89,7 +89,7 @@ fn failures() -> Vec<Failure> {
 fn whatever_an_agent_says_arrives_as_it_was_said() {
     let repair = RepairId::new(3, 4);
     let abilities = Abilities { partial: true, combined: false, traces: true, finished: false };
-    let hello = Hello { incarnation: 1, abilities, pool_bytes: 2, free_bytes: 3 };
+    let hello = Hello { incarnation: 1, session: 4, abilities, pool_bytes: 2, free_bytes: 3 };
     let running = vec![(repair, 17), (RepairId(0), 0)];
     let arrived = vec![(repair, 3, NodeId(4)), (RepairId(0), u16::MAX, NodeId(0))];
     let mut words = vec![
@@ -140,7 +140,7 @@ fn whatever_the_coordinator_says_arrives_as_it_was_said() {
         ToAgent::Cancel(RepairId(0)),
         ToAgent::Forget(RepairId(u64::MAX)),
         ToAgent::Check(Check { copy: copy(), digest: digest(), excess: Some((NodeId(3), copy())) }),
-        ToAgent::Delete { epoch: u32::MAX, copy: copy() },
+        ToAgent::Delete { epoch: u32::MAX, session: u64::MAX, copy: copy() },
         ToAgent::List,
         ToAgent::Limit(RepairLimit { up: Some(u64::MAX), down: Some(1) }),
         ToAgent::Limit(RepairLimit::default()),
