@@ -32,7 +32,7 @@ use crate::time::Time;
 use line::{LineReader, LineWriter, TextError, Textual};
 
 /// What a first line begins with: the version of the format.
-pub const FORMAT: &str = "suture-transcript-1";
+pub const FORMAT: &str = "suture-transcript-2";
 
 /// What outputs are indented by.
 const INDENT: &str = "  ";

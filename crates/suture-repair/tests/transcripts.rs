@@ -101,10 +101,10 @@ fn what_is_no_transcript_is_refused_with_its_line() {
     let cases = [
         ("", 0),
         ("suture-transcript-2 agent\n", 1),
-        ("suture-transcript-1 cluster\n", 1),
-        ("suture-transcript-1 agent\nstart 0s\n", 2),
-        ("suture-transcript-1 agent\nagent 3\n", 2),
-        ("suture-transcript-1 coordinator\n# no more\n", 2),
+        ("suture-transcript-2 cluster\n", 1),
+        ("suture-transcript-2 agent\nstart 0s\n", 2),
+        ("suture-transcript-2 agent\nagent 3\n", 2),
+        ("suture-transcript-2 coordinator\n# no more\n", 2),
     ];
     for (text, at) in cases {
         let why = replay(text).expect_err(text);

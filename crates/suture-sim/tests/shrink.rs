@@ -131,5 +131,5 @@ fn what_is_no_trial_is_refused_with_its_line() {
         assert!(why.line <= index + 1, "{why} in {odd}");
     }
     assert!(Recorded::read("").is_err());
-    assert!(Recorded::read("suture-transcript-1 agent\n").is_err());
+    assert!(Recorded::read("suture-transcript-2 agent\n").is_err());
 }
