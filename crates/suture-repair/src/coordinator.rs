@@ -434,10 +434,7 @@ impl Coordinator {
 
     /// An agent introduces itself. Returns whether that begins a session.
     fn join(&mut self, now: Time, node: NodeId, hello: Hello) -> bool {
-        let is_known = self.health.get(node).hello.is_some_and(|known| {
-            known.incarnation == hello.incarnation && known.session >= hello.session
-        });
-        if is_known {
+        if !self.health.is_new_session(node, hello) {
             return false;
         }
         self.ledger.set_pool(node, hello.pool_bytes);

@@ -164,6 +164,14 @@ impl HealthTable {
         Some(std::mem::replace(&mut entry.health, Health::Up))
     }
 
+    /// Whether these are the first words of a session: those of a former one, or that come twice,
+    /// have no greater number.
+    pub fn is_new_session(&self, node: NodeId, hello: Hello) -> bool {
+        self.nodes[node.index()].hello.is_none_or(|known| {
+            known.incarnation != hello.incarnation || known.session < hello.session
+        })
+    }
+
     /// The node introduced itself. Returns whether it is another incarnation than before.
     pub fn joined(&mut self, node: NodeId, hello: Hello) -> bool {
         let entry = &mut self.nodes[node.index()];

@@ -16,8 +16,13 @@ use suture_repair::time::Span;
 fn give_pools(story: &mut Story, nodes: u32, pool_bytes: u64) {
     for node in 0..nodes {
         let abilities = Abilities::PARTIAL;
-        let hello =
-            Hello { incarnation: 1, session: pool_bytes, abilities, pool_bytes, free_bytes: 1 << 30 };
+        let hello = Hello {
+            incarnation: 1,
+            session: pool_bytes,
+            abilities,
+            pool_bytes,
+            free_bytes: 1 << 30,
+        };
         story.hear(node, FromAgent::Hello(hello));
     }
 }

@@ -6,6 +6,7 @@
 //! bounded before anything is allocated for them.
 
 mod disk;
+mod hello;
 mod links;
 mod plan;
 
@@ -22,10 +23,8 @@ use suture_repair::id::{
 };
 use suture_repair::label::{LABEL_BYTES_MAX, Label};
 use suture_repair::message::{
-    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Hello, Refusal, Task,
-    ToAgent,
+    Check, CopyFault, Failure, FingerprintRequest, FromAgent, Heartbeat, Refusal, Task, ToAgent,
 };
-use suture_repair::planner::Abilities;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 
 use super::proto;
@@ -62,7 +61,7 @@ fn malformed(field: &'static str, fault: impl fmt::Display) -> Malformed {
 /// What an agent says, as a message.
 pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
     let word = match message {
-        FromAgent::Hello(hello) => AgentWord::Hello(encode_hello(hello)),
+        FromAgent::Hello(hello) => AgentWord::Hello(hello::encode(hello)),
         FromAgent::Inventory(copies) => {
             let copies = copies.into_iter().map(encode_listed).collect();
             AgentWord::Inventory(proto::Inventory { copies, more: false })
@@ -96,7 +95,7 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
 pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
     Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
         AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "sent twice")),
-        AgentWord::Hello(hello) => FromAgent::Hello(decode_hello(hello)),
+        AgentWord::Hello(hello) => FromAgent::Hello(hello::decode(hello)),
         AgentWord::Inventory(inventory) => {
             let copies = inventory.copies.into_iter().map(decode_listed);
             FromAgent::Inventory(copies.collect::<Result<_, _>>()?)
@@ -357,32 +356,6 @@ pub fn decode_peer(peer: &proto::Peer) -> Result<(NodeId, Option<AgentAddress>),
         Ok(AgentAddress { name: peer.name.as_str().into(), addr })
     });
     Ok((NodeId(peer.node), address.transpose()?))
-}
-
-fn encode_hello(hello: Hello) -> proto::Hello {
-    let Hello { incarnation, session, abilities, pool_bytes, free_bytes } = hello;
-    let Abilities { partial, combined, traces, finished } = abilities;
-    proto::Hello {
-        incarnation,
-        session,
-        partial,
-        combined,
-        traces,
-        finished,
-        pool_bytes,
-        free_bytes,
-    }
-}
-
-fn decode_hello(hello: proto::Hello) -> Hello {
-    let proto::Hello { partial, combined, traces, finished, .. } = hello;
-    Hello {
-        incarnation: hello.incarnation,
-        session: hello.session,
-        abilities: Abilities { partial, combined, traces, finished },
-        pool_bytes: hello.pool_bytes,
-        free_bytes: hello.free_bytes,
-    }
 }
 
 fn encode_heartbeat(beat: Heartbeat) -> proto::Heartbeat {

@@ -1,8 +1,10 @@
 //! Every word of a session survives its journey, and none that is damaged gets through.
 
+use suture_repair::message::Hello;
 use suture_repair::message::{DiskState, LinkReport, Moved, RepairLimit};
 use suture_repair::plan::arbitrary::arbitrary_plan;
 use suture_repair::plan::{Plan, Start, StripeFacts};
+use suture_repair::planner::Abilities;
 use suture_repair::random::Random;
 use suture_repair::time::Span;
 
