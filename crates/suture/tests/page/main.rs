@@ -26,7 +26,7 @@ fn shown(agents: usize) -> (Cluster, SocketAddr) {
     fs::write(folder.path().join("first.toml"), "web = '127.0.0.1:0'\n").unwrap();
     let (coordinator, address) = start_coordinator(folder.path(), "127.0.0.1:0");
     let agent = |i: usize| {
-        let keys = format!("uplink = '4Mbit'\ndownlink = '4Mbit'\nrack = 'r{}'", i % 3);
+        let keys = format!("uplink = '1Mbit'\ndownlink = '1Mbit'\nrack = 'r{}'", i % 3);
         start_agent(folder.path(), &address, i, &keys)
     };
     let agents = (0..agents).map(agent).collect();
