@@ -392,11 +392,15 @@ impl<'a> Descent<'a> {
 
     /// Who keeps chunks of the same stripe that are rebuilt apart from this item.
     fn kept_by_siblings(&self, index: usize) -> Vec<u32> {
+        self.siblings(index).flat_map(|at| self.kept[at].iter().copied()).collect()
+    }
+
+    /// Items of the same stripe.
+    fn siblings(&self, index: usize) -> impl Iterator<Item = usize> {
         let is_sibling =
-            |at: &usize| std::ptr::eq(self.items[*at].request, self.items[index].request);
+            move |at: &usize| std::ptr::eq(self.items[*at].request, self.items[index].request);
         let before = (0..index).rev().take_while(is_sibling);
-        let after = (index + 1..self.items.len()).take_while(is_sibling);
-        before.chain(after).flat_map(|at| self.kept[at].iter().copied()).collect()
+        before.chain((index + 1..self.items.len()).take_while(is_sibling))
     }
 
     /// Cuts all chunks into equal ranges that are rebuilt as the whole is now, if there are so few

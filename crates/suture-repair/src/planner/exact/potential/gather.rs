@@ -4,7 +4,11 @@
 //! sub-chunks. Any destination may decode, and any helper, which then sends finished chunks in
 //! place of its own.
 
-use crate::planner::exact::potential::option::{Decoder, PricedPart, RepairOption, free_helpers};
+use suture_code::ChunkIndex;
+
+use crate::planner::exact::potential::option::{
+    CODE_SETS_MAX, Decoder, PricedPart, RepairOption, free_helpers,
+};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
@@ -143,9 +147,124 @@ fn cheapest_helpers(
     let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
         .map(|place| (share_cost(item, place, ports) + crossing(place), place))
         .collect();
+    if let Some(set) = cheapest_set(item, None, |place| free[place - item.forced()].0) {
+        return set;
+    }
     free.sort_by(|a, b| a.0.total_cmp(&b.0));
     let free = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
     (0..item.forced()).chain(free).collect()
+}
+
+/// The set that costs least in all, of those that complete the forced helpers where not any of the
+/// others will do, with one of them that has to be in it; `None` where there are none, or too many.
+fn cheapest_set(
+    item: &PricedPart<'_>,
+    with: Option<usize>,
+    cost: impl Fn(usize) -> f64,
+) -> Option<Vec<usize>> {
+    if item.part.any || item.part.sets.len() > CODE_SETS_MAX {
+        return None;
+    }
+    let place = |chunk: &ChunkIndex| {
+        let found = item.part.free.iter().position(|free| free == chunk);
+        item.forced() + found.expect("sets are of free helpers")
+    };
+    let sets = item.part.sets.iter().map(|set| set.iter().map(place).collect::<Vec<usize>>());
+    let sets = sets.filter(|set| with.is_none_or(|with| with < item.forced() || set.contains(&with)));
+    let priced = sets.map(|set| (set.iter().map(|place| cost(*place)).sum::<f64>(), set));
+    let (_, set) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((0..item.forced()).chain(set).collect())
+}
+
+/// A decoder with the helpers that send to it most cheaply, at prices that do not grow.
+pub(super) struct Decoding {
+    pub at: u32,
+    /// Its place, if it is a helper.
+    own: Option<usize>,
+    helpers: Vec<u8>,
+    /// What it costs until chunks are decoded.
+    cost: f64,
+}
+
+impl Decoding {
+    /// Of every helper, if helpers may decode, and of these destinations.
+    pub fn all(
+        item: &PricedPart<'_>,
+        destinations: &[u32],
+        may_forward: bool,
+        ports: &PricedPorts<'_>,
+    ) -> Vec<Decoding> {
+        let own = (0..item.holders.len()).filter(|_| may_forward);
+        let own = own.map(|place| (item.holders[place], Some(place)));
+        let decoders = destinations.iter().map(|node| (*node, None)).chain(own);
+        decoders.filter_map(|(at, own)| Decoding::new(item, at, own, ports)).collect()
+    }
+
+    fn new(
+        item: &PricedPart<'_>,
+        at: u32,
+        own: Option<usize>,
+        ports: &PricedPorts<'_>,
+    ) -> Option<Decoding> {
+        let cost = |place: usize| {
+            let (node, (sent, read)) = (item.holders[place], item.share(place));
+            let reading = ports.cost(ports.read(node), read);
+            if own == Some(place) {
+                return reading;
+            }
+            let links = ports.crossing(node, at).into_iter().flatten();
+            let links = links.chain([ports.up(node), ports.down(at)]);
+            reading + links.map(|link| ports.cost(link, sent)).sum::<f64>()
+        };
+        let mut free: Vec<usize> = (item.forced()..item.holders.len()).collect();
+        let helpers = match cheapest_set(item, own, cost) {
+            Some(helpers) => helpers,
+            None if item.part.any => {
+                // The decoder first, then those that cost least.
+                let key = |place: &usize| (own != Some(*place), cost(*place));
+                free.sort_by(|a, b| key(a).partial_cmp(&key(b)).expect("prices are numbers"));
+                (0..item.forced()).chain(free.into_iter().take(item.part.count)).collect()
+            }
+            None => return None,
+        };
+        let helps = own.is_none_or(|own| helpers.contains(&own));
+        helps.then(|| Decoding {
+            at,
+            own,
+            cost: helpers.iter().map(|place| cost(*place)).sum(),
+            helpers: helpers.into_iter().map(|place| place as u8).collect(),
+        })
+    }
+
+    /// What it costs to send a finished chunk to a destination, and there to write it.
+    pub fn finishing(&self, item: &PricedPart<'_>, node: u32, ports: &PricedPorts<'_>) -> f64 {
+        let writing = ports.cost(ports.write(node), item.length);
+        if node == self.at {
+            return writing;
+        }
+        let links = ports.crossing(self.at, node).into_iter().flatten();
+        let links = links.chain([ports.up(self.at), ports.down(node)]);
+        writing + links.map(|link| ports.cost(link, item.length)).sum::<f64>()
+    }
+
+    /// Whether a destination decodes.
+    pub fn is_destination(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// What all costs for these destinations.
+    pub fn cost(&self, item: &PricedPart<'_>, kept: &[u32], ports: &PricedPorts<'_>) -> f64 {
+        self.cost + kept.iter().map(|node| self.finishing(item, *node, ports)).sum::<f64>()
+    }
+
+    /// The gather for these destinations; `None` where one of them decodes that is none of these.
+    pub fn gather(self, kept: &[u32]) -> Option<RepairOption> {
+        let decoder = match self.own {
+            Some(place) => Decoder::Helper(place as u8),
+            None => Decoder::Destination(kept.iter().position(|node| *node == self.at)? as u8),
+        };
+        Some(RepairOption::Gather { helpers: self.helpers, decoder })
+    }
 }
 
 /// What it costs a helper to read and send its share.

@@ -194,7 +194,7 @@ impl Keepers {
 
 /// Whether a node may keep a chunk of the item beside those of its stripe that are `taken`, and
 /// others that are `chosen` for the item.
-fn allows(
+pub(super) fn allows(
     instance: &Instance<'_>,
     item: &PricedPart<'_>,
     node: u32,

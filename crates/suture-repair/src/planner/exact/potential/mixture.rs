@@ -10,12 +10,17 @@
 //! Which way is cheapest is exact at such prices for trees and traces without racks. With racks and
 //! where chunks are gathered it is the best of those that are tried, so the mixture may miss some.
 
+mod allowed;
+mod ways;
+
+use std::collections::BTreeMap;
+
 use crate::master::{Master, Seconds};
-use crate::planner::exact::potential::arborescence::{relayed, relays};
-use crate::planner::exact::potential::charge::each_charge;
-use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
+use crate::planner::exact::potential::option::RepairOption;
 use crate::planner::exact::potential::ports::PricedPorts;
-use crate::planner::exact::potential::{Descent, Kinds, Piece, TRIED, rack, traces};
+use crate::planner::exact::potential::{Descent, Piece};
+
+use allowed::{Allowed, KeptAt};
 
 /// Larger batches are even without: their ranges are a small part of what ports do.
 pub(super) const ITEMS_MAX: usize = 24;
@@ -31,10 +36,6 @@ const PROGRAMS_MAX: usize = 24;
 
 /// Ways that are looked at in search of one mixture.
 const WORK_MAX: usize = 2_000_000;
-
-/// Where racks have links, trees of any shape are searched for into so many destinations, those
-/// with the cheapest other trees.
-const SHAPED: usize = 3;
 
 /// A chunk is kept whole that is kept so much by one.
 const WHOLE_MIN: f64 = 1.0 - 1e-6;
@@ -58,24 +59,6 @@ struct PlacedOption {
     option: RepairOption,
 }
 
-/// Which destinations are looked at.
-#[derive(Clone)]
-struct Allowed {
-    /// By item: the only ones that may keep its chunks, if that is decided.
-    fixed: Vec<Option<Vec<u32>>>,
-    /// Nodes that do not keep the chunk of an item.
-    barred: Vec<(usize, u32)>,
-}
-
-impl Allowed {
-    fn contains(&self, item: usize, kept: &[u32]) -> bool {
-        match &self.fixed[item] {
-            Some(fixed) => fixed == kept,
-            None => kept.iter().all(|node| !self.barred.contains(&(item, *node))),
-        }
-    }
-}
-
 /// Ways, and the part of its item that goes each of them: a solution of the program.
 struct Mixture {
     options: Vec<(PlacedOption, f64)>,
@@ -93,26 +76,30 @@ impl Mixture {
             && sums.iter().all(|sum: &f64| (sum - 1.0).abs() <= WHOLE_GAP_MAX)
     }
 
-    /// The item that is kept in parts and nevertheless most by one node, and that node; `None`
+    /// The chunk that is kept in parts and nevertheless most by one node, and that node; `None`
     /// where each is kept by its own alone.
-    fn most_decided(&self, items: usize) -> Option<(usize, u32)> {
-        let spread = (0..items).map(|item| (item, self.most_kept(item)));
-        let spread = spread.filter(|(_, (_, part))| *part < WHOLE_MIN);
-        let most = spread.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-        most.map(|(item, (node, _))| (item, node))
+    fn most_decided(&self) -> Option<(KeptAt, u32)> {
+        let parts = self.kept_parts().into_iter().filter(|(.., part)| *part < WHOLE_MIN);
+        let most = parts.max_by(|a, b| a.2.total_cmp(&b.2));
+        most.map(|(at, node, _)| (at, node))
     }
 
-    /// The destination that keeps most of an item, and how much.
-    fn most_kept(&self, item: usize) -> (u32, f64) {
-        let mut kept: Vec<(u32, f64)> = Vec::new();
-        for (placed, part) in self.options.iter().filter(|(placed, _)| placed.item == item) {
-            match kept.iter_mut().find(|(node, _)| *node == placed.kept[0]) {
-                Some((_, sum)) => *sum += part,
-                None => kept.push((placed.kept[0], *part)),
+    /// Who keeps most of each chunk, and how much.
+    fn kept_parts(&self) -> Vec<(KeptAt, u32, f64)> {
+        let mut sums: BTreeMap<(KeptAt, u32), f64> = BTreeMap::new();
+        for (placed, part) in &self.options {
+            for (place, node) in placed.kept.iter().enumerate() {
+                *sums.entry((KeptAt { item: placed.item, place }, *node)).or_default() += part;
             }
         }
-        let most = kept.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        most.expect("every item has an option")
+        let mut most: BTreeMap<KeptAt, (u32, f64)> = BTreeMap::new();
+        for ((at, node), part) in sums {
+            let known = most.entry(at).or_insert((node, part));
+            if part > known.1 {
+                *known = (node, part);
+            }
+        }
+        most.into_iter().map(|(at, (node, part))| (at, node, part)).collect()
     }
 }
 
@@ -135,8 +122,7 @@ impl Descent<'_> {
         }
         self.work_left = WORK_MAX;
         let ports = self.ports.clone();
-        let as_they_are =
-            Allowed { fixed: self.kept.iter().cloned().map(Some).collect(), barred: Vec::new() };
+        let as_they_are = Allowed::only(&self.kept);
         let mixture = self.mixed(&mut options, &as_they_are);
         let mixture = mixture.map(|mixture| self.moved(&mut options, mixture));
         self.ports = ports;
@@ -147,13 +133,10 @@ impl Descent<'_> {
 
     /// A faster mixture with other destinations, if one is found: branch and bound. Where the best
     /// mixture keeps a chunk in parts, it is kept by the node that has most of it, or by another;
-    /// what is no faster than the best so far is given up.
+    /// what is no faster than the best so far is given up. The same where two chunks of a stripe
+    /// that are rebuilt apart may not be kept where they are.
     fn moved(&mut self, options: &mut Vec<PlacedOption>, known: Mixture) -> Mixture {
-        let parts = |item: &PricedPart<'_>| self.instance.parts(item.request).len();
-        let is_fixed = |item: &PricedPart<'_>| parts(item) > 1 || item.part.lost.len() > 1;
-        let items = self.items.iter().zip(&self.kept);
-        let fixed = items.map(|(item, kept)| is_fixed(item).then(|| kept.clone())).collect();
-        let mut open = vec![Allowed { fixed, barred: Vec::new() }];
+        let mut open = vec![Allowed::any(self.items.iter().map(|item| item.part.lost.len()))];
         let mut best = known;
         for _ in 0..PROGRAMS_MAX {
             let Some(allowed) = open.pop().filter(|_| self.work_left > 0) else { break };
@@ -161,14 +144,13 @@ impl Descent<'_> {
             if mixture.seconds >= best.seconds * (1.0 - GAP_MAX) {
                 continue;
             }
-            let Some((item, node)) = mixture.most_decided(self.items.len()) else {
+            let undecided = mixture.most_decided();
+            let undecided = undecided.or_else(|| self.in_conflict(&mixture.kept_parts(), &allowed));
+            let Some((at, node)) = undecided else {
                 best = mixture;
                 continue;
             };
-            let (mut with, mut without) = (allowed.clone(), allowed);
-            with.fixed[item] = Some(vec![node]);
-            without.barred.push((item, node));
-            open.extend([without, with]);
+            open.extend([allowed.without(at, node), allowed.with(at, node)]);
         }
         best
     }
@@ -238,8 +220,8 @@ impl Descent<'_> {
     fn mixed(&mut self, options: &mut Vec<PlacedOption>, allowed: &Allowed) -> Option<Mixture> {
         let mut columns: Vec<PlacedOption> = Vec::new();
         for item in 0..self.items.len() {
-            let mut known = options.iter().filter(|placed| allowed.contains(item, &placed.kept));
-            let known = known.find(|placed| placed.item == item).cloned();
+            let mut known = options.iter().filter(|placed| placed.item == item);
+            let known = known.find(|placed| self.is_allowed(allowed, item, &placed.kept)).cloned();
             columns.push(match known {
                 Some(placed) => placed,
                 None => self.cheapest(item, allowed, &vec![1.0; self.ports.bases().len()])?.1,
@@ -247,7 +229,9 @@ impl Descent<'_> {
         }
         let first: Vec<Vec<Seconds>> = columns.iter().map(|placed| self.seconds(placed)).collect();
         let mut master = Master::new(&first, self.ports.bases())?;
-        for placed in options.iter().filter(|placed| allowed.contains(placed.item, &placed.kept)) {
+        let is_allowed =
+            |placed: &&PlacedOption| self.is_allowed(allowed, placed.item, &placed.kept);
+        for placed in options.iter().filter(is_allowed) {
             self.add(&mut master, &mut columns, placed.clone());
         }
         for _ in 0..ROUNDS_MAX {
@@ -296,165 +280,4 @@ impl Descent<'_> {
         cheaper.retain(|_| gain > GAP_MAX * master.finish());
         cheaper
     }
-
-    /// The cheapest way of an item at the prices that are set, and its cost; `None` where none of
-    /// the destinations that are looked at is allowed.
-    fn cheapest(
-        &mut self,
-        item: usize,
-        allowed: &Allowed,
-        prices: &[f64],
-    ) -> Option<(f64, PlacedOption)> {
-        let known = self.kept[item].clone();
-        let kept = match &allowed.fixed[item] {
-            Some(kept) => vec![kept.clone()],
-            None => {
-                let part = &self.items[item];
-                let few = self.keepers.cheapest_few(self.instance, part, &[], &self.ports, TRIED);
-                let few = few.into_iter().map(|node| vec![node]).chain([known.clone()]);
-                few.filter(|kept| allowed.contains(item, kept)).collect()
-            }
-        };
-        let mut options = Vec::new();
-        for kept in kept {
-            self.kept[item] = kept;
-            self.each_option(item, &mut options);
-        }
-        self.kept[item] = known.clone();
-        let mut priced = self.priced(options, prices);
-        priced.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.work_left = self.work_left.saturating_sub(priced.len());
-        let has_trees = self.items[item].part.is_sum || !self.items[item].apart.is_empty();
-        if self.ports.have_racks() && has_trees {
-            let mut shaped = Vec::new();
-            let mut roots: Vec<&Vec<u32>> = Vec::new();
-            for (_, placed) in &priced {
-                if roots.len() < SHAPED && !roots.contains(&&placed.kept) {
-                    roots.push(&placed.kept);
-                }
-            }
-            for kept in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
-                self.kept[item] = kept;
-                self.each_shape(item, prices, &mut shaped);
-            }
-            self.kept[item] = known;
-            let part = &self.items[item];
-            let trees = part.apart.len().max(1);
-            let work = part.wanted().pow(2) * part.holders.len() * trees;
-            self.work_left = self.work_left.saturating_sub(work * shaped.len());
-            priced.extend(self.priced(shaped, prices));
-        }
-        priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
-    }
-
-    /// Ways, each with what it costs.
-    fn priced(&self, options: Vec<PlacedOption>, prices: &[f64]) -> Vec<(f64, PlacedOption)> {
-        let priced = |placed: PlacedOption| (cost(&self.seconds(&placed), prices), placed);
-        options.into_iter().map(priced).collect()
-    }
-
-    /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
-    /// take; trees through a helper for what it receives, not for what it sends; and every scheme
-    /// of traces.
-    fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
-        let kept = &self.kept[item].clone();
-        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
-        let first = self.pieces.iter().position(|piece| piece.item as usize == item);
-        let first = first.expect("every item has a piece");
-        let known = self.pieces[first].option.clone();
-        self.choose(first);
-        let chosen = std::mem::replace(&mut self.pieces[first].option, known);
-        chosen.into_iter().for_each(&mut add);
-        let part = &self.items[item];
-        if !part.part.is_sum {
-            return;
-        }
-        self.prices.compute(part, &self.ports);
-        if self.ports.have_racks() {
-            return;
-        }
-        if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
-            (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
-            let helpers = self.prices.cheapest_helpers(part);
-            relayed(part, kept[0], self.instance.view, &self.ports, helpers)
-                .into_iter()
-                .for_each(&mut add);
-        }
-        if let Some(candidates) = part.candidates {
-            let candidates = &self.candidate_sets[candidates];
-            traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
-        }
-    }
-
-    /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
-    /// chunks, the cheapest of each at these prices.
-    fn each_shape(&self, item: usize, prices: &[f64], options: &mut Vec<PlacedOption>) {
-        let (part, kept) = (&self.items[item], &self.kept[item]);
-        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
-        if part.part.is_sum {
-            return self.each_tree(part, kept[0], add);
-        }
-        let cheapest = |(part, root): (&PricedPart<'_>, &u32)| {
-            let mut trees: Vec<(f64, RepairOption)> = Vec::new();
-            self.each_tree(part, *root, |tree| {
-                let seconds = self.seconds_of(part, &tree, &[*root]);
-                trees.push((cost(&seconds, prices), tree));
-            });
-            let cheapest = trees.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-            cheapest.expect("there is a tree").1
-        };
-        let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
-        if !part.shares_helpers() || is_helped_by(&trees, part.wanted()) {
-            add(RepairOption::Apart { trees });
-        }
-    }
-
-    /// Trees of one chunk into a destination.
-    fn each_tree(&self, part: &PricedPart<'_>, root: u32, take: impl FnMut(RepairOption)) {
-        let mut prices = Prices::default();
-        prices.compute(part, &self.ports);
-        let relays = relays(part, root, self.instance.view, &self.ports);
-        rack::each(part, root, &relays, &self.ports, &prices, take);
-    }
-
-    /// The seconds that a way puts on ports for the whole item.
-    fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
-        self.seconds_of(&self.items[placed.item], &placed.option, &placed.kept)
-    }
-
-    fn seconds_of(
-        &self,
-        part: &PricedPart<'_>,
-        option: &RepairOption,
-        kept: &[u32],
-    ) -> Vec<Seconds> {
-        let ranges = (self.pieces.len() / self.items.len()) as f64;
-        let mut seconds = Vec::new();
-        let sets = &self.candidate_sets;
-        each_charge(part, option, kept, sets, &self.ports, |port, amount| {
-            let more = ranges * self.ports.seconds(port, amount);
-            if more > 0.0 {
-                seconds.push((port, more));
-            }
-        });
-        seconds
-    }
-}
-
-/// What so many seconds of ports cost.
-fn cost(seconds: &[Seconds], prices: &[f64]) -> f64 {
-    seconds.iter().map(|(port, seconds)| prices[*port] * seconds).sum()
-}
-
-/// Whether no more than so many help with trees of several chunks together.
-fn is_helped_by(trees: &[RepairOption], count: usize) -> bool {
-    let mut places: Vec<u8> = Vec::new();
-    for tree in trees {
-        if let RepairOption::Arborescence { helpers, .. } = tree {
-            places.extend(helpers);
-        }
-    }
-    places.sort_unstable();
-    places.dedup();
-    places.len() <= count
 }

@@ -1,0 +1,295 @@
+//! The cheapest way of an item at the prices of a program, into destinations that it may use.
+//!
+//! Place: `[plan]`, beneath the mixtures of the potential planner (`../mixture.rs`): what is cheaper
+//! here than all that an item has becomes a column of the program. Gathers are exact: every decoder
+//! with the helpers that are cheapest for it, and the destinations that are cheapest then. Of trees
+//! in racks, some are tried.
+
+use crate::master::Seconds;
+use crate::planner::exact::potential::arborescence::{relayed, relays};
+use crate::planner::exact::potential::charge::each_charge;
+use crate::planner::exact::potential::gather::Decoding;
+use crate::planner::exact::potential::mixture::PlacedOption;
+use crate::planner::exact::potential::mixture::allowed::{Allowed, KeptAt};
+use crate::planner::exact::potential::option::{PricedPart, Prices, RepairOption};
+use crate::planner::exact::potential::{Descent, Kinds, TRIED, rack, traces};
+
+/// Where racks have links, trees of any shape are searched for into so many destinations, those
+/// with the cheapest other trees; and of several chunks so many gathers are looked at.
+const SHAPED: usize = 3;
+
+/// Destinations of some of several chunks that are gone on with.
+const SETS_MAX: usize = 64;
+
+impl Descent<'_> {
+    /// The cheapest way of an item at the prices that are set, and its cost; `None` where none of
+    /// the destinations that are looked at is allowed.
+    pub(super) fn cheapest(
+        &mut self,
+        item: usize,
+        allowed: &Allowed,
+        prices: &[f64],
+    ) -> Option<(f64, PlacedOption)> {
+        let known = self.kept[item].clone();
+        let kept = self.kept_sets(item, allowed);
+        let mut options = Vec::new();
+        for kept in kept {
+            self.kept[item] = kept;
+            self.each_option(item, &mut options);
+        }
+        self.kept[item] = known.clone();
+        let mut priced = self.priced(options, prices);
+        priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.work_left = self.work_left.saturating_sub(priced.len());
+        let has_trees = self.items[item].part.is_sum || !self.items[item].apart.is_empty();
+        if self.ports.have_racks() && has_trees {
+            let mut shaped = Vec::new();
+            let mut roots: Vec<&Vec<u32>> = Vec::new();
+            for (_, placed) in &priced {
+                if roots.len() < SHAPED && !roots.contains(&&placed.kept) {
+                    roots.push(&placed.kept);
+                }
+            }
+            for kept in roots.into_iter().cloned().collect::<Vec<Vec<u32>>>() {
+                self.kept[item] = kept;
+                self.each_shape(item, prices, &mut shaped);
+            }
+            self.kept[item] = known;
+            let part = &self.items[item];
+            let trees = part.apart.len().max(1);
+            let work = part.wanted().pow(2) * part.holders.len() * trees;
+            self.work_left = self.work_left.saturating_sub(work * shaped.len());
+            priced.extend(self.priced(shaped, prices));
+        }
+        priced.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+
+    /// Destinations of an item that may be the cheapest at these prices.
+    fn kept_sets(&mut self, item: usize, allowed: &Allowed) -> Vec<Vec<u32>> {
+        if let Some(kept) = allowed.all_decided(item) {
+            return vec![kept];
+        }
+        let taken = self.decided_by_siblings(allowed, item);
+        let part = &self.items[item];
+        let few = self.keepers.cheapest_few(self.instance, part, &taken, &self.ports, TRIED);
+        let known = self.kept[item].clone();
+        let nodes = |place: usize| {
+            let at = KeptAt { item, place };
+            if let Some(node) = allowed.decided(at) {
+                return vec![node];
+            }
+            let known = known.get(place).filter(|node| !few.contains(node));
+            let nodes = few.iter().chain(known).copied();
+            nodes.filter(|node| allowed.contains(at, *node)).collect()
+        };
+        let nodes: Vec<Vec<u32>> = (0..part.part.lost.len()).map(nodes).collect();
+        let mut sets = match &nodes[..] {
+            [nodes] => nodes.iter().map(|node| vec![*node]).collect(),
+            _ => [self.gathered_sets(item, &nodes, &taken), self.joined_sets(item, &nodes, &taken)]
+                .concat(),
+        };
+        sets.push(known);
+        sets.retain(|kept| self.is_allowed(allowed, item, kept));
+        sets.sort();
+        sets.dedup();
+        sets
+    }
+
+    /// Destinations of the cheapest gathers of several chunks, each of which one of its nodes keeps.
+    fn gathered_sets(&self, item: usize, nodes: &[Vec<u32>], taken: &[u32]) -> Vec<Vec<u32>> {
+        let part = &self.items[item];
+        let mut all: Vec<u32> = nodes.concat();
+        all.sort_unstable();
+        all.dedup();
+        let may_forward = self.instance.view.abilities.finished;
+        let decodings = Decoding::all(part, &all, may_forward, &self.ports).into_iter();
+        let placed = decodings.filter_map(|decoding| {
+            let kept = self.kept_beside(&decoding, item, nodes, taken)?;
+            Some((decoding.cost(part, &kept, &self.ports), kept))
+        });
+        cheapest_sets(placed.collect())
+    }
+
+    /// The cheapest destinations of a gather that are found one by one; its decoder among them, if
+    /// it is one.
+    fn kept_beside(
+        &self,
+        decoding: &Decoding,
+        item: usize,
+        nodes: &[Vec<u32>],
+        taken: &[u32],
+    ) -> Option<Vec<u32>> {
+        let part = &self.items[item];
+        // Where there is least choice, first.
+        let mut places: Vec<usize> = (0..nodes.len()).collect();
+        places.sort_by_key(|place| nodes[*place].len());
+        let mut kept = vec![None; nodes.len()];
+        if decoding.is_destination() {
+            let place = places.iter().position(|place| nodes[*place].contains(&decoding.at))?;
+            kept[places.remove(place)] = Some(decoding.at);
+        }
+        let cost = |node: &u32| decoding.finishing(part, *node, &self.ports);
+        for place in places {
+            let others: Vec<u32> = kept.iter().flatten().copied().collect();
+            let free = nodes[place].iter().filter(|node| self.fits(item, **node, (taken, &others)));
+            kept[place] = Some(*free.min_by(|a, b| cost(a).total_cmp(&cost(b)))?);
+        }
+        let mut kept: Vec<u32> = kept.into_iter().flatten().collect();
+        // Whichever of them keeps which: the same way.
+        if nodes.windows(2).all(|pair| pair[0] == pair[1]) {
+            kept.sort_unstable();
+        }
+        Some(kept)
+    }
+
+    /// Destinations of the cheapest trees of several chunks, each of which one of its nodes keeps.
+    fn joined_sets(&mut self, item: usize, nodes: &[Vec<u32>], taken: &[u32]) -> Vec<Vec<u32>> {
+        let mut priced: Vec<Vec<(f64, u32)>> = Vec::new();
+        for (part, nodes) in self.items[item].apart.iter().zip(nodes) {
+            self.prices.compute(part, &self.ports);
+            let cost = |root: &u32| rack::cheapest(part, *root, &self.ports, &mut self.prices).0;
+            priced.push(nodes.iter().map(cost).zip(nodes.iter().copied()).collect());
+        }
+        if priced.is_empty() {
+            return Vec::new();
+        }
+        let mut sets: Vec<(f64, Vec<u32>)> = vec![(0.0, Vec::new())];
+        for nodes in priced {
+            let longer = sets.iter().flat_map(|(cost, kept)| {
+                let free = nodes.iter().filter(|(_, node)| self.fits(item, *node, (taken, kept)));
+                free.map(move |(more, node)| (cost + more, [&kept[..], &[*node]].concat()))
+            });
+            sets = longer.collect();
+            sets.sort_by(|a, b| a.0.total_cmp(&b.0));
+            sets.truncate(SETS_MAX);
+        }
+        cheapest_sets(sets)
+    }
+
+    /// Ways, each with what it costs.
+    fn priced(&self, options: Vec<PlacedOption>, prices: &[f64]) -> Vec<(f64, PlacedOption)> {
+        let priced = |placed: PlacedOption| (cost(&self.seconds(&placed), prices), placed);
+        options.into_iter().map(priced).collect()
+    }
+
+    /// The ways of an item that may be the cheapest, for those who keep it now: what the sweeps
+    /// take; trees through a helper for what it receives, not for what it sends; and every scheme
+    /// of traces.
+    fn each_option(&mut self, item: usize, options: &mut Vec<PlacedOption>) {
+        let kept = &self.kept[item].clone();
+        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        let first = self.pieces.iter().position(|piece| piece.item as usize == item);
+        let first = first.expect("every item has a piece");
+        let known = self.pieces[first].option.clone();
+        self.choose(first);
+        let chosen = std::mem::replace(&mut self.pieces[first].option, known);
+        chosen.into_iter().for_each(&mut add);
+        let part = &self.items[item];
+        if !part.part.is_sum {
+            let may_forward = self.instance.view.abilities.finished;
+            let decodings = Decoding::all(part, kept, may_forward, &self.ports);
+            let cost = |decoding: &Decoding| decoding.cost(part, kept, &self.ports);
+            let cheapest = decodings.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            return cheapest.and_then(|decoding| decoding.gather(kept)).into_iter().for_each(add);
+        }
+        self.prices.compute(part, &self.ports);
+        if self.ports.have_racks() {
+            return;
+        }
+        if self.kinds != Kinds::TracesFirst || part.candidates.is_none() {
+            (0..part.holders.len()).for_each(|place| add(self.prices.tree_through(part, place)));
+            let helpers = self.prices.cheapest_helpers(part);
+            relayed(part, kept[0], self.instance.view, &self.ports, helpers)
+                .into_iter()
+                .for_each(&mut add);
+        }
+        if let Some(candidates) = part.candidates {
+            let candidates = &self.candidate_sets[candidates];
+            traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
+        }
+    }
+
+    /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
+    /// chunks, the cheapest of each at these prices.
+    fn each_shape(&self, item: usize, prices: &[f64], options: &mut Vec<PlacedOption>) {
+        let (part, kept) = (&self.items[item], &self.kept[item]);
+        let mut add = |option| options.push(PlacedOption { item, kept: kept.clone(), option });
+        if part.part.is_sum {
+            return self.each_tree(part, kept[0], add);
+        }
+        let cheapest = |(part, root): (&PricedPart<'_>, &u32)| {
+            let mut trees: Vec<(f64, RepairOption)> = Vec::new();
+            self.each_tree(part, *root, |tree| {
+                let seconds = self.seconds_of(part, &tree, &[*root]);
+                trees.push((cost(&seconds, prices), tree));
+            });
+            let cheapest = trees.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+            cheapest.expect("there is a tree").1
+        };
+        let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
+        if !part.shares_helpers() || is_helped_by(&trees, part.wanted()) {
+            add(RepairOption::Apart { trees });
+        }
+    }
+
+    /// Trees of one chunk into a destination.
+    fn each_tree(&self, part: &PricedPart<'_>, root: u32, take: impl FnMut(RepairOption)) {
+        let mut prices = Prices::default();
+        prices.compute(part, &self.ports);
+        let relays = relays(part, root, self.instance.view, &self.ports);
+        rack::each(part, root, &relays, &self.ports, &prices, take);
+    }
+
+    /// The seconds that a way puts on ports for the whole item.
+    pub(super) fn seconds(&self, placed: &PlacedOption) -> Vec<Seconds> {
+        self.seconds_of(&self.items[placed.item], &placed.option, &placed.kept)
+    }
+
+    fn seconds_of(
+        &self,
+        part: &PricedPart<'_>,
+        option: &RepairOption,
+        kept: &[u32],
+    ) -> Vec<Seconds> {
+        let ranges = (self.pieces.len() / self.items.len()) as f64;
+        let mut seconds = Vec::new();
+        let sets = &self.candidate_sets;
+        each_charge(part, option, kept, sets, &self.ports, |port, amount| {
+            let more = ranges * self.ports.seconds(port, amount);
+            if more > 0.0 {
+                seconds.push((port, more));
+            }
+        });
+        seconds
+    }
+}
+
+/// The cheapest few, each once.
+fn cheapest_sets(mut priced: Vec<(f64, Vec<u32>)>) -> Vec<Vec<u32>> {
+    priced.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut sets: Vec<Vec<u32>> = Vec::new();
+    for (_, kept) in priced {
+        if sets.len() < SHAPED && !sets.contains(&kept) {
+            sets.push(kept);
+        }
+    }
+    sets
+}
+
+/// What so many seconds of ports cost.
+fn cost(seconds: &[Seconds], prices: &[f64]) -> f64 {
+    seconds.iter().map(|(port, seconds)| prices[*port] * seconds).sum()
+}
+
+/// Whether no more than so many help with trees of several chunks together.
+fn is_helped_by(trees: &[RepairOption], count: usize) -> bool {
+    let mut places: Vec<u8> = Vec::new();
+    for tree in trees {
+        if let RepairOption::Arborescence { helpers, .. } = tree {
+            places.extend(helpers);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    places.len() <= count
+}
