@@ -27,6 +27,8 @@ pub(in crate::planner) struct ExactRequest<'a> {
     /// The names of what each of several lost chunks needs by itself, where trees of their own may
     /// be better: where racks have links, and chunks are sums of whole ones.
     apart: Vec<usize>,
+    /// The same of each two of them, where these are three or more.
+    pairs: Vec<([ChunkIndex; 2], usize)>,
 }
 
 impl<'a> Deref for ExactRequest<'a> {
@@ -80,6 +82,16 @@ impl<'a> Instance<'a> {
     pub fn apart(&self, request: &ExactRequest<'_>, lost: ChunkIndex) -> Option<&Part> {
         let at = request.lost.iter().position(|other| *other == lost)?;
         self.needs.get(*request.apart.get(at)?).parts.first()
+    }
+
+    /// What two lost chunks need together, where that is one part, and a tree for another lost chunk
+    /// of the stripe may be better.
+    pub fn pair(&self, request: &ExactRequest<'_>, lost: [ChunkIndex; 2]) -> Option<&Part> {
+        let (_, need) = request.pairs.iter().find(|(pair, _)| *pair == lost)?;
+        match &self.needs.get(*need).parts[..] {
+            [part] => Some(part),
+            _ => None,
+        }
     }
 
     /// Units of a job's chunk; at least one for each sub-chunk.
@@ -183,5 +195,14 @@ fn request<'a>(
     let helpers = || request.candidates.iter().map(|(chunk, _)| *chunk);
     let apart = request.lost.iter().filter(|_| may_part);
     let apart = apart.filter_map(|lost| needs.find(job.code, &[*lost], helpers())).collect();
-    Ok(ExactRequest { request, need, apart })
+    let pairs = pairs(&request.lost).filter(|_| may_part && request.lost.len() > 2);
+    let pairs = pairs.filter_map(|lost| Some((lost, needs.find(job.code, &lost, helpers())?)));
+    let pairs = pairs.collect();
+    Ok(ExactRequest { request, need, apart, pairs })
+}
+
+/// Each two of them, in their order.
+fn pairs(lost: &[ChunkIndex]) -> impl Iterator<Item = [ChunkIndex; 2]> {
+    let after = move |at: usize| lost[at + 1..].iter().map(move |second| [lost[at], *second]);
+    (0..lost.len()).flat_map(after)
 }

@@ -492,13 +492,21 @@ fn items<'a>(
                 candidates: None,
                 rule: DestinationRule::default(),
                 apart: Vec::new(),
+                pairs: Vec::new(),
             };
-            items.push(PricedPart {
+            let mut item = PricedPart {
                 candidates: *candidates,
                 rule: DestinationRule::new(request.job, request.lost.len(), instance.view),
                 apart: apart.map(priced).collect(),
                 ..priced(part)
-            });
+            };
+            // Where any helpers will do, all chunks have the same.
+            if let (&[a, b, c], false) = (&part.lost[..], item.shares_helpers()) {
+                let pairs = [[b, c], [a, c], [a, b]].map(|lost| instance.pair(request, lost));
+                item.pairs = pairs.into_iter().flatten().map(priced).collect();
+                item.pairs.truncate(if item.pairs.len() == 3 { 3 } else { 0 });
+            }
+            items.push(item);
         }
     }
     (items, candidate_sets)

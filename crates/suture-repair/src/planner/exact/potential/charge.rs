@@ -16,12 +16,25 @@ pub(super) fn each_charge(
     ports: &PricedPorts<'_>,
     mut charge: impl FnMut(PortIndex, f64),
 ) {
-    let RepairOption::Apart { trees } = option else {
-        return each_together(item, option, kept, candidate_sets, ports, charge);
-    };
-    for ((part, tree), kept) in item.apart.iter().zip(trees).zip(kept.chunks(1)) {
-        each_together(part, tree, kept, candidate_sets, ports, &mut charge);
+    match option {
+        RepairOption::Apart { trees } => {
+            for ((part, tree), kept) in item.apart.iter().zip(trees).zip(kept.chunks(1)) {
+                each_together(part, tree, kept, candidate_sets, ports, &mut charge);
+            }
+        }
+        RepairOption::Beside { alone, tree, gather } => {
+            let alone = usize::from(*alone);
+            let (one, others) = one_and_others(kept, alone);
+            each_together(&item.apart[alone], tree, &[one], candidate_sets, ports, &mut charge);
+            each_together(&item.pairs[alone], gather, &others, candidate_sets, ports, charge);
+        }
+        together => each_together(item, together, kept, candidate_sets, ports, charge),
     }
+}
+
+/// The one at a place, and the others in their order.
+pub(super) fn one_and_others(kept: &[u32], at: usize) -> (u32, Vec<u32>) {
+    (kept[at], [&kept[..at], &kept[at + 1..]].concat())
 }
 
 /// The same of chunks that are rebuilt together.
@@ -70,7 +83,9 @@ fn each_together(
                 nodes[..helpers.len()].iter().for_each(|node| charge(ports.read(*node), length));
             }
         }
-        RepairOption::Apart { .. } => unreachable!("trees are charged one by one"),
+        RepairOption::Apart { .. } | RepairOption::Beside { .. } => {
+            unreachable!("what is rebuilt apart is charged one by one")
+        }
         RepairOption::Gather { helpers, decoder } => {
             gather::each_charge(item, helpers, *decoder, kept, ports, charge);
         }

@@ -170,7 +170,8 @@ fn cheapest_set(
         item.forced() + found.expect("sets are of free helpers")
     };
     let sets = item.part.sets.iter().map(|set| set.iter().map(place).collect::<Vec<usize>>());
-    let sets = sets.filter(|set| with.is_none_or(|with| with < item.forced() || set.contains(&with)));
+    let sets =
+        sets.filter(|set| with.is_none_or(|with| with < item.forced() || set.contains(&with)));
     let priced = sets.map(|set| (set.iter().map(|place| cost(*place)).sum::<f64>(), set));
     let (_, set) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((0..item.forced()).chain(set).collect())

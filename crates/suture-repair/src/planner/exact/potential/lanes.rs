@@ -6,6 +6,7 @@
 use crate::id::{ChunkIndex, NodeId};
 use crate::plan::{Carries, Edge, Lane, Mode, Range};
 use crate::planner::exact::join::tree;
+use crate::planner::exact::potential::charge::one_and_others;
 use crate::planner::exact::potential::option::{
     CandidateSchemes, Decoder, PricedPart, RepairOption, SHARES,
 };
@@ -49,6 +50,15 @@ pub(super) fn lanes(
                 lanes.extend(parts.map(|((item, kept), tree)| {
                     Build { item, kept, ..build }.lane(Joined::Whole(tree))
                 }));
+            }
+            Joined::Whole(RepairOption::Beside { alone, tree, gather }) => {
+                let alone = usize::from(*alone);
+                let (one, others) = one_and_others(kept, alone);
+                let tree = Build { item: &item.apart[alone], kept: &[one], ..build }
+                    .lane(Joined::Whole(tree));
+                let gather = Build { item: &item.pairs[alone], kept: &others, ..build }
+                    .lane(Joined::Whole(gather));
+                lanes.extend([tree, gather]);
             }
             together => lanes.push(build.lane(together)),
         }
@@ -123,8 +133,14 @@ impl Build<'_> {
                 let (at, edges) = self.gathered(sent, decoder, Carries::Traces);
                 (Some(at), Some(candidate.scheme), edges)
             }
-            Joined::Whole(RepairOption::Traces { .. } | RepairOption::Apart { .. }) => {
-                unreachable!("traces are joined by their decoders, and each tree is a lane")
+            Joined::Whole(
+                RepairOption::Traces { .. }
+                | RepairOption::Apart { .. }
+                | RepairOption::Beside { .. },
+            ) => {
+                unreachable!(
+                    "traces are joined by their decoders, and what is apart is a lane each"
+                )
             }
         };
         Lane {

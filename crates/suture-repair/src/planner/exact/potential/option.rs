@@ -32,6 +32,8 @@ pub(super) struct PricedPart<'a> {
     pub rule: DestinationRule,
     /// Each of several lost chunks by itself, where a tree of its own may be better.
     pub apart: Vec<PricedPart<'a>>,
+    /// Of three chunks those without the first, the second and the third.
+    pub pairs: Vec<PricedPart<'a>>,
 }
 
 /// How it is rebuilt.
@@ -50,6 +52,8 @@ pub(super) enum RepairOption {
     Gather { helpers: Vec<u8>, decoder: Decoder },
     /// Each of several chunks on a tree of its own.
     Apart { trees: Vec<RepairOption> },
+    /// One of three chunks, by its place, on a tree of its own, the others gathered.
+    Beside { alone: u8, tree: Box<RepairOption>, gather: Box<RepairOption> },
     /// From traces, by a scheme of the item's menu; each decoder does so many of [`SHARES`].
     Traces { scheme: u8, decoders: Vec<(Decoder, u8)> },
 }
@@ -108,7 +112,8 @@ impl PricedPart<'_> {
     /// Changes the length of what is rebuilt.
     pub fn set_length(&mut self, length: f64) {
         self.length = length;
-        self.apart.iter_mut().for_each(|part| part.length = length);
+        let parts = self.apart.iter_mut().chain(&mut self.pairs);
+        parts.for_each(|part| part.length = length);
     }
 
     /// What each helper of a gather sends and reads, in lengths of the longest chunk.

@@ -7,7 +7,7 @@
 
 use crate::master::Seconds;
 use crate::planner::exact::potential::arborescence::{relayed, relays};
-use crate::planner::exact::potential::charge::each_charge;
+use crate::planner::exact::potential::charge::{each_charge, one_and_others};
 use crate::planner::exact::potential::gather::Decoding;
 use crate::planner::exact::potential::mixture::PlacedOption;
 use crate::planner::exact::potential::mixture::allowed::{Allowed, KeptAt};
@@ -98,11 +98,7 @@ impl Descent<'_> {
     /// Destinations of the cheapest gathers of several chunks, each of which one of its nodes keeps.
     fn gathered_sets(&self, item: usize, nodes: &[Vec<u32>], taken: &[u32]) -> Vec<Vec<u32>> {
         let part = &self.items[item];
-        let mut all: Vec<u32> = nodes.concat();
-        all.sort_unstable();
-        all.dedup();
-        let may_forward = self.instance.view.abilities.finished;
-        let decodings = Decoding::all(part, &all, may_forward, &self.ports).into_iter();
+        let decodings = self.decodings(part, &once(nodes)).into_iter();
         let placed = decodings.filter_map(|decoding| {
             let kept = self.kept_beside(&decoding, item, nodes, taken)?;
             Some((decoding.cost(part, &kept, &self.ports), kept))
@@ -144,12 +140,8 @@ impl Descent<'_> {
 
     /// Destinations of the cheapest trees of several chunks, each of which one of its nodes keeps.
     fn joined_sets(&mut self, item: usize, nodes: &[Vec<u32>], taken: &[u32]) -> Vec<Vec<u32>> {
-        let mut priced: Vec<Vec<(f64, u32)>> = Vec::new();
-        for (part, nodes) in self.items[item].apart.iter().zip(nodes) {
-            self.prices.compute(part, &self.ports);
-            let cost = |root: &u32| rack::cheapest(part, *root, &self.ports, &mut self.prices).0;
-            priced.push(nodes.iter().map(cost).zip(nodes.iter().copied()).collect());
-        }
+        let priced = self.priced_roots(item, nodes);
+        let besides = self.beside_sets(item, nodes, &priced, taken);
         if priced.is_empty() {
             return Vec::new();
         }
@@ -163,7 +155,44 @@ impl Descent<'_> {
             sets.sort_by(|a, b| a.0.total_cmp(&b.0));
             sets.truncate(SETS_MAX);
         }
-        cheapest_sets(sets)
+        [cheapest_sets(sets), besides].concat()
+    }
+
+    /// What a tree costs into each node that may keep it, of each of several chunks.
+    fn priced_roots(&mut self, item: usize, nodes: &[Vec<u32>]) -> Vec<Vec<(f64, u32)>> {
+        let mut priced = Vec::new();
+        for (part, nodes) in self.items[item].apart.iter().zip(nodes) {
+            self.prices.compute(part, &self.ports);
+            let cost = |root: &u32| rack::cheapest(part, *root, &self.ports, &mut self.prices).0;
+            priced.push(nodes.iter().map(cost).zip(nodes.iter().copied()).collect());
+        }
+        priced
+    }
+
+    /// Destinations of the cheapest gathers of two of three chunks and trees of the other.
+    fn beside_sets(
+        &self,
+        item: usize,
+        nodes: &[Vec<u32>],
+        roots: &[Vec<(f64, u32)>],
+        taken: &[u32],
+    ) -> Vec<Vec<u32>> {
+        let mut placed = Vec::new();
+        for (alone, pair) in self.items[item].pairs.iter().enumerate() {
+            let others = [&nodes[..alone], &nodes[alone + 1..]].concat();
+            for decoding in self.decodings(pair, &once(&others)) {
+                let Some(mut kept) = self.kept_beside(&decoding, item, &others, taken) else {
+                    continue;
+                };
+                let free = roots[alone].iter();
+                let free = free.filter(|(_, node)| self.fits(item, *node, (taken, &kept)));
+                let Some((cost, root)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+                let cost = cost + decoding.cost(pair, &kept, &self.ports);
+                kept.insert(alone, *root);
+                placed.push((cost, kept));
+            }
+        }
+        cheapest_sets(placed)
     }
 
     /// Ways, each with what it costs.
@@ -186,11 +215,7 @@ impl Descent<'_> {
         chosen.into_iter().for_each(&mut add);
         let part = &self.items[item];
         if !part.part.is_sum {
-            let may_forward = self.instance.view.abilities.finished;
-            let decodings = Decoding::all(part, kept, may_forward, &self.ports);
-            let cost = |decoding: &Decoding| decoding.cost(part, kept, &self.ports);
-            let cheapest = decodings.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            return cheapest.and_then(|decoding| decoding.gather(kept)).into_iter().for_each(add);
+            return self.cheapest_gather(part, kept).into_iter().for_each(add);
         }
         self.prices.compute(part, &self.ports);
         if self.ports.have_racks() {
@@ -207,6 +232,18 @@ impl Descent<'_> {
             let candidates = &self.candidate_sets[candidates];
             traces::each(part, candidates, kept[0], &self.ports, &mut self.prices, add);
         }
+    }
+
+    /// The cheapest gather for these destinations, of all decoders and helpers.
+    fn cheapest_gather(&self, part: &PricedPart<'_>, kept: &[u32]) -> Option<RepairOption> {
+        let cost = |decoding: &Decoding| decoding.cost(part, kept, &self.ports);
+        let decodings = self.decodings(part, kept).into_iter();
+        decodings.min_by(|a, b| cost(a).total_cmp(&cost(b)))?.gather(kept)
+    }
+
+    fn decodings(&self, part: &PricedPart<'_>, destinations: &[u32]) -> Vec<Decoding> {
+        let may_forward = self.instance.view.abilities.finished;
+        Decoding::all(part, destinations, may_forward, &self.ports)
     }
 
     /// Trees of an item in any shape, where racks have links, for those who keep it now; of several
@@ -227,6 +264,12 @@ impl Descent<'_> {
             cheapest.expect("there is a tree").1
         };
         let trees: Vec<RepairOption> = part.apart.iter().zip(kept).map(cheapest).collect();
+        for (alone, pair) in part.pairs.iter().enumerate() {
+            let (_, others) = one_and_others(kept, alone);
+            let Some(gather) = self.cheapest_gather(pair, &others) else { continue };
+            let (tree, gather) = (Box::new(trees[alone].clone()), Box::new(gather));
+            add(RepairOption::Beside { alone: alone as u8, tree, gather });
+        }
         if !part.shares_helpers() || is_helped_by(&trees, part.wanted()) {
             add(RepairOption::Apart { trees });
         }
@@ -262,6 +305,14 @@ impl Descent<'_> {
         });
         seconds
     }
+}
+
+/// All nodes of some lists, each once.
+fn once(nodes: &[Vec<u32>]) -> Vec<u32> {
+    let mut all = nodes.concat();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The cheapest few, each once.
