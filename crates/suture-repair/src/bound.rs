@@ -23,8 +23,8 @@
 //! repairs are not considered. Two things may go below it: traces, which send parts of symbols, and
 //! repairs that read more than they need to, around a slow node.
 
+mod border;
 mod crossing;
-mod crossings;
 mod gathered;
 mod own;
 mod price;

@@ -20,6 +20,7 @@
 //! Only sums over whole chunks are counted, and stripes with several losses (`several.rs`); other
 //! repairs cost nothing here.
 
+mod lanes;
 mod priced;
 mod tree;
 
@@ -33,12 +34,16 @@ use crate::need::{Needs, Part};
 use crate::planner::View;
 use crate::planner::ports::Ports;
 
+use lanes::{AskedSets, LaneStripe};
 use priced::Costs;
 use tree::Workspace;
 
 /// Steps of the search that are worth beginning it, and the most of one course.
 const STEPS_MIN: usize = 12;
 const STEPS_MAX: usize = 300;
+
+/// Steps of the search that are worth pricing stripes by their lanes.
+const LANE_STEPS_MIN: usize = 50;
 
 /// Prices that are compared in each course: less work than planning a small batch.
 const WORK_MAX: usize = 1_000_000;
@@ -65,27 +70,49 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     if least_work * STEPS_MIN > WORK_MAX {
         return 0.0;
     }
-    let stripes = demands
+    let relays: Vec<u32> = takes_part().collect();
+    let lanes = lane_stripes(batch, &relays);
+    let others: Vec<&Demand<'_>> =
+        demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_none()).map(|(d, _)| d).collect();
+    let lanes: Vec<LaneStripe> = lanes.into_iter().flatten().collect();
+    let stripes = others
         .iter()
         .flat_map(|demand| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
-    let relays: Vec<u32> = takes_part().collect();
-    let joints = Several::all(batch);
-    if stripes.is_empty() && joints.is_empty() {
+    let joints = Several::all(&others, batch);
+    if stripes.is_empty() && joints.is_empty() && lanes.is_empty() {
         return 0.0;
     }
     let known = alone_seconds(&joints, (ports, &relays), known);
-    let search = CrossingSearch { ports, relays: &relays, joints: &joints };
+    let search = CrossingSearch { ports, relays: &relays, joints: &joints, lanes: &lanes };
     let steps = search.steps(&stripes, WORK_MAX);
     if steps < STEPS_MIN {
         return known;
     }
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let together = search.seconds(&stripes, limits).max(known);
+    let together = lanes::alone::seconds(&lanes, (ports, &relays), together);
     match stripes.is_empty() {
         true => together,
         false => search.with_whole_chunks(search.whole_seconds(&stripes, together), stripes),
     }
+}
+
+/// Of each demand its stripe by lanes, where there is one; of none if all together take too long.
+fn lane_stripes(batch: BatchDemands<'_>, relays: &[u32]) -> Vec<Option<LaneStripe>> {
+    let BatchDemands { demands, ports, .. } = batch;
+    let mut asked = AskedSets::default();
+    let mut work = 0;
+    let mut stripes = Vec::with_capacity(demands.len());
+    for demand in demands {
+        let stripe = LaneStripe::new(demand, &mut asked, (batch, relays));
+        work += stripe.as_ref().map_or(0, |stripe| stripe.work(ports));
+        if work * LANE_STEPS_MIN > WORK_MAX {
+            return demands.iter().map(|_| None).collect();
+        }
+        stripes.push(stripe);
+    }
+    stripes
 }
 
 /// Several lost chunks of a stripe, which are rebuilt from one set of helpers, or each from its own.
@@ -96,9 +123,9 @@ struct Several {
 }
 
 impl Several {
-    fn all(batch: BatchDemands<'_>) -> Vec<Several> {
+    fn all(demands: &[&Demand<'_>], batch: BatchDemands<'_>) -> Vec<Several> {
         let mut needs = Needs::default();
-        let several = several::joints(batch).into_iter().map(|(joint, demand, part)| {
+        let several = several::joints(demands, batch).into_iter().map(|(joint, demand, part)| {
             let apart = match joint.may_be_apart() {
                 true => apart(demand, part, &mut needs, batch),
                 false => Vec::new(),
@@ -181,14 +208,16 @@ struct CrossingSearch<'a> {
     relays: &'a [u32],
     /// Stripes with several losses, which take part besides.
     joints: &'a [Several],
+    lanes: &'a [LaneStripe],
 }
 
 impl CrossingSearch<'_> {
     /// How many steps take so much work.
     fn steps(&self, stripes: &[RackedStripe], work: usize) -> usize {
         let joints = self.joints.iter().map(Several::work).sum::<usize>();
+        let lanes = self.lanes.iter().map(|stripe| stripe.work(self.ports)).sum::<usize>();
         let step = stripes.iter().map(RackedStripe::work).sum::<usize>() + self.ports.count();
-        (work / (step + joints)).min(STEPS_MAX)
+        (work / (step + joints + lanes)).min(STEPS_MAX)
     }
 
     fn seconds(&self, stripes: &[RackedStripe], limits: SearchLimits) -> f64 {
@@ -203,7 +232,12 @@ impl CrossingSearch<'_> {
                 let joint = (&several.joint, &joint_costs);
                 several.take_cheapest(joint, (&mut costs, &mut workspace), loads)
             });
-            sums + joints.sum::<f64>()
+            let joints: f64 = joints.sum();
+            let lanes = self.lanes.iter().map(|stripe| {
+                let at = (&mut costs, &mut workspace);
+                stripe.take_cheapest(&stripe.any_destinations(), at, loads).0
+            });
+            sums + joints + lanes.sum::<f64>()
         });
         search.seconds_from_nothing()
     }
@@ -223,7 +257,7 @@ impl CrossingSearch<'_> {
         let at = |stripe: &RackedStripe, target: &Target, node: u32| {
             let target = Target { nodes: vec![node], ..*target };
             let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
-            let alone = CrossingSearch { joints: &[], ..*self };
+            let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
             let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
             alone.seconds(&only, SearchLimits { known, enough: f64::INFINITY, steps })
         };
@@ -254,7 +288,7 @@ impl CrossingSearch<'_> {
     /// chunk goes where it takes longer by itself.
     fn with_whole_chunks(&self, known: f64, stripes: Vec<RackedStripe>) -> f64 {
         let pairs: usize = stripes.iter().map(RackedStripe::target_count).sum();
-        let alone = CrossingSearch { joints: &[], ..*self };
+        let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
         if alone.steps(&stripes[..1], ALONE_WORK_MAX / pairs) == 0 {
             return known;
         }
@@ -305,7 +339,7 @@ struct RackedStripe {
 }
 
 /// Survivors of one rack.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Holders {
     rack: u32,
     /// Those that help in any case come first.
@@ -361,6 +395,19 @@ impl RackedStripe {
             }),
         };
         RackedStripe { bytes, count, racks, together, targets }
+    }
+
+    /// Whether another is rebuilt from the same helpers.
+    fn is_like(&self, other: &RackedStripe) -> bool {
+        (self.count, &self.racks) == (other.count, &other.racks)
+    }
+
+    /// The same with this node as its only target.
+    fn at_node(&self, node: u32, ports: &Ports) -> RackedStripe {
+        let rack = ports.rack(node);
+        let at = self.racks.iter().position(|known| known.rack == rack);
+        let target = Target { rack, at, nodes: vec![node] };
+        RackedStripe { targets: vec![target], ..self.clone() }
     }
 
     fn target_count(&self) -> usize {

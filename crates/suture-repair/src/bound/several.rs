@@ -7,7 +7,7 @@
 //! * helpers and keepers together are linked by one message less than there are of them, so there
 //!   are more messages than these, at the cheapest nodes;
 //! * what a rack's helpers alone say of chunks that other racks keep leaves it, and what the others
-//!   alone say of those that it keeps arrives (`crossings.rs`);
+//!   alone say of those that it keeps arrives (`border.rs`);
 //! * what leaves racks arrives at racks.
 //!
 //! So a rack's cost depends on how many help there and how many chunks it keeps, and the cheapest
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use suture_code::ChunkIndex;
 
-use crate::bound::crossings::{Crossings, HelperSets};
+use crate::bound::border::{Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand};
 use crate::need::Part;
@@ -37,14 +37,15 @@ const WORK_MAX: usize = 30_000_000;
 /// Ways to spread chunks over racks that are tried for a stripe.
 const SPREADS_MAX: usize = 128;
 
-/// What stripes with several losses need, of all demands, each beside what it is of.
+/// What stripes with several losses need, of some demands, each beside what it is of.
 pub(super) fn joints<'a>(
-    BatchDemands { demands, view, ports }: BatchDemands<'a>,
+    demands: &[&'a Demand<'a>],
+    BatchDemands { view, ports, .. }: BatchDemands<'a>,
 ) -> Vec<(JointRepair, &'a Demand<'a>, &'a Part)> {
     // Stripes of one name ask the code the same.
     let mut asked: BTreeMap<(usize, usize), Option<HelperSets<'_>>> = BTreeMap::new();
     let mut joints = Vec::new();
-    for demand in demands {
+    for &demand in demands {
         for (at, part) in demand.need.parts.iter().enumerate().filter(|(_, p)| p.lost.len() > 1) {
             let sets = asked.entry((demand.name, at));
             let sets = sets.or_insert_with(|| HelperSets::new(demand.job.code, part));

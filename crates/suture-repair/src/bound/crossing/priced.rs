@@ -52,6 +52,10 @@ impl<'a> Costs<'a> {
         self.prices.at(self.ports.up(node)) + self.prices.at(self.ports.read(node))
     }
 
+    pub fn up(&self, node: u32) -> f64 {
+        self.prices.at(self.ports.up(node))
+    }
+
     pub fn down(&self, node: u32) -> f64 {
         self.prices.at(self.ports.down(node))
     }

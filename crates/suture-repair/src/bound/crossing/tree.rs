@@ -48,15 +48,35 @@ impl RackedStripe {
         }
         let known = costs.relays(self.count);
         let (costs, relays) = (&*costs, &costs.known[known]);
-        let mut decided = Decided::default();
-        let (mut cost, mut tree) = self.cheapest(&decided, costs, relays, workspace);
-        if let Some(joint) = self.idle_joint(&tree, costs, relays, workspace) {
-            decided = self.branched(decided, joint, f64::INFINITY, costs, relays, workspace).1;
-            (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
-        }
+        let (cost, tree) = self.cheapest_decided(costs, relays, workspace);
         let (rooted, counts) = self.rooted(&tree, costs, relays, workspace);
         rooted.charge(&tree, &counts, |port, chunks| loads.add(port, chunks * self.bytes));
         cost * self.bytes
+    }
+
+    /// What the cheapest tree costs, for each byte; there is a target.
+    pub fn least_cost(&self, costs: &mut Costs<'_>, workspace: &mut Workspace) -> f64 {
+        let known = costs.relays(self.count);
+        self.cheapest_decided(costs, &costs.known[known], workspace).0
+    }
+
+    /// The cheapest tree, in racks as they are priced last.
+    fn cheapest_decided(
+        &self,
+        costs: &Costs<'_>,
+        relays: &Relays,
+        workspace: &mut Workspace,
+    ) -> (f64, CheapestTree) {
+        let decided = Decided::default();
+        let (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
+        match self.idle_joint(&tree, costs, relays, workspace) {
+            Some(joint) => {
+                let branched =
+                    self.branched(decided, joint, f64::INFINITY, costs, relays, workspace);
+                self.cheapest(&branched.1, costs, relays, workspace)
+            }
+            None => (cost, tree),
+        }
     }
 
     /// The least that a tree costs, below `limit`, when it is decided of a survivor whether it

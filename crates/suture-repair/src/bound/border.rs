@@ -80,7 +80,8 @@ impl<'a> HelperSets<'a> {
     pub fn crossings(&mut self, held: ChunkSet) -> Crossings {
         let lost = self.part.lost.len();
         let mut by_helping: Vec<Option<Vec<Crossing>>> = vec![None; held.len() + 1];
-        for set in self.sets.clone() {
+        for at in 0..self.sets.len() {
+            let set = self.sets[at];
             let (inside, outside): (Vec<ChunkIndex>, Vec<ChunkIndex>) =
                 set.iter().partition(|chunk| held.contains(*chunk));
             let [own, others] = [&inside, &outside].map(|of| of.iter().copied().collect());

@@ -1,0 +1,385 @@
+//! What a stripe of a local code with several losses costs at least, by the lanes that plans have.
+//!
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`).
+//! A lane rebuilds one chunk by a tree of sums, or several at a decoder that gathers whole chunks
+//! (`plan/validate.rs`). So a stripe's lost chunks are parted into groups: each of one is a tree
+//! (`tree.rs`), each of more is gathered (`lanes/gather.rs`) from one of the sets of helpers that
+//! the code may take (`lanes/sets.rs`). Every chunk goes to another node that may keep it, and no
+//! rack keeps more than it has places for. At given prices all of these are compared, for each set
+//! of nodes that keep the chunks.
+//!
+//! Of a rack's nodes only those matter than which few others are cheaper, however prices are. What
+//! a plan mixes over ranges of a chunk has the same destinations in all of them, which prices do
+//! not see: what a stripe takes by itself counts as well, whichever nodes keep it (`lanes/alone.rs`).
+//!
+//! Stripes of which sets of helpers or of destinations are too many are left to `several.rs`.
+
+pub(super) mod alone;
+mod gather;
+mod sets;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use suture_code::{ChunkIndex, ChunkSet, Code};
+
+use crate::bound::crossing::RackedStripe;
+use crate::bound::crossing::priced::Costs;
+use crate::bound::crossing::tree::Workspace;
+use crate::bound::search::Amounts;
+use crate::bound::{BatchDemands, Demand};
+use crate::need::{Needs, next_combination};
+use crate::planner::ports::Ports;
+use crate::planner::rack_places;
+
+use gather::{GatheredGroup, PricedGather};
+use sets::{combinations, helper_sets};
+
+/// Chunks of a stripe that are lost together: beyond, groups and destinations are too many.
+const LOST_MAX: usize = 4;
+
+/// Sets of destinations that are compared at some prices.
+const DESTINATIONS_MAX: usize = 1500;
+
+/// How often a lane is priced for each rack and set of destinations, by how many chunks are lost.
+const LANE_SUMS: [usize; LOST_MAX + 1] = [0, 0, 2, 20, 160];
+
+/// Simple sums that take as long as one price of a tree.
+const SUMS_PER_PRICE: usize = 6;
+
+/// A stripe whose lost chunks are rebuilt by lanes.
+pub(super) struct LaneStripe {
+    bytes: f64,
+    lost: usize,
+    /// Nodes that may keep a lost chunk.
+    keepers: Vec<u32>,
+    /// How many of them each rack may keep.
+    places: Vec<usize>,
+    gathers: Vec<GatheredGroup>,
+    /// Nodes without a chunk of the stripe.
+    decoders: Vec<u32>,
+    /// For each keeper, trees into it: chunks that are rebuilt alike share one.
+    trees: Vec<Vec<RackedStripe>>,
+    /// Which of these is the tree of each lost chunk.
+    tree_of: Vec<usize>,
+}
+
+/// What codes answered: the helper sets of some of the lost chunks of a demand, by its name and the
+/// nodes that its planner avoids.
+#[derive(Default)]
+pub(super) struct AskedSets {
+    known: BTreeMap<(usize, ChunkSet, ChunkSet), Option<Vec<ChunkSet>>>,
+    needs: Needs,
+}
+
+impl AskedSets {
+    fn find(&mut self, demand: &Demand<'_>, lost: &[ChunkIndex]) -> Option<Vec<ChunkSet>> {
+        let avoided = demand.job.survivors.iter();
+        let avoided = avoided.filter(|(_, node)| demand.job.avoid.contains(node));
+        let avoided: ChunkSet = avoided.map(|(chunk, _)| *chunk).collect();
+        let key = (demand.name, lost.iter().copied().collect(), avoided);
+        let needs = &mut self.needs;
+        let known = self.known.entry(key);
+        let sets = || Some(helper_sets(demand, lost, needs)?.into_iter().collect());
+        known.or_insert_with(sets).clone()
+    }
+}
+
+impl LaneStripe {
+    /// The stripe of a demand; `None` where its code is no local one, it lost one chunk or too
+    /// many, sets are too many, or nodes too few.
+    pub fn new(
+        demand: &Demand<'_>,
+        asked: &mut AskedSets,
+        (batch, relays): (BatchDemands<'_>, &[u32]),
+    ) -> Option<LaneStripe> {
+        let BatchDemands { view, ports, .. } = batch;
+        let (job, lost) = (demand.job, &demand.job.lost);
+        let Code::Lrc(_) = job.code.code() else { return None };
+        if !(2..=LOST_MAX).contains(&lost.len()) {
+            return None;
+        }
+        let rack_count = relays.iter().map(|node| ports.rack(*node) as usize + 1).max()?;
+        let keepers = view.cluster.ids().filter(|node| demand.may_keep(*node, view));
+        let keepers: Vec<u32> = keepers.map(|node| node.0).collect();
+        let places = rack_places(job, view);
+        let places = (0..rack_count).map(|rack| places.get(rack).copied().unwrap_or(lost.len()));
+        let places: Vec<usize> = places.collect();
+        let holds = |node: u32| job.survivors.iter().any(|(_, holder)| holder.0 == node);
+        let mut stripe = LaneStripe {
+            bytes: job.chunk_bytes as f64,
+            lost: lost.len(),
+            keepers,
+            places,
+            gathers: Vec::new(),
+            decoders: relays.iter().copied().filter(|node| !holds(*node)).collect(),
+            trees: Vec::new(),
+            tree_of: Vec::new(),
+        };
+        let is_possible = stripe.is_possible(&stripe.any_destinations(), ports);
+        if !is_possible || stripe.destination_sets() > DESTINATIONS_MAX {
+            return None;
+        }
+        stripe.set_trees(demand, &mut asked.needs, batch)?;
+        for chunks in (1u8..1 << lost.len()).filter(|chunks| chunks.count_ones() > 1) {
+            let group = (0..lost.len()).filter(|at| chunks >> at & 1 == 1).map(|at| lost[at]);
+            let sets = asked.find(demand, &group.collect::<Vec<ChunkIndex>>())?;
+            let nodes =
+                |set: ChunkSet| set.iter().map(|chunk| demand.holder(chunk).0).collect::<Vec<u32>>();
+            let sets: Vec<Vec<u32>> = sets.into_iter().map(nodes).collect();
+            let racks = (rack_count, |node: u32| ports.rack(node));
+            stripe.gathers.push(GatheredGroup::new(chunks, sets, racks));
+        }
+        Some(stripe)
+    }
+
+    /// Finds the trees of each lost chunk, or none where one of them needs another.
+    fn set_trees(
+        &mut self,
+        demand: &Demand<'_>,
+        needs: &mut Needs,
+        BatchDemands { view, ports, .. }: BatchDemands<'_>,
+    ) -> Option<()> {
+        let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
+        let mut trees: Vec<RackedStripe> = Vec::new();
+        for lost in &demand.job.lost {
+            let name = needs.find(demand.job.code, &[*lost], available.clone())?;
+            let [part] = &needs.get(name).parts[..] else { return None };
+            let tree = RackedStripe::new(demand, part, view, ports);
+            let is_alike = |known: &RackedStripe| known.is_like(&tree);
+            let at = trees.iter().position(is_alike).unwrap_or(trees.len());
+            self.tree_of.push(at);
+            if at == trees.len() {
+                trees.push(tree);
+            }
+        }
+        let into = |node: &u32| trees.iter().map(|tree| tree.at_node(*node, ports)).collect();
+        self.trees = self.keepers.iter().map(into).collect();
+        Some(())
+    }
+
+    /// Whether there are places for all chunks.
+    fn is_possible(&self, destinations: &KeeperChoice, ports: &Ports) -> bool {
+        let mut places = self.places.clone();
+        let mut take = |at: &usize| {
+            let left = &mut places[ports.rack(self.keepers[*at]) as usize];
+            let has_place = *left > 0;
+            *left = left.saturating_sub(1);
+            has_place
+        };
+        let KeeperChoice { chosen, open } = destinations;
+        chosen.iter().all(&mut take)
+            && chosen.len() + open.iter().filter(|at| take(at)).count() >= self.lost
+    }
+
+    /// The most sets of destinations that are compared.
+    fn destination_sets(&self) -> usize {
+        combinations(self.keepers.len(), self.lost)
+    }
+
+    /// Prices that are compared to find the cheapest lanes.
+    pub fn work(&self, ports: &Ports) -> usize {
+        let rack_count = self.places.len();
+        let trees = self.trees.iter().flatten().map(RackedStripe::work).sum::<usize>();
+        let gathers = self.gathers.iter().map(|group| group.work(rack_count, self.decoders.len()));
+        let sums = self.destination_sets() * LANE_SUMS[self.lost] * (rack_count + 1);
+        let sums = gathers.sum::<usize>() + sums;
+        trees + sums / SUMS_PER_PRICE + ports.count()
+    }
+
+    /// Any of the nodes that may keep a chunk.
+    pub fn any_destinations(&self) -> KeeperChoice {
+        KeeperChoice { chosen: Vec::new(), open: (0..self.keepers.len()).collect() }
+    }
+
+    /// Puts the cheapest lanes into such destinations on `loads`, and returns what they cost and
+    /// the keepers of the chunks, by place.
+    pub fn take_cheapest(
+        &self,
+        destinations: &KeeperChoice,
+        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+        loads: &mut Amounts,
+    ) -> (f64, Vec<usize>) {
+        let candidates = self.candidates(destinations, costs);
+        let trees = self.tree_costs(&candidates, (costs, workspace));
+        let costs = &*costs;
+        let gather = |group| PricedGather::new(group, &self.decoders, costs);
+        let gathers: Vec<PricedGather<'_>> = self.gathers.iter().map(gather).collect();
+        let priced = PricedStripe { stripe: self, costs, gathers, trees };
+        let (lanes, kept) = priced.cheapest(&candidates, destinations.chosen.len());
+        for &(chunks, ends) in &lanes.lanes[..lanes.count] {
+            let into = (0..kept.len()).filter(|at| ends >> at & 1 == 1).map(|at| kept[at]);
+            let into: Vec<usize> = into.collect();
+            match self.gathers.iter().position(|group| group.chunks == chunks) {
+                Some(at) => {
+                    let nodes: Vec<u32> = into.iter().map(|at| self.keepers[*at]).collect();
+                    priced.gathers[at].put(&nodes, self.bytes, priced.costs, loads);
+                }
+                None => {
+                    let tree = self.tree_of[chunks.trailing_zeros() as usize];
+                    let known = &mut Costs::new(costs.ports, costs.prices, costs.relays);
+                    self.trees[into[0]][tree].take_cheapest(known, workspace, loads);
+                }
+            }
+        }
+        (lanes.cost * self.bytes, kept)
+    }
+
+    /// Those that are chosen, then of the others those than which few of their rack are cheaper.
+    fn candidates(&self, destinations: &KeeperChoice, costs: &Costs<'_>) -> Vec<usize> {
+        let wanted = self.lost - destinations.chosen.len();
+        // Whoever decodes sends as well.
+        let price = |at: usize| {
+            let node = self.keepers[at];
+            [costs.down(node), costs.write(node), costs.up(node)]
+        };
+        let rack = |at: usize| costs.ports.rack(self.keepers[at]);
+        let is_few = |at: &&usize| {
+            let is_cheaper = |other: &&usize| {
+                let (own, others) = (price(**at), price(**other));
+                rack(**other) == rack(**at)
+                    && others.iter().zip(&own).all(|(other, own)| other <= own)
+                    && (others != own || other < at)
+            };
+            destinations.open.iter().filter(is_cheaper).take(wanted).count() < wanted
+        };
+        let open = destinations.open.iter().filter(is_few);
+        destinations.chosen.iter().chain(open).copied().collect()
+    }
+
+    /// What each tree costs into each candidate, for each byte.
+    fn tree_costs(
+        &self,
+        candidates: &[usize],
+        (costs, workspace): (&mut Costs<'_>, &mut Workspace),
+    ) -> Vec<Vec<f64>> {
+        let mut trees: Vec<Vec<f64>> = vec![Vec::new(); self.keepers.len()];
+        for (place, &at) in candidates.iter().enumerate() {
+            // Nodes of a rack that cost the same are the same to a tree.
+            let node = self.keepers[at];
+            let rack = costs.ports.rack(node);
+            let is_same = |other: &&usize| {
+                let other = self.keepers[**other];
+                costs.ports.rack(other) == rack && costs.down(other) == costs.down(node)
+            };
+            let same = candidates[..place].iter().find(is_same).copied();
+            trees[at] = match same {
+                Some(other) => {
+                    let more = costs.write(node) - costs.write(self.keepers[other]);
+                    trees[other].iter().map(|cost| cost + more).collect()
+                }
+                None => {
+                    self.trees[at].iter().map(|tree| tree.least_cost(costs, workspace)).collect()
+                }
+            };
+        }
+        trees
+    }
+}
+
+/// Which nodes keep the lost chunks, by their places among the keepers.
+#[derive(Clone, Debug)]
+pub(super) struct KeeperChoice {
+    /// These keep one each.
+    pub chosen: Vec<usize>,
+    /// These may keep the others.
+    pub open: Vec<usize>,
+}
+
+/// A stripe at some prices.
+struct PricedStripe<'a> {
+    stripe: &'a LaneStripe,
+    costs: &'a Costs<'a>,
+    gathers: Vec<PricedGather<'a>>,
+    /// What each tree costs into each keeper.
+    trees: Vec<Vec<f64>>,
+}
+
+/// The chunks of each lane and the nodes that they go to, a bit each.
+#[derive(Clone, Copy)]
+struct CheapestLanes {
+    cost: f64,
+    lanes: [(u8, u8); LOST_MAX],
+    count: usize,
+}
+
+impl PricedStripe<'_> {
+    /// The cheapest lanes, and the keepers that their chunks go to: so many of the candidates are
+    /// among them in any case.
+    fn cheapest(&self, candidates: &[usize], chosen: usize) -> (CheapestLanes, Vec<usize>) {
+        let none = CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
+        let mut best = (none, Vec::new());
+        let all = (1u8 << self.stripe.lost) - 1;
+        let mut others: Vec<usize> = (0..self.stripe.lost - chosen).collect();
+        let mut kept = candidates[..chosen].to_vec();
+        loop {
+            kept.truncate(chosen);
+            kept.extend(others.iter().map(|at| candidates[chosen + at]));
+            if self.has_places(&kept) {
+                let lanes = self.lanes(all, all, &kept);
+                if lanes.cost < best.0.cost {
+                    best = (lanes, kept.clone());
+                }
+            }
+            if !next_combination(&mut others, candidates.len() - chosen) {
+                return best;
+            }
+        }
+    }
+
+    fn has_places(&self, kept: &[usize]) -> bool {
+        let rack = |at: &usize| self.costs.ports.rack(self.stripe.keepers[*at]);
+        let in_rack = |of: u32| kept.iter().filter(|at| rack(at) == of).count();
+        kept.iter().all(|at| in_rack(rack(at)) <= self.stripe.places[rack(at) as usize])
+    }
+
+    /// The cheapest lanes of some of the chunks into as many of the nodes.
+    fn lanes(&self, chunks: u8, ends: u8, kept: &[usize]) -> CheapestLanes {
+        if chunks == 0 {
+            return CheapestLanes { cost: 0.0, lanes: [(0, 0); LOST_MAX], count: 0 };
+        }
+        let mut best =
+            CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
+        let first = chunks & chunks.wrapping_neg();
+        for group in parts_of(chunks).filter(|group| group & first != 0) {
+            let into = parts_of(ends).filter(|into| into.count_ones() == group.count_ones());
+            for into in into {
+                let cost = self.lane_cost(group, into, kept);
+                if cost >= best.cost {
+                    continue;
+                }
+                let others = self.lanes(chunks & !group, ends & !into, kept);
+                if cost + others.cost < best.cost {
+                    best = CheapestLanes { cost: cost + others.cost, ..others };
+                    best.lanes[best.count] = (group, into);
+                    best.count += 1;
+                }
+            }
+        }
+        best
+    }
+
+    /// What one lane costs.
+    fn lane_cost(&self, chunks: u8, ends: u8, kept: &[usize]) -> f64 {
+        if chunks.count_ones() == 1 {
+            let tree = self.stripe.tree_of[chunks.trailing_zeros() as usize];
+            return self.trees[kept[ends.trailing_zeros() as usize]][tree];
+        }
+        let Some(at) = self.stripe.gathers.iter().position(|group| group.chunks == chunks) else {
+            return f64::INFINITY;
+        };
+        let mut nodes = [0; LOST_MAX];
+        let mut count = 0;
+        for at in (0..kept.len()).filter(|at| ends >> at & 1 == 1) {
+            nodes[count] = self.stripe.keepers[kept[at]];
+            count += 1;
+        }
+        self.gathers[at].cost(&nodes[..count], self.costs)
+    }
+}
+
+/// All parts of a set of bits but the empty one.
+fn parts_of(bits: u8) -> impl Iterator<Item = u8> {
+    (1..=bits).filter(move |part| part & !bits == 0)
+}

@@ -1,0 +1,135 @@
+//! What stripes take each by itself when every chunk is kept whole, whichever nodes keep them.
+//!
+//! Place: beside `[plan]`, a part of the bound by the lanes of a stripe (`../lanes.rs`).
+//! A search over sets of destinations (branch and bound): some nodes keep a chunk in any case,
+//! others may, and prices give a bound for all sets that agree with that. The least bound is
+//! divided next, by whether the node to which most chunks go at its prices keeps one. Nodes of one
+//! rack with equal links and disks are the same to a stripe alone, so if one of them keeps none, nor
+//! do the others that are left.
+//!
+//! The bound of the stripe is the least of those that are not divided, so it may end at any time.
+
+use crate::bound::crossing::lanes::{KeeperChoice, LaneStripe};
+use crate::bound::crossing::priced::Costs;
+use crate::bound::crossing::tree::Workspace;
+use crate::bound::search::{Search, SearchLimits};
+use crate::planner::ports::Ports;
+
+/// Prices that are compared for all stripes by themselves.
+const WORK_MAX: usize = 3_000_000;
+
+/// The most steps of the search for prices of one set of destinations.
+const STEPS_MAX: usize = 60;
+
+/// Steps that are worth beginning a search.
+const STEPS_MIN: usize = 12;
+
+/// The most that any stripe takes by itself, in seconds; `known` where that is no more.
+pub(in crate::bound::crossing) fn seconds(
+    stripes: &[LaneStripe],
+    (ports, relays): (&Ports, &[u32]),
+    known: f64,
+) -> f64 {
+    let mut seconds = known;
+    for stripe in stripes {
+        let prices = WORK_MAX / stripes.len() / stripe.work(ports);
+        if prices >= STEPS_MIN {
+            let alone = AloneSearch { stripe, ports, relays, known: seconds, prices };
+            seconds = seconds.max(alone.seconds());
+        }
+    }
+    seconds
+}
+
+/// Sets of destinations that agree, and a bound for all of them.
+struct OpenSets {
+    seconds: f64,
+    destinations: KeeperChoice,
+    /// The open keeper to which most chunks go, where there is a choice.
+    next: Option<usize>,
+}
+
+/// The search for one stripe.
+struct AloneSearch<'a> {
+    stripe: &'a LaneStripe,
+    ports: &'a Ports,
+    relays: &'a [u32],
+    known: f64,
+    /// How often prices may still be tried.
+    prices: usize,
+}
+
+impl AloneSearch<'_> {
+    fn seconds(mut self) -> f64 {
+        let mut least = f64::INFINITY;
+        let all = self.stripe.any_destinations();
+        let mut open = vec![self.bounded(all, 0.0, f64::INFINITY)];
+        while self.prices >= STEPS_MIN && least > self.known {
+            let by_seconds = |a: &usize, b: &usize| open[*a].seconds.total_cmp(&open[*b].seconds);
+            let Some(at) = (0..open.len()).min_by(by_seconds) else { break };
+            let sets = open.swap_remove(at);
+            if sets.seconds >= least {
+                break;
+            }
+            let Some(next) = sets.next else {
+                least = sets.seconds;
+                continue;
+            };
+            for destinations in self.divided(&sets.destinations, next) {
+                let sets = self.bounded(destinations, sets.seconds, least);
+                if sets.seconds < least {
+                    open.push(sets);
+                }
+            }
+        }
+        open.iter().map(|sets| sets.seconds).fold(least, f64::min)
+    }
+
+    /// A bound for these, not below that of all sets they are of; `enough` will do.
+    fn bounded(&mut self, destinations: KeeperChoice, least: f64, enough: f64) -> OpenSets {
+        let stripe = self.stripe;
+        if !stripe.is_possible(&destinations, self.ports) {
+            return OpenSets { seconds: f64::INFINITY, destinations, next: None };
+        }
+        let mut workspace = Workspace::default();
+        let mut kept = vec![0; stripe.keepers.len()];
+        let steps = self.prices.min(STEPS_MAX);
+        let limits = SearchLimits { known: self.known, enough, steps };
+        let mut tried = 0;
+        let search = Search::new(self.ports, limits, |prices, loads| {
+            let mut costs = Costs::new(self.ports, prices, self.relays);
+            let at = (&mut costs, &mut workspace);
+            let (cost, destinations) = stripe.take_cheapest(&destinations, at, loads);
+            tried += 1;
+            destinations.iter().for_each(|at| kept[*at] += 1);
+            cost
+        });
+        let seconds = search.seconds_from_nothing().max(least);
+        self.prices = self.prices.saturating_sub(tried);
+        let is_decided = destinations.chosen.len() == stripe.lost;
+        let open = destinations.open.iter().copied();
+        let next = open.filter(|_| !is_decided).max_by_key(|at| kept[*at]);
+        OpenSets { seconds, destinations, next }
+    }
+
+    /// The sets of which a node keeps a chunk, and those of which none of its like does.
+    fn divided(&self, sets: &KeeperChoice, next: usize) -> [KeeperChoice; 2] {
+        let with_next = sets.chosen.iter().copied().chain([next]).collect::<Vec<usize>>();
+        let is_decided = with_next.len() == self.stripe.lost;
+        let others = sets.open.iter().copied().filter(|at| !is_decided && *at != next).collect();
+        let unlike = sets.open.iter().copied().filter(|at| !self.are_alike(*at, next)).collect();
+        [
+            KeeperChoice { chosen: with_next, open: others },
+            KeeperChoice { chosen: sets.chosen.clone(), open: unlike },
+        ]
+    }
+
+    fn are_alike(&self, a: usize, b: usize) -> bool {
+        let ports = self.ports;
+        let rates = |node: u32| {
+            [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
+        };
+        let [a, b] = [a, b].map(|at| self.stripe.keepers[at]);
+        ports.rack(a) == ports.rack(b) && rates(a) == rates(b)
+    }
+}
