@@ -74,6 +74,10 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let lanes = lane_stripes(batch, &relays);
     let others: Vec<&Demand<'_>> =
         demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_none()).map(|(d, _)| d).collect();
+    let laned = demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_some());
+    let laned = laned
+        .flat_map(|(demand, _)| sums(demand).map(|part| RackedStripe::new(demand, part, view, ports)));
+    let laned: Vec<RackedStripe> = laned.filter(|stripe| !stripe.targets.is_empty()).collect();
     let lanes: Vec<LaneStripe> = lanes.into_iter().flatten().collect();
     let stripes = others
         .iter()
@@ -84,7 +88,8 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
         return 0.0;
     }
     let known = alone_seconds(&joints, (ports, &relays), known);
-    let search = CrossingSearch { ports, relays: &relays, joints: &joints, lanes: &lanes };
+    let search =
+        CrossingSearch { ports, relays: &relays, joints: &joints, lanes: &lanes, laned: &laned };
     let steps = search.steps(&stripes, WORK_MAX);
     if steps < STEPS_MIN {
         return known;
@@ -92,9 +97,10 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let together = search.seconds(&stripes, limits).max(known);
     let together = lanes::alone::seconds(&lanes, (ports, &relays), together);
+    let together = search.whole_seconds(&stripes, together);
     match stripes.is_empty() {
         true => together,
-        false => search.with_whole_chunks(search.whole_seconds(&stripes, together), stripes),
+        false => search.with_whole_chunks(together, stripes),
     }
 }
 
@@ -209,6 +215,8 @@ struct CrossingSearch<'a> {
     /// Stripes with several losses, which take part besides.
     joints: &'a [Several],
     lanes: &'a [LaneStripe],
+    /// The chunks of these that are sums of their own.
+    laned: &'a [RackedStripe],
 }
 
 impl CrossingSearch<'_> {
@@ -244,11 +252,12 @@ impl CrossingSearch<'_> {
 
     /// What whole chunks take on links of racks, if they are equally long; else what is known.
     fn whole_seconds(&self, stripes: &[RackedStripe], known: f64) -> f64 {
-        let bytes = stripes[0].bytes;
-        if stripes.iter().any(|stripe| stripe.bytes != bytes) {
+        let all = || stripes.iter().chain(self.laned);
+        let Some(bytes) = all().next().map(|stripe| stripe.bytes) else { return known };
+        if all().any(|stripe| stripe.bytes != bytes) {
             return known;
         }
-        let choices: Vec<Vec<RackChoice>> = stripes.iter().map(RackedStripe::choices).collect();
+        let choices: Vec<Vec<RackChoice>> = all().map(RackedStripe::choices).collect();
         whole::seconds(&choices, bytes, self.ports, known)
     }
 
@@ -397,17 +406,59 @@ impl RackedStripe {
         RackedStripe { bytes, count, racks, together, targets }
     }
 
+    /// A chunk of so many bytes that is rebuilt from all of these nodes, into any of some others.
+    fn of_helpers(bytes: f64, helpers: &[u32], keepers: &[u32], ports: &Ports) -> RackedStripe {
+        let mut racks: Vec<Holders> = Vec::new();
+        for &node in helpers {
+            let rack = ports.rack(node);
+            match racks.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => {
+                    known.nodes.push(node);
+                    known.forced += 1;
+                }
+                None => racks.push(Holders { rack, nodes: vec![node], forced: 1 }),
+            }
+        }
+        let stripe = RackedStripe {
+            bytes,
+            count: helpers.len(),
+            racks,
+            together: Vec::new(),
+            targets: Vec::new(),
+        };
+        stripe.into_each(keepers, ports)
+    }
+
+    /// The same with a target for each of these nodes.
+    fn into_each(self, keepers: &[u32], ports: &Ports) -> RackedStripe {
+        let target = |node: &u32| {
+            let rack = ports.rack(*node);
+            let at = self.racks.iter().position(|known| known.rack == rack);
+            Target { rack, at, nodes: vec![*node] }
+        };
+        let targets = keepers.iter().map(target).collect();
+        RackedStripe { targets, ..self }
+    }
+
     /// Whether another is rebuilt from the same helpers.
     fn is_like(&self, other: &RackedStripe) -> bool {
         (self.count, &self.racks) == (other.count, &other.racks)
     }
 
-    /// The same with this node as its only target.
-    fn at_node(&self, node: u32, ports: &Ports) -> RackedStripe {
-        let rack = ports.rack(node);
-        let at = self.racks.iter().position(|known| known.rack == rack);
-        let target = Target { rack, at, nodes: vec![node] };
-        RackedStripe { targets: vec![target], ..self.clone() }
+    /// What trees of all survivors cost at least into the target at a place, for each byte: what
+    /// everyone sends, a message out of each other rack, and what is received and written there.
+    fn cost_of_sending(&self, target: usize, costs: &Costs<'_>) -> f64 {
+        let Target { rack: own, nodes, .. } = &self.targets[target];
+        let sent = self.racks.iter().map(|rack| {
+            let sent: f64 = rack.nodes.iter().map(|node| costs.sending(*node)).sum();
+            sent + if rack.rack == *own { 0.0 } else { costs.leaving(rack.rack) }
+        });
+        sent.sum::<f64>() + costs.down(nodes[0]) + costs.write(nodes[0])
+    }
+
+    /// Survivors that may help.
+    fn survivors(&self) -> usize {
+        self.racks.iter().map(|rack| rack.nodes.len()).sum()
     }
 
     fn target_count(&self) -> usize {
@@ -442,7 +493,7 @@ impl RackedStripe {
 
     /// Prices that are compared to find the cheapest tree.
     fn work(&self) -> usize {
-        let survivors: usize = self.racks.iter().map(|rack| rack.nodes.len()).sum();
+        let survivors = self.survivors();
         let targets = self.target_count();
         survivors * self.count * self.targets.len() + survivors * survivors + targets
     }

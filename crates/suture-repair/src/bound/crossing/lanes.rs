@@ -36,6 +36,12 @@ use crate::planner::rack_places;
 use gather::{GatheredGroup, PricedGather};
 use sets::{combinations, helper_sets};
 
+/// Sets of helpers whose trees are priced one by one; of more, only how many help counts.
+const TREE_SETS_MAX: usize = 64;
+
+/// So many of them have to be priced at most prices to find the cheapest.
+const TREE_SETS_PRICED: usize = 4;
+
 /// Chunks of a stripe that are lost together: beyond, groups and destinations are too many.
 const LOST_MAX: usize = 4;
 
@@ -43,7 +49,7 @@ const LOST_MAX: usize = 4;
 const DESTINATIONS_MAX: usize = 1500;
 
 /// How often a lane is priced for each rack and set of destinations, by how many chunks are lost.
-const LANE_SUMS: [usize; LOST_MAX + 1] = [0, 0, 2, 20, 160];
+const LANE_SUMS: [usize; LOST_MAX + 1] = [0, 1, 2, 20, 160];
 
 /// Simple sums that take as long as one price of a tree.
 const SUMS_PER_PRICE: usize = 6;
@@ -59,9 +65,9 @@ pub(super) struct LaneStripe {
     gathers: Vec<GatheredGroup>,
     /// Nodes without a chunk of the stripe.
     decoders: Vec<u32>,
-    /// For each keeper, trees into it: chunks that are rebuilt alike share one.
-    trees: Vec<Vec<RackedStripe>>,
-    /// Which of these is the tree of each lost chunk.
+    /// Trees into each keeper; chunks that are rebuilt alike share them.
+    trees: Vec<SetTrees>,
+    /// Which of these are the trees of each lost chunk.
     tree_of: Vec<usize>,
 }
 
@@ -97,7 +103,7 @@ impl LaneStripe {
         let BatchDemands { view, ports, .. } = batch;
         let (job, lost) = (demand.job, &demand.job.lost);
         let Code::Lrc(_) = job.code.code() else { return None };
-        if !(2..=LOST_MAX).contains(&lost.len()) {
+        if lost.len() > LOST_MAX {
             return None;
         }
         let rack_count = relays.iter().map(|node| ports.rack(*node) as usize + 1).max()?;
@@ -121,7 +127,11 @@ impl LaneStripe {
         if !is_possible || stripe.destination_sets() > DESTINATIONS_MAX {
             return None;
         }
-        stripe.set_trees(demand, &mut asked.needs, batch)?;
+        stripe.set_trees(demand, asked, batch)?;
+        // A single tree of any helpers needs no more.
+        if lost.len() == 1 && stripe.trees[0].are_any {
+            return None;
+        }
         for chunks in (1u8..1 << lost.len()).filter(|chunks| chunks.count_ones() > 1) {
             let group = (0..lost.len()).filter(|at| chunks >> at & 1 == 1).map(|at| lost[at]);
             let sets = asked.find(demand, &group.collect::<Vec<ChunkIndex>>())?;
@@ -134,28 +144,21 @@ impl LaneStripe {
         Some(stripe)
     }
 
-    /// Finds the trees of each lost chunk, or none where one of them needs another.
+    /// Finds the trees of each lost chunk.
     fn set_trees(
         &mut self,
         demand: &Demand<'_>,
-        needs: &mut Needs,
-        BatchDemands { view, ports, .. }: BatchDemands<'_>,
+        asked: &mut AskedSets,
+        batch: BatchDemands<'_>,
     ) -> Option<()> {
-        let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
-        let mut trees: Vec<RackedStripe> = Vec::new();
         for lost in &demand.job.lost {
-            let name = needs.find(demand.job.code, &[*lost], available.clone())?;
-            let [part] = &needs.get(name).parts[..] else { return None };
-            let tree = RackedStripe::new(demand, part, view, ports);
-            let is_alike = |known: &RackedStripe| known.is_like(&tree);
-            let at = trees.iter().position(is_alike).unwrap_or(trees.len());
-            self.tree_of.push(at);
-            if at == trees.len() {
-                trees.push(tree);
+            let trees = SetTrees::new((demand, *lost), &self.keepers, asked, batch)?;
+            let at = self.trees.iter().position(|known| known.are_like(&trees));
+            self.tree_of.push(at.unwrap_or(self.trees.len()));
+            if at.is_none() {
+                self.trees.push(trees);
             }
         }
-        let into = |node: &u32| trees.iter().map(|tree| tree.at_node(*node, ports)).collect();
-        self.trees = self.keepers.iter().map(into).collect();
         Some(())
     }
 
@@ -181,7 +184,7 @@ impl LaneStripe {
     /// Prices that are compared to find the cheapest lanes.
     pub fn work(&self, ports: &Ports) -> usize {
         let rack_count = self.places.len();
-        let trees = self.trees.iter().flatten().map(RackedStripe::work).sum::<usize>();
+        let trees = self.trees.iter().map(SetTrees::work).sum::<usize>();
         let gathers = self.gathers.iter().map(|group| group.work(rack_count, self.decoders.len()));
         let sums = self.destination_sets() * LANE_SUMS[self.lost] * (rack_count + 1);
         let sums = gathers.sum::<usize>() + sums;
@@ -218,8 +221,10 @@ impl LaneStripe {
                 }
                 None => {
                     let tree = self.tree_of[chunks.trailing_zeros() as usize];
+                    let set = priced.trees[into[0]][tree].1;
                     let known = &mut Costs::new(costs.ports, costs.prices, costs.relays);
-                    self.trees[into[0]][tree].take_cheapest(known, workspace, loads);
+                    let tree = &self.trees[tree].sets[set];
+                    tree.take(Some(into[0]), known, workspace, loads);
                 }
             }
         }
@@ -248,13 +253,13 @@ impl LaneStripe {
         destinations.chosen.iter().chain(open).copied().collect()
     }
 
-    /// What each tree costs into each candidate, for each byte.
+    /// What the cheapest of each trees costs into each candidate, for each byte, and its set.
     fn tree_costs(
         &self,
         candidates: &[usize],
         (costs, workspace): (&mut Costs<'_>, &mut Workspace),
-    ) -> Vec<Vec<f64>> {
-        let mut trees: Vec<Vec<f64>> = vec![Vec::new(); self.keepers.len()];
+    ) -> Vec<Vec<(f64, usize)>> {
+        let mut trees = vec![Vec::new(); self.keepers.len()];
         for (place, &at) in candidates.iter().enumerate() {
             // Nodes of a rack that cost the same are the same to a tree.
             let node = self.keepers[at];
@@ -267,14 +272,87 @@ impl LaneStripe {
             trees[at] = match same {
                 Some(other) => {
                     let more = costs.write(node) - costs.write(self.keepers[other]);
-                    trees[other].iter().map(|cost| cost + more).collect()
+                    let known: &Vec<(f64, usize)> = &trees[other];
+                    known.iter().map(|(cost, set)| (cost + more, *set)).collect()
                 }
                 None => {
-                    self.trees[at].iter().map(|tree| tree.least_cost(costs, workspace)).collect()
+                    let least = |sets: &SetTrees| sets.least_cost(at, costs, workspace);
+                    self.trees.iter().map(least).collect()
                 }
             };
         }
         trees
+    }
+}
+
+/// The trees of a lost chunk.
+struct SetTrees {
+    /// One for each set of helpers, or one for all where only their number counts. Each has a
+    /// target for each keeper.
+    sets: Vec<RackedStripe>,
+    /// Whether any so many helpers will do.
+    are_any: bool,
+}
+
+impl SetTrees {
+    /// Those of one lost chunk; `None` where it needs another.
+    fn new(
+        (demand, lost): (&Demand<'_>, ChunkIndex),
+        keepers: &[u32],
+        asked: &mut AskedSets,
+        BatchDemands { view, ports, .. }: BatchDemands<'_>,
+    ) -> Option<SetTrees> {
+        let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
+        let name = asked.needs.find(demand.job.code, &[lost], available)?;
+        let [part] = &asked.needs.get(name).parts[..] else { return None };
+        let are_any = part.any;
+        let counted = RackedStripe::new(demand, part, view, ports).into_each(keepers, ports);
+        let sets = if are_any { None } else { asked.find(demand, &[lost]) };
+        let tree = |set: ChunkSet| {
+            let nodes: Vec<u32> = set.iter().map(|chunk| demand.holder(chunk).0).collect();
+            RackedStripe::of_helpers(counted.bytes, &nodes, keepers, ports)
+        };
+        let sets = match sets {
+            Some(sets) if sets.len() <= TREE_SETS_MAX => sets.into_iter().map(tree).collect(),
+            _ => vec![counted],
+        };
+        Some(SetTrees { sets, are_any })
+    }
+
+    fn are_like(&self, other: &SetTrees) -> bool {
+        self.sets.len() == other.sets.len()
+            && self.sets.iter().zip(&other.sets).all(|(own, other)| own.is_like(other))
+    }
+
+    fn work(&self) -> usize {
+        let of_set = |tree: &RackedStripe| tree.survivors() * tree.target_count() + tree.work();
+        self.sets.iter().take(TREE_SETS_PRICED).map(of_set).sum()
+    }
+
+    /// What the cheapest tree costs into a keeper, for each byte, and its set.
+    fn least_cost(
+        &self,
+        keeper: usize,
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
+    ) -> (f64, usize) {
+        if let [only] = &self.sets[..] {
+            return (only.least_cost(keeper, costs, workspace), 0);
+        }
+        let least = self.sets.iter().map(|tree| tree.cost_of_sending(keeper, costs));
+        let mut order: Vec<(f64, usize)> = least.zip(0..).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut best = (f64::INFINITY, 0);
+        for (least, set) in order {
+            if least >= best.0 {
+                break;
+            }
+            let cost = self.sets[set].least_cost(keeper, costs, workspace);
+            if cost < best.0 {
+                best = (cost, set);
+            }
+        }
+        best
     }
 }
 
@@ -292,8 +370,8 @@ struct PricedStripe<'a> {
     stripe: &'a LaneStripe,
     costs: &'a Costs<'a>,
     gathers: Vec<PricedGather<'a>>,
-    /// What each tree costs into each keeper.
-    trees: Vec<Vec<f64>>,
+    /// What the cheapest of each trees costs into each keeper, and its set.
+    trees: Vec<Vec<(f64, usize)>>,
 }
 
 /// The chunks of each lane and the nodes that they go to, a bit each.
@@ -364,7 +442,7 @@ impl PricedStripe<'_> {
     fn lane_cost(&self, chunks: u8, ends: u8, kept: &[usize]) -> f64 {
         if chunks.count_ones() == 1 {
             let tree = self.stripe.tree_of[chunks.trailing_zeros() as usize];
-            return self.trees[kept[ends.trailing_zeros() as usize]][tree];
+            return self.trees[kept[ends.trailing_zeros() as usize]][tree].0;
         }
         let Some(at) = self.stripe.gathers.iter().position(|group| group.chunks == chunks) else {
             return f64::INFINITY;

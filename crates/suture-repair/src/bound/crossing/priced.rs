@@ -105,11 +105,13 @@ impl Relays {
     }
 }
 
-/// Survivors of which it is decided whether they help.
+/// What is decided of a tree: survivors that help, others that do not, and the only target by its
+/// place, if there is one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decided {
     pub helping: Vec<u32>,
     pub idle: Vec<u32>,
+    pub target: Option<usize>,
 }
 
 /// A survivor of a rack at some prices: what sending and receiving costs it.

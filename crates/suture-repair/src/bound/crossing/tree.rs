@@ -43,31 +43,49 @@ impl RackedStripe {
         workspace: &mut Workspace,
         loads: &mut Amounts,
     ) -> f64 {
-        if self.targets.is_empty() {
-            return 0.0;
+        match self.targets.is_empty() {
+            true => 0.0,
+            false => self.take(None, costs, workspace, loads),
         }
+    }
+
+    /// Puts the cheapest tree on `loads` whose target is the one at a place, if one is given, and
+    /// returns what it costs.
+    pub fn take(
+        &self,
+        target: Option<usize>,
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
+        loads: &mut Amounts,
+    ) -> f64 {
         let known = costs.relays(self.count);
         let (costs, relays) = (&*costs, &costs.known[known]);
-        let (cost, tree) = self.cheapest_decided(costs, relays, workspace);
+        let (cost, tree) = self.cheapest_decided(target, costs, relays, workspace);
         let (rooted, counts) = self.rooted(&tree, costs, relays, workspace);
         rooted.charge(&tree, &counts, |port, chunks| loads.add(port, chunks * self.bytes));
         cost * self.bytes
     }
 
-    /// What the cheapest tree costs, for each byte; there is a target.
-    pub fn least_cost(&self, costs: &mut Costs<'_>, workspace: &mut Workspace) -> f64 {
+    /// What the cheapest tree costs whose target is the one at a place, for each byte.
+    pub fn least_cost(
+        &self,
+        target: usize,
+        costs: &mut Costs<'_>,
+        workspace: &mut Workspace,
+    ) -> f64 {
         let known = costs.relays(self.count);
-        self.cheapest_decided(costs, &costs.known[known], workspace).0
+        self.cheapest_decided(Some(target), costs, &costs.known[known], workspace).0
     }
 
     /// The cheapest tree, in racks as they are priced last.
     fn cheapest_decided(
         &self,
+        target: Option<usize>,
         costs: &Costs<'_>,
         relays: &Relays,
         workspace: &mut Workspace,
     ) -> (f64, CheapestTree) {
-        let decided = Decided::default();
+        let decided = Decided { target, ..Decided::default() };
         let (cost, tree) = self.cheapest(&decided, costs, relays, workspace);
         match self.idle_joint(&tree, costs, relays, workspace) {
             Some(joint) => {
@@ -131,7 +149,9 @@ impl RackedStripe {
             .zip(&self.racks)
             .for_each(|(rack, holders)| rack.set(holders, decided, relays, costs));
         let mut best: Option<(f64, CheapestTree)> = None;
-        for (target, Target { nodes, .. }) in self.targets.iter().enumerate() {
+        let is_open = |at: usize| decided.target.is_none_or(|only| only == at);
+        let targets = self.targets.iter().enumerate().filter(|(at, _)| is_open(*at));
+        for (target, Target { nodes, .. }) in targets {
             roots.clear();
             roots.extend(nodes.iter().map(|node| (costs.down(*node), costs.write(*node), *node)));
             roots.sort_by(|a, b| (a.0, a.1).partial_cmp(&(b.0, b.1)).expect("prices are numbers"));
