@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 
 use suture_code::{ChunkIndex, ChunkSet, Code};
 
-use crate::bound::crossing::RackedStripe;
 use crate::bound::crossing::priced::Costs;
+use crate::bound::crossing::stripe::RackedStripe;
 use crate::bound::crossing::tree::Workspace;
 use crate::bound::search::Amounts;
 use crate::bound::{BatchDemands, Demand};
@@ -123,7 +123,7 @@ impl LaneStripe {
             trees: Vec::new(),
             tree_of: Vec::new(),
         };
-        let is_possible = stripe.is_possible(&stripe.any_destinations(), ports);
+        let is_possible = stripe.is_possible(&stripe.any_keepers(), ports);
         if !is_possible || stripe.destination_sets() > DESTINATIONS_MAX {
             return None;
         }
@@ -135,8 +135,9 @@ impl LaneStripe {
         for chunks in (1u8..1 << lost.len()).filter(|chunks| chunks.count_ones() > 1) {
             let group = (0..lost.len()).filter(|at| chunks >> at & 1 == 1).map(|at| lost[at]);
             let sets = asked.find(demand, &group.collect::<Vec<ChunkIndex>>())?;
-            let nodes =
-                |set: ChunkSet| set.iter().map(|chunk| demand.holder(chunk).0).collect::<Vec<u32>>();
+            let nodes = |set: ChunkSet| {
+                set.iter().map(|chunk| demand.holder(chunk).0).collect::<Vec<u32>>()
+            };
             let sets: Vec<Vec<u32>> = sets.into_iter().map(nodes).collect();
             let racks = (rack_count, |node: u32| ports.rack(node));
             stripe.gathers.push(GatheredGroup::new(chunks, sets, racks));
@@ -162,8 +163,13 @@ impl LaneStripe {
         Some(())
     }
 
+    /// The nodes that may keep a chunk.
+    pub fn nodes(&self, keepers: &KeeperChoice) -> Vec<u32> {
+        keepers.chosen.iter().chain(&keepers.open).map(|at| self.keepers[*at]).collect()
+    }
+
     /// Whether there are places for all chunks.
-    fn is_possible(&self, destinations: &KeeperChoice, ports: &Ports) -> bool {
+    pub fn is_possible(&self, destinations: &KeeperChoice, ports: &Ports) -> bool {
         let mut places = self.places.clone();
         let mut take = |at: &usize| {
             let left = &mut places[ports.rack(self.keepers[*at]) as usize];
@@ -192,7 +198,7 @@ impl LaneStripe {
     }
 
     /// Any of the nodes that may keep a chunk.
-    pub fn any_destinations(&self) -> KeeperChoice {
+    pub fn any_keepers(&self) -> KeeperChoice {
         KeeperChoice { chosen: Vec::new(), open: (0..self.keepers.len()).collect() }
     }
 
@@ -417,8 +423,7 @@ impl PricedStripe<'_> {
         if chunks == 0 {
             return CheapestLanes { cost: 0.0, lanes: [(0, 0); LOST_MAX], count: 0 };
         }
-        let mut best =
-            CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
+        let mut best = CheapestLanes { cost: f64::INFINITY, lanes: [(0, 0); LOST_MAX], count: 0 };
         let first = chunks & chunks.wrapping_neg();
         for group in parts_of(chunks).filter(|group| group & first != 0) {
             let into = parts_of(ends).filter(|into| into.count_ones() == group.count_ones());

@@ -4,7 +4,7 @@
 //! cheapest tree (`tree.rs`): for each number of helpers of a rack what they send costs, and the
 //! cheapest place for their messages.
 
-use crate::bound::crossing::Holders;
+use crate::bound::crossing::stripe::Holders;
 use crate::bound::search::Amounts;
 use crate::planner::ports::Ports;
 

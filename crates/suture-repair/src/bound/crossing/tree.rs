@@ -10,7 +10,7 @@
 use crate::bound::crossing::priced::{
     Costs, Decided, Inside, Merge, Priced, PricedRack, Relays, cheaper,
 };
-use crate::bound::crossing::{RackedStripe, Target};
+use crate::bound::crossing::stripe::{RackedStripe, Target};
 use crate::bound::search::Amounts;
 use crate::planner::ports::PortIndex;
 

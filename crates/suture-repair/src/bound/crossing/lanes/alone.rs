@@ -16,7 +16,7 @@ use crate::bound::search::{Search, SearchLimits};
 use crate::planner::ports::Ports;
 
 /// Prices that are compared for all stripes by themselves.
-const WORK_MAX: usize = 3_000_000;
+const WORK_MAX: usize = 2_000_000;
 
 /// The most steps of the search for prices of one set of destinations.
 const STEPS_MAX: usize = 60;
@@ -37,6 +37,34 @@ pub(in crate::bound::crossing) fn seconds(
             let alone = AloneSearch { stripe, ports, relays, known: seconds, prices };
             seconds = seconds.max(alone.seconds());
         }
+    }
+    seconds
+}
+
+/// What a stripe takes by itself if a chunk goes to each of its keepers, in seconds; `known` where that
+/// is no more. Prices that are compared for each are at most `work`.
+pub(in crate::bound::crossing) fn of_keepers(
+    stripe: &LaneStripe,
+    (ports, relays): (&Ports, &[u32]),
+    known: f64,
+    work: usize,
+) -> Vec<f64> {
+    let prices = work / stripe.work(ports);
+    if prices < STEPS_MIN {
+        return vec![known; stripe.keepers.len()];
+    }
+    let mut alone = AloneSearch { stripe, ports, relays, known, prices };
+    let mut seconds: Vec<f64> = Vec::new();
+    for at in 0..stripe.keepers.len() {
+        let alike = (0..at).find(|other| alone.are_alike(*other, at));
+        alone.prices = prices;
+        seconds.push(match alike {
+            Some(other) => seconds[other],
+            None => {
+                let [with_it, _] = alone.divided(&stripe.any_keepers(), at);
+                alone.bounded(with_it, known, f64::INFINITY).seconds
+            }
+        });
     }
     seconds
 }
@@ -62,7 +90,7 @@ struct AloneSearch<'a> {
 impl AloneSearch<'_> {
     fn seconds(mut self) -> f64 {
         let mut least = f64::INFINITY;
-        let all = self.stripe.any_destinations();
+        let all = self.stripe.any_keepers();
         let mut open = vec![self.bounded(all, 0.0, f64::INFINITY)];
         while self.prices >= STEPS_MIN && least > self.known {
             let by_seconds = |a: &usize, b: &usize| open[*a].seconds.total_cmp(&open[*b].seconds);

@@ -84,11 +84,7 @@ pub(super) struct PricedGather<'a> {
 
 impl<'a> PricedGather<'a> {
     /// `decoders` are nodes without a chunk of the stripe.
-    pub fn new(
-        group: &'a GatheredGroup,
-        decoders: &[u32],
-        costs: &Costs<'_>,
-    ) -> PricedGather<'a> {
+    pub fn new(group: &'a GatheredGroup, decoders: &[u32], costs: &Costs<'_>) -> PricedGather<'a> {
         let rack_count = group.sets.first().map_or(0, |set| set.held.len());
         let mut priced = PricedGather {
             group,

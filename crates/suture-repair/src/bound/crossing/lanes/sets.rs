@@ -101,8 +101,7 @@ pub(super) fn combinations(all: usize, count: usize) -> usize {
     if count > all {
         return 0;
     }
-    let product = |combinations: usize, at: usize| {
-        combinations.saturating_mul(all - count + at) / at
-    };
+    let product =
+        |combinations: usize, at: usize| combinations.saturating_mul(all - count + at) / at;
     (1..=count).fold(1, product)
 }

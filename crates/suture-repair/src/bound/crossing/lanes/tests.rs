@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use suture_code::{ChunkIndex, ChunkSet, Code};
 
-use crate::bound::crossing::RackedStripe;
 use crate::bound::crossing::priced::Costs;
+use crate::bound::crossing::stripe::RackedStripe;
 use crate::bound::crossing::tree::Workspace;
 use crate::bound::search::Amounts;
 use crate::bound::{BatchDemands, Demand, with_batch};
@@ -251,8 +251,13 @@ impl TestWorld<'_> {
 fn no_lanes_cost_less_whoever_helps_decodes_and_keeps() {
     let mut random = Random::new(5);
     let (mut found, mut exact) = (0, 0);
-    for (code, lost) in [("lrc(4,2,1)", 2), ("lrc(4,2,2)", 2), ("lrc(2,1,2)", 3), ("lrc(4,2,3)", 3), ("lrc(4,2,3)", 1)]
-    {
+    for (code, lost) in [
+        ("lrc(4,2,1)", 2),
+        ("lrc(4,2,2)", 2),
+        ("lrc(2,1,2)", 3),
+        ("lrc(4,2,3)", 3),
+        ("lrc(4,2,3)", 1),
+    ] {
         for _ in 0..40 {
             let spare = random.between(1, 3) as usize;
             let (cluster, job) = arbitrary_world(code, lost, spare, &mut random);
@@ -296,7 +301,7 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     let mut costs = Costs::new(batch.ports, prices, relays);
     let mut workspace = Workspace::default();
     let at = (&mut costs, &mut workspace);
-    let (cost, kept) = stripe.take_cheapest(&stripe.any_destinations(), at, &mut loads);
+    let (cost, kept) = stripe.take_cheapest(&stripe.any_keepers(), at, &mut loads);
     assert!((cost - least).abs() < 1e-9, "{cost} {least} {:?}", demand.job);
     // A tree's price may be below every tree; that of a gather is exact.
     let put = loads.cost(prices);

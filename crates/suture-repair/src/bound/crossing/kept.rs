@@ -1,0 +1,117 @@
+//! The bound when each chunk is kept by one node.
+//!
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`). If nobody takes
+//! longer than some time, no chunk goes where its stripe takes longer by itself: without such
+//! destinations prices say more. Times at which another destination is left out are tried.
+
+use crate::bound::crossing::lanes::{KeeperChoice, alone};
+use crate::bound::crossing::stripe::{RackedStripe, Target};
+use crate::bound::crossing::{CrossingSearch, WORK_MAX};
+use crate::bound::search::SearchLimits;
+
+/// Prices that are compared for all chunks by themselves, at all of their destinations.
+const ALONE_WORK_MAX: usize = 400_000;
+
+impl CrossingSearch<'_> {
+    /// What each stripe takes by itself at each node of each target; `known` where that is no more.
+    fn alone(&self, stripes: &[RackedStripe], known: f64, pairs: usize) -> Vec<Vec<Vec<f64>>> {
+        let at = |stripe: &RackedStripe, target: &Target, node: u32| {
+            let target = Target { nodes: vec![node], ..*target };
+            let only = [RackedStripe { targets: vec![target], ..stripe.clone() }];
+            let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
+            let steps = alone.steps(&only, ALONE_WORK_MAX / pairs);
+            alone.seconds((&only, &[]), SearchLimits { known, enough: f64::INFINITY, steps })
+        };
+        let ports = self.ports;
+        let rates = |node: u32| {
+            [ports.up(node), ports.down(node), ports.write(node)].map(|port| ports.rate(port))
+        };
+        let nodes = |stripe: &RackedStripe, target: &Target| {
+            // Nodes that are equally fast are equally good.
+            let mut tried: Vec<([f64; 3], f64)> = Vec::new();
+            let seconds = target.nodes.iter().map(|&node| {
+                let rates = rates(node);
+                if let Some((_, seconds)) = tried.iter().find(|(known, _)| *known == rates) {
+                    return *seconds;
+                }
+                tried.push((rates, at(stripe, target, node)));
+                tried[tried.len() - 1].1
+            });
+            seconds.collect()
+        };
+        let all = stripes.iter().map(|stripe| {
+            stripe.targets.iter().map(|target| nodes(stripe, target)).collect::<Vec<Vec<f64>>>()
+        });
+        all.collect()
+    }
+
+    /// The bound without destinations at which a stripe by itself takes longer.
+    pub fn with_whole_chunks(&self, known: f64, stripes: &[RackedStripe]) -> f64 {
+        let targets = stripes.iter().map(RackedStripe::target_count).sum::<usize>();
+        let pairs = targets + self.any_keepers().iter().map(|any| any.open.len()).sum::<usize>();
+        if pairs == 0 {
+            return known;
+        }
+        let work = ALONE_WORK_MAX / pairs;
+        let alone = CrossingSearch { joints: &[], lanes: &[], ..*self };
+        if stripes.first().is_some_and(|first| alone.steps(std::slice::from_ref(first), work) == 0)
+        {
+            return known;
+        }
+        let alone = self.alone(stripes, known, pairs);
+        let least =
+            |stripe: &Vec<Vec<f64>>| stripe.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        let known = alone.iter().map(least).fold(known, f64::max);
+        let kept = self.lanes.iter();
+        let kept =
+            kept.map(|stripe| alone::of_keepers(stripe, (self.ports, self.relays), known, work));
+        let kept: Vec<Vec<f64>> = kept.collect();
+        let all = alone.iter().flatten().chain(&kept).flatten();
+        let mut levels: Vec<f64> =
+            all.copied().filter(|level| *level > known && level.is_finite()).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        let (mut low, mut high) = (known, levels.len());
+        let mut first = 0;
+        while first < high {
+            let middle = (first + high) / 2;
+            let seconds = self.within((stripes, &alone), &kept, (levels[middle], low));
+            if seconds >= levels[middle] {
+                low = levels[middle];
+                first = middle + 1;
+            } else {
+                low = low.max(seconds);
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// A bound if no destination is one at which a stripe takes as long as the level, or longer;
+    /// nobody below the level needs less.
+    fn within(
+        &self,
+        (stripes, alone): (&[RackedStripe], &[Vec<Vec<f64>>]),
+        kept: &[Vec<f64>],
+        (level, known): (f64, f64),
+    ) -> f64 {
+        let stripes = stripes
+            .iter()
+            .zip(alone)
+            .map(|(stripe, alone)| stripe.within(|target, node| alone[target][node] < level));
+        let stripes: Vec<RackedStripe> = stripes.collect();
+        let keepers = kept.iter().map(|kept| {
+            let open = (0..kept.len()).filter(|at| kept[*at] < level).collect();
+            KeeperChoice { chosen: Vec::new(), open }
+        });
+        let keepers: Vec<KeeperChoice> = keepers.collect();
+        let mut laned = self.lanes.iter().zip(&keepers);
+        if laned.any(|(stripe, keepers)| !stripe.is_possible(keepers, self.ports)) {
+            return level;
+        }
+        let steps = self.steps(&stripes, WORK_MAX);
+        let limits = SearchLimits { known, enough: level, steps };
+        let seconds = self.seconds((&stripes, &keepers), limits);
+        self.whole_seconds((&stripes, &keepers), seconds)
+    }
+}

@@ -1,0 +1,229 @@
+//! A chunk of a stripe that is a sum of others: who may help in which rack, and who may keep it.
+//!
+//! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`); `tree.rs` says
+//! what its cheapest tree costs.
+
+use suture_code::ChunkIndex;
+
+use crate::bound::Demand;
+use crate::bound::crossing::priced::Costs;
+use crate::bound::whole::RackChoice;
+use crate::need::Part;
+use crate::planner::View;
+use crate::planner::ports::Ports;
+
+/// Up to so many racks of a stripe, all sets of them are tried.
+const SETS_RACKS_MAX: usize = 8;
+
+/// A chunk that is a sum of others, and who may take part.
+#[derive(Clone)]
+pub(super) struct RackedStripe {
+    pub bytes: f64,
+    /// How many helpers a tree has.
+    pub count: usize,
+    pub racks: Vec<Holders>,
+    /// Racks that hold enough helpers together: each set without which nothing less does.
+    pub together: Vec<Vec<u32>>,
+    pub targets: Vec<Target>,
+}
+
+/// Survivors of one rack.
+#[derive(Clone, PartialEq)]
+pub(super) struct Holders {
+    pub rack: u32,
+    /// Those that help in any case come first.
+    pub nodes: Vec<u32>,
+    pub forced: usize,
+}
+
+/// Nodes of one rack that may keep the chunk.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub rack: u32,
+    /// Its place among the racks with survivors.
+    pub at: Option<usize>,
+    pub nodes: Vec<u32>,
+}
+
+impl RackedStripe {
+    pub fn new(demand: &Demand<'_>, part: &Part, view: &View<'_>, ports: &Ports) -> RackedStripe {
+        let mut racks: Vec<Holders> = Vec::new();
+        let forced = part.forced.iter().map(|sender| (sender.chunk, 1));
+        for (chunk, forced) in forced.chain(part.free.iter().map(|chunk| (*chunk, 0))) {
+            let node = demand.holder(chunk).0;
+            let rack = ports.rack(node);
+            match racks.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => {
+                    known.nodes.push(node);
+                    known.forced += forced;
+                }
+                None => racks.push(Holders { rack, nodes: vec![node], forced }),
+            }
+        }
+        let mut targets: Vec<Target> = Vec::new();
+        for node in view.cluster.ids().filter(|node| demand.may_keep(*node, view)) {
+            let rack = ports.rack(node.0);
+            match targets.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => known.nodes.push(node.0),
+                None => {
+                    let at = racks.iter().position(|known| known.rack == rack);
+                    targets.push(Target { rack, at, nodes: vec![node.0] });
+                }
+            }
+        }
+        let bytes = demand.job.chunk_bytes as f64;
+        let count = part.forced.len() + part.count;
+        let together = match part.any {
+            true => racks_with(count, &racks),
+            false => smallest_enough(&racks, |chosen| {
+                let held = part.forced.iter().map(|sender| sender.chunk).chain(part.free.clone());
+                let chunks: Vec<ChunkIndex> = held
+                    .filter(|chunk| chosen.contains(&ports.rack(demand.holder(*chunk).0)))
+                    .collect();
+                demand.job.code.helpers_for(&part.lost, &chunks).is_ok()
+            }),
+        };
+        RackedStripe { bytes, count, racks, together, targets }
+    }
+
+    /// A chunk of so many bytes that is rebuilt from all of these nodes, into any of some others.
+    pub fn of_helpers(bytes: f64, helpers: &[u32], keepers: &[u32], ports: &Ports) -> RackedStripe {
+        let mut racks: Vec<Holders> = Vec::new();
+        for &node in helpers {
+            let rack = ports.rack(node);
+            match racks.iter_mut().find(|known| known.rack == rack) {
+                Some(known) => {
+                    known.nodes.push(node);
+                    known.forced += 1;
+                }
+                None => racks.push(Holders { rack, nodes: vec![node], forced: 1 }),
+            }
+        }
+        let stripe = RackedStripe {
+            bytes,
+            count: helpers.len(),
+            racks,
+            together: Vec::new(),
+            targets: Vec::new(),
+        };
+        stripe.into_each(keepers, ports)
+    }
+
+    /// The same with a target for each of these nodes.
+    pub fn into_each(self, keepers: &[u32], ports: &Ports) -> RackedStripe {
+        let target = |node: &u32| {
+            let rack = ports.rack(*node);
+            let at = self.racks.iter().position(|known| known.rack == rack);
+            Target { rack, at, nodes: vec![*node] }
+        };
+        let targets = keepers.iter().map(target).collect();
+        RackedStripe { targets, ..self }
+    }
+
+    /// Whether another is rebuilt from the same helpers.
+    pub fn is_like(&self, other: &RackedStripe) -> bool {
+        (self.count, &self.racks) == (other.count, &other.racks)
+    }
+
+    /// What trees of all survivors cost at least into the target at a place, for each byte: what
+    /// everyone sends, a message out of each other rack, and what is received and written there.
+    pub fn cost_of_sending(&self, target: usize, costs: &Costs<'_>) -> f64 {
+        let Target { rack: own, nodes, .. } = &self.targets[target];
+        let sent = self.racks.iter().map(|rack| {
+            let sent: f64 = rack.nodes.iter().map(|node| costs.sending(*node)).sum();
+            sent + if rack.rack == *own { 0.0 } else { costs.leaving(rack.rack) }
+        });
+        sent.sum::<f64>() + costs.down(nodes[0]) + costs.write(nodes[0])
+    }
+
+    /// Survivors that may help.
+    pub fn survivors(&self) -> usize {
+        self.racks.iter().map(|rack| rack.nodes.len()).sum()
+    }
+
+    pub fn target_count(&self) -> usize {
+        self.targets.iter().map(|target| target.nodes.len()).sum()
+    }
+
+    /// The racks that may keep the chunk, and what each asks of others.
+    pub fn choices(&self) -> Vec<RackChoice> {
+        let choices = self.targets.iter().map(|target| {
+            let others = |racks: &Vec<u32>| {
+                racks.iter().copied().filter(|rack| *rack != target.rack).collect::<Vec<u32>>()
+            };
+            let sets: Vec<Vec<u32>> = self.together.iter().map(others).collect();
+            let lengths = sets.iter().map(Vec::len).min().unwrap_or(0);
+            let is_in_all = |rack: &u32| sets.iter().all(|set| set.contains(rack));
+            let senders = sets.first().into_iter().flatten().copied().filter(is_in_all).collect();
+            RackChoice { rack: target.rack, senders, lengths }
+        });
+        choices.collect()
+    }
+
+    /// The same with only those targets, by the place of a rack and of a node in it.
+    pub fn within(&self, is_open: impl Fn(usize, usize) -> bool) -> RackedStripe {
+        let targets = self.targets.iter().enumerate().map(|(rack, target)| {
+            let nodes = target.nodes.iter().enumerate().filter(|(at, _)| is_open(rack, *at));
+            Target { nodes: nodes.map(|(_, node)| *node).collect(), ..*target }
+        });
+        let targets = targets.filter(|target| !target.nodes.is_empty()).collect();
+        let (racks, together) = (self.racks.clone(), self.together.clone());
+        RackedStripe { targets, racks, together, ..*self }
+    }
+
+    /// Prices that are compared to find the cheapest tree.
+    pub fn work(&self) -> usize {
+        let survivors = self.survivors();
+        let targets = self.target_count();
+        survivors * self.count * self.targets.len() + survivors * survivors + targets
+    }
+}
+
+/// The smallest sets of racks that hold so many survivors, forced ones included.
+fn racks_with(count: usize, racks: &[Holders]) -> Vec<Vec<u32>> {
+    smallest_enough(racks, |chosen| {
+        let mut held = 0;
+        racks.iter().all(|rack| {
+            let is_chosen = chosen.contains(&rack.rack);
+            held += if is_chosen { rack.nodes.len() } else { 0 };
+            is_chosen || rack.forced == 0
+        }) && held >= count
+    })
+}
+
+/// The smallest sets of racks whose survivors are enough; where racks are many, only what all of
+/// these have in common.
+fn smallest_enough(racks: &[Holders], is_enough: impl Fn(&[u32]) -> bool) -> Vec<Vec<u32>> {
+    let names: Vec<u32> = racks.iter().map(|rack| rack.rack).collect();
+    let is_needed = |rack: &u32| {
+        let others: Vec<u32> = names.iter().copied().filter(|other| other != rack).collect();
+        !is_enough(&others)
+    };
+    let (needed, others): (Vec<u32>, Vec<u32>) = names.iter().copied().partition(is_needed);
+    if names.len() > SETS_RACKS_MAX {
+        return vec![needed];
+    }
+    let sets = (0..1u32 << others.len()).filter_map(|set| {
+        let chosen = (0..others.len()).filter(|at| set >> at & 1 == 1).map(|at| others[at]);
+        let chosen: Vec<u32> = needed.iter().copied().chain(chosen).collect();
+        is_enough(&chosen).then_some(chosen)
+    });
+    smallest(sets.collect())
+}
+
+/// The sets of which no part is among them.
+fn smallest(mut sets: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
+    for set in &mut sets {
+        set.sort_unstable();
+        set.dedup();
+    }
+    sets.sort_by_key(|set| set.len());
+    let mut kept: Vec<Vec<u32>> = Vec::new();
+    for set in sets {
+        let is_more = |known: &Vec<u32>| known.iter().all(|rack| set.contains(rack));
+        if !kept.iter().any(is_more) {
+            kept.push(set);
+        }
+    }
+    kept
+}
