@@ -29,7 +29,7 @@ mod stripe;
 mod tree;
 
 use crate::bound::search::{Amounts, Search, SearchLimits};
-use crate::bound::several::{self, JointCosts, JointRepair};
+use crate::bound::several::{self, JointCosts, JointRepair, is_mds};
 use crate::bound::whole::{self, RackChoice};
 use crate::bound::{BatchDemands, Demand, takes_part};
 use crate::need::{Needs, Part};
@@ -70,7 +70,23 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
         return 0.0;
     }
     let relays: Vec<u32> = takes_part().collect();
-    let lanes = lane_stripes(batch, &relays);
+    let lanes = lane_stripes(batch, &relays, |demand| !is_mds(demand.job.code));
+    let known = seconds_by(lanes, (batch, &relays), known);
+    // Where any k chunks determine the rest, what crosses may say more, or the lanes.
+    let lanes = lane_stripes(batch, &relays, |demand| is_mds(demand.job.code));
+    match lanes.iter().all(Option::is_none) {
+        true => known,
+        false => seconds_by(lanes, (batch, &relays), known),
+    }
+}
+
+/// The bound with the stripes of some demands by lanes; not below what is `known`.
+fn seconds_by(
+    lanes: Vec<Option<LaneStripe>>,
+    (batch, relays): (BatchDemands<'_>, &[u32]),
+    known: f64,
+) -> f64 {
+    let BatchDemands { demands, view, ports } = batch;
     let others: Vec<&Demand<'_>> =
         demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_none()).map(|(d, _)| d).collect();
     let laned = demands.iter().zip(&lanes).filter(|(_, laned)| laned.is_some()).enumerate();
@@ -85,11 +101,10 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let stripes: Vec<RackedStripe> = stripes.filter(|stripe| !stripe.targets.is_empty()).collect();
     let joints = Several::all(&others, batch);
     if stripes.is_empty() && joints.is_empty() && lanes.is_empty() {
-        return 0.0;
+        return known;
     }
-    let known = alone_seconds(&joints, (ports, &relays), known);
-    let search =
-        CrossingSearch { ports, relays: &relays, joints: &joints, lanes: &lanes, laned: &laned };
+    let known = alone_seconds(&joints, (ports, relays), known);
+    let search = CrossingSearch { ports, relays, joints: &joints, lanes: &lanes, laned: &laned };
     let steps = search.steps(&stripes, WORK_MAX);
     if steps < STEPS_MIN {
         return known;
@@ -97,19 +112,25 @@ pub(super) fn seconds(batch: BatchDemands<'_>, known: f64) -> f64 {
     let limits = SearchLimits { known, enough: f64::INFINITY, steps };
     let keepers = search.any_keepers();
     let together = search.seconds((&stripes, &keepers), limits).max(known);
-    let together = lanes::alone::seconds(&lanes, (ports, &relays), together);
+    let together = lanes::alone::seconds(&lanes, (ports, relays), together);
     let together = search.whole_seconds((&stripes, &keepers), together);
     search.with_whole_chunks(together, &stripes)
 }
 
-/// Of each demand its stripe by lanes, where there is one; of none if all together take too long.
-fn lane_stripes(batch: BatchDemands<'_>, relays: &[u32]) -> Vec<Option<LaneStripe>> {
+/// Of each demand that is wanted its stripe by lanes, where there is one; of none if all together
+/// take too long.
+fn lane_stripes(
+    batch: BatchDemands<'_>,
+    relays: &[u32],
+    is_wanted: impl Fn(&Demand<'_>) -> bool,
+) -> Vec<Option<LaneStripe>> {
     let BatchDemands { demands, ports, .. } = batch;
     let mut asked = AskedSets::default();
     let mut work = 0;
     let mut stripes = Vec::with_capacity(demands.len());
     for demand in demands {
-        let stripe = LaneStripe::new(demand, &mut asked, (batch, relays));
+        let wanted = Some(demand).filter(|demand| is_wanted(demand));
+        let stripe = wanted.and_then(|d| LaneStripe::new(d, &mut asked, (batch, relays)));
         work += stripe.as_ref().map_or(0, |stripe| stripe.work(ports));
         if work * LANE_STEPS_MIN > WORK_MAX {
             return demands.iter().map(|_| None).collect();

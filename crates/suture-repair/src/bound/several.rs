@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use suture_code::ChunkIndex;
+use suture_code::{ChunkIndex, Shortened};
 
 use crate::bound::border::{Crossings, HelperSets};
 use crate::bound::search::{Amounts, Search, SearchLimits};
@@ -83,6 +83,11 @@ pub(super) fn alone_seconds(
     seconds
 }
 
+/// Whether any k chunks determine all others.
+pub(super) fn is_mds(code: Shortened) -> bool {
+    code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
+}
+
 /// Chunks of a stripe that are rebuilt from one set of helpers.
 #[derive(Clone)]
 pub(super) struct JointRepair {
@@ -124,8 +129,7 @@ impl JointRepair {
             return None;
         }
         let zeros = code.zeros().len();
-        let is_mds = code.loss_tolerance() + code.code().data_chunks() == code.chunk_count()
-            && helpers + zeros == code.code().data_chunks();
+        let is_mds = is_mds(code) && helpers + zeros == code.code().data_chunks();
         let places = rack_places(demand.job, view);
         let mut racks: Vec<JointRack> = Vec::new();
         let forced = part.forced.iter().map(|sender| (sender.chunk, 1));

@@ -12,6 +12,9 @@ use crate::bound::search::SearchLimits;
 /// Prices that are compared for all chunks by themselves, at all of their destinations.
 const ALONE_WORK_MAX: usize = 400_000;
 
+/// With stripes by lanes only such a part of all prices is compared for each time that is tried.
+const LANE_PARTS: usize = 4;
+
 impl CrossingSearch<'_> {
     /// What each stripe takes by itself at each node of each target; `known` where that is no more.
     fn alone(&self, stripes: &[RackedStripe], known: f64, pairs: usize) -> Vec<Vec<Vec<f64>>> {
@@ -109,7 +112,8 @@ impl CrossingSearch<'_> {
         if laned.any(|(stripe, keepers)| !stripe.is_possible(keepers, self.ports)) {
             return level;
         }
-        let steps = self.steps(&stripes, WORK_MAX);
+        let parts = if self.lanes.is_empty() { 1 } else { LANE_PARTS };
+        let steps = self.steps(&stripes, WORK_MAX / parts);
         let limits = SearchLimits { known, enough: level, steps };
         let seconds = self.seconds((&stripes, &keepers), limits);
         self.whole_seconds((&stripes, &keepers), seconds)

@@ -9,7 +9,7 @@ use suture_code::{ChunkIndex, ChunkSet, Code};
 use crate::bound::crossing::priced::Costs;
 use crate::bound::crossing::stripe::RackedStripe;
 use crate::bound::crossing::tree::Workspace;
-use crate::bound::search::Amounts;
+use crate::bound::search::{Amounts, Search, SearchLimits};
 use crate::bound::{BatchDemands, Demand, with_batch};
 use crate::cluster::{Cluster, Core, Rate};
 use crate::id::{NodeId, RackId, StripeId};
@@ -20,7 +20,7 @@ use crate::planner::{Abilities, Job, View, rack_places};
 use crate::random::Random;
 
 use super::sets::helper_sets;
-use super::{AskedSets, LaneStripe};
+use super::{AskedSets, KeeperChoice, LaneStripe, alone};
 
 /// A cluster in racks, and a job on it that lost some chunks.
 fn arbitrary_world(code: &str, lost: usize, spare: usize, random: &mut Random) -> (Cluster, Job) {
@@ -307,9 +307,55 @@ fn check_prices(world: &TestWorld<'_>, prices: &Amounts) -> bool {
     let put = loads.cost(prices);
     assert!(put > cost - 1e-9, "{put} {cost} {:?}", demand.job);
     // Those that keep the chunks may also be named.
-    let chosen = super::KeeperChoice { chosen: kept.clone(), open: Vec::new() };
+    let chosen = KeeperChoice { chosen: kept.clone(), open: Vec::new() };
     let mut again = Amounts::none(batch.ports);
     let named = stripe.take_cheapest(&chosen, (&mut costs, &mut workspace), &mut again);
     assert!((named.0 - cost).abs() < 1e-9 && named.1 == kept, "{named:?} {cost} {kept:?}");
     (put - cost).abs() < 1e-9
+}
+
+/// The bound of the stripe by itself where just these keep its chunks.
+fn seconds_of_set(world: &TestWorld<'_>, chosen: Vec<usize>) -> f64 {
+    let TestWorld { batch, stripe, relays, .. } = *world;
+    let keepers = KeeperChoice { chosen, open: Vec::new() };
+    let mut workspace = Workspace::default();
+    let limits = SearchLimits { known: 0.0, enough: f64::INFINITY, steps: 60 };
+    let search = Search::new(batch.ports, limits, |prices, loads| {
+        let mut costs = Costs::new(batch.ports, prices, relays);
+        stripe.take_cheapest(&keepers, (&mut costs, &mut workspace), loads).0
+    });
+    search.seconds_from_nothing()
+}
+
+#[test]
+fn a_stripe_alone_takes_what_it_takes_with_the_best_set_of_keepers() {
+    let mut random = Random::new(11);
+    let mut found = 0;
+    for _ in 0..30 {
+        let spare = random.between(1, 3) as usize;
+        let (mut cluster, job) = arbitrary_world("lrc(4,2,2)", 2, spare, &mut random);
+        for node in &mut cluster.nodes {
+            let rates = [(); 2].map(|()| Rate(0.1 * random.between(1, 10) as f64));
+            [node.uplink, node.downlink] = rates;
+        }
+        with_demand((&cluster, &job), |demand, batch| {
+            let relays: Vec<u32> = (0..cluster.nodes.len() as u32).collect();
+            let stripe = LaneStripe::new(demand, &mut AskedSets::default(), (batch, &relays));
+            let Some(stripe) = stripe else { return };
+            let sets = BTreeMap::new();
+            let world = TestWorld { demand, batch, stripe: &stripe, relays: &relays, sets };
+            let count = stripe.keepers.len();
+            let pairs = (0..count).flat_map(|a| (0..a).map(move |b| vec![b, a]));
+            let possible = pairs.filter(|pair| {
+                let keepers = KeeperChoice { chosen: pair.clone(), open: Vec::new() };
+                stripe.is_possible(&keepers, batch.ports)
+            });
+            let seconds = possible.map(|pair| seconds_of_set(&world, pair));
+            let least = seconds.fold(f64::INFINITY, f64::min);
+            let alone = alone::seconds(std::slice::from_ref(&stripe), (batch.ports, &relays), 0.0);
+            assert!(alone < least * 1.002 && alone > least * 0.98, "{alone} {least} {job:?}");
+            found += 1;
+        });
+    }
+    assert!(found > 20, "{found}");
 }
