@@ -1,4 +1,5 @@
-//! What a stripe of a local code with several losses costs at least, by the lanes that plans have.
+//! What a stripe of a local code costs at least, by the lanes that plans have: one with several
+//! losses, or with one that not any so many helpers rebuild.
 //!
 //! Place: beside `[plan]`, a part of the bound by prices in racks (`../crossing.rs`).
 //! A lane rebuilds one chunk by a tree of sums, or several at a decoder that gathers whole chunks
@@ -8,9 +9,8 @@
 //! rack keeps more than it has places for. At given prices all of these are compared, for each set
 //! of nodes that keep the chunks.
 //!
-//! Of a rack's nodes only those matter than which few others are cheaper, however prices are. What
-//! a plan mixes over ranges of a chunk has the same destinations in all of them, which prices do
-//! not see: what a stripe takes by itself counts as well, whichever nodes keep it (`lanes/alone.rs`).
+//! A chunk is kept by one node in all of its ranges, which prices do not see: what a stripe takes by
+//! itself counts as well, whichever nodes keep its chunks (`lanes/alone.rs`).
 //!
 //! Stripes of which sets of helpers or of destinations are too many are left to `several.rs`.
 
@@ -93,8 +93,8 @@ impl AskedSets {
 }
 
 impl LaneStripe {
-    /// The stripe of a demand; `None` where its code is no local one, it lost one chunk or too
-    /// many, sets are too many, or nodes too few.
+    /// The stripe of a demand; `None` where its code is no local one, it lost too many chunks or one
+    /// that any so many helpers rebuild, sets are too many, or nodes too few.
     pub fn new(
         demand: &Demand<'_>,
         asked: &mut AskedSets,
@@ -103,7 +103,9 @@ impl LaneStripe {
         let BatchDemands { view, ports, .. } = batch;
         let (job, lost) = (demand.job, &demand.job.lost);
         let Code::Lrc(_) = job.code.code() else { return None };
-        if lost.len() > LOST_MAX {
+        // Of any so many helpers the trees are known as they are.
+        let is_plain = lost.len() == 1 && demand.need.parts.iter().all(|part| part.any);
+        if is_plain || lost.len() > LOST_MAX {
             return None;
         }
         let rack_count = relays.iter().map(|node| ports.rack(*node) as usize + 1).max()?;
@@ -128,10 +130,6 @@ impl LaneStripe {
             return None;
         }
         stripe.set_trees(demand, asked, batch)?;
-        // A single tree of any helpers needs no more.
-        if lost.len() == 1 && stripe.trees[0].are_any {
-            return None;
-        }
         for chunks in (1u8..1 << lost.len()).filter(|chunks| chunks.count_ones() > 1) {
             let group = (0..lost.len()).filter(|at| chunks >> at & 1 == 1).map(|at| lost[at]);
             let sets = asked.find(demand, &group.collect::<Vec<ChunkIndex>>())?;
@@ -237,7 +235,8 @@ impl LaneStripe {
         (lanes.cost * self.bytes, kept)
     }
 
-    /// Those that are chosen, then of the others those than which few of their rack are cheaper.
+    /// Those that are chosen, then the others, but for those of which as many others in their rack as
+    /// there are chunks left are as cheap: these can always take their place.
     fn candidates(&self, destinations: &KeeperChoice, costs: &Costs<'_>) -> Vec<usize> {
         let wanted = self.lost - destinations.chosen.len();
         // Whoever decodes sends as well.
@@ -296,8 +295,6 @@ struct SetTrees {
     /// One for each set of helpers, or one for all where only their number counts. Each has a
     /// target for each keeper.
     sets: Vec<RackedStripe>,
-    /// Whether any so many helpers will do.
-    are_any: bool,
 }
 
 impl SetTrees {
@@ -311,18 +308,19 @@ impl SetTrees {
         let available = demand.job.survivors.iter().map(|(chunk, _)| *chunk);
         let name = asked.needs.find(demand.job.code, &[lost], available)?;
         let [part] = &asked.needs.get(name).parts[..] else { return None };
-        let are_any = part.any;
+        let is_any = part.any;
         let counted = RackedStripe::new(demand, part, view, ports).into_each(keepers, ports);
-        let sets = if are_any { None } else { asked.find(demand, &[lost]) };
+        let sets = if is_any { None } else { asked.find(demand, &[lost]) };
         let tree = |set: ChunkSet| {
             let nodes: Vec<u32> = set.iter().map(|chunk| demand.holder(chunk).0).collect();
             RackedStripe::of_helpers(counted.bytes, &nodes, keepers, ports)
         };
-        let sets = match sets {
-            Some(sets) if sets.len() <= TREE_SETS_MAX => sets.into_iter().map(tree).collect(),
-            _ => vec![counted],
-        };
-        Some(SetTrees { sets, are_any })
+        Some(SetTrees {
+            sets: match sets {
+                Some(sets) if sets.len() <= TREE_SETS_MAX => sets.into_iter().map(tree).collect(),
+                _ => vec![counted],
+            },
+        })
     }
 
     fn are_like(&self, other: &SetTrees) -> bool {

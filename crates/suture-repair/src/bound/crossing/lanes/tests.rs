@@ -72,8 +72,8 @@ fn with_demand<T>(
     })
 }
 
-/// Sets that a planner may take: in any order of all survivors, or of those that it does not avoid,
-/// and the smallest.
+/// Sets that a planner may take: in any order of all survivors, or of those that it does not avoid;
+/// any with all that are forced, of chunks that are one part.
 fn sets_in_any_order(demand: &Demand<'_>, lost: &[ChunkIndex]) -> BTreeSet<ChunkSet> {
     let (job, code) = (demand.job, demand.job.code);
     let chunks = |of: &dyn Fn(&NodeId) -> bool| {
@@ -91,16 +91,17 @@ fn sets_in_any_order(demand: &Demand<'_>, lost: &[ChunkIndex]) -> BTreeSet<Chunk
     let is_within = demand.need.parts.iter().any(|p| lost.iter().all(|c| p.lost.contains(c)));
     let mut needs = Needs::default();
     let name = needs.find(code, lost, all.iter().copied()).unwrap();
-    if is_within && needs.get(name).parts.len() == 1 {
+    if let [part] = &needs.get(name).parts[..]
+        && is_within
+    {
         let every = (1u32..1 << all.len()).map(|set| {
             let chosen = (0..all.len()).filter(|at| set >> at & 1 == 1).map(|at| all[at]);
             chosen.collect::<Vec<ChunkIndex>>()
         });
-        let mut valid: Vec<Vec<ChunkIndex>> =
-            every.filter(|set| code.repair_dag(lost, set).is_ok()).collect();
-        let least = valid.iter().map(Vec::len).min().unwrap();
-        valid.retain(|set| set.len() == least);
-        sets.extend(valid.into_iter().map(|set| set.into_iter().collect::<ChunkSet>()));
+        let has_forced =
+            |set: &Vec<ChunkIndex>| part.forced.iter().all(|sender| set.contains(&sender.chunk));
+        let valid = every.filter(|set| has_forced(set) && code.repair_dag(lost, set).is_ok());
+        sets.extend(valid.map(|set| set.into_iter().collect::<ChunkSet>()));
     }
     sets
 }
