@@ -195,7 +195,7 @@ fn request<'a>(
     let helpers = || request.candidates.iter().map(|(chunk, _)| *chunk);
     let apart = request.lost.iter().filter(|_| may_part);
     let apart = apart.filter_map(|lost| needs.find(job.code, &[*lost], helpers())).collect();
-    let pairs = pairs(&request.lost).filter(|_| may_part && request.lost.len() > 2);
+    let pairs = pairs(request.lost).filter(|_| may_part && request.lost.len() > 2);
     let pairs = pairs.filter_map(|lost| Some((lost, needs.find(job.code, &lost, helpers())?)));
     let pairs = pairs.collect();
     Ok(ExactRequest { request, need, apart, pairs })
