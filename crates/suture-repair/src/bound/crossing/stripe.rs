@@ -6,7 +6,6 @@
 use suture_code::ChunkIndex;
 
 use crate::bound::Demand;
-use crate::bound::crossing::priced::Costs;
 use crate::bound::whole::RackChoice;
 use crate::need::Part;
 use crate::planner::View;
@@ -123,17 +122,6 @@ impl RackedStripe {
     /// Whether another is rebuilt from the same helpers.
     pub fn is_like(&self, other: &RackedStripe) -> bool {
         (self.count, &self.racks) == (other.count, &other.racks)
-    }
-
-    /// What trees of all survivors cost at least into the target at a place, for each byte: what
-    /// everyone sends, a message out of each other rack, and what is received and written there.
-    pub fn cost_of_sending(&self, target: usize, costs: &Costs<'_>) -> f64 {
-        let Target { rack: own, nodes, .. } = &self.targets[target];
-        let sent = self.racks.iter().map(|rack| {
-            let sent: f64 = rack.nodes.iter().map(|node| costs.sending(*node)).sum();
-            sent + if rack.rack == *own { 0.0 } else { costs.leaving(rack.rack) }
-        });
-        sent.sum::<f64>() + costs.down(nodes[0]) + costs.write(nodes[0])
     }
 
     /// Survivors that may help.

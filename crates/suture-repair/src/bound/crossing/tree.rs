@@ -77,6 +77,17 @@ impl RackedStripe {
         self.cheapest_decided(Some(target), costs, &costs.known[known], workspace).0
     }
 
+    /// What trees of all survivors cost at least into the target at a place, for each byte: what
+    /// everyone sends, a message out of each other rack, and what is received and written there.
+    pub fn cost_of_sending(&self, target: usize, costs: &Costs<'_>) -> f64 {
+        let Target { rack: own, nodes, .. } = &self.targets[target];
+        let sent = self.racks.iter().map(|rack| {
+            let sent: f64 = rack.nodes.iter().map(|node| costs.sending(*node)).sum();
+            sent + if rack.rack == *own { 0.0 } else { costs.leaving(rack.rack) }
+        });
+        sent.sum::<f64>() + costs.down(nodes[0]) + costs.write(nodes[0])
+    }
+
     /// The cheapest tree, in racks as they are priced last.
     fn cheapest_decided(
         &self,
