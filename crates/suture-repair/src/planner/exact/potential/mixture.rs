@@ -12,7 +12,7 @@
 //! the mixture may miss some; no node decodes that neither helps nor keeps a chunk.
 
 mod allowed;
-mod ways;
+mod columns;
 
 use std::collections::BTreeMap;
 

@@ -25,12 +25,12 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    /// Any, for items with so many chunks.
+    /// Any node, for items with so many chunks.
     pub fn any(chunks: impl Iterator<Item = usize>) -> Allowed {
         Allowed { fixed: chunks.map(|count| vec![None; count]).collect(), barred: Vec::new() }
     }
 
-    /// These alone.
+    /// These nodes alone, for the chunks of each item.
     pub fn only(kept: &[Vec<u32>]) -> Allowed {
         let fixed = kept.iter().map(|kept| kept.iter().copied().map(Some).collect());
         Allowed { fixed: fixed.collect(), barred: Vec::new() }
