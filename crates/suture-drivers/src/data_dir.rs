@@ -92,3 +92,13 @@ pub fn new_file() -> OpenOptions {
 pub fn is_read_only(of: &StatVfs) -> bool {
     of.f_flag.contains(StatVfsMountFlags::RDONLY)
 }
+
+/// Refuses a folder that holds anything: in one that is nobody's, it is not ours to remove.
+///
+/// # Errors
+/// When it is not empty.
+pub fn refuse_files_of_others(folder: &Path) -> io::Result<()> {
+    let is_filled = fs::read_dir(folder).is_ok_and(|mut files| files.next().is_some());
+    let why = "it is not empty, and nothing says that it is an agent's: name another data_dir";
+    if is_filled { Err(io::Error::other(why)) } else { Ok(()) }
+}

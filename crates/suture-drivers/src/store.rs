@@ -162,8 +162,7 @@ pub enum OpenError {
 
 impl DataDir {
     /// Opens the directory (creating it where it does not exist), locks it, makes sure that it can
-    /// be written, and removes what a crash left in the making. On a file system that is read-only
-    /// by now, what it holds can still be read.
+    /// be written, and removes what a crash left in the making. A read-only one can still be read.
     ///
     /// # Errors
     /// When it is in use, holds chunks that are nobody's, was written by another build, or cannot
@@ -194,8 +193,12 @@ impl DataDir {
             warn!("'{}' is read-only: its chunks are served, and none are taken", dir.display());
             return Ok(DataDir { dir: dir.to_path_buf(), identity, id: StoreId::read(dir)?, lock });
         }
+        let known = StoreId::read(dir)?;
+        if known.is_none() && identity.is_none() {
+            data_dir::refuse_files_of_others(&tmp).map_err(at(&tmp))?;
+        }
         // Before anybody hears of the store: an id that is forgotten again would be another's.
-        let id = match StoreId::read(dir)? {
+        let id = match known {
             None => Some(StoreId::create(dir).map_err(at(&dir.join("store")))?),
             id => id,
         };

@@ -513,3 +513,15 @@ impl Medium for Directory {
 fn the_native_store_keeps_every_promise_of_a_chunk_store() {
     conformance::check(|| Directory(tempfile::tempdir().unwrap()));
 }
+
+#[test]
+fn a_folder_of_somebody_else_keeps_its_temporaries() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tmp/thesis.txt");
+    std::fs::create_dir(dir.path().join("tmp")).unwrap();
+    std::fs::write(&file, "thesis").unwrap();
+    let error = DataDir::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("name another data_dir"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "thesis");
+    assert!(!dir.path().join("store").exists());
+}
