@@ -4,11 +4,7 @@
 //! sub-chunks. Any destination may decode, and any helper, which then sends finished chunks in
 //! place of its own.
 
-use suture_code::ChunkIndex;
-
-use crate::planner::exact::potential::option::{
-    CODE_SETS_MAX, Decoder, PricedPart, RepairOption, free_helpers,
-};
+use crate::planner::exact::potential::option::{Decoder, PricedPart, RepairOption, free_helpers};
 use crate::planner::exact::potential::ports::{PortIndex, PricedPorts};
 
 /// The charges of helpers that send to a decoder, which sends finished chunks on.
@@ -147,7 +143,9 @@ fn cheapest_helpers(
     let mut free: Vec<(f64, usize)> = (item.forced()..item.holders.len())
         .map(|place| (share_cost(item, place, ports) + crossing(place), place))
         .collect();
-    if let Some(set) = cheapest_set(item, None, |place| free[place - item.forced()].0) {
+    // Forced helpers are in every set.
+    let cost = |place: usize| place.checked_sub(item.forced()).map_or(0.0, |at| free[at].0);
+    if let Some(set) = cheapest_set(item, None, cost) {
         return set;
     }
     free.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -155,26 +153,17 @@ fn cheapest_helpers(
     (0..item.forced()).chain(free).collect()
 }
 
-/// The set that costs least in all, of those that complete the forced helpers where not any of the
-/// others will do, with one of them that has to be in it; `None` where there are none, or too many.
+/// The set of helpers that costs least in all, with one of them that has to be in it; `None` where
+/// the code's sets are not known (`PricedPart::known_sets`).
 fn cheapest_set(
     item: &PricedPart<'_>,
     with: Option<usize>,
     cost: impl Fn(usize) -> f64,
 ) -> Option<Vec<usize>> {
-    if item.part.any || item.part.sets.len() > CODE_SETS_MAX {
-        return None;
-    }
-    let place = |chunk: &ChunkIndex| {
-        let found = item.part.free.iter().position(|free| free == chunk);
-        item.forced() + found.expect("sets are of free helpers")
-    };
-    let sets = item.part.sets.iter().map(|set| set.iter().map(place).collect::<Vec<usize>>());
-    let sets =
-        sets.filter(|set| with.is_none_or(|with| with < item.forced() || set.contains(&with)));
+    let sets = item.known_sets().into_iter();
+    let sets = sets.filter(|set| with.is_none_or(|with| set.contains(&with)));
     let priced = sets.map(|set| (set.iter().map(|place| cost(*place)).sum::<f64>(), set));
-    let (_, set) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some((0..item.forced()).chain(set).collect())
+    priced.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, set)| set)
 }
 
 /// A decoder with the helpers that send to it most cheaply, at prices that do not grow.

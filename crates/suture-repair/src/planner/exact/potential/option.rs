@@ -126,6 +126,20 @@ impl PricedPart<'_> {
         (self.length * f64::from(sent) / alpha, self.length * f64::from(read) / alpha)
     }
 
+    /// The smallest sets of helpers that the code takes, by place, forced ones included; none where
+    /// any others will do, or there are too many to compare.
+    pub fn known_sets(&self) -> Vec<Vec<usize>> {
+        if self.part.sets.len() > CODE_SETS_MAX {
+            return Vec::new();
+        }
+        let place = |chunk: &ChunkIndex| {
+            let found = self.part.free.iter().position(|free| free == chunk);
+            self.forced() + found.expect("sets are of free helpers")
+        };
+        let sets = self.part.sets.iter();
+        sets.map(|set| (0..self.forced()).chain(set.iter().map(place)).collect()).collect()
+    }
+
     /// Whether the same helpers serve each of several chunks, by the same places.
     pub fn shares_helpers(&self) -> bool {
         let is_alike = |part: &PricedPart<'_>| {
@@ -172,15 +186,8 @@ pub(super) fn code_sets(
     price: impl Fn(usize) -> f64,
     cost: impl Fn(&[usize]) -> f64,
 ) -> Vec<Vec<usize>> {
-    let (part, forced) = (item.part, item.forced());
-    let place = |chunk: &ChunkIndex| {
-        let found = part.free.iter().position(|free| free == chunk);
-        forced + found.expect("sets are of free helpers")
-    };
-    let with_forced = |free: &mut dyn Iterator<Item = usize>| (0..forced).chain(free).collect();
-    let few = part.sets.len() <= CODE_SETS_MAX;
-    let sets = part.sets.iter().filter(|_| few);
-    let sets = sets.map(|set| -> Vec<usize> { with_forced(&mut set.iter().map(place)) });
+    let forced = item.forced();
+    let sets = item.known_sets().into_iter();
     let mut priced: Vec<(f64, Vec<usize>)> = sets.map(|places| (cost(&places), places)).collect();
     priced.sort_by(|a, b| a.0.total_cmp(&b.0));
     priced.truncate(count);
@@ -189,7 +196,7 @@ pub(super) fn code_sets(
     free.sort_by(|a, b| a.0.total_cmp(&b.0));
     let one_by_one = free_helpers(item, free.into_iter().map(|(_, place)| place).collect());
     let smallest = priced.into_iter().map(|(_, places)| places);
-    smallest.chain([with_forced(&mut one_by_one.into_iter())]).collect()
+    smallest.chain([(0..forced).chain(one_by_one).collect()]).collect()
 }
 
 /// Prices of one item's helpers, computed once for all ways.
