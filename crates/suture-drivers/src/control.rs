@@ -34,6 +34,7 @@ mod scrub;
 pub mod served;
 pub mod service;
 pub mod session;
+mod status;
 mod throttle;
 pub mod trust;
 

@@ -16,6 +16,7 @@ mod handle;
 pub mod history;
 pub mod meter;
 pub mod outbox;
+pub mod refused;
 pub mod report;
 pub mod throttle;
 
@@ -44,6 +45,7 @@ use crate::window::ThrottleIntent;
 pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
+use refused::{RefusedAgent, RefusedAgents};
 use throttle::Live;
 
 /// Requests that may wait; whoever comes after waits longer.
@@ -62,6 +64,7 @@ type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
 enum Request {
     Joined { node: NodeRecord, session: NewSession },
     Left { node: NodeId, session: u64 },
+    Refused(RefusedAgent),
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
@@ -126,6 +129,8 @@ pub struct CoordinatorDriver {
     backed_up: Option<NodeId>,
     /// What agents have listed, where somebody wants to know.
     listings: Option<Listings>,
+    /// Agents that were not let in.
+    refused: RefusedAgents,
     /// Agents have not yet been told how the nodes are now.
     peers_changed: bool,
     /// The number of committed puts that they were sent.
@@ -189,6 +194,7 @@ impl CoordinatorDriver {
             next_backup: None,
             backed_up: None,
             listings: None,
+            refused: RefusedAgents::default(),
             peers_changed: false,
             sent_committed: 0,
             dispatch: None,
@@ -226,6 +232,7 @@ impl CoordinatorDriver {
             stripes: core.stripes().len() as u64,
             eta: self.meter.eta(self.now(), &status),
             unknown_copies: core.unknown_copies(),
+            refused_agents: self.refused_agents().len(),
             status,
         }
     }
@@ -297,6 +304,11 @@ impl CoordinatorDriver {
         conflicts.then(|| contact.address.clone())
     }
 
+    /// Agents that were refused of late, by name.
+    pub fn refused_agents(&self) -> Vec<RefusedAgent> {
+        self.refused.of_late(Instant::now())
+    }
+
     /// Whether an agent of the node has a session.
     pub fn is_connected(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|contact| contact.session.is_some())
@@ -353,6 +365,7 @@ impl CoordinatorDriver {
     fn serve(&mut self, request: Request) {
         match request {
             Request::Joined { node, session } => self.joined(node, session),
+            Request::Refused(agent) => self.refused.note(Instant::now(), agent),
             Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
             Request::Received { node, session, message } if self.is_current(node, session) => {
                 if let (Some(all), FromAgent::Inventory(copies)) = (&mut self.listings, &message) {
@@ -385,6 +398,7 @@ impl CoordinatorDriver {
             self.lost(id);
         }
         info!(node = record.node.name, address = record.node.address, "agent joined");
+        self.refused.forget(&record.node.name);
         let contact = Contact { address: record.node.address, session: Some((number, outbox)) };
         self.nodes.insert(id, contact);
         self.peers_changed = true;

@@ -93,6 +93,24 @@ async fn serve(store: MetadataStore, listener: TcpListener, accepted: Arc<Atomic
         .expect("the server runs until its runtime ends");
 }
 
+/// What an agent without chunks says of itself.
+fn introduction(address: &str, data_dir: &Path, name: &str) -> Introduction {
+    Introduction {
+        coordinator: address.to_string(),
+        name: name.to_string(),
+        rack: None,
+        data_address: "127.0.0.1:9".parse().unwrap(),
+        uplink: 1e9,
+        downlink: 1e9,
+        cluster: None,
+        store: None,
+        takes_name: false,
+        membership: Membership::read(data_dir).unwrap(),
+        data_dir: data_dir.to_path_buf(),
+        credentials: None,
+    }
+}
+
 /// An agent that is kept in its cluster, and does nothing.
 struct Kept {
     runtime: Runtime,
@@ -106,20 +124,7 @@ impl Kept {
         let runtime = Runtime::new().unwrap();
         let (session, feed) = session();
         let (welcome, welcomed) = oneshot::channel();
-        let me = Introduction {
-            coordinator: address.to_string(),
-            name: name.to_string(),
-            rack: None,
-            data_address: "127.0.0.1:9".parse().unwrap(),
-            uplink: 1e9,
-            downlink: 1e9,
-            cluster: None,
-            store: None,
-            takes_name: false,
-            membership: Membership::read(data_dir).unwrap(),
-            data_dir: data_dir.to_path_buf(),
-            credentials: None,
-        };
+        let me = introduction(address, data_dir, name);
         let membership = runtime.spawn(join::keep(me, feed, welcome));
         let welcome = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });
         let welcome = welcome.expect("in time").expect("the agent is welcomed");
@@ -186,27 +191,35 @@ fn a_coordinator_of_another_cluster_is_waited_out_by_an_agent_that_serves() {
 }
 
 #[test]
+fn an_agent_that_joins_for_the_first_time_waits_for_the_coordinator_of_its_cluster() {
+    let folders = Folders::new();
+    let ours = Running::start(&folders.path("ours"), "127.0.0.1:0");
+    let before = Kept::join(&ours.address, &folders.path("n0"), "n0");
+    let welcome = before.welcome;
+    drop(before.session);
+    before.runtime.shutdown_timeout(TIMEOUT);
+    let theirs = Running::start(&folders.path("theirs"), &ours.stop());
+    let (_session, feed) = session();
+    let runtime = Runtime::new().unwrap();
+    let (welcomes, welcomed) = oneshot::channel();
+    let mut me = introduction(&theirs.address, &folders.path("n0"), "n0");
+    me.cluster = Some(welcome.cluster);
+    runtime.spawn(join::keep(me, feed, welcomes));
+    wait("the agent is refused", || (theirs.accepted.load(Ordering::Relaxed) > 1).then_some(()));
+    let _ours = Running::start(&folders.path("ours"), &theirs.stop());
+    let again = runtime.block_on(async { tokio::time::timeout(TIMEOUT, welcomed).await });
+    assert_eq!(again.expect("in time").expect("the agent is welcomed"), welcome);
+}
+
+#[test]
 fn an_agent_that_joins_for_the_first_time_is_told_that_it_cannot() {
     let folders = Folders::new();
     let ours = Running::start(&folders.path("ours"), "127.0.0.1:0");
     let runtime = Runtime::new().unwrap();
     let (_session, feed) = session();
-    let me = Introduction {
-        coordinator: ours.address.clone(),
-        name: "n0".to_string(),
-        rack: None,
-        data_address: "127.0.0.1:9".parse().unwrap(),
-        uplink: 1e9,
-        downlink: 1e9,
-        cluster: Some(suture_repair::wire::ClusterId(1)),
-        store: None,
-        takes_name: false,
-        membership: None,
-        data_dir: folders.path("n0"),
-        credentials: None,
-    };
+    let me = introduction(&ours.address, &folders.path("n0"), " ");
     let why = runtime.block_on(join::keep(me, feed, oneshot::channel().0)).unwrap_err();
-    assert!(why.to_string().contains("belong to cluster"), "{why}");
+    assert!(why.to_string().contains("refused this agent"), "{why}");
 }
 
 #[test]

@@ -32,10 +32,18 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
 /// The exit status of a command that shows this: whether anything cannot be read, or repaired.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
-    match unrepairable || status.unreadable_stripes > 0 || is_inconsistent(status) {
+    let is_unusable =
+        status.unreadable_stripes > 0 || is_inconsistent(status) || is_foreign(status);
+    match unrepairable || is_unusable {
         true => Outcome::Unrepairable,
         false => Outcome::Done,
     }
+}
+
+/// Whether this may be the wrong coordinator for its agents: they are of other clusters, and here
+/// is nothing.
+fn is_foreign(status: &proto::StatusReply) -> bool {
+    status.is_empty && status.refused.iter().any(|agent| !agent.cluster.is_empty())
 }
 
 /// Whether chunks do not fit the others of their stripe, so that no repair can mend them.
@@ -52,6 +60,7 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) if status.degraded_stripes > 0 => "degraded",
         (false, _) if status.leaving_chunks > 0 => "draining",
         (false, _) if is_inconsistent(status) => "inconsistent",
+        (false, _) if is_foreign(status) => "foreign",
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
@@ -84,6 +93,12 @@ fn describe_state(status: &proto::StatusReply) -> String {
         "inconsistent" => "inconsistent: every chunk is where it should be, some do not fit the \
                            others of their stripe"
             .into(),
+        "foreign" => format!(
+            "foreign: nothing is stored in this cluster, {}, and agents of another one are refused: \
+             is the disk of this coordinator's data_dir mounted? If its metadata are lost, stop it, \
+             and use `suture metadata restore` or `suture metadata rebuild`",
+            status.cluster
+        ),
         "draining" => format!(
             "draining: every chunk can be read, {} still to move ({})",
             counted(status.leaving_chunks, "chunk"),
@@ -316,7 +331,17 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "planned_repairs": status.planned_repairs,
         "planned_seconds": status.planned_seconds,
         "history": describe_history(&status.history),
+        "refused_agents": describe_refused(&status.refused),
     })
+}
+
+/// Agents that were refused, for scripts.
+pub fn describe_refused(agents: &[proto::RefusedAgent]) -> Vec<Value> {
+    let agent = |agent: &proto::RefusedAgent| {
+        let cluster = Some(&agent.cluster).filter(|cluster| !cluster.is_empty());
+        json!({ "name": agent.name, "cluster": cluster, "why": agent.why })
+    };
+    agents.iter().map(agent).collect()
 }
 
 /// What was repaired, for scripts.

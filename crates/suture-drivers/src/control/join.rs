@@ -2,10 +2,11 @@
 //!
 //! Place: [failure noticed] -> ... -> `[dispatch]` -> ... : an agent without a session is idle.
 //! A coordinator that restarts or is out of reach is waited for, for ever: chunks are safe
-//! meanwhile, and whoever started the agent wants it there when the coordinator returns. An agent
-//! that was never welcomed ends when it is refused for good (another cluster, another protocol):
-//! it serves nobody, and whoever started it should know. One that was serves reads, so it waits
-//! whatever a coordinator says: the one at the address may be the wrong one for a while.
+//! meanwhile, and whoever started the agent wants it there when the coordinator returns. So is the
+//! right one where that of another cluster listens: its disk may not be mounted yet. An agent that
+//! was never welcomed ends when it is refused for good (another protocol, a name that is taken): it
+//! serves nobody, and whoever started it should know. One that was serves reads, so it waits
+//! whatever a coordinator says.
 //! Invariants: one membership has one number: where the cluster has another, it ends, and the process
 //! begins anew under that; and it follows no coordinator of an older epoch than another that it has
 //! followed.
@@ -250,10 +251,12 @@ async fn join(me: &Introduction, renews: bool) -> Result<(Welcome, JoinedSession
     }
     let cluster = ClusterId(welcome.cluster);
     if me.cluster.is_some_and(|mine| mine != cluster) {
-        return Err(End::Refused(bad_input(format!(
-            "the coordinator at {} is of another cluster, {cluster}: set coordinator to that of this agent's cluster, or data_dir to another directory",
-            me.coordinator
-        ))));
+        return Err(broken(
+            me,
+            anyhow!(
+                "it is of another cluster, {cluster}: set coordinator to that of this agent's cluster, or data_dir to another directory"
+            ),
+        ));
     }
     let followed = me.membership.map_or(0, |membership| membership.epoch);
     if welcome.epoch < followed {

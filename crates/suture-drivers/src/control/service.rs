@@ -8,12 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::{Coordinator as Core, Preview};
-use suture_repair::event::{Blocked, Command, NodeStatus};
+use suture_repair::event::Command;
 use suture_repair::id::{NodeId, StripeId};
-use suture_repair::message::DiskState;
-use suture_repair::time::Time;
 use suture_repair::wire::ClusterId;
 use tokio::sync::{Mutex, mpsc};
 use tonic::Status;
@@ -21,10 +18,9 @@ use tonic::Status;
 use super::audit::Audit;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
+use super::status::{describe, fault_warning, refused_warnings, replaced_warning, unknown_warning};
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
-use crate::coordinator::history::Episode;
-use crate::coordinator::outbox::PeerAddress;
 use crate::coordinator::{CoordinatorDriver, Handle};
 use crate::hdfs::group::group_id;
 use crate::metadata::{Metadata, MetadataError, MetadataStore, Object, ObjectStripe};
@@ -134,6 +130,11 @@ impl ControlService {
     /// Which cluster this is.
     pub(super) fn cluster(&self) -> ClusterId {
         *self.cluster.get().expect("nobody is served before it is known")
+    }
+
+    /// Which cluster this is, once that is known.
+    pub(super) fn known_cluster(&self) -> Option<ClusterId> {
+        self.cluster.get().copied()
     }
 
     /// Which cluster this is for an agent of `theirs`.
@@ -289,6 +290,7 @@ impl ControlService {
         if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));
         }
+        reply.warnings.extend(refused_warnings(&reply.refused));
         reply.warnings.extend(intent.replaced.iter().map(|name| replaced_warning(name)));
         for node in &mut reply.nodes {
             node.failed_by_operator = intent.failed.contains(&NodeId(node.node));
@@ -391,162 +393,6 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     reply.missing_chunks += state.missing as u64;
     reply.degraded_stripes += u64::from(state.missing > 0);
     reply.unreadable_stripes += u64::from(!state.is_readable);
-}
-
-fn fault_warning(fault: &str) -> String {
-    format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
-}
-
-fn unknown_warning(copies: u64) -> String {
-    format!(
-        "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
-         chunks of stripes of which nothing is known; they are kept, and `suture metadata rebuild` \
-         finds their objects; with --agents N --forget-rest it lets those go that belong to none"
-    )
-}
-
-fn replaced_warning(name: &str) -> String {
-    format!(
-        "'{name}' is to be replaced: the next store that joins under this name has it, and what the old one held is rebuilt"
-    )
-}
-
-fn describe_node(
-    driver: &CoordinatorDriver,
-    peers: &[PeerAddress],
-    status: &NodeStatus,
-) -> proto::NodeStatus {
-    let core = driver.core();
-    let cluster = core.cluster();
-    let node = cluster.node(status.node);
-    let address = peers.get(status.node.index()).and_then(|peer| peer.address.clone());
-    proto::NodeStatus {
-        node: status.node.0,
-        name: node.name.clone(),
-        address: address.unwrap_or_default(),
-        health: status.health.to_string(),
-        free_bytes: status.free_bytes,
-        disk: match status.disk {
-            DiskState::Good => String::new(),
-            other => other.to_string(),
-        },
-        chunks: status.chunks,
-        used_bytes: core.stripes().bytes_on(status.node),
-        failed_by_operator: status.intent == NodeIntent::Failed,
-        rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
-        intent: intent_word(status.intent).to_owned(),
-        chunks_before: match status.intent {
-            NodeIntent::Draining { chunks } => chunks,
-            _ => 0,
-        },
-        paused_seconds: match status.intent {
-            NodeIntent::Paused { until } => until.since(driver.now()).as_secs_f64(),
-            _ => 0.0,
-        },
-        uplink: Some(throttle::describe_link(status, true, cluster)),
-        downlink: Some(throttle::describe_link(status, false, cluster)),
-    }
-}
-
-fn describe(driver: &CoordinatorDriver) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
-    let (core, now, peers) = (driver.core(), driver.now(), driver.peers());
-    let status = core.status();
-    let name = |node: NodeId| core.cluster().node(node).name.clone();
-    let running = status.running.iter().map(|repair| proto::Running {
-        repair: repair.repair.to_string(),
-        stripe: repair.stripe.0,
-        chunk: repair.chunk.0.into(),
-        destination: name(repair.destination),
-        bytes_done: repair.bytes_done,
-        bytes: repair.bytes,
-        seconds: now.since(repair.since).as_secs_f64(),
-    });
-    let eta = driver.meter().eta(now, &status);
-    let milestones = driver.meter().milestones();
-    let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
-    let reply = proto::StatusReply {
-        paused: status.paused,
-        nodes: status.nodes.iter().map(|node| describe_node(driver, &peers, node)).collect(),
-        at_risk: status.at_risk.clone(),
-        queued_stripes: status.queued,
-        degraded_stripes: status.degraded,
-        unreadable_stripes: status.unreadable,
-        lost_chunks: status.lost_chunks,
-        lost_bytes: status.lost_bytes,
-        leaving_chunks: status.leaving_chunks,
-        leaving_bytes: status.leaving_bytes,
-        repaired_chunks: status.repaired_chunks,
-        repaired_bytes: status.repaired_bytes,
-        running: running.collect(),
-        rate: driver.meter().rate(),
-        eta_seconds: eta.map(|eta| eta.seconds),
-        eta_low_seconds: eta.map(|eta| eta.low),
-        eta_high_seconds: eta.map(|eta| eta.high),
-        uptime_seconds: seconds(now),
-        declared_seconds: milestones.declared_at.map(seconds),
-        started_seconds: milestones.started_at.map(seconds),
-        committed_seconds: milestones.committed_at.map(seconds),
-        planned_repairs: milestones.planned_repairs,
-        planned_seconds: milestones.planned_seconds,
-        scrub: Some(scrub::describe(&status.scrub, name)),
-        throttle: Some(throttle::describe(
-            driver.throttle(),
-            driver.is_throttle_default(),
-            (&status, core.cluster()),
-        )),
-        history: driver
-            .meter()
-            .history()
-            .episodes()
-            .map(|of| describe_episode(driver, of))
-            .collect(),
-        ..Default::default()
-    };
-    let blocked = status.blocked.iter();
-    let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
-    (reply, blocked.collect())
-}
-
-fn describe_episode(driver: &CoordinatorDriver, episode: &Episode) -> proto::Episode {
-    let until = match episode.has_ended {
-        true => episode.rebuilt_at.unwrap_or(episode.began_at),
-        false => driver.now(),
-    };
-    let name = |node: &NodeId| driver.core().cluster().node(*node).name.clone();
-    proto::Episode {
-        began: episode.began,
-        seconds: until.since(episode.began_at).as_secs_f64(),
-        ended: episode.has_ended,
-        failed: episode.failed.iter().map(name).collect(),
-        failed_nodes: episode.failed_nodes,
-        bad_copies: episode.bad_copies,
-        chunks: episode.chunks,
-        bytes: episode.bytes,
-        failed_attempts: episode.failed_attempts,
-    }
-}
-
-/// What the operator wants of a node, in the protocol's word.
-fn intent_word(intent: NodeIntent) -> &'static str {
-    match intent {
-        NodeIntent::Serving => "",
-        NodeIntent::Failed => "failed",
-        NodeIntent::Draining { .. } => "draining",
-        NodeIntent::Paused { .. } => "paused",
-    }
-}
-
-fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
-    let why_text = match why {
-        // The core knows nodes by number only.
-        Blocked::Pool { node, needed, pool } => format!(
-            "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
-            core.cluster().node(*node).name
-        ),
-        why => why.to_string(),
-    };
-    let unrepairable = why.is_unrepairable();
-    proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
 }
 
 fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {

@@ -26,6 +26,7 @@ use super::service::ControlService;
 use super::{PROTOCOL_VERSION, convert, proto};
 use crate::config::check_name;
 use crate::coordinator::outbox::OUTBOX_MAX;
+use crate::coordinator::refused::RefusedAgent;
 use crate::coordinator::{CoordinatorDriver, NewSession};
 use crate::metadata::{MetadataError, MetadataStore, NewNode, NodeRecord};
 use crate::store::StoreId;
@@ -111,7 +112,16 @@ async fn join(
     served.check_node(&join.name).await?;
     let begun = served.begin(&join.name).await?;
     let renews = join.renews;
+    let (name, theirs) = (join.name.clone(), join.cluster.map(ClusterId));
     let joined = admit(&served.service, join).await;
+    if let Err(why) = &joined
+        && check_name("node", &name).is_ok()
+    {
+        let ours = served.service.known_cluster();
+        let cluster = theirs.filter(|theirs| ours.is_some_and(|ours| ours != *theirs));
+        let why = why.message().to_owned();
+        served.service.coordinator.refused(RefusedAgent { name, cluster, why }).await;
+    }
     served.end(begun, joined.as_ref().map(drop).map_err(Clone::clone)).await?;
     joined.map(|(record, epoch)| (record, epoch, renews))
 }
@@ -170,7 +180,8 @@ pub fn check(cluster: ClusterId, join: proto::Join) -> Result<NewNode, Status> {
     if let Some(theirs) = join.cluster.map(ClusterId)
         && theirs != cluster
     {
-        return Err(Status::failed_precondition(format!(
+        // Another one may be at this address tomorrow: whoever keeps chunks goes on asking.
+        return Err(Status::unavailable(format!(
             "the agent's chunks belong to cluster {theirs}, this is the coordinator of cluster {cluster}; if this coordinator lost the metadata of cluster {theirs}, stop it, empty its data_dir, and use `suture metadata restore` or `suture metadata rebuild`"
         )));
     }

@@ -8,6 +8,7 @@ use suture_repair::id::{ChunkCopy, NodeId};
 use suture_repair::message::FromAgent;
 use tokio::sync::{mpsc, oneshot};
 
+use super::refused::RefusedAgent;
 use super::throttle::Live;
 use super::{CoordinatorDriver, NewPlaces, NewSession, Placed, Request};
 use crate::metadata::NodeRecord;
@@ -23,6 +24,11 @@ impl Handle {
     /// An agent has joined.
     pub async fn joined(&self, node: NodeRecord, session: NewSession) {
         self.request(Request::Joined { node, session }).await;
+    }
+
+    /// An agent was not let in.
+    pub async fn refused(&self, agent: RefusedAgent) {
+        self.request(Request::Refused(agent)).await;
     }
 
     /// A session has ended.

@@ -42,6 +42,8 @@ pub struct Seen {
     pub eta: Option<Estimate>,
     /// Copies of stripes of which the metadata know nothing.
     pub unknown_copies: u64,
+    /// Agents that were refused of late.
+    pub refused_agents: usize,
 }
 
 /// The numbers of one coordinator's process, shared by all that change them.
@@ -95,6 +97,7 @@ struct Levels {
     scrub_inconsistent: Level,
     scrub_found: Level,
     unknown_copies: Level,
+    refused_agents: Level,
 }
 
 /// What is needed to know how long things took.
@@ -253,6 +256,10 @@ impl Levels {
                 "suture_unknown_chunks",
                 "Chunks on agents of which the metadata know nothing",
             ),
+            refused_agents: of.new_one(
+                "suture_refused_agents",
+                "Agents that were refused in the last ten minutes and not let in since",
+            ),
         }
     }
 
@@ -269,6 +276,7 @@ impl Levels {
         self.lost_chunks.set(status.lost_chunks as f64);
         self.lost_bytes.set(status.lost_bytes as f64);
         self.unknown_copies.set(seen.unknown_copies as f64);
+        self.refused_agents.set(seen.refused_agents as f64);
         self.eta.clear();
         if let Some(Estimate { seconds, low, high }) = seen.eta {
             for (bound, value) in [("best", seconds), ("low", low), ("high", high)] {

@@ -11,6 +11,7 @@ use suture_drivers::address::AgentAddress;
 use suture_drivers::config::CoordinatorConfig;
 use suture_drivers::control::acceptor::{self, ControlLimits};
 use suture_drivers::control::service::ControlService;
+use suture_drivers::coordinator::refused::RefusedAgent;
 use suture_drivers::coordinator::{CoordinatorDriver, Handle, Listings, inbox};
 use suture_drivers::identity::AccessRole;
 use suture_drivers::identity::credentials::Kept;
@@ -20,6 +21,7 @@ use suture_drivers::metadata::{
 };
 use suture_drivers::put_key::PutKey;
 use suture_drivers::rebuild::{self, IncompleteObject};
+use suture_edge::error::bad_input;
 use suture_edge::units::{format_size, parse_time};
 use suture_repair::event::Command;
 use suture_repair::id::NodeId;
@@ -51,6 +53,10 @@ pub struct RebuildArgs {
     /// Go on when no further agent has come for so long
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_time)]
     wait: f64,
+    /// Which cluster's agents to hear; those of others are refused [default: that of the metadata that
+    /// there are, or of all agents that come]
+    #[arg(long, value_name = "HEX", value_parser = parse_cluster)]
+    cluster: Option<ClusterId>,
     /// Let chunks that belong to no object in the end be deleted; --agents says of how many agents
     /// every one must have been heard for that
     #[arg(long, requires = "agents")]
@@ -60,10 +66,19 @@ pub struct RebuildArgs {
     format: Format,
 }
 
+/// A cluster as `status` and messages write it.
+fn parse_cluster(text: &str) -> Result<ClusterId, String> {
+    let number = (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten();
+    number.map(ClusterId).ok_or_else(|| "a cluster is 16 hexadecimal digits".into())
+}
+
 /// Which agents were heard, and what became of what they hold.
 struct Recovered {
     cluster: ClusterId,
     agents: Vec<String>,
+    /// How many agents should have come, if that was said.
+    wanted: Option<u64>,
+    refused: Vec<RefusedAgent>,
     /// Stripes that the metadata knew before.
     known: u64,
     added: Added,
@@ -108,7 +123,20 @@ async fn rebuild(
     let unfinished = Unfinished::begin(&config.data_dir)?;
     let dir = unfinished.as_ref().map_or(config.data_dir.as_path(), Unfinished::folder);
     let mut store = MetadataStore::open(dir, Incomplete::Accept)?;
-    let cluster = unfinished.is_none().then(|| store.cluster());
+    let cluster = match (unfinished.is_none().then(|| store.cluster()), args.cluster) {
+        (Some(ours), Some(wanted)) if ours != wanted => {
+            return Err(bad_input(format!(
+                "the metadata in '{}' are of cluster {ours}, not of {wanted}: give another data_dir, or no --cluster",
+                config.data_dir.display()
+            )));
+        }
+        (None, Some(wanted)) => {
+            store.take_cluster(wanted)?;
+            Some(wanted)
+        }
+        (ours, _) => ours,
+    };
+    let is_chosen = cluster.is_some();
     let (core, nodes) = load(config, &mut store, None)?;
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
@@ -123,7 +151,7 @@ async fn rebuild(
         ended = acceptor::serve(listener, service, ControlLimits::default(), credentials.clone()) => {
             return ended.and_then(|()| bail!("nobody listens any more"));
         }
-        found = collect(args, &metadata, &coordinator, credentials) => found?,
+        found = collect((args, is_chosen), &metadata, &coordinator, credentials) => found?,
     };
     metadata.close().await?;
     unfinished.map_or(Ok(()), Unfinished::finish)?;
@@ -132,13 +160,16 @@ async fn rebuild(
 
 /// Waits for agents, reads labels, and adds what they tell of.
 async fn collect(
-    args: &RebuildArgs,
+    (args, is_chosen): (&RebuildArgs, bool),
     metadata: &Metadata,
     coordinator: &Handle,
     credentials: Option<Arc<Kept>>,
 ) -> Result<Recovered> {
     coordinator.apply(Command::Pause).await;
-    let Listed { listings, addresses, names } = listed(args, coordinator).await?;
+    let Listed { listings, addresses, names, refused } = listed(args, coordinator).await?;
+    if !is_chosen {
+        check_one_cluster(metadata, &names, &refused).await?;
+    }
     let known = metadata.ask(|store| store.stripe_ids()).await?;
     let cluster = metadata.ask(|store| Ok::<_, MetadataError>(store.cluster())).await?;
     let copies = rebuild::copies_of_unknown(&listings, &known);
@@ -158,6 +189,8 @@ async fn collect(
     Ok(Recovered {
         cluster,
         agents: names,
+        wanted: args.agents,
+        refused,
         known: known.len() as u64,
         added,
         incomplete,
@@ -165,11 +198,35 @@ async fn collect(
     })
 }
 
+/// Makes sure that the cluster is not just that of the agent that came first.
+async fn check_one_cluster(
+    metadata: &Metadata,
+    names: &[String],
+    refused: &[RefusedAgent],
+) -> Result<()> {
+    let ours = metadata.ask(|store| Ok::<_, MetadataError>(store.cluster())).await?;
+    let mut of_cluster = BTreeMap::from([(ours.to_string(), names.to_vec())]);
+    for agent in refused {
+        let Some(cluster) = agent.cluster else { continue };
+        of_cluster.entry(cluster.to_string()).or_default().push(agent.name.clone());
+    }
+    if of_cluster.len() == 1 {
+        return Ok(());
+    }
+    let of_each =
+        of_cluster.iter().map(|(cluster, names)| format!("{cluster} ({})", names.join(", ")));
+    bail!(
+        "agents of more than one cluster have come: {}: say by --cluster which one's metadata to make again; nothing was changed",
+        of_each.collect::<Vec<_>>().join("; ")
+    )
+}
+
 /// What agents hold and where they serve it.
 struct Listed {
     listings: Listings,
     addresses: BTreeMap<NodeId, AgentAddress>,
     names: Vec<String>,
+    refused: Vec<RefusedAgent>,
 }
 
 /// Waits until enough agents have listed what they hold, or no further one comes.
@@ -197,12 +254,17 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
         let listings = driver.listings().cloned().unwrap_or_default();
         let peers = driver.peers().into_iter().filter(|peer| listings.contains_key(&peer.node));
         let peers: Vec<_> = peers.map(|peer| (peer.node, peer.name, peer.address)).collect();
-        (listings, peers)
+        (listings, peers, driver.refused_agents())
     };
-    let (listings, peers) = coordinator.query(take).await.unwrap_or_default();
+    let (listings, peers, refused) = coordinator.query(take).await.unwrap_or_default();
     if listings.is_empty() {
+        let refused = refused.iter().map(|agent| {
+            let RefusedAgent { name, why, .. } = agent;
+            format!("agent '{name}' was refused: {why}; ")
+        });
         bail!(
-            "no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait"
+            "{}no agent has come: agents join where `coordinator` of their configuration says, which must be `listen` of this one; start them, or give a longer --wait",
+            refused.collect::<String>()
         );
     }
     let came = listings.len() as u64;
@@ -218,7 +280,7 @@ async fn listed(args: &RebuildArgs, coordinator: &Handle) -> Result<Listed> {
     };
     let addresses = peers.iter().filter_map(address).collect();
     let names = peers.into_iter().map(|(_, name, _)| name).collect();
-    Ok(Listed { listings, addresses, names })
+    Ok(Listed { listings, addresses, names, refused })
 }
 
 fn show(format: Format, found: &Recovered) -> Result<Outcome> {
@@ -226,9 +288,17 @@ fn show(format: Format, found: &Recovered) -> Result<Outcome> {
         Format::Json => print_json(&describe(found))?,
         Format::Text => print(found),
     }
-    match found.incomplete.is_empty() && found.unlabelled == 0 {
+    let is_whole = found.incomplete.is_empty() && found.unlabelled == 0;
+    match is_whole && found.missing() == 0 && found.refused.is_empty() {
         true => Ok(Outcome::Done),
         false => Ok(Outcome::Unrepairable),
+    }
+}
+
+impl Recovered {
+    /// How many agents have not come.
+    fn missing(&self) -> u64 {
+        self.wanted.unwrap_or_default().saturating_sub(self.agents.len() as u64)
     }
 }
 
@@ -237,9 +307,12 @@ fn describe(found: &Recovered) -> serde_json::Value {
         json!({"object": object.name, "found_stripes": object.found, "stripes": object.stripes})
     });
     let renamed = found.added.renamed.iter().map(|(was, is)| json!({"was": was, "is": is}));
+    let refused = found.refused.iter().map(|agent| json!({"name": agent.name, "why": agent.why}));
     json!({
         "cluster": found.cluster.to_string(),
         "agents": found.agents,
+        "missing_agents": found.missing(),
+        "refused_agents": refused.collect::<Vec<_>>(),
         "known_stripes": found.known,
         "objects": found.added.objects,
         "stripes": found.added.stripes,
@@ -258,6 +331,16 @@ fn print(found: &Recovered) {
         counted(found.agents.len() as u64, "agent"),
         found.agents.join(", ")
     );
+    if found.missing() > 0 {
+        let missing = counted(found.missing(), "agent");
+        outln!(
+            "{missing} of {} did not come: what only they hold is not in the metadata",
+            found.wanted.unwrap_or_default()
+        );
+    }
+    for RefusedAgent { name, why, .. } in &found.refused {
+        outln!("agent '{name}' was refused: {why}");
+    }
     outln!(
         "added {} in {} ({}); {} known before",
         counted(*objects, "object"),

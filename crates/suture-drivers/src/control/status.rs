@@ -1,0 +1,206 @@
+//! What `status` says of the cluster, in the protocol's words.
+//!
+//! Place: beside every step of failure -> ... -> stripe healthy. The core and the driver know how
+//! things are; this puts it down for whoever asks.
+
+use std::collections::BTreeMap;
+
+use suture_repair::cluster::NodeIntent;
+use suture_repair::coordinator::Coordinator as Core;
+use suture_repair::event::{Blocked, NodeStatus};
+use suture_repair::id::{NodeId, StripeId};
+use suture_repair::message::DiskState;
+use suture_repair::time::Time;
+
+use super::{proto, scrub, throttle};
+use crate::coordinator::CoordinatorDriver;
+use crate::coordinator::history::Episode;
+use crate::coordinator::outbox::PeerAddress;
+use crate::coordinator::refused::RefusedAgent;
+
+/// Agents that are named of those that were refused.
+const REFUSED_SHOWN: usize = 8;
+
+pub(super) fn fault_warning(fault: &str) -> String {
+    format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
+}
+
+pub(super) fn unknown_warning(copies: u64) -> String {
+    format!(
+        "the metadata are older than the chunks (restored from a backup?): agents hold {copies} \
+         chunks of stripes of which nothing is known; they are kept, and `suture metadata rebuild` \
+         finds their objects; with --agents N --forget-rest it lets those go that belong to none"
+    )
+}
+
+/// What to know of agents that were refused: in a sentence where they are of one other cluster.
+pub(super) fn refused_warnings(agents: &[proto::RefusedAgent]) -> Vec<String> {
+    let mut of_cluster: BTreeMap<&str, Vec<&proto::RefusedAgent>> = BTreeMap::new();
+    agents.iter().for_each(|agent| of_cluster.entry(&agent.cluster).or_default().push(agent));
+    let own = of_cluster.remove("").unwrap_or_default();
+    let of_others = of_cluster.into_iter().map(|(cluster, agents)| {
+        let others = agents.len().saturating_sub(REFUSED_SHOWN);
+        let more = (others > 0).then(|| format!("{others} more"));
+        let names = agents.iter().take(REFUSED_SHOWN).map(|agent| agent.name.clone());
+        let names: Vec<String> = names.chain(more).collect();
+        format!("agents of another cluster, {cluster}, are refused: {}", names.join(", "))
+    });
+    let others = own.len().saturating_sub(REFUSED_SHOWN);
+    let more = (others > 0).then(|| format!("{others} more agents are refused"));
+    let own = own.iter().take(REFUSED_SHOWN);
+    let own = own.map(|agent| format!("agent '{}' is refused: {}", agent.name, agent.why));
+    of_others.chain(own).chain(more).collect()
+}
+
+pub(super) fn replaced_warning(name: &str) -> String {
+    format!(
+        "'{name}' is to be replaced: the next store that joins under this name has it, and what the old one held is rebuilt"
+    )
+}
+
+fn describe_node(
+    driver: &CoordinatorDriver,
+    peers: &[PeerAddress],
+    status: &NodeStatus,
+) -> proto::NodeStatus {
+    let core = driver.core();
+    let cluster = core.cluster();
+    let node = cluster.node(status.node);
+    let address = peers.get(status.node.index()).and_then(|peer| peer.address.clone());
+    proto::NodeStatus {
+        node: status.node.0,
+        name: node.name.clone(),
+        address: address.unwrap_or_default(),
+        health: status.health.to_string(),
+        free_bytes: status.free_bytes,
+        disk: match status.disk {
+            DiskState::Good => String::new(),
+            other => other.to_string(),
+        },
+        chunks: status.chunks,
+        used_bytes: core.stripes().bytes_on(status.node),
+        failed_by_operator: status.intent == NodeIntent::Failed,
+        rack: node.rack.map(|rack| cluster.racks[rack.0 as usize].clone()),
+        intent: intent_word(status.intent).to_owned(),
+        chunks_before: match status.intent {
+            NodeIntent::Draining { chunks } => chunks,
+            _ => 0,
+        },
+        paused_seconds: match status.intent {
+            NodeIntent::Paused { until } => until.since(driver.now()).as_secs_f64(),
+            _ => 0.0,
+        },
+        uplink: Some(throttle::describe_link(status, true, cluster)),
+        downlink: Some(throttle::describe_link(status, false, cluster)),
+    }
+}
+
+pub(super) fn describe(
+    driver: &CoordinatorDriver,
+) -> (proto::StatusReply, Vec<proto::BlockedStripe>) {
+    let (core, now, peers) = (driver.core(), driver.now(), driver.peers());
+    let status = core.status();
+    let name = |node: NodeId| core.cluster().node(node).name.clone();
+    let running = status.running.iter().map(|repair| proto::Running {
+        repair: repair.repair.to_string(),
+        stripe: repair.stripe.0,
+        chunk: repair.chunk.0.into(),
+        destination: name(repair.destination),
+        bytes_done: repair.bytes_done,
+        bytes: repair.bytes,
+        seconds: now.since(repair.since).as_secs_f64(),
+    });
+    let eta = driver.meter().eta(now, &status);
+    let milestones = driver.meter().milestones();
+    let seconds = |at: Time| at.since(Time::ZERO).as_secs_f64();
+    let reply = proto::StatusReply {
+        paused: status.paused,
+        nodes: status.nodes.iter().map(|node| describe_node(driver, &peers, node)).collect(),
+        at_risk: status.at_risk.clone(),
+        queued_stripes: status.queued,
+        degraded_stripes: status.degraded,
+        unreadable_stripes: status.unreadable,
+        lost_chunks: status.lost_chunks,
+        lost_bytes: status.lost_bytes,
+        leaving_chunks: status.leaving_chunks,
+        leaving_bytes: status.leaving_bytes,
+        repaired_chunks: status.repaired_chunks,
+        repaired_bytes: status.repaired_bytes,
+        running: running.collect(),
+        rate: driver.meter().rate(),
+        eta_seconds: eta.map(|eta| eta.seconds),
+        eta_low_seconds: eta.map(|eta| eta.low),
+        eta_high_seconds: eta.map(|eta| eta.high),
+        uptime_seconds: seconds(now),
+        declared_seconds: milestones.declared_at.map(seconds),
+        started_seconds: milestones.started_at.map(seconds),
+        committed_seconds: milestones.committed_at.map(seconds),
+        planned_repairs: milestones.planned_repairs,
+        planned_seconds: milestones.planned_seconds,
+        scrub: Some(scrub::describe(&status.scrub, name)),
+        throttle: Some(throttle::describe(
+            driver.throttle(),
+            driver.is_throttle_default(),
+            (&status, core.cluster()),
+        )),
+        history: driver
+            .meter()
+            .history()
+            .episodes()
+            .map(|of| describe_episode(driver, of))
+            .collect(),
+        refused: driver.refused_agents().into_iter().map(describe_refused).collect(),
+        is_empty: core.stripes().is_empty(),
+        ..Default::default()
+    };
+    let blocked = status.blocked.iter();
+    let blocked = blocked.map(|(stripe, why)| blocked_stripe(core, *stripe, why));
+    (reply, blocked.collect())
+}
+
+fn describe_refused(agent: RefusedAgent) -> proto::RefusedAgent {
+    let cluster = agent.cluster.map(|cluster| cluster.to_string()).unwrap_or_default();
+    proto::RefusedAgent { name: agent.name, cluster, why: agent.why }
+}
+
+fn describe_episode(driver: &CoordinatorDriver, episode: &Episode) -> proto::Episode {
+    let until = match episode.has_ended {
+        true => episode.rebuilt_at.unwrap_or(episode.began_at),
+        false => driver.now(),
+    };
+    let name = |node: &NodeId| driver.core().cluster().node(*node).name.clone();
+    proto::Episode {
+        began: episode.began,
+        seconds: until.since(episode.began_at).as_secs_f64(),
+        ended: episode.has_ended,
+        failed: episode.failed.iter().map(name).collect(),
+        failed_nodes: episode.failed_nodes,
+        bad_copies: episode.bad_copies,
+        chunks: episode.chunks,
+        bytes: episode.bytes,
+        failed_attempts: episode.failed_attempts,
+    }
+}
+
+/// What the operator wants of a node, in the protocol's word.
+fn intent_word(intent: NodeIntent) -> &'static str {
+    match intent {
+        NodeIntent::Serving => "",
+        NodeIntent::Failed => "failed",
+        NodeIntent::Draining { .. } => "draining",
+        NodeIntent::Paused { .. } => "paused",
+    }
+}
+
+fn blocked_stripe(core: &Core, stripe: StripeId, why: &Blocked) -> proto::BlockedStripe {
+    let why_text = match why {
+        // The core knows nodes by number only.
+        Blocked::Pool { node, needed, pool } => format!(
+            "{} has {pool} bytes of slice memory, one repair needs {needed}: raise its memory",
+            core.cluster().node(*node).name
+        ),
+        why => why.to_string(),
+    };
+    let unrepairable = why.is_unrepairable();
+    proto::BlockedStripe { stripe: stripe.0, object: String::new(), why: why_text, unrepairable }
+}

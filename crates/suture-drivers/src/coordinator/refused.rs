@@ -1,0 +1,89 @@
+//! Agents that were refused, which nobody but their own logs would know of.
+//!
+//! Place: [failure noticed] -> ...: a node whose agent is not let in is silent, and its operator looks
+//! at `status` first. Whoever may be an agent can be in the list, so it is short, and forgets.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use suture_repair::wire::ClusterId;
+use tokio::time::Instant;
+
+/// So many are kept: the last ones.
+const KEPT: usize = 64;
+
+/// For how long. An agent that tries again does so every few seconds; one that has ended is looked
+/// for by somebody who was called.
+const KEPT_FOR: Duration = Duration::from_secs(600);
+
+/// An agent that was not let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedAgent {
+    /// The name that it gave.
+    pub name: String,
+    /// The cluster that its chunks are of, where that is another one.
+    pub cluster: Option<ClusterId>,
+    /// Why it was refused.
+    pub why: String,
+}
+
+/// The agents that were refused of late and not let in since.
+#[derive(Debug, Default)]
+pub struct RefusedAgents(BTreeMap<String, (Instant, RefusedAgent)>);
+
+impl RefusedAgents {
+    /// An agent was refused now.
+    pub fn note(&mut self, now: Instant, agent: RefusedAgent) {
+        self.0.insert(agent.name.clone(), (now, agent));
+        if self.0.len() > KEPT {
+            let oldest = self.0.iter().min_by_key(|(_, (at, _))| *at);
+            let oldest = oldest.map(|(name, _)| name.clone());
+            oldest.into_iter().for_each(|name| drop(self.0.remove(&name)));
+        }
+    }
+
+    /// It was let in.
+    pub fn forget(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// Those that were refused of late, by name.
+    pub fn of_late(&self, now: Instant) -> Vec<RefusedAgent> {
+        let is_late = |at: Instant| now.saturating_duration_since(at) < KEPT_FOR;
+        self.0.values().filter(|(at, _)| is_late(*at)).map(|(_, agent)| agent.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(name: String) -> RefusedAgent {
+        RefusedAgent { name, cluster: None, why: "of another protocol".into() }
+    }
+
+    #[test]
+    fn agents_are_kept_until_they_are_let_in_or_it_was_long_ago() {
+        let (mut agents, now) = (RefusedAgents::default(), Instant::now());
+        ["n1", "n2"].into_iter().for_each(|name| agents.note(now, refused(name.into())));
+        agents.note(now + Duration::from_secs(300), refused("n3".into()));
+        agents.forget("n1");
+        let names = |at: u64| {
+            let agents = agents.of_late(now + Duration::from_secs(at));
+            agents.into_iter().map(|agent| agent.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(0), ["n2", "n3"]);
+        assert_eq!(names(600), ["n3"]);
+        assert!(names(900).is_empty());
+    }
+
+    #[test]
+    fn a_thousand_names_take_the_room_of_a_few() {
+        let (mut agents, now) = (RefusedAgents::default(), Instant::now());
+        for i in 0..1000 {
+            agents.note(now + Duration::from_millis(i), refused(format!("n{i:03}")));
+        }
+        let kept = agents.of_late(now);
+        assert_eq!((kept.len(), kept[0].name.as_str()), (KEPT, "n936"));
+    }
+}
