@@ -12,8 +12,7 @@
 //! and delete (`work_list.rs`), which ids others gave out (`ranges.rs`), what a sleep of its own
 //! must not change (`sleep.rs`), what older metadata must not destroy (`restored.rs`), how idle
 //! copies are searched for damage (`scrub.rs`), what links carry and repair may take of them
-//! (`throttle.rs`), what operators see (`status.rs`), and what must hold after each event
-//! (`invariants.rs`).
+//! (`throttle.rs`), what operators see (`status.rs`), and what must hold (`invariants.rs`).
 //!
 //! A copy of a known stripe is ordered away only after the copy that replaces it was read in full,
 //! and none is by a coordinator that has been superseded. Deliberately absent: metadata (the
@@ -263,6 +262,7 @@ impl Coordinator {
             Input::StripeAdded(stripe) => self.learn(stripe),
             Input::StripesAdded(all) => all.into_iter().for_each(|stripe| self.learn(stripe)),
             Input::StripeRemoved(stripe) => self.remove_stripe(stripe),
+            Input::Inconsistent(stripe) => self.recall_inconsistent(stripe),
             Input::NodeState { node, state } => self.node_state(now, node, state),
             Input::ChunkSuspected { node, copy } => self.suspect(node, copy),
             Input::Committed { repair, stripe } => self.committed(now, repair, stripe),

@@ -66,6 +66,8 @@ pub enum Input {
     StripesAdded(Vec<Stripe>),
     /// The keeper has one stripe less.
     StripeRemoved(StripeId),
+    /// A pass under the coordinator before found that the chunks of this stripe do not fit each other.
+    Inconsistent(StripeId),
     /// The keeper has news of a node. Heeded where liveness is the keeper's.
     NodeState {
         /// Which one it is.
@@ -209,6 +211,10 @@ pub enum ScrubStep {
     Reached(StripeId),
     /// All of them are done.
     Ended,
+    /// The chunks of this one do not fit each other, though no copy can be called corrupt.
+    Inconsistent(StripeId),
+    /// Those of this one, which did not, do.
+    Consistent(StripeId),
 }
 
 /// A compare-and-set of one location.

@@ -312,10 +312,12 @@ fn where_it_cannot_be_told_which_copy_is_wrong_the_stripe_is_reported() {
         assert_eq!(pass.story.core.status().scrub.inconsistent, [StripeId(1)]);
         let report = Report::Inconsistent { stripe: StripeId(1), odd: None };
         assert!(pass.reports.contains(&report), "{:?}", pass.reports);
+        assert!(pass.steps.contains(&ScrubStep::Inconsistent(StripeId(1))), "{:?}", pass.steps);
         // The next pass finds that it is well again.
         pass.wrong.clear();
         pass.scrub();
         assert_eq!(pass.story.core.status().scrub.inconsistent, []);
+        assert!(pass.steps.contains(&ScrubStep::Consistent(StripeId(1))), "{:?}", pass.steps);
     }
 }
 
@@ -401,12 +403,26 @@ fn stripes_that_are_removed_while_they_are_read_hold_up_no_others() {
 }
 
 #[test]
+fn what_a_pass_found_is_known_after_a_restart_until_a_pass_finds_otherwise() {
+    let mut pass = Pass::new(ScrubConfig::OFF, 6, stripes(2));
+    [1, 7].into_iter().for_each(|id| pass.story.give(Input::Inconsistent(StripeId(id))));
+    assert_eq!(pass.story.core.status().scrub.inconsistent, [StripeId(1)], "7 is not there");
+    let is_consistent = |pass: &Pass, id: u64| {
+        let core = &pass.story.core;
+        core.stripe_state(core.stripes().get(StripeId(id)).unwrap()).is_consistent
+    };
+    assert!(is_consistent(&pass, 0) && !is_consistent(&pass, 1));
+    pass.scrub();
+    assert!(is_consistent(&pass, 1));
+    assert!(pass.steps.contains(&ScrubStep::Consistent(StripeId(1))), "{:?}", pass.steps);
+}
+
+#[test]
 fn a_stripe_that_is_gone_is_inconsistent_no_more() {
     let mut pass = Pass::new(ScrubConfig::OFF, 6, unrecorded("rs(3,1)", 2));
     pass.wrong = vec![copy(1, 0, 0)];
     pass.scrub();
     assert_eq!(pass.story.core.status().scrub.inconsistent, [StripeId(1)]);
     pass.story.give(Input::StripeRemoved(StripeId(1)));
-    pass.scrub();
     assert_eq!(pass.story.core.status().scrub.inconsistent, []);
 }

@@ -157,7 +157,7 @@ fn assert_reads_back<T: Textual + Debug>(random: &mut Random, input: &T) {
 
 #[test]
 fn every_input_of_a_coordinator_reads_back_as_it_was_written() {
-    let (mut random, mut seen) = (Random::new(1), [0; 19]);
+    let (mut random, mut seen) = (Random::new(1), [0; 20]);
     for _ in 0..INPUTS {
         let input = coordinator_input(&mut random);
         seen[coordinator_variant(&input)] += 1;
@@ -199,6 +199,7 @@ fn coordinator_variant(input: &event::Input) -> usize {
         event::Input::StripesAdded(_) => 16,
         event::Input::Throttle(_) => 17,
         event::Input::WindowClosed(_) => 18,
+        event::Input::Inconsistent(_) => 19,
     }
 }
 
@@ -232,7 +233,7 @@ fn agent_variant(input: &agent::AgentInput) -> usize {
 
 fn coordinator_input(random: &mut Random) -> event::Input {
     use event::Input;
-    match random.below(19) {
+    match random.below(20) {
         0 => Input::NodeAdded {
             id: node(random),
             node: cluster_node(random),
@@ -274,6 +275,7 @@ fn coordinator_input(random: &mut Random) -> event::Input {
         14 => Input::EpochRaised(random.next_u64() as u32),
         15 => Input::StripesAdded(some(random, stripe)),
         16 => Input::Throttle(Box::new(throttle_config(random))),
+        18 => Input::Inconsistent(stripe_id(random)),
         17 => {
             Input::WindowClosed(maybe(random, |r| Time { ns: number(r) / 1_000_000 * 1_000_000 }))
         }

@@ -270,6 +270,8 @@ pub struct World {
     pub(crate) throttle: ThrottleConfig,
     /// When the last pass over all stripes began, and where it has come if it has not ended.
     pub(crate) pass: (Option<Time>, Option<StripeId>),
+    /// What passes found that no repair can mend.
+    pub(crate) inconsistent: BTreeSet<StripeId>,
     /// The mistake that everyone makes.
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,
@@ -351,6 +353,7 @@ impl World {
             racks: Racks::new(options.seed, options.nodes, options.racks),
             throttle: ThrottleConfig::default(),
             pass: (None, None),
+            inconsistent: BTreeSet::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
             dispatched: BTreeSet::new(),

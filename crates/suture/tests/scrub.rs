@@ -129,6 +129,34 @@ fn a_restarted_coordinator_knows_of_the_last_scrub() {
     assert!(weeks(&after) > 3.9 && weeks(&after) <= 4.0, "{after}");
 }
 
+#[test]
+fn what_a_scrub_found_is_said_after_a_restart_by_status_and_stat_alike() {
+    let mut cluster = Cluster::of(5);
+    let how = ["--code", "rs(3,2)", "--chunk-size", "64KiB"];
+    ["x", "y"].into_iter().for_each(|name| drop(cluster.put(name, 400_000, &how)));
+    cluster.coordinator.stop();
+    let metadata = rusqlite::Connection::open(cluster.path("coordinator/metadata.db")).unwrap();
+    metadata.execute("UPDATE stripe SET inconsistent = 1 WHERE id = 1", []).unwrap();
+    drop(metadata);
+    cluster.restart_coordinator();
+    cluster.wait("all agents are up", |status| count(status, "up") == 5);
+    for (args, said) in [
+        (&["status"][..], "inconsistent: "),
+        (&["stat", "x"], "inconsistent: the chunks of 1 stripe do not fit each other"),
+    ] {
+        let daemons::Finished { status, stdout, .. } = cluster.run(args);
+        assert_eq!(status, 3, "{stdout}");
+        assert!(stdout.contains(said), "{stdout}");
+    }
+    assert_eq!(cluster.json(&["stat", "y"])["inconsistent_stripes"], 0);
+    cluster.ok(&["scrub", "--wait"]);
+    cluster.ok(&["status"]);
+    cluster.restart_coordinator();
+    cluster.wait("all agents are up", |status| count(status, "up") == 5);
+    cluster.ok(&["status"]);
+    cluster.ok(&["stat", "x"]);
+}
+
 /// Starts the coordinator again where agents know it, with these keys in `[scrub]`.
 fn restart_with(cluster: &mut Cluster, keys: &str) {
     cluster.coordinator.stop();

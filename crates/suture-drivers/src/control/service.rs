@@ -393,6 +393,7 @@ fn count_stripe(reply: &mut proto::StatReply, entry: &ObjectStripe, core: &Core)
     reply.missing_chunks += state.missing as u64;
     reply.degraded_stripes += u64::from(state.missing > 0);
     reply.unreadable_stripes += u64::from(!state.is_readable);
+    reply.inconsistent_stripes += u64::from(!state.is_consistent);
 }
 
 fn preview_reply(preview: &Preview, removed: &[NodeId]) -> proto::PreviewReply {

@@ -28,9 +28,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
-    THROTTLE,
+    THROTTLE, UNFIT,
 ];
 
 /// The name of the file.
@@ -172,6 +172,9 @@ const THROTTLE: &str = "
 ALTER TABLE cluster ADD COLUMN throttle TEXT;
 ALTER TABLE cluster ADD COLUMN throttle_window TEXT;
 ";
+
+/// Whether a pass has found that the chunks of a stripe do not fit each other.
+const UNFIT: &str = "ALTER TABLE stripe ADD COLUMN inconsistent INTEGER NOT NULL DEFAULT 0";
 
 /// Opens or creates the database in `dir`.
 ///

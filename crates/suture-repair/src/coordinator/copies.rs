@@ -63,6 +63,7 @@ impl Coordinator {
             self.set_lost(id, BTreeSet::new());
         }
         self.found.remove(&id);
+        self.scrub.remove(id);
         let Some(stripe) = removed else { return };
         // Whoever gave its id out: it was this keeper's, and what is left of it are orphans.
         self.unknown.remove(id);

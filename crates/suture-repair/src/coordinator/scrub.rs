@@ -166,6 +166,16 @@ impl Scrub {
         }
     }
 
+    /// Whether a pass has not found that the chunks of the stripe do not fit each other.
+    pub fn is_consistent(&self, stripe: StripeId) -> bool {
+        !self.inconsistent.contains(&stripe)
+    }
+
+    /// The stripe is gone.
+    pub fn remove(&mut self, stripe: StripeId) {
+        self.inconsistent.remove(&stripe);
+    }
+
     /// A node has answered, so a stripe that waits for it may go on.
     pub fn wake(&mut self) {
         self.is_due = true;
@@ -250,6 +260,13 @@ impl Pass {
 }
 
 impl Coordinator {
+    /// A pass under the coordinator before found this.
+    pub(super) fn recall_inconsistent(&mut self, id: StripeId) {
+        if self.stripes.get(id).is_some() {
+            self.scrub.inconsistent.insert(id);
+        }
+    }
+
     /// Begins a pass over everything now; what another has done by now is done again.
     pub(super) fn begin_pass(&mut self, now: Time) {
         let scrub = &mut self.scrub;
@@ -539,8 +556,10 @@ impl Coordinator {
         let code = stripe.shortened();
         let sums: Vec<(ChunkIndex, &[u8])> = sums.iter().map(|(c, sums)| (*c, &**sums)).collect();
         if proof::agree(&code, &sums) != Some(false) {
-            if sums.len() == stripe.indices().filter(|c| stripe.copy(*c).is_some()).count() {
-                self.scrub.inconsistent.remove(&id);
+            let is_all =
+                sums.len() == stripe.indices().filter(|c| stripe.copy(*c).is_some()).count();
+            if is_all && self.scrub.inconsistent.remove(&id) {
+                self.outputs.push_back(Output::Scrub(ScrubStep::Consistent(id)));
             }
             return;
         }
@@ -553,6 +572,7 @@ impl Coordinator {
             }
             None => {
                 if self.scrub.inconsistent.insert(id) {
+                    self.outputs.push_back(Output::Scrub(ScrubStep::Inconsistent(id)));
                     self.report(Report::Inconsistent { stripe: id, odd });
                 }
             }
@@ -569,8 +589,6 @@ impl Coordinator {
         (self.scrub.pass, self.scrub.wake_at) = (None, None);
         self.outputs.push_back(Output::Scrub(ScrubStep::Ended));
         self.report(Report::PassEnded { stripes, bytes });
-        let ids = &self.stripes;
-        self.scrub.inconsistent.retain(|id| ids.get(*id).is_some());
     }
 
     /// Has it written down now and then how far the pass has come.

@@ -85,6 +85,7 @@ impl Coordinator {
             missing: stripe.chunks.len() - readable.len(),
             readable_bytes: readable.iter().map(|chunk| stripe.record(*chunk).bytes).sum(),
             is_readable: stripe.code.decodable(&readable),
+            is_consistent: self.scrub.is_consistent(stripe.id),
         }
     }
 

@@ -163,4 +163,6 @@ pub struct StripeState {
     pub readable_bytes: u64,
     /// Whether these are enough for all of the data.
     pub is_readable: bool,
+    /// Whether its chunks fit each other, as far as passes have found.
+    pub is_consistent: bool,
 }

@@ -199,6 +199,7 @@ impl Textual for Input {
             Input::StripeAdded(stripe) => line.word("added").field("stripe", stripe),
             Input::StripesAdded(stripes) => line.word("added").word("stripes").list(stripes),
             Input::StripeRemoved(stripe) => line.word("removed").field("stripe", stripe),
+            Input::Inconsistent(stripe) => line.word("inconsistent").field("stripe", stripe),
             Input::NodeState { node, state } => {
                 line.word("keeper-says").field("node", node).word(state_word(*state))
             }
@@ -249,6 +250,7 @@ impl Textual for Input {
             }
             "epoch" => Input::EpochRaised(line.value()?),
             "removed" => Input::StripeRemoved(line.field("stripe")?),
+            "inconsistent" => Input::Inconsistent(line.field("stripe")?),
             "keeper-says" => {
                 let node = line.field("node")?;
                 let state = line.leaf("up, dead or decommissioning", |word| {
@@ -367,6 +369,8 @@ fn output_line(outputs: &[Output]) -> String {
                 ScrubStep::Begun => line.word("scrub begun"),
                 ScrubStep::Reached(below) => line.field("scrub reached", below),
                 ScrubStep::Ended => line.word("scrub ended"),
+                ScrubStep::Inconsistent(id) => line.field("scrub found inconsistent", id),
+                ScrubStep::Consistent(id) => line.field("scrub found consistent", id),
             };
         }
         Output::Report(report) => self::report(line.word("report"), report),

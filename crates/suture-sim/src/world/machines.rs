@@ -154,6 +154,9 @@ impl World {
         self.make_mistakes();
         self.armed = None;
         self.announce_reserved();
+        for id in self.inconsistent.clone() {
+            self.coordinator_input(event::Input::Inconsistent(id));
+        }
         for node in self.nodes() {
             let state = self.metadata.node_state(node);
             if state != NodeState::Up {
@@ -275,6 +278,8 @@ impl World {
                 ScrubStep::Begun => self.pass = (Some(self.now), Some(StripeId(0))),
                 ScrubStep::Reached(below) => self.pass.1 = Some(below),
                 ScrubStep::Ended => self.pass.1 = None,
+                ScrubStep::Inconsistent(id) => drop(self.inconsistent.insert(id)),
+                ScrubStep::Consistent(id) => drop(self.inconsistent.remove(&id)),
             },
             event::Output::Protect(below) => self.protect(below),
             event::Output::Report(report) => {

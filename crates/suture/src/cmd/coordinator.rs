@@ -267,6 +267,7 @@ pub(super) fn load(
     let core = Coordinator::new(Time::ZERO, core_config, cluster, stripes);
     let mut core = RecordedCoordinator::new(core, recording);
     store.announce_reserved()?;
+    store.announce_inconsistent()?;
     store.take_changes().into_iter().for_each(|change| core.handle(Time::ZERO, change));
     if is_hdfs {
         // Blocks that are not at risk are stripes of which nothing is known here.

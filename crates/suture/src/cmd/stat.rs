@@ -15,7 +15,8 @@ use crate::timestamp::format_timestamp;
 
 /// Show one object: its size, code and checksum, and what of it is missing.
 ///
-/// Exit status 3: some of it cannot be read until nodes return.
+/// Exit status 3: some of it cannot be read until nodes return, or a scrub found that chunks do not
+/// fit each other.
 #[derive(clap::Args)]
 pub struct Args {
     /// The object
@@ -47,11 +48,15 @@ pub fn run(args: Args) -> Result<Outcome> {
             report["missing_chunks"] = json!(stat.missing_chunks);
             report["degraded_stripes"] = json!(stat.degraded_stripes);
             report["unreadable_stripes"] = json!(stat.unreadable_stripes);
+            report["inconsistent_stripes"] = json!(stat.inconsistent_stripes);
             print_json(&report)?;
         }
         Format::Text => print(&object, &stat),
     }
-    Ok(if stat.unreadable_stripes > 0 { Outcome::Unrepairable } else { Outcome::Done })
+    match stat.unreadable_stripes + stat.inconsistent_stripes {
+        0 => Ok(Outcome::Done),
+        _ => Ok(Outcome::Unrepairable),
+    }
 }
 
 fn print(object: &Object, stat: &proto::StatReply) {
@@ -79,6 +84,12 @@ fn health(stat: &proto::StatReply) -> String {
             "degraded: {} of {} cannot be read at the moment, the data can",
             counted(stat.missing_chunks, "chunk"),
             counted(stat.degraded_stripes, "stripe")
+        );
+    }
+    if stat.inconsistent_stripes > 0 {
+        return format!(
+            "inconsistent: the chunks of {} do not fit each other; read the object (suture get), and put it again if that fails",
+            counted(stat.inconsistent_stripes, "stripe")
         );
     }
     "every chunk is on a node that is up".into()

@@ -4,7 +4,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use suture_repair::event::ScrubStep;
+use suture_repair::event::{Input, ScrubStep};
 use suture_repair::id::StripeId;
 
 use super::{MetadataError, MetadataStore};
@@ -53,7 +53,28 @@ impl MetadataStore {
                 let ended = "UPDATE cluster SET pass_ended = ?1, pass_next = NULL";
                 self.database.execute(ended, [now])?;
             }
+            ScrubStep::Inconsistent(id) => self.note_fit(id, false)?,
+            ScrubStep::Consistent(id) => self.note_fit(id, true)?,
         }
+        Ok(())
+    }
+
+    /// Notes whether the chunks of a stripe fit each other; of one that is gone nothing is kept.
+    fn note_fit(&mut self, id: StripeId, fits: bool) -> Result<(), MetadataError> {
+        let noted = "UPDATE stripe SET inconsistent = ?2 WHERE id = ?1";
+        self.database.execute(noted, (id.0, !fits))?;
+        Ok(())
+    }
+
+    /// Has the core know which stripes passes have found whose chunks do not fit each other.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn announce_inconsistent(&mut self) -> Result<(), MetadataError> {
+        let mut query = self.database.prepare("SELECT id FROM stripe WHERE inconsistent")?;
+        let ids = query.query_map([], |row| Ok(StripeId(row.get(0)?)))?;
+        let known: Vec<StripeId> = ids.collect::<Result<_, _>>()?;
+        self.changes.extend(known.into_iter().map(Input::Inconsistent));
         Ok(())
     }
 }
