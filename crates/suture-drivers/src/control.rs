@@ -54,7 +54,7 @@ pub mod proto {
 /// 2: a lane's slices are as long as it is itself,
 /// tasks may be gated, held and continued.
 /// 1: the first.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;
 
 /// The longest message that the coordinator takes: listings come in parts of 2.6 MB at most, and a
 /// fingerprint of a code with 4096 sub-chunks has 2 MiB. Only agents can make it keep so much.

@@ -12,6 +12,7 @@
 //! Changes of the metadata come before requests, so whoever saw a put or a removal succeed sees it
 //! in the next status.
 
+mod backups;
 mod handle;
 pub mod history;
 pub mod meter;
@@ -30,7 +31,7 @@ use suture_repair::event::{Command, Health, Input, Output, Report};
 use suture_repair::id::{ChunkCopy, ListedCopy, NodeId, StripeId};
 use suture_repair::keeper::Keeper;
 use suture_repair::message::{FromAgent, ToAgent};
-use suture_repair::placement::{self, Placer, Wanted};
+use suture_repair::placement::{Placer, Wanted};
 use suture_repair::time::Time;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -42,6 +43,7 @@ use crate::metadata::{Metadata, NodeRecord, seconds_since_1970};
 use crate::metrics::coordinator::{CoordinatorMetrics, Seen};
 use crate::record::RecordedCoordinator;
 use crate::window::ThrottleIntent;
+use backups::Backups;
 pub use handle::Handle;
 use meter::Meter;
 use outbox::{Dispatch, Outbox, Outgoing, PeerAddress};
@@ -54,9 +56,6 @@ const REQUESTS_MAX: usize = 1024;
 /// How often progress is measured while something runs.
 const MEASURE_EVERY: Duration = Duration::from_millis(500);
 
-/// The first copy of the metadata after a start goes out this soon, however rare they are.
-const FIRST_BACKUP: Duration = Duration::from_secs(60);
-
 /// A question to the driver, answered by its own task.
 type Query = Box<dyn FnOnce(&CoordinatorDriver) + Send>;
 
@@ -65,6 +64,7 @@ enum Request {
     Joined { node: NodeRecord, session: NewSession },
     Left { node: NodeId, session: u64 },
     Refused(RefusedAgent),
+    BackupKept,
     Received { node: NodeId, session: u64, message: FromAgent },
     Suspect { node: NodeId, copy: ChunkCopy },
     Apply(Command),
@@ -122,11 +122,7 @@ pub struct CoordinatorDriver {
     hdfs: Option<HdfsKeeping>,
     origin: Instant,
     nodes: BTreeMap<NodeId, Contact>,
-    /// How often an agent is to keep a copy of the metadata, when the next one is due, and which
-    /// one had it last.
-    backup_every: Option<Duration>,
-    next_backup: Option<Instant>,
-    backed_up: Option<NodeId>,
+    backups: Backups,
     /// What agents have listed, where somebody wants to know.
     listings: Option<Listings>,
     /// Agents that were not let in.
@@ -190,9 +186,7 @@ impl CoordinatorDriver {
             hdfs: None,
             origin: Instant::now(),
             nodes: nodes.into_iter().map(contact).collect(),
-            backup_every: None,
-            next_backup: None,
-            backed_up: None,
+            backups: Backups::off(Instant::now()),
             listings: None,
             refused: RefusedAgents::default(),
             peers_changed: false,
@@ -233,14 +227,20 @@ impl CoordinatorDriver {
             eta: self.meter.eta(self.now(), &status),
             unknown_copies: core.unknown_copies(),
             refused_agents: self.refused_agents().len(),
+            is_unwritable: self.metadata.is_faulty(),
+            backup_age: self.backups.age(Instant::now()),
             status,
         }
     }
 
     /// Has one agent after the other keep a copy of the metadata, the first one soon.
     pub fn spread_backups(&mut self, every: Option<Duration>) {
-        self.backup_every = every;
-        self.next_backup = every.map(|every| Instant::now() + every.min(FIRST_BACKUP));
+        self.backups.spread(Instant::now(), every);
+    }
+
+    /// For how long no agent has kept one, where that is longer than can be expected.
+    pub fn overdue_backup(&self) -> Option<Duration> {
+        self.backups.overdue(Instant::now())
     }
 
     /// Keeps what agents list from now on.
@@ -266,7 +266,7 @@ impl CoordinatorDriver {
                 Some(request) = inbox.requests.recv() => self.serve(request),
                 () = sleep_until(deadline) => self.handle(Input::Tick),
                 _ = measure.tick() => self.measure(),
-                () = sleep_until(self.next_backup) => self.back_up(),
+                () = sleep_until(self.backups.due()) => self.back_up(),
             }
         }
     }
@@ -366,6 +366,7 @@ impl CoordinatorDriver {
         match request {
             Request::Joined { node, session } => self.joined(node, session),
             Request::Refused(agent) => self.refused.note(Instant::now(), agent),
+            Request::BackupKept => self.backups.kept(Instant::now()),
             Request::Left { node, session } if self.is_current(node, session) => self.lost(node),
             Request::Received { node, session, message } if self.is_current(node, session) => {
                 if let (Some(all), FromAgent::Inventory(copies)) = (&mut self.listings, &message) {
@@ -442,9 +443,9 @@ impl CoordinatorDriver {
             Output::Commit(commit) => {
                 let (metrics, asked) = (self.metrics.clone(), Instant::now());
                 self.metadata.submit(move |store| {
-                    let result = store.commit(&commit);
-                    result.unwrap_or_else(|why| error!(%why, copy = %commit.copy, "commit failed"));
+                    let result = store.commit_location(&commit);
                     metrics.committed_after(asked.elapsed());
+                    result.inspect_err(|why| error!(%why, copy = %commit.copy, "commit failed"))
                 });
             }
             Output::Claim(claim) => {
@@ -453,19 +454,21 @@ impl CoordinatorDriver {
                     let result = store.claim(now, &claim);
                     result
                         .unwrap_or_else(|why| error!(%why, stripe = %claim.stripe, "claim failed"));
+                    Ok(())
                 });
             }
             Output::Release(repair) => self.metadata.submit(move |store| {
                 let result = store.release(repair);
                 result.unwrap_or_else(|why| error!(%why, %repair, "release failed"));
+                Ok(())
             }),
             Output::Protect(below) => self.metadata.submit(move |store| {
                 let result = store.protect(below);
-                result.unwrap_or_else(|why| error!(%why, %below, "stripe ids are not protected"));
+                result.inspect_err(|why| error!(%why, %below, "stripe ids are not protected"))
             }),
             Output::Scrub(step) => self.metadata.submit(move |store| {
                 let result = store.note_pass(step);
-                result.unwrap_or_else(|why| error!(%why, "the scrub's progress is not kept"));
+                result.inspect_err(|why| error!(%why, "the scrub's progress is not kept"))
             }),
             Output::Report(report) => {
                 self.peers_changed |= matches!(report, Report::Node { .. });
@@ -506,11 +509,9 @@ impl CoordinatorDriver {
 
     /// Has the next agent that is there keep a copy of the metadata.
     fn back_up(&mut self) {
-        self.next_backup = self.backup_every.map(|every| Instant::now() + every);
         let is_up = |node: &NodeId| self.core.health(*node) == Health::Up;
         let up: Vec<NodeId> = self.nodes.keys().copied().filter(is_up).collect();
-        if let Some(next) = placement::next_in_turn(&up, self.backed_up) {
-            self.backed_up = Some(next);
+        if let Some(next) = self.backups.next(Instant::now(), &up) {
             info!(node = self.core.cluster().node(next).name, "has it keep a copy of the metadata");
             self.post(next, Outgoing::KeepBackup);
         }

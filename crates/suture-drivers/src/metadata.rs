@@ -8,6 +8,7 @@
 //! * [`store`] is the metadata themselves, synchronous and testable without a runtime;
 //! * [`schema`] opens, locks and versions the file;
 //! * `work` says what comes next of all that is asked;
+//! * `place` sees that what is written can be found again;
 //! * `wal` keeps the one file whole that people copy;
 //! * [`backup`] copies it while it is in use, and puts a copy in its place;
 //! * [`unfinished`] keeps one that is made again from nothing out of the way until it is whole.
@@ -18,6 +19,7 @@
 //! enough and needs no locks.
 
 pub mod backup;
+mod place;
 pub mod schema;
 pub mod store;
 pub mod unfinished;
@@ -25,8 +27,9 @@ mod wal;
 mod work;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use suture_repair::event::Input;
@@ -42,12 +45,16 @@ pub use store::{
     ObjectStripe, PassRecord, PutId, Removed, is_readable, seconds_since_1970,
 };
 
+/// How often it is looked whether they can be changed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// The way to the thread that owns the store.
 #[derive(Clone)]
 pub struct Metadata {
     work: Arc<WorkSender>,
     changes: mpsc::Sender<Input>,
     committed: Arc<AtomicU64>,
+    is_faulty: Arc<AtomicBool>,
 }
 
 impl Metadata {
@@ -55,19 +62,24 @@ impl Metadata {
     /// it is closed the thread goes on: the metadata do not depend on their listeners.
     pub fn start(mut store: MetadataStore, changes: mpsc::Sender<Input>) -> Metadata {
         let (work, queue) = WorkSender::new();
-        let committed = store.committed();
+        let (committed, is_faulty) = (store.committed(), store.is_faulty());
         let serve = move || {
             let _guard = AbortOnPanic;
             perform(&mut store, &queue);
         };
         let thread = thread::Builder::new().name("metadata".into());
         thread.spawn(serve).expect("a thread can be started");
-        Metadata { work, changes, committed }
+        Metadata { work, changes, committed, is_faulty }
     }
 
     /// How many puts were committed so far.
     pub fn committed(&self) -> u64 {
         self.committed.load(Ordering::Relaxed)
+    }
+
+    /// Whether they could not be written when that was last tried.
+    pub fn is_faulty(&self) -> bool {
+        self.is_faulty.load(Ordering::Relaxed)
     }
 
     /// Ends the work on the metadata: `metadata.db` is whole by itself when this returns, and stays
@@ -92,9 +104,15 @@ impl Metadata {
     /// # Errors
     /// As [`backup::take`].
     pub async fn backup(&self) -> anyhow::Result<Backup> {
-        let ask = |store: &mut MetadataStore| Ok((store.path(), store.first_open()?));
-        let asked: Result<_, MetadataError> = self.ask(ask).await;
-        let (path, open) = asked?;
+        let ask = |store: &mut MetadataStore| {
+            // Nobody else finds metadata that have lost their name.
+            let rescued = (!store.is_in_place()).then(|| store.rescue());
+            Ok((store.path(), store.first_open()?, rescued))
+        };
+        let (path, open, rescued) = self.ask(ask).await?;
+        if let Some(rescued) = rescued {
+            return rescued;
+        }
         let taken = tokio::task::spawn_blocking(move || backup::take(&path, open));
         taken.await.context("the copy was not finished")?
     }
@@ -102,11 +120,11 @@ impl Metadata {
     /// Runs `work` on the store's thread and gives its result.
     pub async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut MetadataStore) -> T + Send + 'static,
-    ) -> T {
+        work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError> + Send + 'static,
+    ) -> Result<T, MetadataError> {
         let (reply, answer) = oneshot::channel();
         self.run(move |store| {
-            let result = work(store);
+            let result = store.noted(work);
             // Whoever asked may have gone away; the work is done all the same.
             move || drop(reply.send(result))
         });
@@ -125,9 +143,13 @@ impl Metadata {
     }
 
     /// Runs `work` on the store's thread; the changes that it makes are its only answer.
-    pub fn submit(&self, work: impl FnOnce(&mut MetadataStore) + Send + 'static) {
+    /// What went wrong it says itself.
+    pub fn submit(
+        &self,
+        work: impl FnOnce(&mut MetadataStore) -> Result<(), MetadataError> + Send + 'static,
+    ) {
         self.run(move |store| {
-            work(store);
+            let _ = store.noted(work);
             || ()
         });
     }
@@ -158,6 +180,7 @@ impl Metadata {
 
 /// What the thread does until nobody has a handle: what it is asked, and between, keep the log short.
 fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
+    let mut looked_at = Instant::now();
     loop {
         let is_idle = match queue.next(wal::IDLE) {
             Next::Work(work) => {
@@ -169,6 +192,10 @@ fn perform(store: &mut MetadataStore, queue: &WorkQueue) {
         };
         if let Err(error) = store.fold_log(is_idle) {
             warn!("metadata.db is behind its log: {error}");
+        }
+        if looked_at.elapsed() >= LOOK_EVERY {
+            looked_at = Instant::now();
+            store.look_after();
         }
     }
 }

@@ -32,9 +32,8 @@ pub async fn ask(client: &mut Client) -> Result<proto::StatusReply> {
 /// The exit status of a command that shows this: whether anything cannot be read, or repaired.
 pub fn outcome(status: &proto::StatusReply) -> Outcome {
     let unrepairable = status.blocked.iter().any(|entry| entry.unrepairable);
-    let is_unusable =
-        status.unreadable_stripes > 0 || is_inconsistent(status) || is_foreign(status);
-    match unrepairable || is_unusable {
+    let is_unwell = is_inconsistent(status) || is_foreign(status) || status.fault.is_some();
+    match unrepairable || status.unreadable_stripes > 0 || is_unwell {
         true => Outcome::Unrepairable,
         false => Outcome::Done,
     }
@@ -61,6 +60,7 @@ pub fn state(status: &proto::StatusReply) -> &'static str {
         (false, _) if status.leaving_chunks > 0 => "draining",
         (false, _) if is_inconsistent(status) => "inconsistent",
         (false, _) if is_foreign(status) => "foreign",
+        (false, _) if status.fault.is_some() => "unwritable",
         (false, _) => "healthy",
         (true, false) => "repairing",
         (true, true) if status.paused => "paused",
@@ -93,6 +93,11 @@ fn describe_state(status: &proto::StatusReply) -> String {
         "inconsistent" => "inconsistent: every chunk is where it should be, some do not fit the \
                            others of their stripe"
             .into(),
+        "unwritable" => {
+            "unwritable: every chunk is where it should be, and nothing can be stored, \
+                         removed or repaired"
+                .into()
+        }
         "foreign" => format!(
             "foreign: nothing is stored in this cluster, {}, and agents of another one are refused: \
              is the disk of this coordinator's data_dir mounted? If its metadata are lost, stop it, \
@@ -308,6 +313,7 @@ pub fn describe(status: &proto::StatusReply) -> Value {
         "epoch": status.epoch,
         "uptime_seconds": status.uptime_seconds,
         "warnings": status.warnings,
+        "fault": status.fault,
         "paused": status.paused,
         "nodes": describe_nodes(&status.nodes),
         "at_risk": status.at_risk,

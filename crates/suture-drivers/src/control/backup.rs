@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use super::client::{self, refusal};
 use super::proto;
+use super::proto::agent_message::Message as AgentWord;
 use crate::identity::credentials::Kept;
 use crate::metadata::backup::Contents;
 use crate::metadata::{Backup, Metadata};
@@ -117,8 +118,9 @@ impl BackupKeeper {
         BackupKeeper { coordinator, credentials, data_dir, job: None }
     }
 
-    /// Fetches a copy meanwhile. What was kept before stays until all of the new one is durable.
-    pub(super) fn keep(&mut self) {
+    /// Fetches a copy meanwhile, and tells the session of it. What was kept before stays until all of
+    /// the new one is durable.
+    pub(super) fn keep(&mut self, session: mpsc::Sender<proto::AgentMessage>) {
         if self.job.as_ref().is_some_and(|job| !job.is_finished()) {
             return;
         }
@@ -128,7 +130,12 @@ impl BackupKeeper {
         self.job = Some(tokio::task::spawn_blocking(move || {
             let fetched = Handle::current().block_on(fetch(&coordinator, credentials, &data_dir));
             match fetched {
-                Ok(contents) => info!(objects = contents.objects, "keeps a copy of the metadata"),
+                Ok(contents) => {
+                    info!(objects = contents.objects, "keeps a copy of the metadata");
+                    let word = AgentWord::BackupKept(proto::Done {});
+                    // Where the session has ended, the next copy is told of.
+                    let _ = session.blocking_send(proto::AgentMessage { message: Some(word) });
+                }
                 Err(why) => warn!("cannot keep a copy of the metadata: {why:#}"),
             }
         }));

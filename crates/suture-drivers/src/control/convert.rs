@@ -95,6 +95,9 @@ pub fn encode_from_agent(message: FromAgent) -> proto::AgentMessage {
 pub fn decode_from_agent(message: proto::AgentMessage) -> Result<FromAgent, Malformed> {
     Ok(match message.message.ok_or(missing("AgentMessage.message"))? {
         AgentWord::Join(_) => return Err(malformed("AgentMessage.join", "sent twice")),
+        AgentWord::BackupKept(_) => {
+            return Err(malformed("AgentMessage.backup_kept", "is not for the core"));
+        }
         AgentWord::Hello(hello) => FromAgent::Hello(hello::decode(hello)),
         AgentWord::Inventory(inventory) => {
             let copies = inventory.copies.into_iter().map(decode_listed);

@@ -323,7 +323,7 @@ async fn converse(
                 let event = match received {
                     Ok(Some(message)) => match message.message {
                         Some(CoordinatorWord::KeepBackup(_)) => {
-                            keeper.keep();
+                            keeper.keep(session.outgoing.clone());
                             continue;
                         }
                         Some(CoordinatorWord::Committed(puts)) => {

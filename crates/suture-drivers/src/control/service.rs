@@ -18,7 +18,9 @@ use tonic::Status;
 use super::audit::Audit;
 use super::put_budget::PutBudget;
 use super::put_renewal::PutCallers;
-use super::status::{describe, fault_warning, refused_warnings, replaced_warning, unknown_warning};
+use super::status::{
+    backup_warning, describe, fault_warning, refused_warnings, replaced_warning, unknown_warning,
+};
 use super::trust::Trust;
 use super::{STRIPES_PER_MESSAGE, convert, proto, scrub, throttle};
 use crate::coordinator::{CoordinatorDriver, Handle};
@@ -285,7 +287,10 @@ impl ControlService {
         let of_trust =
             self.trust.iter().flat_map(|of| of.warnings(nodes.clone(), SystemTime::now()));
         reply.warnings = of_trust.collect();
-        reply.warnings.extend(fault.map(|fault| fault_warning(&fault)));
+        reply.warnings.extend(fault.as_deref().map(fault_warning));
+        reply.fault = fault;
+        let unsaved = self.query(CoordinatorDriver::overdue_backup).await?;
+        reply.warnings.extend(unsaved.map(backup_warning));
         let copies = self.query(|driver| driver.core().unknown_copies()).await?;
         if copies > 0 && !self.is_hdfs {
             reply.warnings.push(unknown_warning(copies));
@@ -437,7 +442,7 @@ impl From<MetadataError> for Status {
             | MetadataError::NewStore(_) => Status::failed_precondition(text),
             MetadataError::PutEnded => Status::aborted(text),
             MetadataError::Damaged(_) => Status::data_loss(text),
-            MetadataError::Database(_) => Status::internal(text),
+            MetadataError::Database(_) | MetadataError::Moved(_) => Status::internal(text),
         }
     }
 }

@@ -92,6 +92,10 @@ async fn receive(
     let mut listing = Listing::default();
     while let Some(message) = said.message().await? {
         served.check_still()?;
+        if let Some(AgentWord::BackupKept(_)) = message.message {
+            served.service.coordinator.backup_kept().await;
+            continue;
+        }
         let Some(message) = listing.whole(message)? else { continue };
         let message = convert::decode_from_agent(message)?;
         served.service.coordinator.received(node, session, message).await;

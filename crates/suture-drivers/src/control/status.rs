@@ -4,7 +4,9 @@
 //! things are; this puts it down for whoever asks.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use suture_edge::units::format_seconds;
 use suture_repair::cluster::NodeIntent;
 use suture_repair::coordinator::Coordinator as Core;
 use suture_repair::event::{Blocked, NodeStatus};
@@ -22,7 +24,7 @@ use crate::coordinator::refused::RefusedAgent;
 const REFUSED_SHOWN: usize = 8;
 
 pub(super) fn fault_warning(fault: &str) -> String {
-    format!("rebuilt chunks wait, since the metadata cannot be written: {fault}")
+    format!("nothing is stored, removed or repaired, since the metadata cannot be written: {fault}")
 }
 
 pub(super) fn unknown_warning(copies: u64) -> String {
@@ -50,6 +52,13 @@ pub(super) fn refused_warnings(agents: &[proto::RefusedAgent]) -> Vec<String> {
     let own = own.iter().take(REFUSED_SHOWN);
     let own = own.map(|agent| format!("agent '{}' is refused: {}", agent.name, agent.why));
     of_others.chain(own).chain(more).collect()
+}
+
+pub(super) fn backup_warning(age: Duration) -> String {
+    format!(
+        "no agent has kept a copy of the metadata for {}: their logs say why; until then only this coordinator's disk has them",
+        format_seconds(age.as_secs_f64())
+    )
 }
 
 pub(super) fn replaced_warning(name: &str) -> String {

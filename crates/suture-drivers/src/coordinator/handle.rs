@@ -31,6 +31,11 @@ impl Handle {
         self.request(Request::Refused(agent)).await;
     }
 
+    /// An agent has a durable copy of the metadata.
+    pub async fn backup_kept(&self) {
+        self.request(Request::BackupKept).await;
+    }
+
     /// A session has ended.
     pub async fn left(&self, node: NodeId, session: u64) {
         self.request(Request::Left { node, session }).await;

@@ -23,7 +23,7 @@ pub struct Live {
 impl CoordinatorDriver {
     /// What is configured otherwise than before holds from now on.
     pub(super) fn configure(&mut self, Live { throttle, backup_every }: Live) {
-        if backup_every != self.backup_every {
+        if backup_every != self.backups.every() {
             self.spread_backups(backup_every);
         }
         self.throttle.0 = throttle;

@@ -55,12 +55,19 @@ pub struct Backup {
 /// When the database cannot be read, or no copy be written beside it.
 pub fn take(database: &Path, open: StripeId) -> Result<Backup> {
     let folder = database.parent().context("a database lies in a folder")?;
+    let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    take_by(&source, folder, open)
+}
+
+/// The same by a connection that there is, in the folder.
+///
+/// # Errors
+/// As [`take`].
+pub(super) fn take_by(source: &Connection, folder: &Path, open: StripeId) -> Result<Backup> {
     let part =
         tempfile::Builder::new().prefix(schema::BACKUP_PART).tempfile_in(folder)?.into_temp_path();
-    let source = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let into = part.to_str().context("the data_dir's name is not text")?;
     source.execute("VACUUM INTO ?1", [into])?;
-    drop(source);
     let copy = Connection::open(&part)?;
     copy.execute("UPDATE cluster SET in_use = 0", [])?;
     leave_to_others(&copy, open)?;

@@ -15,9 +15,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use suture_code::Code;
 use suture_edge::error::quoted;
@@ -28,6 +28,7 @@ use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::{ChunkRecord, Stripe};
 use suture_repair::wire::ClusterId;
 
+use super::place::{self, Place};
 use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
 use crate::data_dir;
@@ -153,6 +154,8 @@ pub enum MetadataError {
     PutEnded,
     /// A put says something that cannot be.
     InvalidPut(String),
+    /// The database is no longer where it was opened.
+    Moved(PathBuf),
     /// The database holds something that cannot be.
     Damaged(String),
     /// SQLite or the disk failed.
@@ -173,8 +176,10 @@ pub struct MetadataStore {
     puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
-    /// Why the last commit of a location failed, if it did.
+    place: Place,
+    /// Why the last change failed, if it did, and for whoever counts that whether it did.
     fault: Option<String>,
+    is_faulty: Arc<AtomicBool>,
     claims: Claims,
     _lock: File,
 }
@@ -192,9 +197,13 @@ impl MetadataStore {
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
+        let place = Place::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
+        guard::refuse_where_moved(&mut connection, place.clone()).with_context(cannot)?;
         Ok(MetadataStore {
             folding: Folding::begin(&connection),
             database: connection,
+            place,
+            is_faulty: Arc::default(),
             cluster,
             epoch,
             committed: Arc::new(AtomicU64::new(committed)),
@@ -213,6 +222,9 @@ impl MetadataStore {
     /// # Errors
     /// When the database cannot be written; then its log is still a part of it.
     pub fn close(&mut self) -> Result<()> {
+        if !self.is_in_place() {
+            bail!(place::moved(&self.path()));
+        }
         wal::end_use(&mut self.database).context(
             "cannot finish metadata.db: nothing is lost as long as metadata.db-wal stays beside it",
         )
@@ -230,11 +242,6 @@ impl MetadataStore {
     /// Where the database is.
     pub fn path(&self) -> PathBuf {
         self.database.path().map(PathBuf::from).unwrap_or_default()
-    }
-
-    /// Why rebuilt chunks wait for their place in the metadata, if they do.
-    pub fn fault(&self) -> Option<String> {
-        self.fault.clone()
     }
 
     /// Which cluster these metadata are of.
@@ -382,12 +389,6 @@ impl MetadataStore {
     /// # Errors
     /// When the database fails; a generation that has passed is no error but an answer.
     pub fn commit_location(&mut self, commit: &Commit) -> Result<(), MetadataError> {
-        let result = self.set_if_unchanged(commit);
-        self.fault = result.as_ref().err().map(ToString::to_string);
-        result
-    }
-
-    fn set_if_unchanged(&mut self, commit: &Commit) -> Result<(), MetadataError> {
         let id = commit.copy.stripe;
         let done = set_location(&mut self.database, commit)?;
         let stripe = self.stripe(id)?;
@@ -396,11 +397,15 @@ impl MetadataStore {
             let known = usize::from(commit.copy.chunk.0) < stripe.chunks.len();
             known && stripe.copy(commit.copy.chunk) == Some((commit.node, commit.copy))
         };
-        self.changes.push(match stripe {
+        let answer = match stripe {
             // Asked again, because the first answer was lost: the answer is the same.
-            Some(stripe) if done || is_there(&stripe) => Input::Committed { repair, stripe },
+            Some(stripe) if done || is_there(&stripe) => {
+                self.claims.committed(commit.copy);
+                Input::Committed { repair, stripe }
+            }
             stripe => Input::CommitRefused { repair, stripe },
-        });
+        };
+        self.changes.push(answer);
         Ok(())
     }
 
@@ -574,6 +579,7 @@ impl fmt::Display for MetadataError {
             ),
             MetadataError::PutEnded => write!(f, "the put has ended; put the object again"),
             MetadataError::InvalidPut(what) => write!(f, "the put cannot be committed: {what}"),
+            MetadataError::Moved(database) => write!(f, "{}", place::moved(database)),
             MetadataError::Damaged(what) => write!(f, "the metadata is damaged: {what}"),
             MetadataError::Database(error) => write!(f, "the metadata database failed: {error}"),
         }
@@ -582,6 +588,7 @@ impl fmt::Display for MetadataError {
 
 impl std::error::Error for MetadataError {}
 
+mod guard;
 mod keeper;
 mod label;
 mod nodes;

@@ -44,6 +44,10 @@ pub struct Seen {
     pub unknown_copies: u64,
     /// Agents that were refused of late.
     pub refused_agents: usize,
+    /// Whether the metadata cannot be changed.
+    pub is_unwritable: bool,
+    /// How long ago an agent last kept a copy of the metadata, or this coordinator began.
+    pub backup_age: Duration,
 }
 
 /// The numbers of one coordinator's process, shared by all that change them.
@@ -98,6 +102,8 @@ struct Levels {
     scrub_found: Level,
     unknown_copies: Level,
     refused_agents: Level,
+    unwritable: Level,
+    backup_age: Level,
 }
 
 /// What is needed to know how long things took.
@@ -260,6 +266,14 @@ impl Levels {
                 "suture_refused_agents",
                 "Agents that were refused in the last ten minutes and not let in since",
             ),
+            unwritable: of.new_one(
+                "suture_metadata_unwritable",
+                "Whether the metadata cannot be changed, so that nothing is stored or repaired",
+            ),
+            backup_age: of.new_one(
+                "suture_backup_age_seconds",
+                "Since an agent last kept a copy of the metadata, or this coordinator began",
+            ),
         }
     }
 
@@ -277,6 +291,8 @@ impl Levels {
         self.lost_bytes.set(status.lost_bytes as f64);
         self.unknown_copies.set(seen.unknown_copies as f64);
         self.refused_agents.set(seen.refused_agents as f64);
+        self.unwritable.set(f64::from(u8::from(seen.is_unwritable)));
+        self.backup_age.set(seen.backup_age.as_secs_f64());
         self.eta.clear();
         if let Some(Estimate { seconds, low, high }) = seen.eta {
             for (bound, value) in [("best", seconds), ("low", low), ("high", high)] {

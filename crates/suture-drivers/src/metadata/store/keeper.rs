@@ -43,11 +43,7 @@ impl Keeper for MetadataStore {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<(), KeeperError> {
-        self.commit_location(commit)?;
-        if let Some(Input::Committed { .. }) = self.changes.last() {
-            self.claims.committed(commit.copy);
-        }
-        Ok(())
+        Ok(self.commit_location(commit)?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The metadata under everything that may happen to them: refusals, crashes, and two at a time.
 
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -420,11 +421,41 @@ fn a_database_that_cannot_be_written_says_so_until_it_can() {
     let (_dir, mut store) = store();
     let id = put(&mut store, "x", 1)[0];
     store.database.pragma_update(None, "query_only", true).unwrap();
-    store.commit_location(&commit(id, 0, 3, 0)).unwrap_err();
-    assert!(store.fault().unwrap().contains("the metadata database failed"));
+    store.noted(|store| store.commit_location(&commit(id, 0, 3, 0))).unwrap_err();
+    assert!(store.fault().unwrap().contains("readonly"), "{:?}", store.fault());
+    store.look_after();
+    assert!(store.fault().is_some() && store.is_faulty().load(Ordering::Relaxed));
+    store.noted(|store| store.intent()).unwrap();
+    assert!(store.fault().is_some(), "nothing was written");
     store.database.pragma_update(None, "query_only", false).unwrap();
-    store.commit_location(&commit(id, 0, 3, 0)).unwrap();
+    store.look_after();
     assert_eq!(store.fault(), None);
+    store.noted(|store| store.commit_location(&commit(id, 0, 3, 0))).unwrap();
+    assert!(!store.is_faulty().load(Ordering::Relaxed));
+}
+
+#[test]
+fn nothing_is_written_into_files_that_the_next_start_would_not_find() {
+    for file in ["metadata.db", "metadata.db-wal"] {
+        let (dir, mut store) = store();
+        put(&mut store, "before", 1);
+        let (path, aside) = (dir.path().join(file), dir.path().join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        store.noted(|store| store.set_paused(true)).unwrap_err();
+        assert!(store.fault().unwrap().contains("was removed, renamed or replaced"), "{file}");
+        assert!(!store.is_in_place());
+        let put_id = store.begin_put("lost").unwrap();
+        store.reserve_stripes(put_id, 1).unwrap_err();
+        assert_eq!(store.rescue().unwrap().contents.objects, 1);
+        // Another file under its name is no better.
+        fs::copy(&aside, &path).unwrap();
+        store.look_after();
+        store.noted(|store| store.set_paused(true)).unwrap_err();
+        fs::rename(&aside, &path).unwrap();
+        store.look_after();
+        assert_eq!(store.fault(), None);
+        store.noted(|store| store.set_paused(true)).unwrap();
+    }
 }
 
 /// A copy that was found is on a node where another chunk is recorded that is missing there.

@@ -1,0 +1,100 @@
+//! Whether the metadata can be changed: what the last change came to, and what can be seen without
+//! one.
+//!
+//! Place: beside commit location, for `status`: a coordinator whose disk is full answers and repairs
+//! nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use rusqlite::Connection;
+use rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK;
+
+use super::super::backup::{self, Backup};
+use super::super::place::Place;
+use super::{MetadataError, MetadataStore};
+
+/// Has every commit fail while the files are not where they were opened.
+///
+/// # Errors
+/// When the database fails.
+pub(super) fn refuse_where_moved(
+    connection: &mut Connection,
+    place: Place,
+) -> rusqlite::Result<()> {
+    connection.commit_hook(Some(move || !place.is_kept()))
+}
+
+impl MetadataStore {
+    /// Does `work`, and notes whether the metadata could be changed.
+    pub(in super::super) fn noted<T>(
+        &mut self,
+        work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError>,
+    ) -> Result<T, MetadataError> {
+        let before = self.database.total_changes();
+        let result = work(self).map_err(|error| self.as_moved(error));
+        match &result {
+            Err(error @ (MetadataError::Database(_) | MetadataError::Moved(_))) => {
+                self.set_fault(Some(error.to_string()));
+            }
+            Ok(_) if self.database.total_changes() > before => self.set_fault(None),
+            _ => {}
+        }
+        result
+    }
+
+    /// The error of a commit that was refused, in words that help.
+    fn as_moved(&self, error: MetadataError) -> MetadataError {
+        let is_refused = |error: &rusqlite::Error| {
+            let error = error.sqlite_error();
+            error.is_some_and(|error| error.extended_code == SQLITE_CONSTRAINT_COMMITHOOK)
+        };
+        match error {
+            MetadataError::Database(error) if is_refused(&error) => {
+                MetadataError::Moved(self.path())
+            }
+            error => error,
+        }
+    }
+
+    /// Looks whether they can be changed, while nobody wants that: what has failed is tried again.
+    pub(in super::super) fn look_after(&mut self) {
+        let seen = self.place.fault();
+        if seen.is_some() || self.fault.is_none() {
+            return self.set_fault(seen);
+        }
+        let _ = self.noted(|store| {
+            store.database.execute("UPDATE cluster SET in_use = 1", [])?;
+            Ok(())
+        });
+    }
+
+    fn set_fault(&mut self, fault: Option<String>) {
+        self.is_faulty.store(fault.is_some(), Ordering::Relaxed);
+        self.fault = fault;
+    }
+
+    /// Why the metadata cannot be changed, if that is known.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.clone()
+    }
+
+    /// Whether they could not be changed when that was last tried, now and later.
+    pub fn is_faulty(&self) -> Arc<AtomicBool> {
+        self.is_faulty.clone()
+    }
+
+    /// Whether the next start finds what is written here.
+    pub fn is_in_place(&self) -> bool {
+        self.place.is_kept()
+    }
+
+    /// A copy of metadata that have lost their name, which only this connection can read.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or no copy be written.
+    pub fn rescue(&self) -> Result<Backup> {
+        backup::take_by(&self.database, &std::env::temp_dir(), self.first_open()?)
+    }
+}
