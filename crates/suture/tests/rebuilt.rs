@@ -300,3 +300,34 @@ fn an_object_that_was_being_put_in_a_snapshot_of_the_metadata_keeps_its_chunks()
     cluster.wait_healthy();
     cluster.assert_reads("b", &content);
 }
+
+#[test]
+fn a_bit_that_the_coordinators_disk_flipped_is_found_at_the_start_and_mended_from_labels() {
+    let mut cluster = Cluster::of(AGENTS);
+    let (one, two) = (cluster.put("one", 90_000, &CODE), cluster.put("two", 80_000, &CODE));
+    cluster.coordinator.stop();
+    let path = cluster.path("coordinator/metadata.db");
+    let metadata = rusqlite::Connection::open(&path).unwrap();
+    let sum = "SELECT checksum FROM object WHERE name = 'one'";
+    let sum: i64 = metadata.query_row(sum, [], |row| row.get(0)).unwrap();
+    drop(metadata);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(8).position(|found| found == sum.to_be_bytes()).expect("it is there");
+    bytes[at + 3] ^= 4;
+    fs::write(&path, bytes).unwrap();
+
+    let config = cluster.path("coordinator.toml");
+    let refused = daemons::finish(suture().args(["coordinator", "--config"]).arg(&config));
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    for said in ["'one'", "suture metadata restore", "suture metadata rebuild"] {
+        assert!(refused.stderr.contains(said), "{said} is not in {}", refused.stderr);
+    }
+    let found = rebuild(&cluster, &["--agents", &AGENTS.to_string()]);
+    assert_eq!(found.status, 0, "{}{}", found.stdout, found.stderr);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!((&found["damaged_objects"], &found["objects"]), (&1.into(), &1.into()), "{found:#}");
+    (cluster.coordinator, _) = start_coordinator(cluster.folder.path(), &cluster.address);
+    cluster.wait_healthy();
+    cluster.assert_reads("one", &one);
+    cluster.assert_reads("two", &two);
+}

@@ -28,9 +28,9 @@ pub const SCHEMA_VERSION: u32 = STEPS.len() as u32;
 /// What makes version n of the schema out of version n - 1, the first out of an empty file. A new
 /// file takes all steps, an older one those that it lacks, so both end up the same. A step that was
 /// released never changes.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     FIRST, RACKS, LENGTHS, IN_USE, REMOVED, UNKNOWN, STORES, SCRUB, CHECKSUMS, COMMITTED, INTENTS,
-    THROTTLE, UNFIT,
+    THROTTLE, UNFIT, SUMS,
 ];
 
 /// The name of the file.
@@ -176,6 +176,12 @@ ALTER TABLE cluster ADD COLUMN throttle_window TEXT;
 /// Whether a pass has found that the chunks of a stripe do not fit each other.
 const UNFIT: &str = "ALTER TABLE stripe ADD COLUMN inconsistent INTEGER NOT NULL DEFAULT 0";
 
+/// CRC32C over all that a row says, with a stripe's chunks (`store/sums.rs`); null until it is known.
+const SUMS: &str = "
+ALTER TABLE object ADD COLUMN sum INTEGER;
+ALTER TABLE stripe ADD COLUMN sum INTEGER;
+";
+
 /// Opens or creates the database in `dir`.
 ///
 /// # Errors
@@ -265,10 +271,14 @@ pub(super) fn is_in_use(connection: &Connection, version: u32) -> Result<bool> {
     Ok(mode == "wal")
 }
 
-/// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly.
+/// Reads the whole file, as every start does anyway, and refuses one that hangs together wrongly, or
+/// whose indexes do not find what its tables hold. What is in the rows their sums tell.
 pub(super) fn check(connection: &Connection) -> Result<()> {
-    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    ensure!(found == "ok", "the database is damaged, use a backup: {found}");
+    let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    ensure!(
+        found == "ok",
+        "the database is damaged: {found}; use a backup (suture metadata restore), or move it away and have `suture metadata rebuild` make it again"
+    );
     Ok(())
 }
 

@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result, bail};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension};
 use suture_code::Code;
 use suture_edge::error::quoted;
 use suture_repair::cluster::{Node, Rate};
 use suture_repair::event::{Commit, Input};
-use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::id::{NodeId, StripeId};
 use suture_repair::keeper::claims::Claims;
-use suture_repair::stripe::{ChunkRecord, Stripe};
+use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
 
 use super::place::{self, Place};
@@ -177,6 +177,9 @@ pub struct MetadataStore {
     next_put: u64,
     changes: Vec<Input>,
     place: Place,
+    /// Whether objects that are damaged are left out, and which ones are.
+    sets_aside: bool,
+    damaged: BTreeSet<i64>,
     /// Why the last change failed, if it did, and for whoever counts that whether it did.
     fault: Option<String>,
     is_faulty: Arc<AtomicBool>,
@@ -197,6 +200,7 @@ impl MetadataStore {
         wal::begin_use(&mut connection).with_context(cannot)?;
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
+        sums::complete(&mut connection).with_context(cannot)?;
         let place = Place::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
         guard::refuse_where_moved(&mut connection, place.clone()).with_context(cannot)?;
         Ok(MetadataStore {
@@ -204,6 +208,8 @@ impl MetadataStore {
             database: connection,
             place,
             is_faulty: Arc::default(),
+            sets_aside: false,
+            damaged: BTreeSet::new(),
             cluster,
             epoch,
             committed: Arc::new(AtomicU64::new(committed)),
@@ -215,6 +221,16 @@ impl MetadataStore {
             claims: Claims::new(keeper::CLAIM_LIFETIME),
             _lock: lock,
         })
+    }
+
+    /// Leaves damaged objects out from now on: they are to be made again.
+    pub fn set_damaged_aside(&mut self) {
+        self.sets_aside = true;
+    }
+
+    /// Whether it does: then nothing that agents hold is anybody's to delete.
+    pub fn sets_damaged_aside(&self) -> bool {
+        self.sets_aside
     }
 
     /// Makes `metadata.db` whole by itself. Nothing may change any more.
@@ -319,27 +335,6 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// The object of this name.
-    ///
-    /// # Errors
-    /// When there is none, or the database fails.
-    pub fn object(&self, name: &str) -> Result<Object, MetadataError> {
-        let mut query = self.database.prepare_cached(
-            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object WHERE name = ?1",
-        )?;
-        let object = query.query_row([name], |row| Ok(object_of(row))).optional()?;
-        object.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?
-    }
-
-    /// All stripes, to begin with.
-    ///
-    /// # Errors
-    /// When the database fails or what it holds is damaged.
-    pub fn stripes(&self) -> Result<Vec<Stripe>, MetadataError> {
-        let stripes = self.select_stripes("TRUE", params![])?;
-        Ok(stripes.into_iter().map(|entry| entry.stripe).collect())
-    }
-
     /// The names of the objects that these stripes belong to.
     ///
     /// # Errors
@@ -390,7 +385,7 @@ impl MetadataStore {
     /// When the database fails; a generation that has passed is no error but an answer.
     pub fn commit_location(&mut self, commit: &Commit) -> Result<(), MetadataError> {
         let id = commit.copy.stripe;
-        let done = set_location(&mut self.database, commit)?;
+        let done = stripes::set_location(&mut self.database, commit)?;
         let stripe = self.stripe(id)?;
         let repair = commit.repair;
         let is_there = |stripe: &Stripe| {
@@ -408,137 +403,6 @@ impl MetadataStore {
         self.changes.push(answer);
         Ok(())
     }
-
-    /// One stripe, if it exists.
-    fn stripe(&self, id: StripeId) -> Result<Option<Stripe>, MetadataError> {
-        let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
-        Ok(stripes.pop().map(|entry| entry.stripe))
-    }
-
-    /// Stripes with all their chunks, in the order of their ids, which is that of an object's data.
-    fn select_stripes(
-        &self,
-        condition: &str,
-        parameters: &[&dyn rusqlite::ToSql],
-    ) -> Result<Vec<ObjectStripe>, MetadataError> {
-        let mut query = self.database.prepare_cached(&format!(
-            "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
-                    c.bytes, s.unit_bytes, s.checksum, c.idx
-             FROM stripe s JOIN chunk c ON c.stripe = s.id WHERE {condition} ORDER BY s.id, c.idx"
-        ))?;
-        let nodes = "SELECT count(*) FROM node";
-        let nodes = self.database.query_row(nodes, [], |row| row.get(0))?;
-        let mut rows = query.query(parameters)?;
-        let mut stripes: Vec<ObjectStripe> = Vec::new();
-        while let Some(row) = rows.next()? {
-            let id = StripeId(row.get(0)?);
-            if stripes.last().is_none_or(|last| last.stripe.id != id) {
-                check_complete(stripes.last(), nodes)?;
-                stripes.push(stripe_of(id, row)?);
-            }
-            let stripe = &mut stripes.last_mut().expect("pushed above").stripe;
-            if row.get::<_, usize>(11)? != stripe.chunks.len() {
-                let what = format!("{id}: it lacks chunk {}", stripe.chunks.len());
-                return Err(MetadataError::Damaged(what));
-            }
-            stripe.chunks.push(record_of(row, stripe.chunk_bytes)?);
-        }
-        check_complete(stripes.last(), nodes)?;
-        Ok(stripes)
-    }
-}
-
-/// Stands in the column for a chunk of which nobody has recorded a checksum.
-const NO_CHECKSUM: i64 = -1;
-
-fn set_location(database: &mut Connection, commit: &Commit) -> Result<bool, MetadataError> {
-    let (stripe, chunk) = (commit.copy.stripe.0, commit.copy.chunk.0);
-    let transaction = database.transaction()?;
-    let matched = transaction.execute(
-        "UPDATE stripe SET generation = generation + 1 WHERE id = ?1 AND generation = ?2",
-        (stripe, commit.generation.0),
-    )?;
-    let cleared = match commit.clears {
-        Some(chunk) => transaction.execute(
-            "UPDATE chunk SET node = NULL WHERE stripe = ?1 AND idx = ?2 AND node = ?3",
-            (stripe, chunk.0, commit.node.0),
-        )?,
-        None => 0,
-    };
-    let doubled: bool = transaction.query_row(
-        "SELECT EXISTS (SELECT 1 FROM chunk WHERE stripe = ?1 AND node = ?2 AND idx <> ?3)",
-        (stripe, commit.node.0, chunk),
-        |row| row.get(0),
-    )?;
-    let moved = transaction.execute(
-        "UPDATE chunk SET node = ?3, stamp = ?4 WHERE stripe = ?1 AND idx = ?2",
-        (stripe, chunk, commit.node.0, commit.copy.stamp.0),
-    )?;
-    let is_cleared = cleared == usize::from(commit.clears.is_some());
-    if matched == 1 && moved == 1 && is_cleared && !doubled {
-        transaction.commit()?;
-        return Ok(true);
-    }
-    Ok(false)
-}
-
-fn object_of(row: &Row<'_>) -> Result<Object, MetadataError> {
-    let name: String = row.get(0)?;
-    Ok(Object {
-        bytes: row.get(1)?,
-        code: code_of(row.get(2)?, &name)?,
-        chunk_bytes: row.get(3)?,
-        checksum: row.get::<_, i64>(4)?.cast_unsigned(),
-        created: row.get(5)?,
-        name,
-    })
-}
-
-fn stripe_of(id: StripeId, row: &Row<'_>) -> Result<ObjectStripe, MetadataError> {
-    let stripe = Stripe {
-        id,
-        code: code_of(row.get(1)?, &id)?,
-        chunk_bytes: row.get(2)?,
-        unit_bytes: row.get::<_, Option<u64>>(9)?.map_or_else(|| row.get(2), Ok)?,
-        generation: Generation(row.get(4)?),
-        chunks: Vec::new(),
-    };
-    let checksum = row.get::<_, Option<i64>>(10)?.map(i64::cast_unsigned);
-    Ok(ObjectStripe { stripe, data_bytes: row.get(3)?, checksum })
-}
-
-/// The record of a chunk in a stripe whose longest has `chunk_bytes`.
-fn record_of(row: &Row<'_>, chunk_bytes: u64) -> Result<ChunkRecord, MetadataError> {
-    Ok(ChunkRecord {
-        node: row.get::<_, Option<u32>>(5)?.map(NodeId),
-        stamp: Stamp(row.get(6)?),
-        bytes: row.get::<_, Option<u64>>(8)?.unwrap_or(chunk_bytes),
-        crc: Some(row.get::<_, i64>(7)?).filter(|crc| *crc != NO_CHECKSUM).map(|crc| crc as u32),
-    })
-}
-
-fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
-    text.parse().map_err(|error| MetadataError::Damaged(format!("the code of {of}: {error}")))
-}
-
-/// Whether there can be such a stripe, each of its chunks on a node of its own, of so many.
-fn check_complete(entry: Option<&ObjectStripe>, nodes: u32) -> Result<(), MetadataError> {
-    let Some(ObjectStripe { stripe, .. }) = entry else { return Ok(()) };
-    let damaged =
-        |what: &dyn fmt::Display| Err(MetadataError::Damaged(format!("{}: {what}", stripe.id)));
-    if let Err(fault) = stripe.check() {
-        return damaged(&fault);
-    }
-    for (index, chunk) in stripe.chunks.iter().enumerate() {
-        let Some(node) = chunk.node else { continue };
-        if node.0 >= nodes {
-            return damaged(&format!("chunk {index} is on {node}, of which nothing is known"));
-        }
-        if stripe.chunks[..index].iter().any(|other| other.node == chunk.node) {
-            return damaged(&format!("two of its chunks are on {node}"));
-        }
-    }
-    Ok(())
 }
 
 impl From<rusqlite::Error> for MetadataError {
@@ -597,6 +461,8 @@ mod put;
 mod rebuilt;
 mod restored;
 mod scrub;
+mod stripes;
+mod sums;
 mod throttle;
 
 #[cfg(test)]

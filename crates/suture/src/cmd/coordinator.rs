@@ -254,7 +254,7 @@ pub(super) fn load(
         // The native metadata know nothing of nodes, and what is in excess is ours to remove; a
         // NameNode does both.
         liveness: if is_hdfs { Liveness::Keeper } else { Liveness::Own },
-        deletes: !is_hdfs,
+        deletes: !is_hdfs && !store.sets_damaged_aside(),
         in_flight_max: core::IN_FLIGHT_MAX,
         scrub: match is_hdfs {
             // DataNodes scan their blocks themselves.

@@ -7,6 +7,7 @@ use suture_repair::id::StripeId;
 use suture_repair::label::Label;
 use suture_repair::stripe::Stripe;
 
+use super::stripes::{OBJECT, object_of};
 use super::{MetadataError, MetadataStore};
 use crate::label::StripeLabel;
 
@@ -21,6 +22,7 @@ impl MetadataStore {
             is_whole(stripe.unit_bytes) && stripe.chunks.iter().all(|c| is_whole(c.bytes));
         let crcs: Option<Vec<u32>> = stripe.chunks.iter().map(|chunk| chunk.crc).collect();
         let Some(crcs) = crcs.filter(|_| is_plain) else { return Ok(Label::default()) };
+        self.check_object_of(stripe.id)?;
         let label = self.told_of(stripe.id, |row| {
             Ok(Some(StripeLabel {
                 object: row.get(0)?,
@@ -40,6 +42,16 @@ impl MetadataStore {
             }))
         })?;
         Ok(label.map(|label| label.encode()).unwrap_or_default())
+    }
+
+    /// Makes sure that what is recorded of its object has its sum: labels outlive the metadata.
+    fn check_object_of(&self, stripe: StripeId) -> Result<(), MetadataError> {
+        let query = format!(
+            "SELECT {OBJECT} FROM object WHERE id = (SELECT object FROM stripe WHERE id = ?1)"
+        );
+        let mut query = self.database.prepare_cached(&query)?;
+        let object = query.query_row([stripe.0], |row| Ok(object_of(row))).optional()?;
+        object.transpose().map(drop)
     }
 
     fn told_of<T>(

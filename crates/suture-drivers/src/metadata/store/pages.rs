@@ -6,7 +6,8 @@
 use rusqlite::{OptionalExtension, params};
 use suture_repair::id::StripeId;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, object_of};
+use super::stripes::{OBJECT, object_of};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe};
 
 impl MetadataStore {
     /// Up to `limit` objects whose names begin with `prefix` and come after `after`, in order.
@@ -19,11 +20,12 @@ impl MetadataStore {
         after: &str,
         limit: u32,
     ) -> Result<Vec<Object>, MetadataError> {
-        let mut query = self.database.prepare_cached(
-            "SELECT name, bytes, code, chunk_bytes, checksum, created FROM object
+        let query = format!(
+            "SELECT {OBJECT} FROM object
              WHERE name >= ?1 AND name > ?2 AND substr(name, 1, length(?1)) = ?1
              ORDER BY name LIMIT ?3",
-        )?;
+        );
+        let mut query = self.database.prepare_cached(&query)?;
         let objects = query.query_map((prefix, after, limit), |row| Ok(object_of(row)))?;
         objects.map(|object| object?).collect()
     }

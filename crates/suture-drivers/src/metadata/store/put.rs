@@ -11,7 +11,8 @@ use suture_edge::error::quoted;
 use suture_repair::event::Input;
 use suture_repair::id::{NodeId, StripeId};
 
-use super::{MetadataError, MetadataStore, NO_CHECKSUM, Object, ObjectStripe, PutId};
+use super::stripes::NO_CHECKSUM;
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, PutId, sums};
 
 /// A put that has begun and not ended.
 #[derive(Debug)]
@@ -116,10 +117,12 @@ pub(super) fn insert_object(
         ],
     )?;
     let id = transaction.last_insert_rowid();
+    sums::record_object(transaction, id, object)?;
     let mut insert_stripe = transaction.prepare_cached(
         "INSERT INTO stripe
-             (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes, checksum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             (id, object, ordinal, code, chunk_bytes, data_bytes, generation, unit_bytes, checksum,
+              sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
     let mut insert_chunk = transaction.prepare_cached(
         "INSERT INTO chunk (stripe, idx, node, stamp, crc, bytes)
@@ -136,7 +139,8 @@ pub(super) fn insert_object(
             data_bytes,
             stripe.generation.0,
             Some(stripe.unit_bytes).filter(|bytes| *bytes != stripe.chunk_bytes),
-            checksum.map(u64::cast_signed)
+            checksum.map(u64::cast_signed),
+            sums::of_stripe(id, ordinal as u64, entry)
         ])?;
         for (index, chunk) in stripe.chunks.iter().enumerate() {
             let node = chunk.node.map(|node| node.0);

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
 use suture_repair::id::{ChunkIndex, StripeId};
 use suture_repair::wire::ClusterId;
 
-use super::{MetadataError, MetadataStore, Object, ObjectStripe, put};
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, put, sums};
 
 /// What to do with chunks that belong to no object in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Added {
     /// Objects whose name a newer one has, or one that can be read: theirs, and what they are
     /// called now.
     pub renamed: Vec<(String, String)>,
+    /// Objects whose records were damaged, and removed before.
+    pub damaged: u64,
 }
 
 impl MetadataStore {
@@ -46,14 +48,16 @@ impl MetadataStore {
         Ok(())
     }
 
-    /// The ids of all stripes.
+    /// The ids of all stripes, but for those of objects that were set aside.
     ///
     /// # Errors
     /// When the database fails.
     pub fn stripe_ids(&self) -> Result<BTreeSet<StripeId>, MetadataError> {
-        let mut query = self.database.prepare("SELECT id FROM stripe")?;
-        let ids = query.query_map([], |row| Ok(StripeId(row.get(0)?)))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        let mut query = self.database.prepare("SELECT id, object FROM stripe")?;
+        let ids = query.query_map([], |row| Ok((StripeId(row.get(0)?), row.get(1)?)))?;
+        let ids: Vec<(StripeId, i64)> = ids.collect::<Result<_, _>>()?;
+        let is_good = |(_, object): &(StripeId, i64)| !self.damaged.contains(object);
+        Ok(ids.into_iter().filter(is_good).map(|(id, _)| id).collect())
     }
 
     /// Records objects that were found. Of those with one name the first keeps it; where the name is
@@ -68,7 +72,8 @@ impl MetadataStore {
         leftovers: Leftovers,
     ) -> Result<Added, MetadataError> {
         let transaction = self.database.transaction()?;
-        let mut added = Added::default();
+        remove_damaged(&transaction, &self.damaged)?;
+        let mut added = Added { damaged: self.damaged.len() as u64, ..Added::default() };
         for (object, stripes) in found {
             let first = stripes[0].stripe.id;
             let other = free_name(&transaction, &object.name, first)?;
@@ -79,6 +84,7 @@ impl MetadataStore {
                     let name = free_name(&transaction, &object.name, older)?;
                     let rename = "UPDATE object SET name = ?2 WHERE name = ?1";
                     transaction.execute(rename, (&object.name, &name))?;
+                    sums::complete_object(&transaction, &name)?;
                     added.renamed.push((object.name.clone(), name));
                     object.name.clone()
                 }
@@ -102,6 +108,46 @@ impl MetadataStore {
         transaction.commit()?;
         Ok(added)
     }
+}
+
+/// Leaves the stripes of damaged objects to others, so that no copy of them is deleted as an orphan.
+///
+/// # Errors
+/// When the database fails.
+pub(super) fn leave_damaged(
+    database: &mut Connection,
+    damaged: &BTreeSet<i64>,
+) -> Result<(), MetadataError> {
+    let transaction = database.transaction()?;
+    let leave = |condition: &str, parameters: &[&dyn ToSql]| {
+        let ids = format!(
+            "INSERT INTO unknown (first, below) SELECT id, id + 1 FROM ({condition}) WHERE TRUE
+             ON CONFLICT (first) DO NOTHING"
+        );
+        transaction.execute(&ids, parameters)
+    };
+    for object in damaged {
+        leave("SELECT id FROM stripe WHERE object = ?1", params![object])?;
+    }
+    // What was a stripe's whose own row is not there any more.
+    let left =
+        "SELECT DISTINCT stripe AS id FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
+    leave(left, &[])?;
+    Ok(transaction.commit()?)
+}
+
+/// Removes damaged objects, which come again where their labels are found.
+fn remove_damaged(
+    transaction: &Transaction<'_>,
+    damaged: &BTreeSet<i64>,
+) -> Result<(), MetadataError> {
+    for object in damaged {
+        transaction.execute("DELETE FROM stripe WHERE object = ?1", [object])?;
+        transaction.execute("DELETE FROM object WHERE id = ?1", [object])?;
+    }
+    let left = "DELETE FROM chunk WHERE stripe NOT IN (SELECT id FROM stripe)";
+    transaction.execute(left, [])?;
+    Ok(())
 }
 
 /// Whether enough chunks of each stripe are anywhere.

@@ -137,6 +137,7 @@ async fn rebuild(
         (ours, _) => ours,
     };
     let is_chosen = cluster.is_some();
+    store.set_damaged_aside();
     let (core, nodes) = load(config, &mut store, None)?;
     let (changes, received) = mpsc::channel(CHANGES_MAX);
     let metadata = Metadata::start(store, changes);
@@ -314,6 +315,7 @@ fn describe(found: &Recovered) -> serde_json::Value {
         "missing_agents": found.missing(),
         "refused_agents": refused.collect::<Vec<_>>(),
         "known_stripes": found.known,
+        "damaged_objects": found.added.damaged,
         "objects": found.added.objects,
         "stripes": found.added.stripes,
         "bytes": found.added.bytes,
@@ -324,7 +326,7 @@ fn describe(found: &Recovered) -> serde_json::Value {
 }
 
 fn print(found: &Recovered) {
-    let Added { objects, stripes, bytes, renamed } = &found.added;
+    let Added { objects, stripes, bytes, renamed, damaged } = &found.added;
     outln!(
         "cluster {}: {} listed what they hold: {}",
         found.cluster,
@@ -336,6 +338,12 @@ fn print(found: &Recovered) {
         outln!(
             "{missing} of {} did not come: what only they hold is not in the metadata",
             found.wanted.unwrap_or_default()
+        );
+    }
+    if *damaged > 0 {
+        outln!(
+            "{} of the metadata were damaged: removed, to be added again",
+            counted(*damaged, "object")
         );
     }
     for RefusedAgent { name, why, .. } in &found.refused {

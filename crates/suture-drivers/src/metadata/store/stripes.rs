@@ -1,0 +1,322 @@
+//! Objects and stripes as they are recorded, each held against its sum.
+//!
+//! Place: stripes affected <- `[stripes]`; [commit location] -> healthy. A row that does not have its
+//! sum is not believed: the disk has changed it since it was written.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use suture_code::Code;
+use suture_edge::error::quoted;
+use suture_repair::event::Commit;
+use suture_repair::id::{Generation, NodeId, Stamp, StripeId};
+use suture_repair::stripe::{ChunkRecord, Stripe};
+use tracing::warn;
+
+use super::{MetadataError, MetadataStore, Object, ObjectStripe, rebuilt, sums};
+
+/// Stands in the column for a chunk of which nobody has recorded a checksum.
+pub(super) const NO_CHECKSUM: i64 = -1;
+
+/// The columns of an object, as [`object_of`] reads them.
+pub(super) const OBJECT: &str = "name, bytes, code, chunk_bytes, checksum, created, id, sum";
+
+/// A stripe as it was found, with what its row says beside.
+pub(super) struct FoundStripe {
+    /// The object that it belongs to, and which of its stripes it is.
+    pub object: i64,
+    pub ordinal: u64,
+    pub sum: Option<i64>,
+    pub entry: ObjectStripe,
+}
+
+/// A stripe, or what is wrong with it.
+type Found = Result<FoundStripe, MetadataError>;
+
+/// Stripes with all their chunks, in the order of their ids, which is that of an object's data; each
+/// with its object. They are not held against their sums.
+pub(super) fn read_stripes(
+    database: &Connection,
+    condition: &str,
+    parameters: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<(i64, Found)>, MetadataError> {
+    let mut query = database.prepare_cached(&format!(
+        "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
+                c.bytes, s.unit_bytes, s.checksum, c.idx, s.object, s.ordinal, s.sum
+         FROM stripe s LEFT JOIN chunk c ON c.stripe = s.id WHERE {condition}
+         ORDER BY s.id, c.idx"
+    ))?;
+    let mut rows = query.query(parameters)?;
+    let mut found: Vec<(i64, Found)> = Vec::new();
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        let (id, object) = (StripeId(row.get(0)?), row.get(12)?);
+        if last.replace(id) != Some(id) {
+            found.push((object, stripe_of(id, row)));
+        }
+        let (_, stripe) = found.last_mut().expect("pushed above");
+        let added = stripe.as_mut().ok().map(|stripe| add_chunk(&mut stripe.entry.stripe, row));
+        if let Some(Err(why)) = added {
+            *stripe = Err(why);
+        }
+    }
+    Ok(found)
+}
+
+/// The same, each as good or with what is wrong with it.
+fn find_stripes(
+    database: &Connection,
+    condition: &str,
+    parameters: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<(i64, Found)>, MetadataError> {
+    let nodes = database.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
+    let check = |found: FoundStripe| match found
+        .sum
+        .is_none_or(|sum| sum == sums::of_stripe(found.object, found.ordinal, &found.entry))
+    {
+        true => check_complete(&found.entry, nodes).map(|()| found),
+        false => Err(damaged(found.entry.stripe.id, &"what is recorded has another sum")),
+    };
+    let found = read_stripes(database, condition, parameters)?.into_iter();
+    Ok(found.map(|(object, found)| (object, found.and_then(check))).collect())
+}
+
+fn add_chunk(stripe: &mut Stripe, row: &Row<'_>) -> Result<(), MetadataError> {
+    let next = stripe.chunks.len();
+    if row.get::<_, Option<usize>>(11)? != Some(next) {
+        return Err(damaged(stripe.id, &format!("it lacks chunk {next}")));
+    }
+    stripe.chunks.push(record_of(row, stripe.chunk_bytes)?);
+    Ok(())
+}
+
+/// The same, all of them good.
+///
+/// # Errors
+/// When the database fails or what it holds is damaged.
+fn good_stripes(
+    database: &Connection,
+    condition: &str,
+    parameters: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<FoundStripe>, MetadataError> {
+    find_stripes(database, condition, parameters)?.into_iter().map(|(_, found)| found).collect()
+}
+
+impl MetadataStore {
+    pub(super) fn select_stripes(
+        &self,
+        condition: &str,
+        parameters: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<ObjectStripe>, MetadataError> {
+        let found = good_stripes(&self.database, condition, parameters)?;
+        Ok(found.into_iter().map(|found| found.entry).collect())
+    }
+
+    /// One stripe, if it exists.
+    pub(super) fn stripe(&self, id: StripeId) -> Result<Option<Stripe>, MetadataError> {
+        let mut stripes = self.select_stripes("s.id = ?1", params![id.0])?;
+        Ok(stripes.pop().map(|entry| entry.stripe))
+    }
+
+    /// All stripes, to begin with. Those of damaged objects are left out where that is wanted.
+    ///
+    /// # Errors
+    /// When the database fails or what it holds is damaged.
+    pub fn stripes(&mut self) -> Result<Vec<Stripe>, MetadataError> {
+        let mut faults = self.damaged_objects()?;
+        let mut stripes = Vec::new();
+        let mut lengths: BTreeMap<i64, u64> = BTreeMap::new();
+        for (object, found) in find_stripes(&self.database, "TRUE", params![])? {
+            match found {
+                Ok(FoundStripe { entry, .. }) => {
+                    *lengths.entry(object).or_default() += entry.data_bytes;
+                    stripes.push((object, entry.stripe));
+                }
+                Err(why) => drop(faults.insert(object, why)),
+            }
+        }
+        for (object, why) in self.damaged_lengths(&lengths)? {
+            faults.entry(object).or_insert(why);
+        }
+        self.set_aside(faults)?;
+        stripes.retain(|(object, _)| !self.damaged.contains(object));
+        Ok(stripes.into_iter().map(|(_, stripe)| stripe).collect())
+    }
+
+    /// Objects whose rows are damaged, with what is wrong.
+    fn damaged_objects(&self) -> Result<BTreeMap<i64, MetadataError>, MetadataError> {
+        let mut query = self.database.prepare(&format!("SELECT {OBJECT} FROM object"))?;
+        let mut rows = query.query([])?;
+        let mut damaged = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let id = row.get(6)?;
+            damaged.extend(object_of(row).err().map(|why| (id, why)));
+        }
+        Ok(damaged)
+    }
+
+    /// Objects that are not as long as their stripes together.
+    fn damaged_lengths(
+        &self,
+        lengths: &BTreeMap<i64, u64>,
+    ) -> Result<Vec<(i64, MetadataError)>, MetadataError> {
+        let mut query = self.database.prepare("SELECT id, bytes, name FROM object")?;
+        let mut rows = query.query([])?;
+        let mut damaged = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (id, bytes): (i64, u64) = (row.get(0)?, row.get(1)?);
+            let found = lengths.get(&id).copied().unwrap_or_default();
+            if bytes != found {
+                let name = String::from_utf8_lossy(row.get_ref(2)?.as_bytes().unwrap_or_default())
+                    .into_owned();
+                let what = format!("'{name}' has {bytes} bytes, and stripes of {found}");
+                damaged.push((id, MetadataError::Damaged(what)));
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Notes which objects are damaged, where that is wanted; otherwise that is an error.
+    fn set_aside(&mut self, faults: BTreeMap<i64, MetadataError>) -> Result<(), MetadataError> {
+        if self.sets_aside {
+            for why in faults.values() {
+                warn!("{why}: it is made again from what agents hold");
+            }
+            self.damaged = faults.into_keys().collect();
+            return rebuilt::leave_damaged(&mut self.database, &self.damaged);
+        }
+        let others = match faults.len() {
+            0 => return Ok(()),
+            1 => String::new(),
+            count => format!(" ({} more objects are damaged)", count - 1),
+        };
+        let what = match faults.into_values().next() {
+            Some(MetadataError::Damaged(what)) => what,
+            other => other.map_or_else(String::new, |other| other.to_string()),
+        };
+        Err(MetadataError::Damaged(format!(
+            "{what}{others}: use a backup (suture metadata restore), or have `suture metadata rebuild` make again what is damaged"
+        )))
+    }
+
+    /// The object of this name.
+    ///
+    /// # Errors
+    /// When there is none, the database fails, or what it holds is damaged.
+    pub fn object(&self, name: &str) -> Result<Object, MetadataError> {
+        let query = format!("SELECT {OBJECT} FROM object WHERE name = ?1");
+        let mut query = self.database.prepare_cached(&query)?;
+        let object = query.query_row([name], |row| Ok(object_of(row))).optional()?;
+        object.ok_or_else(|| MetadataError::NoSuchObject(name.to_string()))?
+    }
+}
+
+/// Changes a location, if the stripe still has the generation.
+pub(super) fn set_location(
+    database: &mut Connection,
+    commit: &Commit,
+) -> Result<bool, MetadataError> {
+    let (stripe, chunk) = (commit.copy.stripe.0, commit.copy.chunk.0);
+    let transaction = database.transaction()?;
+    // What is damaged gets no sum that says otherwise.
+    good_stripes(&transaction, "s.id = ?1", params![stripe])?;
+    let matched = transaction.execute(
+        "UPDATE stripe SET generation = generation + 1 WHERE id = ?1 AND generation = ?2",
+        (stripe, commit.generation.0),
+    )?;
+    let cleared = match commit.clears {
+        Some(chunk) => transaction.execute(
+            "UPDATE chunk SET node = NULL WHERE stripe = ?1 AND idx = ?2 AND node = ?3",
+            (stripe, chunk.0, commit.node.0),
+        )?,
+        None => 0,
+    };
+    let doubled: bool = transaction.query_row(
+        "SELECT EXISTS (SELECT 1 FROM chunk WHERE stripe = ?1 AND node = ?2 AND idx <> ?3)",
+        (stripe, commit.node.0, chunk),
+        |row| row.get(0),
+    )?;
+    let moved = transaction.execute(
+        "UPDATE chunk SET node = ?3, stamp = ?4 WHERE stripe = ?1 AND idx = ?2",
+        (stripe, chunk, commit.node.0, commit.copy.stamp.0),
+    )?;
+    let is_cleared = cleared == usize::from(commit.clears.is_some());
+    if matched == 1 && moved == 1 && is_cleared && !doubled {
+        sums::record(&transaction, "s.id = ?1", params![stripe])?;
+        transaction.commit()?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+/// The object of a row of [`OBJECT`], if it has its sum.
+pub(super) fn object_of(row: &Row<'_>) -> Result<Object, MetadataError> {
+    let name: String = row.get(0)?;
+    let object = Object {
+        bytes: row.get(1)?,
+        code: code_of(row.get(2)?, &name)?,
+        chunk_bytes: row.get(3)?,
+        checksum: row.get::<_, i64>(4)?.cast_unsigned(),
+        created: row.get(5)?,
+        name,
+    };
+    match row.get::<_, Option<i64>>(7)? {
+        Some(sum) if sum != sums::of_object(row.get(6)?, &object) => {
+            let what = format!("what is recorded of {} has another sum", quoted(&object.name));
+            Err(MetadataError::Damaged(what))
+        }
+        _ => Ok(object),
+    }
+}
+
+fn stripe_of(id: StripeId, row: &Row<'_>) -> Found {
+    let stripe = Stripe {
+        id,
+        code: code_of(row.get(1)?, &id)?,
+        chunk_bytes: row.get(2)?,
+        unit_bytes: row.get::<_, Option<u64>>(9)?.map_or_else(|| row.get(2), Ok)?,
+        generation: Generation(row.get(4)?),
+        chunks: Vec::new(),
+    };
+    let checksum = row.get::<_, Option<i64>>(10)?.map(i64::cast_unsigned);
+    let entry = ObjectStripe { stripe, data_bytes: row.get(3)?, checksum };
+    Ok(FoundStripe { object: row.get(12)?, ordinal: row.get(13)?, sum: row.get(14)?, entry })
+}
+
+/// The record of a chunk in a stripe whose longest has `chunk_bytes`.
+fn record_of(row: &Row<'_>, chunk_bytes: u64) -> Result<ChunkRecord, MetadataError> {
+    Ok(ChunkRecord {
+        node: row.get::<_, Option<u32>>(5)?.map(NodeId),
+        stamp: Stamp(row.get(6)?),
+        bytes: row.get::<_, Option<u64>>(8)?.unwrap_or(chunk_bytes),
+        crc: Some(row.get::<_, i64>(7)?).filter(|crc| *crc != NO_CHECKSUM).map(|crc| crc as u32),
+    })
+}
+
+fn code_of(text: String, of: &dyn fmt::Display) -> Result<Code, MetadataError> {
+    text.parse().map_err(|error| MetadataError::Damaged(format!("the code of {of}: {error}")))
+}
+
+fn damaged(stripe: StripeId, what: &dyn fmt::Display) -> MetadataError {
+    MetadataError::Damaged(format!("{stripe}: {what}"))
+}
+
+/// Whether there can be such a stripe, each of its chunks on a node of its own, of so many.
+fn check_complete(entry: &ObjectStripe, nodes: u32) -> Result<(), MetadataError> {
+    let stripe = &entry.stripe;
+    let damaged = |what: &dyn fmt::Display| Err(damaged(stripe.id, what));
+    if let Err(fault) = stripe.check() {
+        return damaged(&fault);
+    }
+    for (index, chunk) in stripe.chunks.iter().enumerate() {
+        let Some(node) = chunk.node else { continue };
+        if node.0 >= nodes {
+            return damaged(&format!("chunk {index} is on {node}, of which nothing is known"));
+        }
+        if stripe.chunks[..index].iter().any(|other| other.node == chunk.node) {
+            return damaged(&format!("two of its chunks are on {node}"));
+        }
+    }
+    Ok(())
+}
