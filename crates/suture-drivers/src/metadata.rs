@@ -118,6 +118,9 @@ impl Metadata {
     }
 
     /// Runs `work` on the store's thread and gives its result.
+    ///
+    /// # Errors
+    /// Those of `work`.
     pub async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut MetadataStore) -> Result<T, MetadataError> + Send + 'static,

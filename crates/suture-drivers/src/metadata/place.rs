@@ -16,21 +16,21 @@ const FULL_BELOW: u64 = 1 << 20;
 
 /// The database and its log, as the next start will look for them.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseFiles {
     files: [(PathBuf, FileId); 2],
 }
 
 /// Which file it is, whatever its name: device and inode.
 type FileId = (u64, u64);
 
-impl Place {
+impl DatabaseFiles {
     /// Of a database whose log is there.
     ///
     /// # Errors
     /// When one of the two cannot be found.
-    pub fn of(database: &Path) -> io::Result<Place> {
+    pub fn of(database: &Path) -> io::Result<DatabaseFiles> {
         let find = |path: PathBuf| id_of(&path).map(|id| (path, id));
-        Ok(Place { files: [find(database.to_path_buf())?, find(wal::log_of(database))?] })
+        Ok(DatabaseFiles { files: [find(database.to_path_buf())?, find(wal::log_of(database))?] })
     }
 
     /// Whether both files are still what their names say.

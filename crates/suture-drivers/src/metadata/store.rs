@@ -28,7 +28,7 @@ use suture_repair::keeper::claims::Claims;
 use suture_repair::stripe::Stripe;
 use suture_repair::wire::ClusterId;
 
-use super::place::{self, Place};
+use super::place::{self, DatabaseFiles};
 use super::schema::{self, Incomplete};
 use super::wal::{self, Folding};
 use crate::data_dir;
@@ -176,7 +176,7 @@ pub struct MetadataStore {
     puts: BTreeMap<PutId, OpenPut>,
     next_put: u64,
     changes: Vec<Input>,
-    place: Place,
+    place: DatabaseFiles,
     /// Whether objects that are damaged are left out, and which ones are.
     sets_aside: bool,
     damaged: BTreeSet<i64>,
@@ -201,7 +201,7 @@ impl MetadataStore {
         // The log may be new, and SQLite goes on where its name cannot be made durable.
         data_dir::sync(dir).with_context(cannot)?;
         sums::complete(&mut connection).with_context(cannot)?;
-        let place = Place::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
+        let place = DatabaseFiles::of(&dir.join(schema::DATABASE)).with_context(cannot)?;
         guard::refuse_where_moved(&mut connection, place.clone()).with_context(cannot)?;
         Ok(MetadataStore {
             folding: Folding::begin(&connection),

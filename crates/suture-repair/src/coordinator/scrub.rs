@@ -16,13 +16,14 @@
 //! Invariants: at most [`READS_MAX`] reads of a pass are in flight at a node, and at most one
 //! comparison of a stripe.
 
+mod judge;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use suture_code::fingerprint::Fingerprint;
 
 use super::Coordinator;
-use super::proof;
 use crate::event::{Health, Output, PassStatus, Report, ScrubStatus, ScrubStep};
 use crate::id::{ChunkCopy, ChunkIndex, NodeId, RepairId, StripeId};
 use crate::message::{CopyFault, FingerprintRequest, ToAgent};
@@ -260,13 +261,6 @@ impl Pass {
 }
 
 impl Coordinator {
-    /// A pass under the coordinator before found this.
-    pub(super) fn recall_inconsistent(&mut self, id: StripeId) {
-        if self.stripes.get(id).is_some() {
-            self.scrub.inconsistent.insert(id);
-        }
-    }
-
     /// Begins a pass over everything now; what another has done by now is done again.
     pub(super) fn begin_pass(&mut self, now: Time) {
         let scrub = &mut self.scrub;
@@ -532,51 +526,6 @@ impl Coordinator {
     fn drop_comparison(&mut self, id: RepairId) {
         let Some(comparison) = self.scrub.comparisons.remove(&id) else { return };
         comparison.wanted.values().for_each(|(node, _)| self.scrub.read_ended(*node));
-    }
-
-    fn judge_if_complete(&mut self, id: RepairId) {
-        if self.scrub.comparisons.get(&id).is_some_and(|of| of.wanted.is_empty()) {
-            let comparison = self.scrub.comparisons.remove(&id).expect("looked up above");
-            self.judge_stripe(comparison);
-        }
-    }
-
-    /// All that can be read of a stripe was read, and has its own checksums: whether it fits.
-    fn judge_stripe(&mut self, Comparison { stripe: id, sums, is_partial, .. }: Comparison) {
-        if let Some(pass) = &mut self.scrub.pass {
-            match is_partial {
-                true => {
-                    pass.put_off.insert(id);
-                    self.scrub.has_news = true;
-                }
-                false => pass.stripes_done += 1,
-            }
-        }
-        let Some(stripe) = self.stripes.get(id) else { return };
-        let code = stripe.shortened();
-        let sums: Vec<(ChunkIndex, &[u8])> = sums.iter().map(|(c, sums)| (*c, &**sums)).collect();
-        if proof::agree(&code, &sums) != Some(false) {
-            let is_all =
-                sums.len() == stripe.indices().filter(|c| stripe.copy(*c).is_some()).count();
-            if is_all && self.scrub.inconsistent.remove(&id) {
-                self.outputs.push_back(Output::Scrub(ScrubStep::Consistent(id)));
-            }
-            return;
-        }
-        let odd = proof::odd_one(&code, &sums);
-        let is_told = |chunk: &ChunkIndex| stripe.record(*chunk).crc.is_none();
-        match odd.filter(is_told).and_then(|chunk| stripe.copy(chunk)) {
-            Some((node, copy)) => {
-                self.scrub.found += 1;
-                self.inconsistent_copy(node, copy);
-            }
-            None => {
-                if self.scrub.inconsistent.insert(id) {
-                    self.outputs.push_back(Output::Scrub(ScrubStep::Inconsistent(id)));
-                    self.report(Report::Inconsistent { stripe: id, odd });
-                }
-            }
-        }
     }
 
     fn end_pass_if_done(&mut self) {

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use rusqlite::ffi::SQLITE_CONSTRAINT_COMMITHOOK;
 
 use super::super::backup::{self, Backup};
-use super::super::place::Place;
+use super::super::place::DatabaseFiles;
 use super::{MetadataError, MetadataStore};
 
 /// Has every commit fail while the files are not where they were opened.
@@ -21,7 +21,7 @@ use super::{MetadataError, MetadataStore};
 /// When the database fails.
 pub(super) fn refuse_where_moved(
     connection: &mut Connection,
-    place: Place,
+    place: DatabaseFiles,
 ) -> rusqlite::Result<()> {
     connection.commit_hook(Some(move || !place.is_kept()))
 }

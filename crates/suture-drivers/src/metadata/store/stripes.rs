@@ -23,7 +23,7 @@ pub(super) const NO_CHECKSUM: i64 = -1;
 pub(super) const OBJECT: &str = "name, bytes, code, chunk_bytes, checksum, created, id, sum";
 
 /// A stripe as it was found, with what its row says beside.
-pub(super) struct FoundStripe {
+pub(super) struct StripeRow {
     /// The object that it belongs to, and which of its stripes it is.
     pub object: i64,
     pub ordinal: u64,
@@ -31,8 +31,8 @@ pub(super) struct FoundStripe {
     pub entry: ObjectStripe,
 }
 
-/// A stripe, or what is wrong with it.
-type Found = Result<FoundStripe, MetadataError>;
+/// A stripe that was read, or what is wrong with it.
+type ReadStripe = Result<StripeRow, MetadataError>;
 
 /// Stripes with all their chunks, in the order of their ids, which is that of an object's data; each
 /// with its object. They are not held against their sums.
@@ -40,7 +40,7 @@ pub(super) fn read_stripes(
     database: &Connection,
     condition: &str,
     parameters: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<(i64, Found)>, MetadataError> {
+) -> Result<Vec<(i64, ReadStripe)>, MetadataError> {
     let mut query = database.prepare_cached(&format!(
         "SELECT s.id, s.code, s.chunk_bytes, s.data_bytes, s.generation, c.node, c.stamp, c.crc,
                 c.bytes, s.unit_bytes, s.checksum, c.idx, s.object, s.ordinal, s.sum
@@ -48,7 +48,7 @@ pub(super) fn read_stripes(
          ORDER BY s.id, c.idx"
     ))?;
     let mut rows = query.query(parameters)?;
-    let mut found: Vec<(i64, Found)> = Vec::new();
+    let mut found: Vec<(i64, ReadStripe)> = Vec::new();
     let mut last = None;
     while let Some(row) = rows.next()? {
         let (id, object) = (StripeId(row.get(0)?), row.get(12)?);
@@ -69,9 +69,9 @@ fn find_stripes(
     database: &Connection,
     condition: &str,
     parameters: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<(i64, Found)>, MetadataError> {
+) -> Result<Vec<(i64, ReadStripe)>, MetadataError> {
     let nodes = database.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
-    let check = |found: FoundStripe| match found
+    let check = |found: StripeRow| match found
         .sum
         .is_none_or(|sum| sum == sums::of_stripe(found.object, found.ordinal, &found.entry))
     {
@@ -99,7 +99,7 @@ fn good_stripes(
     database: &Connection,
     condition: &str,
     parameters: &[&dyn rusqlite::ToSql],
-) -> Result<Vec<FoundStripe>, MetadataError> {
+) -> Result<Vec<StripeRow>, MetadataError> {
     find_stripes(database, condition, parameters)?.into_iter().map(|(_, found)| found).collect()
 }
 
@@ -129,7 +129,7 @@ impl MetadataStore {
         let mut lengths: BTreeMap<i64, u64> = BTreeMap::new();
         for (object, found) in find_stripes(&self.database, "TRUE", params![])? {
             match found {
-                Ok(FoundStripe { entry, .. }) => {
+                Ok(StripeRow { entry, .. }) => {
                     *lengths.entry(object).or_default() += entry.data_bytes;
                     stripes.push((object, entry.stripe));
                 }
@@ -270,7 +270,7 @@ pub(super) fn object_of(row: &Row<'_>) -> Result<Object, MetadataError> {
     }
 }
 
-fn stripe_of(id: StripeId, row: &Row<'_>) -> Found {
+fn stripe_of(id: StripeId, row: &Row<'_>) -> ReadStripe {
     let stripe = Stripe {
         id,
         code: code_of(row.get(1)?, &id)?,
@@ -281,7 +281,7 @@ fn stripe_of(id: StripeId, row: &Row<'_>) -> Found {
     };
     let checksum = row.get::<_, Option<i64>>(10)?.map(i64::cast_unsigned);
     let entry = ObjectStripe { stripe, data_bytes: row.get(3)?, checksum };
-    Ok(FoundStripe { object: row.get(12)?, ordinal: row.get(13)?, sum: row.get(14)?, entry })
+    Ok(StripeRow { object: row.get(12)?, ordinal: row.get(13)?, sum: row.get(14)?, entry })
 }
 
 /// The record of a chunk in a stripe whose longest has `chunk_bytes`.

@@ -12,24 +12,24 @@ use super::stripes::{OBJECT, object_of, read_stripes};
 use super::{MetadataError, Object, ObjectStripe};
 
 /// The fields of a row in the order of its columns, each with its length where that varies.
-struct Sum(Crc32c);
+struct RowSum(Crc32c);
 
-impl Sum {
-    fn new() -> Sum {
-        Sum(Crc32c::new())
+impl RowSum {
+    fn new() -> RowSum {
+        RowSum(Crc32c::new())
     }
 
-    fn number(mut self, number: u64) -> Sum {
+    fn number(mut self, number: u64) -> RowSum {
         self.0.update(&number.to_le_bytes());
         self
     }
 
     /// A number that may be absent, which is no number.
-    fn option(self, number: Option<u64>) -> Sum {
+    fn option(self, number: Option<u64>) -> RowSum {
         self.number(number.is_some().into()).number(number.unwrap_or_default())
     }
 
-    fn text(self, text: &str) -> Sum {
+    fn text(self, text: &str) -> RowSum {
         let mut next = self.number(text.len() as u64);
         next.0.update(text.as_bytes());
         next
@@ -43,7 +43,7 @@ impl Sum {
 /// CRC32C of all that is recorded of an object.
 pub(super) fn of_object(id: i64, object: &Object) -> i64 {
     let Object { name, bytes, code, chunk_bytes, checksum, created } = object;
-    let sum = Sum::new().number(id.cast_unsigned()).text(name).number(*bytes);
+    let sum = RowSum::new().number(id.cast_unsigned()).text(name).number(*bytes);
     let sum = sum.text(&code.to_string()).number(*chunk_bytes).number(*checksum);
     sum.number(*created).value()
 }
@@ -51,7 +51,7 @@ pub(super) fn of_object(id: i64, object: &Object) -> i64 {
 /// CRC32C of all that is recorded of a stripe, which is the `ordinal`-th of an object.
 pub(super) fn of_stripe(object: i64, ordinal: u64, entry: &ObjectStripe) -> i64 {
     let ObjectStripe { stripe, data_bytes, checksum } = entry;
-    let sum = Sum::new().number(stripe.id.0).number(object.cast_unsigned()).number(ordinal);
+    let sum = RowSum::new().number(stripe.id.0).number(object.cast_unsigned()).number(ordinal);
     let sum = sum.text(&stripe.code.to_string()).number(stripe.chunk_bytes);
     let sum = sum.number(stripe.unit_bytes).number(*data_bytes).number(stripe.generation.0);
     let sum = sum.option(*checksum).number(stripe.chunks.len() as u64);
