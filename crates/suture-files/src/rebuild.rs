@@ -327,14 +327,17 @@ fn prove(stripe: &Stripe<'_>, rebuilt: &[Rebuilt]) -> Result<(), String> {
     Ok(())
 }
 
+/// Gives each rebuilt chunk its name. One that cannot have it does not keep the others.
 fn publish(stripe: &Stripe<'_>, rebuilt: Vec<Rebuilt>) -> Result<()> {
-    for Rebuilt { chunk, temporary, checksums } in rebuilt {
+    let publish = |Rebuilt { chunk, temporary, checksums }: Rebuilt| {
         temporary.publish()?;
         // After the chunk: should this be the last thing that happens, the old file is found to be
         // stale.
-        publish_bytes(&stripe.files.checksums(chunk), &checksums.to_file())?;
-    }
-    sync_directory(&stripe.files.directory)
+        publish_bytes(&stripe.files.checksums(chunk), &checksums.to_file())
+    };
+    let published: Vec<Result<()>> = rebuilt.into_iter().map(publish).collect();
+    sync_directory(&stripe.files.directory)?;
+    published.into_iter().collect()
 }
 
 /// Writes `.crc` files that are missing or stale beside chunks that have been found good.

@@ -615,6 +615,32 @@ fn an_unreadable_chunk_is_only_a_lost_one() {
 }
 
 #[test]
+fn a_rebuild_that_fails_does_not_call_every_chunk_good_and_rebuilds_the_other_chunks() {
+    let encoded = Encoded::new("rs(6,3)", 4096, &noise(20_000));
+    let before = encoded.content();
+    fs::remove_file(encoded.chunk(0, 1)).unwrap();
+    fs::create_dir(encoded.chunk(0, 1)).unwrap();
+    let told = |rebuilt: &common::Finished| {
+        assert_eq!(rebuilt.status, 1, "{rebuilt:?}");
+        assert!(rebuilt.stderr.contains("chunk.01 is not a regular file"), "{rebuilt:?}");
+    };
+    // One that comes before the folder, and one that comes after it.
+    for other in [0, 7] {
+        fs::remove_file(encoded.chunk(0, other)).unwrap();
+        let rebuilt = run(&["rebuild"], &encoded.directory);
+        told(&rebuilt);
+        assert_eq!(rebuilt.stdout, "0 of 1 stripe rebuilt in full\n");
+        let name = format!("chunk.{other:02}");
+        assert!(fs::read(encoded.chunk(0, other)).unwrap() == before[&name], "{name}");
+    }
+    let rebuilt = run(&["rebuild", "--report", "json"], &encoded.directory);
+    told(&rebuilt);
+    let failed = &rebuilt.json()["failed"][0];
+    assert_eq!(failed["stripe"], 0);
+    assert!(failed["error"].as_str().unwrap().contains("chunk.01"), "{failed}");
+}
+
+#[test]
 fn damage_beyond_the_end_of_the_file_is_still_damage() {
     let encoded = Encoded::new("rs(6,3)", 8192, &noise(100));
     let before = encoded.content();

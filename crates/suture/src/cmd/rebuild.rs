@@ -75,6 +75,8 @@ struct RebuildReport {
     stripes: Vec<StripeReport>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unrepairable: Vec<UnrepairableReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<FailureReport>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +84,12 @@ struct UnrepairableReport {
     stripe: u64,
     lost: Vec<u8>,
     reason: String,
+}
+
+#[derive(Serialize)]
+struct FailureReport {
+    stripe: u64,
+    error: String,
 }
 
 /// Rebuilds the lost chunks of a directory.
@@ -124,14 +132,13 @@ pub fn run(args: Args) -> Result<Outcome> {
         Format::Json => print_json(&report)?,
         Format::Text => report.print(&manifest),
     }
-    let failures: Vec<&anyhow::Error> = results.iter().filter_map(StripeResult::failure).collect();
-    for error in failures.iter().take(LINES_MAX) {
-        errln!("suture: {error:#}");
+    for failure in report.failed.iter().take(LINES_MAX) {
+        errln!("suture: {}", failure.error);
     }
     ensure!(
-        failures.is_empty(),
+        report.failed.is_empty(),
         "{} not rebuilt; run it again when the cause is removed",
-        counted(failures.len() as u64, "stripe")
+        counted(report.failed.len() as u64, "stripe")
     );
     Ok(if unrepairable.is_empty() { Outcome::Done } else { Outcome::Unrepairable })
 }
@@ -178,12 +185,17 @@ impl RebuildReport {
             lost: stripe.lost.iter().map(|(chunk, _)| chunk.0).collect(),
             reason: stripe.reason.clone(),
         });
+        let failed = (0..).zip(results).filter_map(|(stripe, result)| {
+            let error = format!("{:#}", result.failure()?);
+            Some(FailureReport { stripe, error })
+        });
         RebuildReport {
             method,
             seconds,
             read_bytes: helpers().map(|helper| helper.read_bytes).sum(),
             sent_bytes: helpers().map(|helper| helper.sent_bytes).sum(),
             unrepairable: unrepairable.collect(),
+            failed: failed.collect(),
             stripes,
         }
     }
@@ -220,6 +232,8 @@ impl RebuildReport {
         let chunks: usize = self.stripes.iter().map(|stripe| stripe.lost.len()).sum();
         let rebuilt_bytes = chunks as u64 * geometry.chunk_bytes;
         match chunks {
+            // Of a stripe that failed, some chunks may be in their place.
+            0 if !self.failed.is_empty() => line(format_args!("0 of {all} rebuilt in full")),
             0 if self.unrepairable.is_empty() => {
                 line(format_args!("nothing to rebuild: every chunk of {all} is good"))
             }
