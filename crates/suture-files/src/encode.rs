@@ -104,7 +104,8 @@ impl Source {
     /// Opens a file.
     ///
     /// # Errors
-    /// It is missing or no regular file (bad input), or cannot be read.
+    /// It is missing, no regular file, or not as long as the system says (bad input), or cannot be
+    /// read.
     pub fn open(path: &Path) -> Result<Source> {
         let shown = path.display();
         let metadata = match fs::metadata(path) {
@@ -123,7 +124,15 @@ impl Source {
         }
         let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
         let metadata = file.metadata().with_context(|| format!("cannot open {shown}"))?;
-        Ok(Source { file, path: path.to_path_buf(), metadata })
+        let source = Source { file, path: path.to_path_buf(), metadata };
+        let is_told = source.ends_at(source.bytes());
+        if !is_told.with_context(|| format!("cannot read {shown}"))? {
+            return Err(bad_input(format!(
+                "{shown} is not as long as the system says ({} bytes): copy it (cat {shown} > FILE), and encode the copy",
+                source.bytes()
+            )));
+        }
+        Ok(source)
     }
 
     /// Length of the source in bytes.
@@ -131,12 +140,22 @@ impl Source {
         self.metadata.len()
     }
 
+    /// Whether the file ends where it is said to, as those of `/proc` do not.
+    fn ends_at(&self, bytes: u64) -> io::Result<bool> {
+        let has_byte = |offset| match self.file.read_exact_at(&mut [0], offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            read => read.map(|()| true),
+        };
+        Ok((bytes == 0 || has_byte(bytes - 1)?) && !has_byte(bytes)?)
+    }
+
     /// A file that changes underneath would give parity of bytes that were never together.
     fn ensure_unchanged(&self) -> Result<()> {
         let shown = self.path.display();
         let now = self.file.metadata().with_context(|| format!("cannot read {shown}"))?;
-        let same = now.len() == self.metadata.len()
-            && now.modified().ok() == self.metadata.modified().ok();
+        let same = now.len() == self.bytes()
+            && now.modified().ok() == self.metadata.modified().ok()
+            && self.ends_at(now.len()).with_context(|| format!("cannot read {shown}"))?;
         ensure!(
             same,
             "{shown} changed while it was encoded; encode it again when nobody writes to it"

@@ -6,7 +6,10 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
@@ -125,6 +128,19 @@ pub fn remark(text: impl Display) {
 /// Whether all that was to be printed on stdout was.
 pub fn is_complete() -> bool {
     !INCOMPLETE.load(Ordering::Relaxed)
+}
+
+/// Whether an output is what stdout is: `-`, `/dev/stdout`, or the file that stdout goes to. Of
+/// devices only a terminal shows what else is printed; `/dev/null` keeps nothing of either.
+pub fn is_stdout(output: &Path) -> bool {
+    let is_device =
+        |found: &fs::Metadata| found.file_type().is_char_device() && !io::stdout().is_terminal();
+    let is_same = |found: fs::Metadata| {
+        let stdout = rustix::fs::fstat(io::stdout());
+        stdout.is_ok_and(|stdout| (stdout.st_dev, stdout.st_ino) == (found.dev(), found.ino()))
+    };
+    output == Path::new("-")
+        || fs::metadata(output).is_ok_and(|found| !is_device(&found) && is_same(found))
 }
 
 /// Lines of the same kind that a person is shown before "and 7 more".

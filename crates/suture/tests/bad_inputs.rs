@@ -60,6 +60,7 @@ const COMMAND_LINES: &[Row] = &[
     ("suture node fail", "were not provided", 2),
     ("suture get f", "--output <FILE>", 2),
     ("suture get f -o - --format json", "standard output cannot hold both", 2),
+    ("suture get f -o /dev/stdout --format json > both", "standard output cannot hold both", 2),
     ("suture put /nonexistent", "cannot read '/nonexistent': No such file", 2),
     ("suture put ''", "a value is required", 2),
     ("suture put", "were not provided", 2),
@@ -153,6 +154,11 @@ const COMMAND_LINES: &[Row] = &[
     ),
     ("suture encode nope --code 'rs(2,1)' --chunk-size 4KiB -o new", "there is no file nope", 2),
     ("suture encode . --code 'rs(2,1)' --chunk-size 4KiB -o new", "is a directory; archive it", 2),
+    (
+        "suture encode /proc/version --code 'rs(2,1)' --chunk-size 4KiB -o new; r=$?; test -e new || exit $r",
+        "/proc/version is not as long as the system says (0 bytes): copy it (cat /proc/version > FILE)",
+        2,
+    ),
     ("suture encode - --code 'rs(2,1)' --chunk-size 4KiB -o new", "write it to a file first", 2),
     (
         "suture encode f --code 'rs(2,1)' --unit 3MiB --chunk-size 1MiB -o new",
@@ -168,6 +174,12 @@ const COMMAND_LINES: &[Row] = &[
     ("suture decode enc -o emptydir", "is a directory; name a file in it", 2),
     ("suture decode enc -o /dev/null", "is not a regular file", 2),
     ("suture decode enc -o - | cmp - f && ! test -e ./-", "standard output (5 B) is complete", 0),
+    ("suture decode enc -o /dev/stdout | cmp - f", "standard output (5 B) is complete", 0),
+    (
+        "(printf 1 && suture decode enc -o /proc/self/fd/1) > after && (printf 1; cat f) | cmp - after",
+        "standard output (5 B) is complete",
+        0,
+    ),
     ("suture decode enc -o - >/dev/full", "cannot write standard output: No space left", 1),
     (
         "suture decode broken -o x; r=$?; test -e x || exit $r",
@@ -326,6 +338,17 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture put mixed $CODE", "skipped 'mixed/fifo': not a regular file", 1),
     ("suture get mixed/link -o back && cmp back f", SILENT, 0),
     ("suture put - --name nothing $CODE < /dev/null && suture stat nothing", SILENT, 0),
+    // Said to be empty, and to have a page.
+    (
+        "suture put /proc/version $CODE && suture get version -o back && cmp back /proc/version",
+        SILENT,
+        0,
+    ),
+    (
+        "f=/sys/devices/system/cpu/possible; suture put $f $CODE && suture get possible -o back && cmp back $f",
+        SILENT,
+        0,
+    ),
     ("suture put secret $CODE", "cannot read 'secret': Permission denied", 1),
     ("timeout --preserve-status -s INT 1 suture put - --name slow $CODE < waiting", SILENT, 130),
     ("suture put f --name slow $CODE && suture rm slow", SILENT, 0),
@@ -336,8 +359,19 @@ const OF_A_CLUSTER: &[Row] = &[
     ("suture get f -o back && suture get f -o back && cmp back f", SILENT, 0),
     ("suture get f -o /no/dir/x", "cannot write /no/dir/x: there is no directory /no/dir", 2),
     ("suture get f -o through && test -L through && cmp target f", SILENT, 0),
-    ("(cat fifo > read & suture get f -o fifo && wait) && test -p fifo && cmp read f", SILENT, 0),
-    ("suture get f -o /dev/null && test -c /dev/null", SILENT, 0),
+    (
+        "(cat fifo > read & suture get f -o fifo && wait) && test -p fifo && cmp read f",
+        "f: 5 B read and checked",
+        0,
+    ),
+    ("suture get f -o /dev/null && test -c /dev/null", "f: 5 B read and checked", 0),
+    ("suture get f -o /dev/stdout | cmp - f", "f: 5 B read and checked", 0),
+    ("suture get f -o /dev/fd/1 | cmp - f", "f: 5 B read and checked", 0),
+    (
+        "(printf 1 && suture get f -o /proc/self/fd/1) > after && (printf 1; cat f) | cmp - after",
+        "f: 5 B read and checked",
+        0,
+    ),
     (
         "suture get mib -o - | true; suture get mib -o - | head -c 10 >/dev/null",
         "cannot write the output: Broken pipe",

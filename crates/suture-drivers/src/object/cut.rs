@@ -1,8 +1,8 @@
 //! A source of bytes, cut into stripes.
 //!
 //! Place: [source] -> encoded, every chunk durable -> object visible; before any failure.
-//! A source that cannot be read at k places at once (stdin) is spooled to an unnamed file, a stripe
-//! at a time.
+//! A source that cannot be read at k places at once (stdin, or a file of which the system does not
+//! tell the length) is spooled to an unnamed file, a stripe at a time.
 //! Invariant: of a source with any bytes exactly one stripe knows that it is the last, before
 //! anything of it is stored.
 
@@ -22,16 +22,24 @@ pub enum ObjectSource {
     File(Arc<File>, Metadata),
     /// Can be read once.
     Stream(Box<dyn Read + Send>),
+    /// A file that has not the length that the system says, as those of `/proc`, which are said to be
+    /// empty: it ends where reading ends, and is read once.
+    Unmeasured(File, Metadata),
 }
 
 impl ObjectSource {
     /// A file to be read where needed.
     ///
     /// # Errors
-    /// When the file's length cannot be asked for.
+    /// When the file's length cannot be asked for, or its end not be read.
     pub fn file(file: File) -> io::Result<ObjectSource> {
         let metadata = file.metadata()?;
-        Ok(ObjectSource::File(Arc::new(file), metadata))
+        // One that just grows is refused at the end: it is said to be longer then.
+        let is_told = ends_at(&file, metadata.len())? || file.metadata()?.len() != metadata.len();
+        Ok(match is_told {
+            true => ObjectSource::File(Arc::new(file), metadata),
+            false => ObjectSource::Unmeasured(file, metadata),
+        })
     }
 
     /// A file that changed meanwhile would give parity of bytes that were never together.
@@ -39,14 +47,37 @@ impl ObjectSource {
     /// # Errors
     /// When it has changed, or cannot be asked.
     pub fn ensure_unchanged(&self) -> Result<()> {
-        let ObjectSource::File(file, before) = self else { return Ok(()) };
-        let now = file.metadata().context("cannot read the input")?;
-        let same = now.len() == before.len() && now.modified().ok() == before.modified().ok();
+        let cannot = "cannot read the input";
+        let same = match self {
+            ObjectSource::Stream(_) => true,
+            ObjectSource::Unmeasured(file, before) => {
+                file.metadata().context(cannot)?.len() == before.len()
+            }
+            ObjectSource::File(file, before) => {
+                let now = file.metadata().context(cannot)?;
+                now.len() == before.len()
+                    && now.modified().ok() == before.modified().ok()
+                    && !has_byte(file, now.len()).context(cannot)?
+            }
+        };
         ensure!(
             same,
             "the input changed while it was stored; put it again when nobody writes to it"
         );
         Ok(())
+    }
+}
+
+/// Whether a file is as long as the system says. One that is said to be empty is not tried: it may
+/// be one that waits until it has something to say.
+fn ends_at(file: &File, bytes: u64) -> io::Result<bool> {
+    Ok(bytes > 0 && has_byte(file, bytes - 1)? && !has_byte(file, bytes)?)
+}
+
+fn has_byte(file: &File, offset: u64) -> io::Result<bool> {
+    match file.read_exact_at(&mut [0], offset) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| true),
     }
 }
 
@@ -105,17 +136,19 @@ impl Cutter {
     /// # Errors
     /// When the source cannot be read, or a stream not be spooled.
     pub fn cut(&mut self) -> Result<Option<Cut>> {
+        let mut spooled = |stream: &mut dyn Read| {
+            let spooled = spool(stream, self.stripe_bytes, &mut self.ahead);
+            let (spool, copied) = spooled.context("cannot read or spool the input")?;
+            anyhow::Ok((Arc::new(spool), 0, copied, self.ahead.is_none()))
+        };
         let (file, offset, data_bytes, is_last) = match &mut self.source {
             ObjectSource::File(file, metadata) => {
                 let left = metadata.len() - self.at;
                 let data_bytes = self.stripe_bytes.min(left);
                 (file.clone(), self.at, data_bytes, data_bytes == left)
             }
-            ObjectSource::Stream(stream) => {
-                let spooled = spool(stream, self.stripe_bytes, &mut self.ahead);
-                let (spool, copied) = spooled.context("cannot read or spool the input")?;
-                (Arc::new(spool), 0, copied, self.ahead.is_none())
-            }
+            ObjectSource::Stream(stream) => spooled(stream)?,
+            ObjectSource::Unmeasured(file, _) => spooled(file)?,
         };
         self.at += data_bytes;
         if data_bytes == 0 {
@@ -134,7 +167,7 @@ impl Cutter {
             ObjectSource::File(_, metadata) => {
                 Some((metadata.len() - self.at).div_ceil(self.stripe_bytes))
             }
-            ObjectSource::Stream(_) => None,
+            ObjectSource::Stream(_) | ObjectSource::Unmeasured(..) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use suture_files::manifest::{MANIFEST_NAME, Manifest};
 use suture_files::output::{Place, place};
 
 use crate::outcome::Outcome;
-use crate::output::{Format, LINES_MAX, counted, line};
+use crate::output::{Format, LINES_MAX, counted, is_stdout, line};
 use crate::progress::Progress;
 
 /// Get the file back from an encoded directory, also when chunks are missing or corrupt.
@@ -93,7 +93,7 @@ enum Target {
 
 impl Target {
     fn of(args: &Args) -> Result<Target> {
-        match args.output == Path::new("-") {
+        match is_stdout(&args.output) {
             true => Ok(Target::Stdout),
             false => resolve_output(&args.directory, &args.output).map(Target::File),
         }

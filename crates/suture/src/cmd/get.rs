@@ -23,7 +23,7 @@ use crate::address::CoordinatorAddress;
 use crate::daemon;
 use crate::listing::explain_missing;
 use crate::outcome::Outcome;
-use crate::output::{Format, counted, print_json};
+use crate::output::{Format, counted, is_stdout, print_json};
 use crate::progress::Progress;
 
 /// Read an object into a file; chunks that are missing or corrupt are decoded from the others.
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(short, long)]
     recursive: bool,
     /// The file to write, or the folder to write it into; a device or FIFO is written into, `-` is
-    /// standard output
+    /// standard output. Where it is no regular file, the summary goes to stderr
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     if args.recursive {
         return recursive::run(&args);
     }
-    if args.output == Path::new("-") && args.format == Format::Json {
+    if is_stdout(&args.output) && args.format == Format::Json {
         return Err(bad_input("standard output cannot hold both the object and a JSON object"));
     }
     daemon::block_on(fetch(args))
@@ -75,10 +75,11 @@ async fn fetch(args: Args) -> Result<Outcome> {
         Err(error) => return Err(explain_missing(&mut client, &args.name, error).await),
     };
     let progress = Progress::bytes(args.format, "reading", lookup.object.bytes);
-    let output = match args.output == Path::new("-") {
+    let output = match is_stdout(&args.output) {
         true => Output::Stream(Box::new(stdout())),
         false => Output::open(&named_in(&args.output, &args.name)?)?,
     };
+    let is_file = matches!(output, Output::File(..));
     let result = read(&client, lookup, output, &progress).await;
     drop(progress);
     let fetched = result?;
@@ -91,7 +92,11 @@ async fn fetch(args: Args) -> Result<Outcome> {
             "bad_copies": fetched.bad_copies,
             "seconds": seconds,
         }))?,
-        Format::Text => print(&args, &fetched, seconds),
+        Format::Text => {
+            let line = format!("{}: {}", args.name, summary(&fetched, seconds));
+            // Of a stream nobody knows where it leads: to where stdout goes, it may be.
+            if is_file { outln!("{line}") } else { errln!("{line}") }
+        }
     }
     Ok(Outcome::Done)
 }
@@ -107,15 +112,6 @@ async fn read(
     let result = get(client, lookup, &mut output, &progress.listener()).await;
     let result = result.and_then(|fetched| output.finish().map(|()| fetched));
     result.with_context(|| format!("cannot get {}", quoted(&name)))
-}
-
-fn print(args: &Args, fetched: &Fetched, seconds: f64) {
-    let line = format!("{}: {}", args.name, summary(fetched, seconds));
-    if args.output == Path::new("-") {
-        errln!("{line}");
-    } else {
-        outln!("{line}");
-    }
 }
 
 /// What was read, how fast, and what was wrong with it.

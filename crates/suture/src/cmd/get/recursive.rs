@@ -24,7 +24,7 @@ use super::{Args, Output, read, summary};
 use crate::daemon;
 use crate::listing::{folder_prefix, list_selected};
 use crate::outcome::{Failures, Outcome};
-use crate::output::{Format, counted, print_json};
+use crate::output::{Format, counted, is_stdout, print_json};
 use crate::progress::Progress;
 
 /// What to do about a name that is in the others' way.
@@ -36,7 +36,7 @@ const BY_ITSELF: &str = "get it by itself, and the others by longer names";
 /// Bad input when there are none, names are no paths or the folder is none; a failure when the
 /// coordinator goes away or the folder cannot be made.
 pub fn run(args: &Args) -> Result<Outcome> {
-    if args.output == Path::new("-") {
+    if is_stdout(&args.output) {
         return Err(bad_input(
             "standard output takes one object: name a folder with -o to get many",
         ));
